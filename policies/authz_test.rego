@@ -1,0 +1,65 @@
+package system.authz_test
+
+import data.system.authz
+
+_request(method, path) := {"method": method, "path": path, "params": {}, "headers": {}}
+
+_digests := {crypto.sha256("old"), crypto.sha256("new")}
+
+_as(identity) := object.union(_request("PUT", ["v1", "policies", "x"]), {"identity": identity})
+
+test_anonymous_callers_may_ask_for_the_decision_and_for_health if {
+	every request in [
+		_request("POST", [""]),
+		_request("GET", ["health"]),
+		_request("GET", ["health", "ready"]),
+	] {
+		authz.allow with input as request with authz.token_digests as _digests
+	}
+}
+
+test_anonymous_callers_may_nothing_else if {
+	every request in [
+		_request("GET", [""]),
+		_request("PUT", [""]),
+		_request("POST", ["", ""]),
+		_request("POST", ["health"]),
+		_request("HEAD", ["health"]),
+		_request("GET", ["health", ""]),
+		_request("GET", ["health", "live"]),
+		_request("GET", ["Health"]),
+		_request("GET", ["metrics"]),
+		_request("GET", ["v1", "data"]),
+		_request("POST", ["v1", "data", "system", "main"]),
+		_request("POST", ["v0", "data"]),
+		_request("PUT", ["v1", "policies", "x"]),
+		_request("POST", ["v1", "query"]),
+		_request("POST", ["v1", "compile"]),
+		_request("GET", ["v1", "config"]),
+	] {
+		not authz.allow with input as request with authz.token_digests as _digests
+	}
+}
+
+test_a_query_makes_any_request_need_the_token if {
+	every request in [_request("POST", [""]), _request("GET", ["health"]), _request("GET", ["health", "ready"])] {
+		not authz.allow with input as object.union(request, {"params": {"explain": ["full"]}})
+			with authz.token_digests as _digests
+	}
+}
+
+test_either_token_in_force_may_all if {
+	every token in ["old", "new"] {
+		authz.allow with input as _as(token) with authz.token_digests as _digests
+	}
+}
+
+test_no_other_token_may if {
+	every token in ["", "ol", "oldnew", "OLD", crypto.sha256("old")] {
+		not authz.allow with input as _as(token) with authz.token_digests as _digests
+	}
+}
+
+test_without_digests_no_token_may if {
+	not authz.allow with input as _as("old")
+}

@@ -1,0 +1,104 @@
+package system_test
+
+import data.system
+
+_review(request) := {
+	"apiVersion": "admission.k8s.io/v1",
+	"kind": "AdmissionReview",
+	"request": object.union({"uid": "42", "operation": "CREATE", "namespace": "payments"}, request),
+}
+
+_pod(spec) := _review({"kind": {"group": "", "version": "v1", "kind": "Pod"}, "object": {"metadata": {"name": "web"}, "spec": spec}})
+
+_namespaces := {"payments": {"metadata": {"name": "payments", "labels": {"agentpool": "pool1"}}}}
+
+_answer(response) := {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+
+_refusal := "pod \"web\" sets spec.nodeName=n1, which bypasses the scheduler and so pool \"pool1\" of namespace \"payments\": remove spec.nodeName"
+
+test_a_pod_is_patched if {
+	answer := system.main with input as _pod({}) with data.kubernetes.namespaces as _namespaces
+	answer == _answer({
+		"uid": "42",
+		"allowed": true,
+		"patchType": "JSONPatch",
+		"patch": base64.encode(`[{"op":"add","path":"/spec/nodeSelector","value":{"agentpool":"pool1"}}]`),
+	})
+}
+
+test_an_allowed_pod_gets_no_patch if {
+	answer := system.main with input as _pod({"nodeSelector": {"agentpool": "pool1"}})
+		with data.kubernetes.namespaces as _namespaces
+	answer == _answer({"uid": "42", "allowed": true})
+}
+
+test_a_refusal_is_a_forbidden_status_without_a_patch if {
+	answer := system.main with input as _pod({"nodeName": "n1"}) with data.kubernetes.namespaces as _namespaces
+	answer == _answer({"uid": "42", "allowed": false, "status": {"code": 403, "reason": "Forbidden", "message": _refusal}})
+}
+
+test_enforcement_warn_admits_unchanged_and_tells if {
+	answer := system.main with input as _pod({"nodeName": "n1"})
+		with data.kubernetes.namespaces as _namespaces
+		with data.settings.enforcement as "warn"
+	answer == _answer({"uid": "42", "allowed": true, "warnings": [_refusal]})
+}
+
+test_enforcement_warn_places_all_the_same if {
+	answer := system.main with input as _pod({})
+		with data.kubernetes.namespaces as _namespaces
+		with data.settings.enforcement as "warn"
+	answer.response.patchType == "JSONPatch"
+}
+
+test_a_warning_of_an_intent_is_told if {
+	answer := system.main with input as _pod({}) with data.node_pool.decision as {"deny": set(), "patch": [], "warn": {"b", "a"}}
+	answer == _answer({"uid": "42", "allowed": true, "warnings": ["a", "b"]})
+}
+
+test_refusals_are_told_together_in_order if {
+	answer := system.main with input as _pod({}) with data.node_pool.decision as {"deny": {"b", "a"}, "patch": [], "warn": set()}
+	answer.response.status.message == "a; b"
+}
+
+test_what_no_intent_has_a_say_in_is_allowed if {
+	every request in [
+		{"kind": {"group": "", "version": "v1", "kind": "Service"}},
+		{"kind": {"group": "", "version": "v1", "kind": "Pod"}, "operation": "DELETE"},
+		{"kind": {"group": "", "version": "v1", "kind": "Pod"}, "operation": "CONNECT", "subResource": "exec"},
+		{"kind": {"group": "", "version": "v1", "kind": "Pod"}, "subResource": "binding"},
+	] {
+		answer := system.main with input as _review(request)
+		answer == _answer({"uid": "42", "allowed": true})
+	}
+}
+
+test_settings_that_are_not_loaded_leave_no_answer if {
+	not system.main with input as _pod({}) with data.settings as {} with data.kubernetes.namespaces as _namespaces
+}
+
+test_what_is_no_review_is_denied if {
+	every review in [
+		null,
+		"text",
+		[],
+		{},
+		{"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview", "request": {"uid": "42"}},
+		{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"},
+		{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": "text"},
+		{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": 42}},
+	] {
+		answer := system.main with input as review
+		answer.response.allowed == false
+		answer.response.status.code == 403
+		is_string(answer.response.uid)
+	}
+}
+
+test_no_input_at_all_is_denied if {
+	system.main == _answer({"uid": "", "allowed": false, "status": {
+		"code": 403,
+		"reason": "Forbidden",
+		"message": "the review is not an AdmissionReview of admission.k8s.io/v1",
+	}})
+}

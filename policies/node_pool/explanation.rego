@@ -1,0 +1,48 @@
+# Why node-pool placement decided so, in sentences for people who ask (`fairlead eval`); no admission evaluates them.
+package node_pool
+
+import data.review
+import data.settings
+
+# METADATA
+# description: The facts that the decision rests on.
+explanation contains sprintf("node-pool has no say in a %s of kind %s", [input.request.operation, review.kind[1]]) if {
+	not _is_pod
+	review.kind != ["", "Namespace"]
+}
+
+explanation contains "a mirror pod of this node's own: left alone" if _mirror
+
+explanation contains "the update leaves spec.nodeSelector as it is: left alone" if {
+	_is_pod
+	input.request.operation == "UPDATE"
+	not _changed
+}
+
+explanation contains sprintf("namespace %q has no pool: its pods are left alone", [_namespace]) if {
+	_judged
+	_labels
+	not _pool
+}
+
+explanation contains sprintf("namespace %q belongs to pool %q by its label %s", [_namespace, _pool, settings.namespace_label]) if {
+	_judged
+	_labels[settings.namespace_label]
+}
+
+explanation contains sprintf("namespace %q has no label %s: the default pool %q", [_namespace, settings.namespace_label, _pool]) if {
+	_judged
+	not _labels[settings.namespace_label]
+}
+
+explanation contains sprintf("pool %q gives nodeSelector %s and %d tolerations", [_pool, given, count(tolerations)]) if {
+	_judged
+	given := _text(_assignment.nodeSelector)
+	tolerations := _assignment.tolerations
+}
+
+explanation contains "the pod has all of it already" if {
+	_placed
+	count(deny) == 0
+	patch == []
+}

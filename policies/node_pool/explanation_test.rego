@@ -1,0 +1,67 @@
+package node_pool_explanation_test
+
+import data.node_pool
+
+_review(request) := {
+	"apiVersion": "admission.k8s.io/v1",
+	"kind": "AdmissionReview",
+	"request": object.union(
+		{
+			"uid": "42",
+			"operation": "CREATE",
+			"kind": {"group": "", "kind": "Pod"},
+			"namespace": "payments",
+			"object": {"metadata": {"name": "web"}, "spec": {}},
+		},
+		request,
+	),
+}
+
+_explain(request) := explanation if {
+	explanation := node_pool.explanation with input as _review(request)
+		with data.kubernetes.namespaces as {
+			"payments": {"metadata": {"labels": {"agentpool": "pool1"}}},
+			"free": {"metadata": {"labels": {}}},
+		}
+}
+
+_mapped := {
+	`namespace "payments" belongs to pool "pool1" by its label agentpool`,
+	`pool "pool1" gives nodeSelector agentpool=pool1 and 0 tolerations`,
+}
+
+test_a_mapped_namespace if {
+	_explain({}) == _mapped
+}
+
+test_a_pod_that_is_placed_already if {
+	explanation := _explain({"object": {"spec": {"nodeSelector": {"agentpool": "pool1"}}}})
+	explanation == _mapped | {"the pod has all of it already"}
+}
+
+test_a_namespace_without_a_pool if {
+	_explain({"namespace": "free"}) == {`namespace "free" has no pool: its pods are left alone`}
+}
+
+test_the_default_pool if {
+	explanation := _explain({"namespace": "free"}) with data.settings.default_pool as "pool0"
+	explanation == {
+		`namespace "free" has no label agentpool: the default pool "pool0"`,
+		`pool "pool0" gives nodeSelector agentpool=pool0 and 0 tolerations`,
+	}
+}
+
+test_an_update_that_moves_nothing if {
+	_explain({"operation": "UPDATE", "oldObject": {"spec": {}}}) == {"the update leaves spec.nodeSelector as it is: left alone"}
+}
+
+test_a_mirror_pod if {
+	_explain({
+		"object": {"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}, "spec": {"nodeName": "n1"}},
+		"userInfo": {"username": "system:node:n1", "groups": ["system:nodes"]},
+	}) == {"a mirror pod of this node's own: left alone"}
+}
+
+test_what_the_intent_has_no_say_in if {
+	_explain({"kind": {"group": "", "kind": "Service"}}) == {"node-pool has no say in a CREATE of kind Service"}
+}

@@ -1,0 +1,251 @@
+package node_pool_test
+
+import data.node_pool
+
+_namespaces := {
+	"payments": {"metadata": {"name": "payments", "labels": {"agentpool": "pool1"}}},
+	"odd": {"metadata": {"name": "odd", "labels": {"agentpool": "pool9"}}},
+	"free": {"metadata": {"name": "free", "labels": {}}},
+	"out": {"metadata": {"name": "out", "labels": {"agentpool": ""}}},
+}
+
+_gpu := {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}
+
+_spot := {"key": "spot", "operator": "Equal", "value": "yes"}
+
+_pools := {
+	"pool1": {"nodeSelector": {"pool": "one", "disk": "ssd"}, "tolerations": [_gpu, _spot]},
+	"pool2": {"nodeSelector": {"pool": "two"}, "tolerations": []},
+}
+
+_create(spec) := {
+	"apiVersion": "admission.k8s.io/v1",
+	"kind": "AdmissionReview",
+	"request": {
+		"uid": "42",
+		"operation": "CREATE",
+		"kind": {"group": "", "version": "v1", "kind": "Pod"},
+		"namespace": "payments",
+		"object": {"metadata": {"name": "web"}, "spec": spec},
+	},
+}
+
+_in(namespace, review) := object.union(review, {"request": {"namespace": namespace}})
+
+_update(old, new) := object.union(_create(new), {"request": {
+	"operation": "UPDATE",
+	"oldObject": {"metadata": {"name": "web"}, "spec": old},
+}})
+
+_labelled(operation, old, new) := {
+	"apiVersion": "admission.k8s.io/v1",
+	"kind": "AdmissionReview",
+	"request": {
+		"uid": "42",
+		"operation": operation,
+		"kind": {"group": "", "version": "v1", "kind": "Namespace"},
+		"object": {"metadata": {"name": "payments", "labels": new}},
+		"oldObject": {"metadata": {"name": "payments", "labels": old}},
+	},
+}
+
+_untouched := {"deny": set(), "patch": [], "warn": set()}
+
+_patched(operations) := object.union(_untouched, {"patch": operations})
+
+_denied(message) := object.union(_untouched, {"deny": {message}})
+
+_add(value) := {"op": "add", "path": "/spec/nodeSelector", "value": value}
+
+_decide(review) := decision if {
+	decision := node_pool.decision with input as review with data.kubernetes.namespaces as _namespaces
+}
+
+_decide_pools(review) := decision if {
+	decision := node_pool.decision with input as review
+		with data.kubernetes.namespaces as _namespaces
+		with data.settings.pools as _pools
+}
+
+_decide_merge(review) := decision if {
+	decision := node_pool.decision with input as review
+		with data.kubernetes.namespaces as _namespaces
+		with data.settings.pod_selector as "merge"
+}
+
+_decide_default(review) := decision if {
+	decision := node_pool.decision with input as review
+		with data.kubernetes.namespaces as _namespaces
+		with data.settings.default_pool as "pool0"
+}
+
+test_a_pod_without_a_selector_gets_the_assignment if {
+	every spec in [{}, {"nodeSelector": null}, {"nodeSelector": {}}, {"nodeName": ""}, {"nodeName": null}] {
+		_decide(_create(spec)) == _patched([_add({"agentpool": "pool1"})])
+	}
+}
+
+test_the_assignment_itself_is_accepted_unchanged if {
+	_decide(_create({"nodeSelector": {"agentpool": "pool1"}})) == _untouched
+}
+
+test_any_other_selector_is_refused if {
+	every case in [
+		{"selector": {"agentpool": "pool2"}, "keys": "agentpool"},
+		{"selector": {"agentpool": ""}, "keys": "agentpool"},
+		{"selector": {"zone": "a", "disk": "ssd"}, "keys": "disk, zone"},
+		{"selector": {"agentpool": "pool1", "zone": "a"}, "keys": "agentpool, zone"},
+	] {
+		_decide(_create({"nodeSelector": case.selector})) == _denied(sprintf(
+			`pod "web" sets spec.nodeSelector %s, but namespace "payments" places its pods in pool "pool1": remove spec.nodeSelector, or set just agentpool=pool1`,
+			[case.keys],
+		))
+	}
+}
+
+test_a_node_name_is_refused if {
+	_decide(_create({"nodeName": "n1"})) == _denied(`pod "web" sets spec.nodeName=n1, which bypasses the scheduler and so pool "pool1" of namespace "payments": remove spec.nodeName`)
+}
+
+_mirror(user) := object.union(_create({"nodeName": "n1"}), {"request": {
+	"object": {"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}},
+	"userInfo": user,
+}})
+
+test_a_mirror_pod_of_the_node_itself_is_left_alone if {
+	_decide(_mirror({"username": "system:node:n1", "groups": ["system:nodes"]})) == _untouched
+}
+
+test_the_mirror_annotation_from_anyone_else_is_no_way_around if {
+	every user in [
+		{"username": "eve", "groups": ["system:authenticated"]},
+		{"username": "system:node:n2", "groups": ["system:nodes"]},
+		{"username": "system:node:n1", "groups": ["system:authenticated"]},
+		{},
+	] {
+		count(_decide(_mirror(user)).deny) == 1
+	}
+}
+
+test_merge_keeps_other_keys if {
+	_decide_merge(_create({"nodeSelector": {"zone": "a"}})) == _patched([_add({"agentpool": "pool1", "zone": "a"})])
+	_decide_merge(_create({"nodeSelector": {"agentpool": "pool1", "zone": "a"}})) == _untouched
+	_decide_merge(_create({})) == _patched([_add({"agentpool": "pool1"})])
+}
+
+test_merge_refuses_another_value_of_an_assigned_key if {
+	_decide_merge(_create({"nodeSelector": {"agentpool": "pool2", "zone": "a"}})) == _denied(`pod "web" sets spec.nodeSelector agentpool against pool "pool1" of namespace "payments": remove the key, or set agentpool=pool1`)
+}
+
+test_an_update_that_leaves_the_selector_is_allowed_whatever_it_is if {
+	every selector in [{}, null, {"agentpool": "pool1"}, {"agentpool": "pool2"}, {"zone": "a"}] {
+		_decide(_update({"nodeSelector": selector}, {"nodeSelector": selector, "nodeName": "n1"})) == _untouched
+	}
+	_decide(_update({}, {"nodeSelector": {}})) == _untouched
+}
+
+test_an_update_may_tighten_within_the_pool if {
+	every old in [{}, {"nodeSelector": {"agentpool": "pool1"}}] {
+		_decide(_update(old, {"nodeSelector": {"agentpool": "pool1", "zone": "a"}})) == _untouched
+	}
+}
+
+test_an_update_may_not_leave_the_pool if {
+	every new in [{}, {"nodeSelector": {"agentpool": "pool2"}}, {"nodeSelector": {"zone": "a"}}] {
+		_decide(_update({"nodeSelector": {"agentpool": "pool1"}}, new)) == _denied(`pod "web" changes spec.nodeSelector so that it leaves pool "pool1" of namespace "payments": keep agentpool=pool1`)
+	}
+}
+
+test_a_namespace_without_a_pool_is_left_alone if {
+	every namespace in ["free", "out"] {
+		_decide(_in(namespace, _create({"nodeName": "n1", "nodeSelector": {"zone": "a"}}))) == _untouched
+		_decide(_in(namespace, _update({}, {"nodeSelector": {"zone": "a"}}))) == _untouched
+	}
+}
+
+test_the_default_pool_takes_unlabelled_namespaces_and_an_empty_label_opts_out if {
+	_decide_default(_in("free", _create({}))) == _patched([_add({"agentpool": "pool0"})])
+	_decide_default(_in("out", _create({}))) == _untouched
+	_decide_default(_create({})) == _patched([_add({"agentpool": "pool1"})])
+}
+
+test_a_namespace_nobody_knows_is_refused_for_now if {
+	every review in [_create({}), _update({}, {"nodeSelector": {"agentpool": "pool1"}})] {
+		_decide(_in("new", review)) == _denied(`pod "web": namespace "new" is not known to the policy yet: retry in a moment`)
+	}
+	_decide(_in("new", _update({}, {}))) == _untouched
+}
+
+test_a_declared_pool_gives_all_its_selector_and_tolerations if {
+	selector := {"pool": "one", "disk": "ssd"}
+	_decide_pools(_create({})) == _patched([
+		_add(selector),
+		{"op": "add", "path": "/spec/tolerations", "value": [_gpu, _spot]},
+	])
+	_decide_pools(_create({"tolerations": null})) == _decide_pools(_create({}))
+	_decide_pools(_create({"nodeSelector": selector, "tolerations": [_spot, _gpu]})) == _untouched
+}
+
+test_tolerations_of_the_pods_own_are_kept if {
+	_decide_pools(_create({"tolerations": [_spot]})) == _patched([
+		_add({"pool": "one", "disk": "ssd"}),
+		{"op": "add", "path": "/spec/tolerations/-", "value": _gpu},
+	])
+}
+
+test_a_pool_that_is_not_declared_is_refused_with_the_list if {
+	_decide_pools(_in("odd", _create({}))) == _denied(`namespace "odd" has agentpool=pool9, which is no declared pool: relabel the namespace with one of pool1, pool2`)
+	_decide_pools(_in("free", _create({}))) == _untouched
+}
+
+test_labelling_a_namespace_with_an_undeclared_pool_warns_at_once if {
+	message := `agentpool=pool9 is no declared pool, so every pod of namespace "payments" will be refused: use one of pool1, pool2`
+	every review in [
+		_labelled("CREATE", {}, {"agentpool": "pool9"}),
+		_labelled("UPDATE", {"agentpool": "pool1"}, {"agentpool": "pool9"}),
+	] {
+		_decide_pools(review) == object.union(_untouched, {"warn": {message}})
+		_decide(review) == _untouched
+	}
+}
+
+test_other_labels_of_namespaces_do_not_warn if {
+	every new in [{}, {"agentpool": ""}, {"agentpool": "pool2"}] {
+		_decide_pools(_labelled("UPDATE", {}, new)) == _untouched
+	}
+	_decide_pools(_labelled("UPDATE", {"agentpool": "pool9"}, {"agentpool": "pool9", "team": "a"})) == _untouched
+}
+
+test_other_labels_are_the_settings if {
+	decision := node_pool.decision with input as _create({})
+		with data.kubernetes.namespaces as {"payments": {"metadata": {"labels": {"team/pool": "a"}}}}
+		with data.settings.namespace_label as "team/pool"
+		with data.settings.node_label as "node/pool"
+	decision == _patched([_add({"node/pool": "a"})])
+}
+
+test_a_pod_of_another_group_is_no_pod if {
+	_decide(object.union(_create({"nodeName": "n1"}), {"request": {"kind": {"group": "acme.io"}}})) == _untouched
+}
+
+test_what_cannot_be_read_is_refused if {
+	every review in [
+		_create("text"),
+		json.remove(_create({}), ["request/object"]),
+		json.remove(_create({}), ["request/namespace"]),
+		_in("", _create({})),
+		_in(7, _create({})),
+		_create({"nodeSelector": "agentpool=pool1"}),
+		_create({"nodeSelector": []}),
+		_create({"tolerations": {}}),
+		_create({"nodeName": ["n1"]}),
+		_update("text", {}),
+		_update({}, []),
+		_update({}, {"nodeSelector": true}),
+		_update({"nodeSelector": true}, {}),
+		json.remove(_update({}, {}), ["request/oldObject"]),
+	] {
+		count(_decide(review).deny) > 0
+		_decide(review).patch == []
+	}
+}

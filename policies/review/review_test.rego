@@ -1,0 +1,61 @@
+package review_test
+
+import data.review
+
+_review(request) := {
+	"apiVersion": "admission.k8s.io/v1",
+	"kind": "AdmissionReview",
+	"request": object.union({"uid": "42", "operation": "CREATE", "kind": {"group": "", "kind": "Pod"}}, request),
+}
+
+test_a_readable_create_or_update_concerns_policies if {
+	every operation in ["CREATE", "UPDATE"] {
+		review.concerned with input as _review({"operation": operation})
+		review.problems == set() with input as _review({"operation": operation})
+	}
+}
+
+test_an_empty_subresource_is_none if {
+	every none in ["", null] {
+		review.concerned with input as _review({"subResource": none})
+	}
+}
+
+test_other_operations_and_subresources_do_not if {
+	every request in [{"operation": "DELETE"}, {"operation": "CONNECT"}, {"subResource": "status"}] {
+		not review.concerned with input as _review(request)
+		review.problems == set() with input as _review(request)
+	}
+}
+
+test_an_unknown_operation_is_a_problem if {
+	every operation in ["PATCH", "", "create", 1, null] {
+		review.problems == {"request.operation is not one of CREATE, UPDATE, DELETE, CONNECT: cannot tell what is asked"} with input as _review({"operation": operation})
+	}
+}
+
+test_a_kind_without_a_name_is_a_problem if {
+	every kind in [{}, {"kind": 1}, null, "Pod"] {
+		review.problems == {"request.kind names no kind: cannot tell whether a policy applies"} with input as json.patch(_review({}), [{"op": "replace", "path": "/request/kind", "value": kind}])
+	}
+}
+
+test_the_uid_is_the_requests_or_empty if {
+	review.uid == "42" with input as _review({})
+	review.uid == "" with input as _review({"uid": 42})
+	review.uid == "" with input as {}
+}
+
+test_the_kind_has_its_group if {
+	review.kind == ["", "Pod"] with input as _review({})
+	review.kind == ["", "Pod"] with input as {"request": {"kind": {"kind": "Pod"}}}
+	review.kind == ["apps", "Deployment"] with input as _review({"kind": {"group": "apps", "kind": "Deployment"}})
+}
+
+test_an_object_is_called_by_its_name_or_what_it_is_generated_from if {
+	review.name == "web" with input as _review({"object": {"metadata": {"name": "web", "generateName": "x-"}}})
+	review.name == "web-*" with input as _review({"object": {"metadata": {"name": "", "generateName": "web-"}}})
+	review.name == "web-*" with input as _review({"object": {"metadata": {"generateName": "web-"}}})
+	review.name == "(unnamed)" with input as _review({"object": {"metadata": {}}})
+	review.name == "(unnamed)" with input as _review({})
+}

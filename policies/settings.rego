@@ -1,0 +1,29 @@
+# METADATA
+# title: Settings
+# description: |
+#   What fairlead.yaml says. These are the defaults; deployment renders this module anew, so edit fairlead.yaml instead.
+package settings
+
+# METADATA
+# description: The namespace label that names the pool.
+namespace_label := "agentpool"
+
+# METADATA
+# description: The node label that tells pools apart.
+node_label := "agentpool"
+
+# METADATA
+# description: What happens to a pod's own nodeSelector - `reject` or `merge`.
+pod_selector := "reject"
+
+# METADATA
+# description: What happens to a refusal - `deny`, or `warn`, which admits and tells.
+enforcement := "deny"
+
+# METADATA
+# description: The pool of namespaces without the label; empty for none.
+default_pool := ""
+
+# METADATA
+# description: The closed set of pools, name to nodeSelector and tolerations; empty where any label value is a pool.
+pools := {}

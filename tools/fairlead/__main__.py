@@ -1,0 +1,89 @@
+"""The command `fairlead`: finds a command's module by name and turns errors into messages and exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import sys
+from types import FrameType
+
+import click
+
+from fairlead import __version__, output
+from fairlead.errors import FairleadError
+
+# Command -> (module under fairlead.commands, one-line help), in the order that --help shows. A module is imported when
+# its command runs: the Kubernetes client alone takes half a second to load.
+COMMANDS = {
+    "demo": "See the main job: a cluster, three pools, and where each pod lands.",
+    "up": "Start a cluster with all that places pods.",
+    "down": "Stop a cluster and remove what it left.",
+    "status": "Tell what runs and what it serves.",
+    "logs": "Show the logs of OPA, its sidecar or another server.",
+    "deploy": "Deploy into a cluster; safe to repeat.",
+    "push": "Test the policies and push them into a running cluster.",
+    "eval": "The decision for one AdmissionReview or manifest.",
+    "verify": "Run the conformance cases on each engine.",
+    "test": "Check, lint and test policies and code.",
+    "settings": "Show the settings in force.",
+    "tools": "The programs that Fairlead runs, and where they are.",
+    "sync": "Run as OPA's sidecar: keep its policies and data current.",
+}
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"fairlead.commands.{cmd_name}")
+        command = module.command
+        assert isinstance(command, click.Command)  # noqa: S101 - each command module has one, named so
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(__version__, prog_name="fairlead")
+def cli() -> None:
+    """Policy-driven placement for Kubernetes: every pod lands in its namespace's node pool, decided by OPA.
+
+    Exit code: 0 on success, 1 when what was checked does not hold, 2 on wrong usage.
+    """
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        code = cli.main(standalone_mode=False)
+    except click.Abort:
+        output.error("interrupted")
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        output.error("interrupted")
+        sys.exit(130)
+    except FairleadError as error:
+        output.error(str(error))
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _interrupt(_signum: int, _frame: FrameType | None) -> None:
+    """A SIGTERM ends as Ctrl-C does, so that what was started is stopped."""
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""Options that several commands share, so that each is spelt and explained once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fairlead.output import FORMATS
+
+output = click.option(
+    "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Form of the result."
+)
+name = click.option("--name", default="fairlead", show_default=True, help="Name of the cluster.")
+settings = click.option(
+    "--settings",
+    "settings_file",
+    type=click.Path(path_type=Path),
+    help="The settings file, instead of FAIRLEAD_SETTINGS or fairlead.yaml.",
+)

@@ -1,0 +1,29 @@
+"""What Kubernetes accepts as a label.
+
+Source: Kubernetes documentation, Labels and Selectors, "Syntax and character set".
+"""
+
+from __future__ import annotations
+
+import re
+
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
+
+
+def check_key(key: str) -> str:
+    """`key`, where it is a legal label key. Raises ValueError."""
+    prefix, slash, name = key.rpartition("/")
+    if not _NAME.fullmatch(name) or (slash and not (_PREFIX.fullmatch(prefix) and len(prefix) <= 253)):
+        raise ValueError(f"{key!r} is not a label key: [prefix/]name, at most 63 letters, digits, '-', '_' and '.'")
+    return key
+
+
+def check_value(value: str) -> str:
+    """`value`, where it is a legal label value. Raises ValueError."""
+    if value and not _NAME.fullmatch(value):
+        raise ValueError(
+            f"{value!r} is not a label value: at most 63 letters, digits, '-', '_' and '.', "
+            "with a letter or digit at both ends"
+        )
+    return value

@@ -1,0 +1,151 @@
+"""fairlead.yaml: what a platform team decides once, with a default for all of it."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+from fairlead import files, labels, paths
+from fairlead.errors import InputError
+
+FILE = "fairlead.yaml"
+NAMESPACE = "fairlead"
+"""The namespace that OPA and what belongs to it run in; no policy applies to it."""
+
+# The label by which each platform tells its node pools apart.
+NODE_LABELS = {
+    "aks": "kubernetes.azure.com/agentpool",
+    "gke": "cloud.google.com/gke-nodepool",
+    "eks": "eks.amazonaws.com/nodegroup",
+    "karpenter": "karpenter.sh/nodepool",
+}
+
+LabelKey = Annotated[str, AfterValidator(labels.check_key)]
+LabelValue = Annotated[str, AfterValidator(labels.check_value)]
+PoolName = Annotated[str, Field(min_length=1), AfterValidator(labels.check_value)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, alias_generator=to_camel, validate_by_name=True, validate_default=True
+    )
+
+
+class Toleration(_Strict):
+    """A toleration as Kubernetes' core/v1 has it."""
+
+    key: LabelKey | None = None
+    operator: Literal["Exists", "Equal", "Lt", "Gt"] = "Equal"
+    value: str | None = None
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    toleration_seconds: int | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Toleration:
+        if self.operator == "Exists" and self.value:
+            raise ValueError("a toleration with operator Exists has no value")
+        if self.key is None and self.operator != "Exists":
+            raise ValueError("a toleration without a key has the operator Exists")
+        return self
+
+
+class Pool(_Strict):
+    """What a pod of this pool gets; without a nodeSelector, the node label with the pool's name."""
+
+    node_selector: dict[LabelKey, LabelValue] = {}
+    tolerations: list[Toleration] = []
+
+
+class Images(_Strict):
+    """The images of the deployed pods; fixed tags, so that they can be loaded into a cluster by hand."""
+
+    opa: str = Field("openpolicyagent/opa:1.22.0", min_length=1)
+    fairlead: str = Field("fairlead:0.1.0", min_length=1)
+    kube_mgmt: str = Field("openpolicyagent/kube-mgmt:9.3.0", min_length=1)
+    pull_policy: Literal["IfNotPresent", "Always", "Never"] = "IfNotPresent"
+
+
+class Settings(_Strict):
+    """All settings; each field's name in the file is its name here in camelCase."""
+
+    namespace_label: LabelKey = "agentpool"
+    node_label: LabelKey = "agentpool"
+    pod_selector: Literal["reject", "merge"] = "reject"
+    enforcement: Literal["deny", "warn"] = "deny"
+    default_pool: PoolName | None = None
+    pools: dict[PoolName, Pool] = {}
+    failure_policy: Literal["Fail", "Ignore"] = "Fail"
+    timeout_seconds: int = Field(5, ge=1, le=30)
+    replicas: int = Field(2, ge=1, le=100)
+    images: Images = Images()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, value: object) -> object:
+        if isinstance(value, dict):
+            known = {to_camel(name) for name in cls.model_fields}
+            for key in value:
+                close = difflib.get_close_matches(str(key), known, 1)
+                if key not in known and close:
+                    raise _Misspelt(str(key), close[0])
+            if value.get("nodeLabel") in NODE_LABELS:
+                value = {**value, "nodeLabel": NODE_LABELS[value["nodeLabel"]]}
+        return value
+
+    @model_validator(mode="after")
+    def _default_pool_declared(self) -> Settings:
+        if self.default_pool and self.pools and self.default_pool not in self.pools:
+            raise ValueError(f"defaultPool {self.default_pool!r} is not one of pools: {', '.join(sorted(self.pools))}")
+        return self
+
+    def assignment(self, pool: str) -> Pool:
+        """What `pool` gives a pod. Raises KeyError where pools are declared and it is none of them."""
+        declared = self.pools[pool] if self.pools else Pool()
+        selector = declared.node_selector or {self.node_label: pool}
+        return Pool(node_selector=selector, tolerations=declared.tolerations)
+
+    def document(self) -> dict[str, object]:
+        """The settings as they would stand in a file, all of them."""
+        return self.model_dump(by_alias=True, exclude_none=False)
+
+
+class _Misspelt(Exception):
+    """Carries a key out of pydantic, which would lose its place."""
+
+    def __init__(self, key: str, meant: str) -> None:
+        super().__init__(f"unknown key {key!r}: did you mean {meant!r}?")
+        self.key = key
+
+
+def find(path: Path | None) -> Path | None:
+    """The settings file in force: `path`, FAIRLEAD_SETTINGS, or fairlead.yaml in the checkout; None where there is none."""
+    if path is None and (named := os.environ.get("FAIRLEAD_SETTINGS")):
+        path = Path(named)
+    if path is None:
+        path = paths.root() / FILE
+        return path if path.exists() else None
+    return path
+
+
+def load(path: Path | None = None) -> Settings:
+    """The settings of the file that `find` finds, or the defaults. Raises InputError with file and line."""
+    found = find(path)
+    if found is None:
+        return Settings()
+    documents = files.read_yaml(found)
+    if len(documents) > 1:
+        raise InputError(found, "holds more than one document", line=documents[1].line(()))
+    return parse(documents[0])
+
+
+def parse(document: files.Document) -> Settings:
+    """Settings from one document. Raises InputError with file and line."""
+    try:
+        return document.parse(Settings)
+    except _Misspelt as error:
+        raise InputError(document.path, str(error), line=document.line([error.key])) from error
