@@ -41,6 +41,32 @@ test_anonymous_callers_may_nothing_else if {
 	}
 }
 
+_asked(query) := object.union(_request("POST", [""]), {"params": query})
+
+test_the_api_server_may_tell_how_long_it_waits if {
+	every timeout in ["1s", "30s"] {
+		authz.allow with input as _asked({"timeout": [timeout]}) with authz.token_digests as _digests
+	}
+}
+
+test_the_decision_takes_no_other_query if {
+	every query in [
+		{"timeout": ["100s"]},
+		{"timeout": ["s"]},
+		{"timeout": ["5s", "5s"]},
+		{"timeout": []},
+		{"timeout": ["5s&explain=full"]},
+		{"timeout": ["5s"], "pretty": ["true"]},
+	] {
+		not authz.allow with input as _asked(query) with authz.token_digests as _digests
+	}
+}
+
+test_health_takes_no_timeout if {
+	health := object.union(_request("GET", ["health"]), {"params": {"timeout": ["5s"]}})
+	not authz.allow with input as health with authz.token_digests as _digests
+}
+
 test_a_query_makes_any_request_need_the_token if {
 	every request in [_request("POST", [""]), _request("GET", ["health"]), _request("GET", ["health", "ready"])] {
 		not authz.allow with input as object.union(request, {"params": {"explain": ["full"]}})

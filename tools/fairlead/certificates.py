@@ -1,0 +1,161 @@
+"""Certificates and keys: an authority of one's own, and what it issues. EC P-256 throughout."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+_CLOCK_SKEW = timedelta(minutes=5)
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """A certificate and its private key, both PEM."""
+
+    cert_pem: bytes
+    key_pem: bytes = field(repr=False)
+
+    def write(self, folder: Path, name: str) -> tuple[Path, Path]:
+        """Write `name`.crt and, for its owner's eyes only, `name`.key; tells both paths. Raises OSError."""
+        cert, key = folder / f"{name}.crt", folder / f"{name}.key"
+        write_private(key, self.key_pem)
+        write_private(cert, self.cert_pem)
+        return cert, key
+
+
+@dataclass(frozen=True)
+class Authority:
+    """Issues certificates that whoever holds `cert_pem` trusts."""
+
+    cert_pem: bytes
+    key_pem: bytes = field(repr=False)
+
+    @classmethod
+    def create(cls, common_name: str, valid: timedelta) -> Authority:
+        """A new authority with a self-signed certificate."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+        builder = _builder(name, name, key.public_key(), datetime.now(UTC) + valid)
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        builder = builder.add_extension(_key_usage(sign_certificates=True), critical=True)
+        builder = builder.add_extension(_authority_key(key.public_key()), critical=False)
+        return cls(_cert_pem(builder.sign(key, hashes.SHA256())), _key_pem(key))
+
+    @classmethod
+    def from_pem(cls, cert_pem: bytes, key_pem: bytes) -> Authority:
+        """The authority that `create` made earlier. Raises ValueError where the two are no authority's."""
+        authority = cls(cert_pem, key_pem)
+        if authority._cert().public_key() != authority._key().public_key():
+            raise ValueError("the key is not the certificate's")
+        return authority
+
+    def issue(
+        self,
+        common_name: str,
+        *,
+        organizations: Sequence[str] = (),
+        dns: Sequence[str] = (),
+        ips: Sequence[str] = (),
+        server: bool = False,
+        client: bool = False,
+        valid: timedelta,
+    ) -> KeyPair:
+        """A certificate for a server, a client or both, which ends with the authority's at the latest.
+
+        To Kubernetes a client is the user `common_name` in the groups `organizations`. Raises ValueError for an
+        address in `ips` that is none, and where it would be for neither.
+        """
+        if not (server or client):
+            raise ValueError("a certificate is for a server, a client or both")
+        key, issuer, signer = ec.generate_private_key(ec.SECP256R1()), self._cert(), self._key()
+        subject = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, name) for name in organizations]
+        subject.append(x509.NameAttribute(NameOID.COMMON_NAME, common_name))
+        until = min(datetime.now(UTC) + valid, issuer.not_valid_after_utc)
+        builder = _builder(x509.Name(subject), issuer.subject, key.public_key(), until)
+        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        builder = builder.add_extension(_key_usage(sign_certificates=False), critical=True)
+        builder = builder.add_extension(_authority_key(signer.public_key()), critical=False)
+        uses = [ExtendedKeyUsageOID.SERVER_AUTH] * server + [ExtendedKeyUsageOID.CLIENT_AUTH] * client
+        builder = builder.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+        names: list[x509.GeneralName] = [x509.DNSName(name) for name in dns]
+        names += [x509.IPAddress(ipaddress.ip_address(address)) for address in ips]
+        if names:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        return KeyPair(_cert_pem(builder.sign(signer, hashes.SHA256())), _key_pem(key))
+
+    def _cert(self) -> x509.Certificate:
+        return x509.load_pem_x509_certificate(self.cert_pem)
+
+    def _key(self) -> ec.EllipticCurvePrivateKey:
+        key = serialization.load_pem_private_key(self.key_pem, password=None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise ValueError("the authority's key is not an EC key")
+        return key
+
+
+def signing_key() -> bytes:
+    """A new private key, PEM, with which an API server signs service account tokens (ES256)."""
+    # Not PKCS #8: the API server takes the public key from this file too, and of keys so wrapped it cannot.
+    traditional = serialization.PrivateFormat.TraditionalOpenSSL
+    return _key_pem(ec.generate_private_key(ec.SECP256R1()), traditional)
+
+
+def not_after(cert_pem: bytes) -> datetime:
+    """When the (first) certificate of `cert_pem` ends, in UTC. Raises ValueError where there is none."""
+    return x509.load_pem_x509_certificate(cert_pem).not_valid_after_utc
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Put `data` into a file that only its owner can read (0600), at once: no reader sees half. Raises OSError."""
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(data)
+    temporary.replace(path)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey, until: datetime
+) -> x509.CertificateBuilder:
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(public_key)
+    builder = builder.serial_number(x509.random_serial_number())
+    builder = builder.not_valid_before(min(datetime.now(UTC), until) - _CLOCK_SKEW).not_valid_after(until)
+    return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
+
+
+def _authority_key(public_key: ec.EllipticCurvePublicKey) -> x509.AuthorityKeyIdentifier:
+    return x509.AuthorityKeyIdentifier.from_issuer_public_key(public_key)
+
+
+def _key_usage(*, sign_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=sign_certificates,
+        crl_sign=sign_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _cert_pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _key_pem(
+    key: ec.EllipticCurvePrivateKey, form: serialization.PrivateFormat = serialization.PrivateFormat.PKCS8
+) -> bytes:
+    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())

@@ -1,0 +1,280 @@
+"""The embedded cluster: started, filled with nodes and further servers, left running, and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any
+
+import yaml
+
+from fairlead import certificates, paths, toolchain
+from fairlead.clusters.embedded import client, kube, nodes, pki, ports, processes
+from fairlead.clusters.embedded import servers as control_plane
+from fairlead.errors import FairleadError, UsageError
+from fairlead.progress import Progress
+
+_HERE = Path(__file__).parent
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+class Embedded:
+    """The embedded cluster `name`, whether it runs or not; all there is of it lies in `path`.
+
+    What is started through it ends with this process, unless `detach` was called; as a context manager it ends when
+    that is left.
+    """
+
+    kind = "embedded"
+
+    def __init__(self, name: str) -> None:
+        if not _NAME.fullmatch(name):
+            raise UsageError(
+                f"{name!r} cannot name a cluster: at most 63 of a-z, 0-9 and '-', with a letter or digit at both ends"
+            )
+        self.name = name
+        self.path = paths.state(name)
+        self._supervisor: client.Supervisor | None = None
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig; it holds all it needs and may be copied."""
+        return self.path / "kubeconfig"
+
+    def running(self) -> bool:
+        """Whether it runs, or is being started."""
+        return client.is_running(self.path)
+
+    def start_control_plane(self, *, progress: Progress, deadline: float = 60.0) -> None:
+        """Start etcd, the API server, the scheduler, the controller manager and kwok; returns when each is healthy.
+
+        Raises FairleadError where it runs already, or a server does not start within `deadline` seconds (with the end
+        of that server's log). Then, and after Ctrl-C, nothing is left of it.
+        """
+        programs = toolchain.ensure(control_plane.PROGRAMS, progress)
+        end, made = time.monotonic() + deadline, False
+        try:
+            with self._claimed():
+                if self.running():
+                    raise FairleadError(
+                        f"cluster {self.name!r} runs already: `fairlead down --name {self.name}` ends it"
+                    )
+                self._remove()
+                made = True
+                self.path.mkdir(mode=0o700)
+                self._supervisor = client.Supervisor.start(self.path)
+            self._start(self._supervisor, self._prepare(programs), progress, end)
+        except BaseException as error:
+            if made:
+                self._abandon()
+            if isinstance(error, OSError):
+                what = f"{error.strerror} ({error.filename})" if error.filename else str(error)
+                raise FairleadError(f"cluster {self.name!r} cannot be made in {self.path}: {what}") from error
+            raise
+
+    def add_nodes(
+        self,
+        pools: Mapping[str, int],
+        *,
+        node_label: str = "agentpool",
+        labels: Mapping[str, Mapping[str, str]] = _NONE,
+        taints: Mapping[str, Sequence[nodes.Taint]] = _NONE,
+        deadline: float = 30.0,
+    ) -> None:
+        """Add nodes, pool -> how many, named <pool>-0 and so on; returns when pods can be scheduled onto each.
+
+        `labels` and `taints` are further ones by pool. Safe to repeat. Raises FairleadError, UsageError.
+        """
+        wanted = nodes.manifests(pools, node_label=node_label, labels=labels, taints=taints)
+        nodes.add(self._api(), wanted, deadline)
+
+    def service_account_kubeconfig(self, namespace: str, service_account: str, path: Path) -> None:
+        """Write a kubeconfig to `path` for an existing service account; its token lies beside it, as `path`.token.
+
+        The token lasts as long as the cluster's certificates: no kubelet is there to renew it. Raises FairleadError.
+        """
+        where = f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token"
+        seconds = int(pki.VALID.total_seconds())
+        answer = self._api().create(
+            where,
+            {
+                "apiVersion": "authentication.k8s.io/v1",
+                "kind": "TokenRequest",
+                "spec": {"expirationSeconds": seconds},
+            },
+        )
+        token = path.with_name(f"{path.name}.token")
+        certificates.write_private(token, answer["status"]["token"].encode())
+        ca = self._pki().ca.read_bytes()
+        # Relative to the kubeconfig, as kubectl and the client libraries take it.
+        credentials = {"tokenFile": token.name}
+        pki.write_kubeconfig(path, self._context(), self._url(), ca, service_account, credentials, namespace=namespace)
+
+    def free_ports(self, count: int) -> list[int]:
+        """`count` loopback ports that nothing listens on. Raises FairleadError."""
+        return ports.free_ports(count)
+
+    def start_server(
+        self,
+        name: str,
+        argv: Sequence[str | Path],
+        *,
+        env: Mapping[str, str] | None = None,
+        ready: str | None = None,
+        ca: Path | None = None,
+        deadline: float = 30.0,
+    ) -> int:
+        """Start a server beside the control plane and tell its pid; from then on it is restarted when it dies.
+
+        With the HTTPS URL `ready` (and the `ca` to trust) it returns when that answers 2xx. `env` is added to the few
+        variables that each server gets. Raises FairleadError with the end of its log; it is stopped then.
+        """
+        supervisor = self._running_supervisor()
+        pid = supervisor.start_server(name, argv, env=env)
+        try:
+            if ready is not None:
+                supervisor.wait_for(name, kube.unready(ready, ca or self._pki().ca), deadline)
+            supervisor.keep(name)
+        except BaseException:
+            with contextlib.suppress(FairleadError):
+                supervisor.stop_server(name)
+            raise
+        return pid
+
+    def stop_server(self, name: str) -> None:
+        """Stop one server for good; another may then be started with its name. Raises FairleadError."""
+        self._running_supervisor().stop_server(name)
+
+    def detach(self) -> None:
+        """Leave it running when this process ends. Raises FairleadError."""
+        self._running_supervisor().detach()
+        self._supervisor = None
+
+    def down(self) -> bool:
+        """End just what was started here and remove the folder; False where there is nothing. Safe to repeat."""
+        if not self.path.exists():
+            return False
+        while True:
+            client.Supervisor(self.path).stop()
+            with self._claimed():
+                if not self.running():  # else it was started again meanwhile
+                    self._remove()
+                    return True
+
+    def servers(self) -> dict[str, processes.ServerRecord]:
+        """The servers by name, in the order of their start; empty where none was started."""
+        record = processes.read(self.path)
+        return record["servers"] if record else {}
+
+    def log(self, server: str) -> Path:
+        """Where the output of `server` goes; there may be none yet."""
+        return self.path / client.LOGS / f"{server}.log"
+
+    def __enter__(self) -> Embedded:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._supervisor:
+            self._abandon()
+
+    def _prepare(self, programs: Mapping[str, Path]) -> control_plane.ControlPlane:
+        """Everything that the servers read: keys, certificates, kubeconfigs and free ports."""
+        taken = dict(zip(control_plane.PORTS, ports.free_ports(len(control_plane.PORTS)), strict=True))
+        url = f"https://{ports.HOST}:{taken['kube-apiserver']}"
+        keys = pki.create(
+            self._pki().folder, cluster=self._context(), server=url, service_address=control_plane.SERVICE_ADDRESS
+        )
+        certificates.write_private(self.kubeconfig, keys.kubeconfig("admin").read_bytes())
+        return control_plane.ControlPlane(programs, keys, taken, self.path / "etcd", _HERE / "stages.yaml")
+
+    def _start(
+        self, supervisor: client.Supervisor, plane: control_plane.ControlPlane, progress: Progress, end: float
+    ) -> None:
+        etcd_client = (plane.pki.cert("etcd-client"), plane.pki.key("etcd-client"))
+        api = self._api()
+
+        def start(*names: str) -> None:
+            for name in names:
+                progress.update(name, "starting")
+                supervisor.start_server(name, plane.argv(name))
+
+        def wait(name: str) -> None:
+            cert = etcd_client if name == "etcd" else None
+            unready = kube.unready(plane.health(name), plane.pki.ca, cert)
+            supervisor.wait_for(name, unready, max(1.0, end - time.monotonic()))
+            supervisor.keep(name)
+            progress.update(name, "ready", done=1, total=1)
+
+        start("etcd")
+        wait("etcd")
+        start("kube-apiserver")
+        wait("kube-apiserver")
+        for document in yaml.safe_load_all((_HERE / "kwok.yaml").read_text(encoding="utf-8")):
+            api.apply(f"{_RBAC}/{document['kind'].lower()}s/{document['metadata']['name']}", document)
+        start("kube-controller-manager", "kube-scheduler", "kwok")
+        for name in ("kube-controller-manager", "kube-scheduler", "kwok"):
+            wait(name)
+
+    def _abandon(self) -> None:
+        """Stop and remove what this object started, and nothing that someone else has in its place by now."""
+        if self._supervisor:
+            self._supervisor.stop()
+        self._supervisor = None
+        with self._claimed():
+            if not self.running():
+                self._remove()
+
+    @contextlib.contextmanager
+    def _claimed(self) -> Iterator[None]:
+        """Nobody else makes or removes a cluster's folder meanwhile."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def _remove(self) -> None:
+        """Remove the folder of a cluster that does not run, with whatever of it is left."""
+        client.Supervisor(self.path).stop()
+        try:
+            shutil.rmtree(self.path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise FairleadError(f"{error.filename} cannot be removed: {error.strerror}") from error
+
+    def _running_supervisor(self) -> client.Supervisor:
+        supervisor = self._supervisor or client.Supervisor.attach(self.path)
+        if supervisor is None:
+            raise FairleadError(f"cluster {self.name!r} does not run: `fairlead up --name {self.name}` starts it")
+        return supervisor
+
+    def _pki(self) -> pki.Pki:
+        return pki.Pki(self.path / "pki")
+
+    def _context(self) -> str:
+        return f"fairlead-{self.name}"
+
+    def _url(self) -> str:
+        try:
+            document = yaml.safe_load(self.kubeconfig.read_text(encoding="utf-8"))
+            return str(document["clusters"][0]["cluster"]["server"])
+        except (OSError, yaml.YAMLError, KeyError, IndexError, TypeError) as error:
+            raise FairleadError(
+                f"cluster {self.name!r} does not run: `fairlead up --name {self.name}` starts it"
+            ) from error
+
+    def _api(self) -> kube.Api:
+        keys = self._pki()
+        return kube.Api(self._url(), keys.ca, (keys.cert("admin"), keys.key("admin")))

@@ -1,0 +1,82 @@
+"""What the embedded cluster itself asks of its API server: a few plain calls, with no client library to load."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from fairlead.errors import FairleadError
+
+_TIMEOUT = 10.0
+_LOOK = 2.0
+
+
+class Api:
+    """The API server at `url`, asked as its administrator."""
+
+    def __init__(self, url: str, ca: Path, cert: tuple[Path, Path]) -> None:
+        self._url = url
+        self._session = session(ca, cert)
+
+    def get(self, path: str) -> dict[str, Any]:
+        """The object or list at `path`. Raises FairleadError."""
+        return self._call("GET", path)
+
+    def create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """What POST of `body` to `path` answers. Raises FairleadError."""
+        return self._call("POST", path, body)
+
+    def apply(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """The object `body` after server-side apply at `path`. Raises FairleadError."""
+        return self._call("PATCH", f"{path}?fieldManager=fairlead&force=true", body, "application/apply-patch+yaml")
+
+    def _call(
+        self, method: str, path: str, body: dict[str, Any] | None = None, kind: str = "application/json"
+    ) -> dict[str, Any]:
+        data = json.dumps(body) if body is not None else None
+        try:
+            answer = self._session.request(
+                method, self._url + path, data=data, headers={"Content-Type": kind}, timeout=_TIMEOUT
+            )
+            content: dict[str, Any] = answer.json()
+        except requests.RequestException as error:
+            raise FairleadError(f"the API server does not answer {method} {path}: {reason(error)}") from error
+        if not answer.ok:
+            raise FairleadError(f"the API server refuses {method} {path}: {content.get('message', answer.reason)}")
+        return content
+
+
+def session(ca: Path, cert: tuple[Path, Path] | None = None) -> requests.Session:
+    """A session that trusts `ca` alone, whatever the environment says."""
+    made = requests.Session()
+    made.trust_env = False  # REQUESTS_CA_BUNDLE would override verify
+    made.verify = str(ca)
+    made.cert = (str(cert[0]), str(cert[1])) if cert else None
+    return made
+
+
+def unready(url: str, ca: Path, cert: tuple[Path, Path] | None = None) -> Callable[[], str | None]:
+    """What tells, each time that it is called, why `url` does not answer 2xx, and None when it does."""
+    asking = session(ca, cert)
+
+    def look() -> str | None:
+        try:
+            answer = asking.get(url, timeout=_LOOK)
+        except requests.RequestException as error:
+            return reason(error)
+        return None if answer.ok else f"{url} answers {answer.status_code}: {answer.text.strip()[:500]}"
+
+    return look
+
+
+def reason(error: requests.RequestException) -> str:
+    """The cause in a few words, without the layers of retries around it."""
+    if isinstance(error, requests.Timeout):
+        return "no answer in time"
+    if isinstance(error, requests.exceptions.SSLError):
+        return f"its certificate is not trusted: {error}"
+    return "no connection" if isinstance(error, requests.ConnectionError) else str(error)

@@ -1,0 +1,79 @@
+"""Simulated nodes: as many as asked for in each pool, with its label, and Ready."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fairlead.clusters.embedded.client import POLL
+from fairlead.clusters.embedded.kube import Api
+from fairlead.errors import FairleadError, UsageError
+
+Taint = Mapping[str, str]
+_NODES = "/api/v1/nodes"
+
+
+def manifests(
+    pools: Mapping[str, int],
+    *,
+    node_label: str,
+    labels: Mapping[str, Mapping[str, str]],
+    taints: Mapping[str, Sequence[Taint]],
+) -> list[dict[str, Any]]:
+    """A manifest for each node, <pool>-0 and so on, with the further `labels` and `taints` of its pool.
+
+    Raises UsageError where two pools' nodes would have the same names.
+    """
+    nodes: dict[str, dict[str, Any]] = {}
+    for pool, count in pools.items():
+        # A label's value may hold what a node's name may not.
+        prefix = re.sub(r"[^a-z0-9.-]", "-", pool.lower())
+        for index in range(count):
+            name = f"{prefix}-{index}"
+            if name in nodes:
+                raise UsageError(f"two pools would have a node {name!r}: give one of them another name")
+            all_labels = {
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": "amd64",
+                "kubernetes.io/hostname": name[-63:].lstrip(".-"),
+                **labels.get(pool, {}),
+                node_label: pool,
+            }
+            spec = {"taints": [dict(taint) for taint in taints[pool]]} if taints.get(pool) else {}
+            nodes[name] = {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": name, "labels": all_labels},
+                "spec": spec,
+            }
+    return list(nodes.values())
+
+
+def add(api: Api, wanted: Sequence[dict[str, Any]], deadline: float) -> None:
+    """Create the nodes `wanted` and wait until pods can be scheduled onto each. Safe to repeat.
+
+    Raises FairleadError that names those which are not ready within `deadline` seconds.
+    """
+    for node in wanted:
+        api.apply(f"{_NODES}/{node['metadata']['name']}", node)
+    names = {node["metadata"]["name"] for node in wanted}
+    end = time.monotonic() + deadline
+    while names:
+        names -= {node["metadata"]["name"] for node in api.get(_NODES)["items"] if _ready(node)}
+        if names and time.monotonic() > end:
+            raise FairleadError(
+                f"not ready within {deadline:.0f} s: node {', '.join(sorted(names))}; see the logs of kwok and "
+                "kube-controller-manager"
+            )
+        if names:
+            time.sleep(POLL)
+
+
+def _ready(node: dict[str, Any]) -> bool:
+    """Ready, and without the taint that each node has until the controller manager saw it so."""
+    if any(taint["key"].startswith("node.kubernetes.io/") for taint in node["spec"].get("taints", [])):
+        return False
+    conditions = node.get("status", {}).get("conditions", [])
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)

@@ -1,0 +1,123 @@
+"""The keys, certificates and kubeconfigs of one cluster, each in a file: who its servers and its administrator are."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fairlead import certificates
+from fairlead.clusters.embedded.ports import HOST
+
+VALID = timedelta(days=365)
+_NAMES = (
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
+# Who each client is to the API server. Source: Kubernetes documentation, "PKI certificates and requirements"; the
+# simulated kubelets have no place there, their rights are those of kwok.yaml.
+_CLIENTS = {
+    "admin": ("fairlead-admin", ["system:masters"]),
+    "kube-scheduler": ("system:kube-scheduler", []),
+    "kube-controller-manager": ("system:kube-controller-manager", []),
+    "kwok": ("kwok-controller", []),
+}
+
+
+@dataclass(frozen=True)
+class Pki:
+    """What lies in `folder`: name.crt and name.key for each `name`; for the API server's clients, name.kubeconfig."""
+
+    folder: Path
+
+    @property
+    def ca(self) -> Path:
+        """The certificate of the cluster's own authority; its key lies beside it."""
+        return self.folder / "ca.crt"
+
+    @property
+    def signing_key(self) -> Path:
+        """What signs service account tokens."""
+        return self.folder / "service-accounts.key"
+
+    def cert(self, name: str) -> Path:
+        """The certificate of `name`."""
+        return self.folder / f"{name}.crt"
+
+    def key(self, name: str) -> Path:
+        """The private key of `name`."""
+        return self.folder / f"{name}.key"
+
+    def kubeconfig(self, name: str) -> Path:
+        """The kubeconfig of the client `name`."""
+        return self.folder / f"{name}.kubeconfig"
+
+    def authority(self) -> certificates.Authority:
+        """The cluster's own authority. Raises OSError, ValueError."""
+        return certificates.Authority.from_pem(self.ca.read_bytes(), self.key("ca").read_bytes())
+
+
+def create(folder: Path, *, cluster: str, server: str, service_address: str) -> Pki:
+    """Make all of it for the API server at the URL `server`, whose address inside is `service_address`.
+
+    Raises OSError.
+    """
+    folder.mkdir(mode=0o700)
+    authority = certificates.Authority.create(f"fairlead-{cluster}", VALID)
+    certificates.KeyPair(authority.cert_pem, authority.key_pem).write(folder, "ca")
+    pki = Pki(folder)
+    certificates.write_private(pki.signing_key, certificates.signing_key())
+    # etcd is its own peer, and so a client too.
+    etcd = authority.issue("etcd", dns=["localhost"], ips=[HOST], server=True, client=True, valid=VALID)
+    etcd.write(folder, "etcd")
+    authority.issue("kube-apiserver-etcd-client", client=True, valid=VALID).write(folder, "etcd-client")
+    serving = authority.issue("kube-apiserver", dns=_NAMES, ips=[HOST, service_address], server=True, valid=VALID)
+    serving.write(folder, "kube-apiserver")
+    # An authority of its own: whoever has one of its certificates may act in anybody's name.
+    front_proxy = certificates.Authority.create(f"fairlead-{cluster}-front-proxy", VALID)
+    certificates.write_private(pki.cert("front-proxy-ca"), front_proxy.cert_pem)
+    front_proxy.issue("front-proxy-client", client=True, valid=VALID).write(folder, "front-proxy-client")
+    for name, (user, groups) in _CLIENTS.items():
+        # The scheduler, the controller manager and kwok serve /healthz with what makes them known to the API server.
+        pair = authority.issue(
+            user, organizations=groups, dns=["localhost"], ips=[HOST], server=name != "admin", client=True, valid=VALID
+        )
+        pair.write(folder, name)
+        credentials = {"client-certificate-data": _encoded(pair.cert_pem), "client-key-data": _encoded(pair.key_pem)}
+        write_kubeconfig(pki.kubeconfig(name), cluster, server, authority.cert_pem, name, credentials)
+    return pki
+
+
+def write_kubeconfig(
+    path: Path,
+    cluster: str,
+    server: str,
+    ca_pem: bytes,
+    user: str,
+    credentials: dict[str, str],
+    *,
+    namespace: str = "default",
+) -> None:
+    """Write a kubeconfig with one context, for its owner's eyes only. Raises OSError."""
+    document: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {"name": cluster, "cluster": {"server": server, "certificate-authority-data": _encoded(ca_pem)}},
+        ],
+        "users": [{"name": user, "user": credentials}],
+        "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": user, "namespace": namespace}}],
+        "current-context": cluster,
+    }
+    certificates.write_private(path, yaml.safe_dump(document, sort_keys=False).encode())
+
+
+def _encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

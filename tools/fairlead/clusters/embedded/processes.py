@@ -1,0 +1,110 @@
+"""Which processes a cluster has: its supervisor writes it, whoever asks reads it.
+
+Standard library only, as the supervisor that imports it lives as long as the cluster.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TypedDict
+
+FILE = "processes.json"
+
+
+class SupervisorRecord(TypedDict):
+    """The supervisor itself; `stopping` from the moment it ends its servers."""
+
+    pid: int
+    started: str | None
+    stopping: bool
+
+
+class ServerRecord(TypedDict):
+    """One server; pid and started are None while it does not run, exit is how it last ended (-N: by signal N)."""
+
+    pid: int | None
+    started: str | None
+    restarts: int
+    log: str
+    exit: int | None
+
+
+class Record(TypedDict):
+    """All of processes.json; the servers stand in the order of their start."""
+
+    supervisor: SupervisorRecord
+    servers: dict[str, ServerRecord]
+
+
+def started(pid: int) -> str | None:
+    """When the kernel started `pid`, in the kernel's own unit; None where it does not run (any more).
+
+    A pid is used again, a pid with its start time and boot is not. Source: proc(5), /proc/PID/stat, fields 3 and 22.
+    """
+    if sys.platform != "linux":
+        return _started_by_ps(pid)
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else f"{fields[19]}@{boot[:8]}"
+
+
+def _started_by_ps(pid: int) -> str | None:
+    command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    state, _, when = done.stdout.strip().partition(" ")
+    return None if not when or state.startswith("Z") else when.strip()
+
+
+def alive(pid: int | None, since: str | None) -> bool:
+    """Whether `pid` still is the process that was started at `since`."""
+    return pid is not None and since is not None and started(pid) == since
+
+
+def send(pid: int | None, since: str | None, number: signal.Signals) -> bool:
+    """Send the signal `number` to `pid` where it still is the process started at `since`; tells whether it was."""
+    if pid is None:
+        return False
+    try:
+        # Opened before the check: what it refers to cannot become another process afterwards.
+        handle = os.pidfd_open(pid) if sys.platform == "linux" else -1
+    except OSError:
+        return False
+    try:
+        if not alive(pid, since):
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            if sys.platform == "linux":
+                signal.pidfd_send_signal(handle, number)
+            else:
+                os.kill(pid, number)
+        return True
+    finally:
+        if handle >= 0:
+            os.close(handle)
+
+
+def read(folder: Path) -> Record | None:
+    """What the supervisor of the cluster in `folder` wrote last; None where there is nothing (readable)."""
+    try:
+        record: Record = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        _ = record["supervisor"]["pid"], record["servers"].items()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return record
+
+
+def write(folder: Path, record: Record) -> None:
+    """Replace the record in `folder` at once, so that nobody reads half of it. Raises OSError, as on a full disk."""
+    temporary = folder / f".{FILE}"
+    temporary.write_text(json.dumps(record, indent=1), encoding="utf-8")
+    temporary.replace(folder / FILE)

@@ -1,0 +1,313 @@
+"""Owns the servers of one embedded cluster, as a kubelet owns containers: starts, restarts and ends them.
+
+Run as `python -m fairlead.clusters.embedded.supervisor FOLDER`. It is a process of its own so that nothing stays behind
+whatever becomes of the command that started it: its standard input is that command's lifeline, and when it closes
+before a `detach`, every server is stopped. Standard library only: it lives as long as the cluster.
+
+Commands and answers are JSON lines, on standard input and output and, for later commands, on the socket in FOLDER:
+{"start": {"name", "argv", "env", "log"}}, {"keep": NAME} (from now on restart it when it dies), {"stop": NAME},
+{"detach": true}; each answered by {"pid": N} or {}, or {"error": TEXT}.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from fairlead.clusters.embedded import processes
+
+SOCKET = "supervisor.sock"
+GRACE = 3.0
+"""Seconds that a server has between SIGTERM and SIGKILL."""
+STEADY = 1.0
+"""Seconds after which a server counts as having run, so that its next restart comes at once."""
+LONGEST_BACKOFF = 5.0
+"""Seconds between two restarts of a server that never runs for long."""
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+@dataclass
+class _Server:
+    name: str
+    argv: list[str]
+    env: dict[str, str]
+    log: str
+    keep: bool = False
+    process: subprocess.Popen[bytes] | None = None
+    started: str | None = None
+    began: float = 0.0
+    restarts: int = 0
+    exit: int | None = None
+    early_deaths: int = 0
+    due: float | None = None
+
+    def record(self) -> processes.ServerRecord:
+        pid = self.process.pid if self.process else None
+        return {"pid": pid, "started": self.started, "restarts": self.restarts, "log": self.log, "exit": self.exit}
+
+
+@dataclass
+class _Connection:
+    send: Callable[[bytes], object]
+    close: Callable[[], None]
+    lifeline: bool = False
+    buffer: bytes = b""
+
+
+@dataclass
+class _Supervisor:
+    folder: Path
+    servers: dict[str, _Server] = field(default_factory=dict)
+    ending: bool = False
+    detached: bool = False
+    selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
+
+    def run(self) -> None:
+        """Serve until the lifeline closes or a signal says so; then end every server."""
+        wake = self._signals()
+        listener = _listen(SOCKET)
+        self.selector.register(wake, selectors.EVENT_READ)
+        self.selector.register(listener, selectors.EVENT_READ)
+        os.set_blocking(0, False)
+        lifeline = _Connection(lambda data: os.write(1, data), _leave_standard_streams, lifeline=True)
+        self.selector.register(0, selectors.EVENT_READ, lifeline)
+        try:
+            self._save()
+            lifeline.send(b'{"pid": %d}\n' % os.getpid())
+            while not self.ending:
+                for key, _ in self.selector.select(self._until_next_restart()):
+                    if key.fileobj is wake:
+                        wake.recv(4096)
+                    elif key.fileobj is listener:
+                        self._accept(listener)
+                    else:
+                        self._receive(key)
+                self._reap()
+                self._restart()
+        finally:
+            listener.close()
+            self._end()
+
+    def _signals(self) -> socket.socket:
+        """What becomes readable when a child ended or this process shall end."""
+        wake, writer = socket.socketpair()
+        for end in (wake, writer):
+            end.setblocking(False)
+        signal.set_wakeup_fd(writer.detach(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_end)
+        return wake
+
+    def _on_end(self, _number: int, _frame: FrameType | None) -> None:
+        self.ending = True
+
+    def _accept(self, listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            client, _ = listener.accept()
+            client.settimeout(GRACE)
+            self.selector.register(client, selectors.EVENT_READ, _Connection(client.sendall, client.close))
+
+    def _receive(self, key: selectors.SelectorKey) -> None:
+        """Read what has come on a connection, and answer every whole line."""
+        connection: _Connection = key.data
+        try:
+            data = os.read(key.fd, 65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        connection.buffer += data
+        *lines, connection.buffer = connection.buffer.split(b"\n")
+        detached = self.detached
+        for line in lines:
+            with contextlib.suppress(OSError):  # who asked may be gone; that shows in the next read
+                connection.send(json.dumps(self._answer(line)).encode() + b"\n")
+        if not data or (connection.lifeline and self.detached and not detached):
+            self.selector.unregister(key.fileobj)
+            connection.close()
+            self.ending = self.ending or (connection.lifeline and not self.detached)
+
+    def _answer(self, line: bytes) -> dict[str, Any]:
+        try:
+            command = json.loads(line)
+            if "start" in command:
+                return {"pid": self._start(_Server(**command["start"]))}
+            if "keep" in command:
+                self.servers[command["keep"]].keep = True
+            elif "stop" in command:
+                _stop(self.servers.pop(command["stop"]))
+                self._save()
+            elif "detach" in command:
+                self.detached = True
+                for server in self.servers.values():
+                    server.keep = True
+            else:
+                return {"error": f"unknown command {command}"}
+        except KeyError as error:
+            return {"error": f"no server {error}"}
+        except OSError as error:
+            return {"error": f"{error.strerror} ({error.filename})" if error.filename else str(error)}
+        except (ValueError, TypeError, subprocess.SubprocessError) as error:
+            return {"error": str(error)}
+        return {}
+
+    def _start(self, server: _Server) -> int:
+        before = self.servers.get(server.name)
+        if before and before.process:
+            raise ValueError(f"{server.name} runs already")
+        pid = _spawn(server)
+        self.servers.pop(server.name, None)
+        self.servers[server.name] = server
+        try:
+            self._save()
+        except OSError:
+            _stop(self.servers.pop(server.name))
+            raise
+        return pid
+
+    def _reap(self) -> None:
+        changed = False
+        for server in self.servers.values():
+            if server.process is None or (code := server.process.poll()) is None:
+                continue
+            changed = True
+            now = time.monotonic()
+            server.process, server.started, server.exit = None, None, code
+            if server.keep:
+                server.early_deaths = server.early_deaths + 1 if now - server.began < STEADY else 0
+                wait = min(0.1 * 2**server.early_deaths, LONGEST_BACKOFF) if server.early_deaths else 0.0
+                server.due = now + wait
+                _tell(f"{server.name} ended ({code}); it is started again in {wait:.1f} s")
+        if changed:
+            self._save_if_possible()
+
+    def _restart(self) -> None:
+        for server in self.servers.values():
+            if server.due is None or server.due > time.monotonic():
+                continue
+            server.due = None
+            server.restarts += 1
+            try:
+                _spawn(server)
+            except OSError as error:
+                server.due = time.monotonic() + LONGEST_BACKOFF
+                _tell(f"{server.name} cannot be started: {error}")
+            self._save_if_possible()
+
+    def _until_next_restart(self) -> float | None:
+        due = [server.due for server in self.servers.values() if server.due is not None]
+        return max(0.0, min(due) - time.monotonic()) if due else None
+
+    def _end(self) -> None:
+        """Stop all, the last one started first, as each may need those before it."""
+        self.ending = True
+        self._save_if_possible()
+        for server in reversed(self.servers.values()):
+            _stop(server)
+        self._save_if_possible()
+
+    def _save(self) -> None:
+        pid = os.getpid()
+        record: processes.Record = {
+            "supervisor": {"pid": pid, "started": processes.started(pid), "stopping": self.ending},
+            "servers": {name: server.record() for name, server in self.servers.items()},
+        }
+        processes.write(self.folder, record)
+
+    def _save_if_possible(self) -> None:
+        """A full disk, or a folder that someone removed, is no reason to leave servers alone."""
+        try:
+            self._save()
+        except OSError as error:
+            _tell(f"{processes.FILE} cannot be written: {error}")
+
+
+def _spawn(server: _Server) -> int:
+    log = os.open(server.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        server.process = subprocess.Popen(
+            server.argv,
+            env=server.env,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            preexec_fn=partial(_die_with, os.getpid()),
+        )
+    finally:
+        os.close(log)
+    server.began = time.monotonic()
+    server.started = processes.started(server.process.pid)
+    return server.process.pid
+
+
+def _die_with(parent: int) -> None:
+    """In the new process, before its program: end with the supervisor, even where that is killed. Linux only."""
+    if _libc is not None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # killed before the line above
+            os._exit(1)
+
+
+def _stop(server: _Server) -> None:
+    server.keep, server.due = False, None
+    if server.process is None:
+        return
+    server.process.terminate()
+    server.process.send_signal(signal.SIGCONT)  # one that was stopped would not see the other signal
+    try:
+        server.process.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        server.process.kill()
+        server.process.wait()
+    server.exit, server.process, server.started = server.process.returncode, None, None
+
+
+def _listen(name: str) -> socket.socket:
+    """Listen in the working folder: a socket's path has room for a hundred characters only."""
+    Path(name).unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(name)
+    listener.listen()
+    listener.setblocking(False)
+    return listener
+
+
+def _leave_standard_streams() -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1):
+        os.dup2(nothing, stream)
+    os.close(nothing)
+
+
+def _tell(text: str) -> None:
+    with contextlib.suppress(OSError):
+        os.write(2, f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {text}\n".encode())
+
+
+def main() -> None:
+    """Run for the folder that is the only argument."""
+    folder = Path(sys.argv[1]).absolute()
+    os.chdir(folder)
+    os.umask(0o077)
+    _Supervisor(folder).run()
+
+
+if __name__ == "__main__":
+    main()

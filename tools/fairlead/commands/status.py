@@ -1,0 +1,40 @@
+"""`fairlead status`: what runs and what it serves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from rich.console import Console
+
+from fairlead import clusters
+from fairlead import output as out
+from fairlead import status as library
+from fairlead.commands import options
+
+
+@click.command()
+@options.name
+@options.output
+def command(name: str, output: str) -> None:
+    """Tell what runs in a cluster, which policies are in force, and until when the certificates last.
+
+    Exit code 1 when an OPA is not ready or a policy is not in force.
+    """
+    data = library.status(clusters.find(name))
+    out.emit(data, output, lambda console: _draw(data, console))
+    good = data["opa"] and all(opa["ready"] for opa in data["opa"])
+    if not good or any(policy["status"] != "ok" for policy in data["policies"]):
+        raise SystemExit(1)
+
+
+def _draw(data: dict[str, Any], console: Console) -> None:
+    out.rows(None, ("name", "cluster", "engine", "sidecar", "kubeconfig"), [data])(console)
+    for title, columns in (
+        ("opa", ("url", "pid", "ready", "revision")),
+        ("policies", ("name", "status", "error")),
+        ("certificates", ("name", "notAfter")),
+        ("servers", ("name", "pid", "restarts")),
+    ):
+        console.print()
+        out.rows(title, columns, data[title])(console)

@@ -1,0 +1,58 @@
+"""`fairlead up`: start a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fairlead import clusters, status
+from fairlead import output as out
+from fairlead import settings as library
+from fairlead.commands import options
+from fairlead.errors import UsageError
+from fairlead.up import default_nodes, started
+
+
+@click.command()
+@click.option(
+    "--cluster", "kind", type=click.Choice(list(clusters.KINDS)), default="embedded", show_default=True,
+    help="Kind of cluster.",
+)
+@options.name
+@click.option("--engine", type=click.Choice(["opa"]), default="opa", show_default=True, help="What decides.")
+@click.option("--sidecar", type=click.Choice(["sync"]), default="sync", show_default=True, help="OPA's sidecar.")
+@click.option("--nodes", metavar="N|POOL=N,...", default="1", show_default=True, help="Nodes in each pool.")
+@options.settings
+@options.output
+def command(
+    kind: str, name: str, engine: str, sidecar: str, nodes: str, settings_file: Path | None, output: str
+) -> None:
+    """Start a cluster with all that places pods, and print the kubeconfig to use; `fairlead down` ends it."""
+    settings = library.load(settings_file)
+    wanted = _nodes(nodes, settings)
+    cluster = clusters.KINDS[kind](name)
+    if cluster.running():
+        out.note(f"cluster {name!r} is running already; nothing was changed")
+    else:
+        with out.progress() as progress, started(name, settings, wanted, progress=progress) as cluster:
+            cluster.detach()
+    data = status.status(cluster)
+    out.emit(data, output, lambda _: out.line(f"export KUBECONFIG={data['kubeconfig']}"))
+
+
+def _nodes(text: str, settings: library.Settings) -> dict[str, int]:
+    try:
+        if "=" not in text:
+            return default_nodes(settings, _count(text))
+        pairs = [part.split("=", 1) for part in text.split(",")]
+        return {pool.strip(): _count(count) for pool, count in pairs}
+    except ValueError as error:
+        raise UsageError(f"--nodes {text}: a number is expected, or POOL=NUMBER,...") from error
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if not 0 <= count <= 1000:
+        raise UsageError(f"--nodes: from 0 to 1000 in a pool, not {count}")
+    return count

@@ -1,0 +1,36 @@
+"""What differs by engine, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from fairlead.cases import Case
+from fairlead.progress import Progress
+
+
+@dataclass(frozen=True)
+class Decision:
+    """An engine's answer to a case; `object` is the object afterwards, None where it is refused or deleted."""
+
+    allowed: bool
+    message: str = ""
+    object: Any = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Inexpressible:
+    """A case that an engine has no way to ask or to answer, and why. All of them: the table in docs/conformance.md."""
+
+    reason: str
+
+
+class Engine(Protocol):
+    """Enforces the intents, in its own real program."""
+
+    name: str
+
+    def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Decision | Inexpressible]]:
+        """The decision for each case, in any order. Raises FairleadError where the engine itself does not work."""

@@ -1,0 +1,68 @@
+"""The policies by themselves: `opa eval`, one process for all cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fairlead import evaluate, review
+from fairlead.cases import Case
+from fairlead.engines.base import Decision
+from fairlead.errors import FairleadError
+from fairlead.evaluate import Answer, Question
+from fairlead.progress import Progress
+
+
+class OpaEngine:
+    """OPA without an API server: the answer, and the answer to what it made of the object, must both allow."""
+
+    name = "opa"
+
+    def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Decision]]:
+        """See fairlead.engines.base.Engine."""
+        questions = [_question(case) for case in cases]
+        try:
+            answers = evaluate.ask(questions, progress)
+        except FairleadError:
+            evaluate.ask([], progress)  # raises what is wrong with the policies themselves
+            yield from ((case, _alone(question, progress)) for case, question in zip(cases, questions, strict=True))
+            return
+        yield from ((case, _decision(answer)) for case, answer in zip(cases, answers, strict=True))
+
+
+def _question(case: Case) -> Question:
+    request, namespace = case.request, case.namespace
+    asked = review.build(
+        request.manifest,
+        operation=request.operation,
+        namespace=namespace.name if namespace else None,
+        old=request.old_object,
+        user=request.user_info,
+        sub_resource=request.sub_resource,
+        dry_run=request.dry_run,
+    )
+    known: dict[str, Any] = {}
+    unreplicated: dict[str, Any] = {}
+    if namespace and namespace.state != "absent":
+        held = known if namespace.state == "known" else unreplicated
+        held[namespace.name] = {"metadata": {"name": namespace.name, "labels": namespace.labels}}
+    return Question(asked, case.settings, known, unreplicated)
+
+
+def _alone(question: Question, progress: Progress) -> Decision:
+    """The decision for a question among some that OPA fails at: the API server takes a failure for a refusal."""
+    try:
+        return _decision(evaluate.ask([question], progress)[0])
+    except FairleadError as error:
+        return Decision(False, str(error))
+
+
+def _decision(answer: Answer) -> Decision:
+    if answer.patch:
+        again = (answer.again or {}).get("response", {"allowed": False})
+        if not again["allowed"]:
+            said = again.get("status", {}).get("message", evaluate.NO_ANSWER)
+            return Decision(False, f"the policies refuse what they made of the object themselves: {said}")
+        if "patch" in again:
+            return Decision(False, "the policies patch what they made of the object once more: not idempotent")
+    return Decision(answer.allowed, answer.message, answer.object, answer.warnings)

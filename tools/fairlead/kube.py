@@ -1,0 +1,101 @@
+"""The API server, through the kubernetes package: clients, server-side apply, and its errors in a user's words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import urllib3
+from kubernetes import client, config, dynamic
+from kubernetes.client.exceptions import ApiException
+from kubernetes.dynamic.exceptions import NotFoundError
+
+from fairlead.errors import FairleadError, InputError
+
+FIELD_MANAGER = "fairlead"
+
+
+class Refused(FairleadError):
+    """The API server answered no."""
+
+    def __init__(self, what: str, error: ApiException) -> None:
+        self.status = error.status
+        self.reason = message(error)
+        super().__init__(f"{what}: the API server says {error.status}: {self.reason}")
+
+
+def connect(kubeconfig: Path) -> client.ApiClient:
+    """A client of the cluster that `kubeconfig` names. Raises InputError where the file is none."""
+    try:
+        return config.new_client_from_config(str(kubeconfig))
+    except (config.ConfigException, OSError, ValueError, TypeError, AttributeError) as error:
+        raise InputError(kubeconfig, f"is no usable kubeconfig ({error}): name another file") from error
+
+
+def message(error: ApiException) -> str:
+    """What the API server said, out of its Status."""
+    try:
+        return str(json.loads(error.body)["message"])
+    except (TypeError, ValueError, KeyError):
+        return str(error.reason)
+
+
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Raises Refused for an answer that says no, FairleadError for none; `what` begins the message."""
+    try:
+        yield
+    except ApiException as error:
+        raise Refused(what, error) from error
+    except (urllib3.exceptions.HTTPError, OSError) as error:
+        raise FairleadError(f"{what}: the API server cannot be reached ({error}): is the cluster up?") from error
+
+
+class Objects:
+    """Applies and reads objects of any kind."""
+
+    def __init__(self, api: client.ApiClient) -> None:
+        with explained("cannot read the API's resources"):
+            self._dynamic = dynamic.DynamicClient(api)
+
+    def apply(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
+        """Server-side apply; a field that the API does not know is an error. Raises Refused."""
+        metadata = manifest["metadata"]
+        with explained(f"cannot apply {manifest['kind']} {metadata['name']}"):
+            resource = self._dynamic.resources.get(api_version=manifest["apiVersion"], kind=manifest["kind"])
+            applied = resource.server_side_apply(
+                body=manifest,
+                namespace=metadata.get("namespace"),
+                field_manager=FIELD_MANAGER,
+                force_conflicts=True,
+                # The dynamic client has no argument of its own for it.
+                query_params=[("fieldValidation", "Strict")],
+                **({"dry_run": "All"} if dry_run else {}),
+            )
+            return dict(applied.to_dict())
+
+    def create(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        """Create the object, as a user would. Raises Refused."""
+        metadata = manifest["metadata"]
+        with explained(f"cannot create {manifest['kind']} {metadata.get('name')}"):
+            resource = self._dynamic.resources.get(api_version=manifest["apiVersion"], kind=manifest["kind"])
+            return dict(resource.create(body=manifest, namespace=metadata.get("namespace")).to_dict())
+
+    def get(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> dict[str, Any] | None:
+        """The object, or None where there is none. Raises Refused."""
+        with explained(f"cannot read {kind} {name}"):
+            try:
+                resource = self._dynamic.resources.get(api_version=api_version, kind=kind)
+                return dict(resource.get(name=name, namespace=namespace).to_dict())
+            except NotFoundError:
+                return None
+
+    def list(self, api_version: str, kind: str, namespace: str | None, labels: str = "") -> list[dict[str, Any]]:
+        """The objects of a namespace (or all) that a label selector matches, by name. Raises Refused."""
+        with explained(f"cannot list {kind}"):
+            resource = self._dynamic.resources.get(api_version=api_version, kind=kind)
+            items = resource.get(namespace=namespace, label_selector=labels).to_dict()["items"]
+            return sorted(items, key=lambda item: str(item["metadata"]["name"]))

@@ -1,0 +1,95 @@
+"""The objects that a deployment consists of, from the templates in integration/deploy."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from typing import Any
+
+import jinja2
+import yaml
+
+from fairlead import paths, pod, policy
+from fairlead.credentials import Credentials
+from fairlead.settings import NAMESPACE, Settings
+
+EXEMPT = ("kube-system", "kube-public", "kube-node-lease", NAMESPACE)
+"""Namespaces that no policy applies to: the cluster must come up by itself, and so must OPA."""
+
+POLICIES = "fairlead-policies"
+REVISION = "fairlead.dev/revision"
+SETTINGS = "fairlead.dev/settings"
+
+
+def render(
+    settings: Settings,
+    bundle: policy.Bundle,
+    credentials: Credentials,
+    *,
+    webhook_url: str | None = None,
+    replicas: int | None = None,
+) -> list[dict[str, Any]]:
+    """All objects, in the order in which to apply them.
+
+    Args:
+        webhook_url: where the API server asks OPA, instead of its Service.
+        replicas: of OPA's Deployment, instead of the settings' number.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(paths.root() / "integration" / "deploy"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # noqa: S701 - YAML, not HTML; texts go through json
+    )
+    environment.filters["b64"] = _b64
+    environment.filters["json"] = json.dumps  # which is YAML, too; Jinja2's own tojson escapes for HTML
+    values = {
+        "namespace": NAMESPACE,
+        "settings": settings,
+        "bundle": bundle,
+        "credentials": credentials,
+        "authz": policy.authz_module([credentials.token]),
+        "webhook_url": webhook_url,
+        "replicas": settings.replicas if replicas is None else replicas,
+        "exempt": EXEMPT,
+        "files": pod.MOUNTED,
+        "opa_port": pod.OPA_PORT,
+        "sync_port": pod.SYNC_PORT,
+        "opa_arguments": pod.opa_arguments(pod.MOUNTED, f":{pod.OPA_PORT}"),
+        "opa_environment": [
+            {"name": name, "value": value}
+            for name, value in pod.opa_environment(pod.MOUNTED, f"127.0.0.1:{pod.SYNC_PORT}").items()
+        ],
+        "sync_arguments": pod.sync_arguments(
+            pod.MOUNTED, settings, f"127.0.0.1:{pod.OPA_PORT}", f"0.0.0.0:{pod.SYNC_PORT}"
+        ),
+    }
+    objects = []
+    for name in sorted(environment.list_templates(extensions=["j2"])):
+        objects += yaml.safe_load_all(environment.get_template(name).render(values))
+    return objects
+
+
+def policies(settings: Settings, bundle: policy.Bundle) -> dict[str, Any]:
+    """The ConfigMap of the policies alone, as `render` has it."""
+    rendered = render(settings, bundle, Credentials(token="", certificate=b"", key=b"", ca=b""))
+    return next(o for o in rendered if o["kind"] == "ConfigMap" and o["metadata"]["name"] == POLICIES)
+
+
+def dump(objects: list[dict[str, Any]]) -> str:
+    """The objects as YAML documents, as kubectl reads them."""
+
+    class Plain(yaml.SafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+    Plain.add_representer(str, text)
+    return yaml.dump_all(objects, Dumper=Plain, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _b64(value: str | bytes) -> str:
+    return b64encode(value.encode() if isinstance(value, str) else value).decode()

@@ -1,0 +1,219 @@
+"""OPA's REST API, as far as Fairlead uses it, with errors that say what OPA said and where.
+
+Source: Open Policy Agent documentation, "REST API Reference".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import requests
+from opa_client.opa import OpaClient
+
+from fairlead.errors import FairleadError, UsageError
+
+_JSON = {"Content-Type": "application/json"}
+# What a module defines, without loading it: each rule's path below `data`.
+_RULES = (
+    'paths := [path | module := rego.parse_module("", input); base := [t.value | t := module["package"].path[_]]; '
+    "path := array.concat(base, [t.value | t := module.rules[_].head.ref[_]])]"
+)
+
+
+class OpaUnavailable(FairleadError):  # noqa: N818 - says it without a suffix
+    """OPA gives no usable answer: refused connection, time-out, untrusted certificate, 5xx, or garbage."""
+
+
+class OpaRefused(FairleadError):  # noqa: N818
+    """OPA does not accept the token (401, 403)."""
+
+
+class Rejected(FairleadError):  # noqa: N818
+    """OPA understood and declined; what it had stays in force.
+
+    `error` is OPA's own object, {"code", "message", "errors": [{"code", "message", "location": {"file", "row",
+    "col"}}]}; "errors" may be missing.
+    """
+
+    def __init__(self, what: str, error: dict[str, Any]) -> None:
+        super().__init__(f"{what}: {describe(error)}")
+        self.error = error
+
+
+class PolicyRejected(Rejected):
+    """OPA does not accept a policy, or the removal of one that others need."""
+
+
+class DocumentRejected(Rejected):
+    """OPA does not accept a document, for instance because a policy defines the same path."""
+
+
+class OpaApi(OpaClient):  # type: ignore[misc]  # opa_client has no types
+    """A client of one OPA, for one thread at a time; it never retries.
+
+    OpaClient brings the session. Its own methods fall short of what Fairlead needs: they cannot verify a server by a CA
+    file, they let REQUESTS_CA_BUNDLE and proxies of the environment override what they were given, documents must be
+    objects, rejected policies are rewritten as Rego v0 and sent again (`rego_compat`), and errors lose the file and the
+    line, and do not tell a wrong token from a wrong policy.
+    """
+
+    def __init__(self, url: str, *, ca: Path | None = None, token: str | None = None, timeout: float = 5.0) -> None:
+        """Connect to nothing yet.
+
+        `url` is like https://127.0.0.1:8443 (a trailing /v1 is accepted), `ca` a PEM file instead of the system's
+        authorities, `timeout` in seconds for connecting and for each read. Raises UsageError.
+        """
+        scheme, host, port = _address(url)
+        if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
+            raise UsageError("the OPA token holds characters that no HTTP header can carry")
+        super().__init__(host=host, port=port, ssl=scheme == "https", token=token, retries=0, timeout=timeout)
+        self.url = f"{scheme}://{host}:{port}"
+        self._session.trust_env = False
+        if scheme == "https":
+            self._session.verify = str(ca) if ca else True
+
+    def policies(self) -> dict[str, str]:
+        """Every policy that OPA serves: id -> Rego text, as it was put or read from a file."""
+        listed = self._json(self._send("GET", "/v1/policies"), object_hook=_without_syntax_tree)
+        try:
+            return {policy["id"]: policy["raw"] for policy in listed["result"]}
+        except (KeyError, TypeError) as error:
+            raise OpaUnavailable(f"{self.url} answers /v1/policies with something else than policies") from error
+
+    def put_policy(self, id_: str, text: str) -> None:
+        """Load the policy `id_`, at once for all who ask. Raises PolicyRejected, and what `id_` was stays in force."""
+        answer = self._send("PUT", f"/v1/policies/{quote(id_)}", text.encode(), {"Content-Type": "text/plain"})
+        if answer.status_code != requests.codes.ok:
+            raise PolicyRejected(id_, self._json(answer))
+
+    def remove_policy(self, id_: str) -> None:
+        """Unload the policy `id_`; that it is not there is fine. Raises PolicyRejected where others need it."""
+        answer = self._send("DELETE", f"/v1/policies/{quote(id_)}")
+        if answer.status_code not in (requests.codes.ok, requests.codes.not_found):
+            raise PolicyRejected(id_, self._json(answer))
+
+    def rules(self, text: str) -> list[list[Any]] | None:
+        """The path of each rule that the policy `text` would define, from "data" on; None where it cannot be parsed."""
+        answer = self._send("POST", "/v1/query", json.dumps({"query": _RULES, "input": text}).encode(), _JSON)
+        if answer.status_code != requests.codes.ok:
+            return None
+        result = self._json(answer).get("result") or [{}]
+        paths = result[0].get("paths")
+        return paths if isinstance(paths, list) and paths else None
+
+    def put_document(self, path: Sequence[str], value: Any) -> None:
+        """Make the document at `path` the JSON value `value`. Raises DocumentRejected."""
+        self.put_json(path, json.dumps(value, ensure_ascii=False))
+
+    def put_json(self, path: Sequence[str], text: str) -> None:
+        """As put_document, of JSON text, whose numbers OPA keeps digit by digit."""
+        answer = self._send("PUT", _data(path), text.encode(), _JSON)
+        if answer.status_code != requests.codes.no_content:
+            raise DocumentRejected("/".join(path), self._json(answer))
+
+    def document(self, path: Sequence[str]) -> Any | None:
+        """The document at `path`, rules included; None where it is undefined (or null)."""
+        answer = self._send("GET", _data(path))
+        if answer.status_code != requests.codes.ok:
+            raise DocumentRejected("/".join(path), self._json(answer))
+        return self._json(answer).get("result")
+
+    def remove_document(self, path: Sequence[str]) -> None:
+        """Remove the document at `path`; that there is none is fine."""
+        answer = self._send("DELETE", _data(path))
+        if answer.status_code not in (requests.codes.no_content, requests.codes.not_found):
+            raise DocumentRejected("/".join(path), self._json(answer))
+
+    def ready(self) -> bool:
+        """Whether OPA says that it may be asked (`data.system.health.ready`); False also where it cannot be reached."""
+        try:
+            return bool(self._exchange("GET", "/health/ready").status_code == requests.codes.ok)
+        except OpaUnavailable:
+            return False
+
+    def decide(self, review: Any) -> Any:
+        """The decision for an AdmissionReview, asked as the API server asks.
+
+        Raises OpaUnavailable where no policy gives one, Rejected where OPA cannot read the review.
+        """
+        answer = self._send("POST", "/", json.dumps(review).encode(), _JSON)
+        if answer.status_code == requests.codes.not_found:
+            raise OpaUnavailable(f"{self.url} has no policy that decides: {describe(self._json(answer))}")
+        if answer.status_code != requests.codes.ok:
+            raise Rejected("the review", self._json(answer))
+        return self._json(answer, object_=False)
+
+    def _send(
+        self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
+    ) -> requests.Response:
+        """One request. Raises OpaUnavailable and OpaRefused; a 4xx beside that is the caller's to judge."""
+        answer = self._exchange(method, path, body, headers)
+        if answer.status_code in (requests.codes.unauthorized, requests.codes.forbidden):
+            raise OpaRefused(
+                f"{self.url} refuses {method} {path} ({answer.status_code}): the token is not the one it knows"
+            )
+        if answer.status_code >= requests.codes.internal_server_error or answer.is_redirect:
+            raise OpaUnavailable(f"{self.url} answers {method} {path} with {answer.status_code}: {answer.text[:500]}")
+        return answer
+
+    def _exchange(
+        self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
+    ) -> requests.Response:
+        try:
+            answer: requests.Response = self._session.request(
+                method, self.url + path, data=body, headers=headers, timeout=self.timeout, allow_redirects=False
+            )
+            return answer
+        except (OSError, ValueError) as error:  # requests' errors are OSErrors, those of a CA file are bare ones
+            raise OpaUnavailable(f"OPA at {self.url} cannot be reached: {_reason(error)}") from error
+
+    def _json(self, answer: requests.Response, *, object_: bool = True, **options: Any) -> Any:
+        try:
+            value = json.loads(answer.content, **options)
+        except (ValueError, RecursionError) as error:
+            raise OpaUnavailable(f"{self.url} answers with something that is no JSON: {answer.text[:200]!r}") from error
+        if object_ and not isinstance(value, dict):
+            raise OpaUnavailable(f"{self.url} answers with something else than an object: {answer.text[:200]!r}")
+        return value
+
+
+def describe(error: dict[str, Any]) -> str:
+    """OPA's error object in one line for each thing wrong: the line, the message and its code."""
+    lines = []
+    for part in error.get("errors") or ():
+        location = part.get("location") or {}
+        where = f"{location['file']}:{location['row']}: " if location.get("row") else ""
+        lines.append(f"{where}{part.get('message', '')} ({part.get('code', 'unknown')})")
+    return "\n".join(lines) or f"{error.get('message', 'no reason given')} ({error.get('code', 'unknown')})"
+
+
+def _address(url: str) -> tuple[str, str, int]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise UsageError(f"{url!r} is not the address of an OPA: {error}") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.rstrip("/") not in ("", "/v1"):
+        raise UsageError(f"{url!r} is not the address of an OPA: give it like https://127.0.0.1:8443")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return parts.scheme, host, port or (443 if parts.scheme == "https" else 80)
+
+
+def _data(path: Sequence[str]) -> str:
+    return "/v1/data" + "".join("/" + quote(segment, safe="") for segment in path)
+
+
+def _without_syntax_tree(node: dict[str, Any]) -> dict[str, Any] | None:
+    """Keeps of a list of policies what is asked for: OPA adds each one's syntax tree, about 30 times its text."""
+    return node if "raw" in node or "result" in node else None
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost cause of a failed request, which is what a person can act on."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    return str(error) or type(error).__name__

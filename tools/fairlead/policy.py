@@ -1,0 +1,95 @@
+"""The policies as they are deployed: which modules, with which settings, under which revision."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlead import files, paths
+from fairlead.errors import InputError, UsageError
+from fairlead.settings import Settings
+
+SETTINGS = "settings.rego"
+AUTHZ = "authz.rego"
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """The modules that OPA is given, by their ConfigMap key (`node_pool/x.rego` is `node_pool.x.rego`: a key has no slash)."""
+
+    modules: Mapping[str, str]
+
+    @property
+    def revision(self) -> str:
+        """What tells this bundle from any other: 12 hex digits of the SHA-256 over keys and texts."""
+        return revision(self.modules)
+
+
+def revision(modules: Mapping[str, str]) -> str:
+    """The revision of modules, key to text; OPA's own list of what it serves gives the same for the same texts."""
+    digest = hashlib.sha256(json.dumps(sorted(modules.items())).encode())
+    return digest.hexdigest()[:12]
+
+
+def folder() -> Path:
+    """Where the policies are."""
+    return paths.root() / "policies"
+
+
+def bundle(settings: Settings, source: Path | None = None) -> Bundle:
+    """All modules of the folder `source` (the project's own by default) but tests and authz.rego, which OPA reads from a Secret.
+
+    Raises InputError where a module cannot be read, UsageError where there is none.
+    """
+    source = source or folder()
+    modules = {}
+    for path in sorted(source.rglob("*.rego")):
+        if path.name.endswith("_test.rego") or path == source / AUTHZ:
+            continue
+        text = files.read_text(path)
+        key = ".".join(path.relative_to(source).parts)
+        modules[key] = _with_settings(text, settings, path) if path == source / SETTINGS else text
+    if "main.rego" not in modules:
+        raise UsageError(f"{source}: holds no main.rego, so nothing would decide")
+    return Bundle(modules)
+
+
+def settings_document(settings: Settings) -> dict[str, Any]:
+    """`data.settings` as policies read it."""
+    pools = {
+        name: {
+            "nodeSelector": assignment.node_selector,
+            "tolerations": [t.model_dump(by_alias=True, exclude_none=True) for t in assignment.tolerations],
+        }
+        for name, assignment in ((name, settings.assignment(name)) for name in settings.pools)
+    }
+    return {
+        "namespace_label": settings.namespace_label,
+        "node_label": settings.node_label,
+        "pod_selector": settings.pod_selector,
+        "enforcement": settings.enforcement,
+        "default_pool": settings.default_pool or "",
+        "pools": pools,
+    }
+
+
+def authz_module(tokens: list[str]) -> str:
+    """authz.rego with the SHA-256 digests of the tokens in force; the tokens themselves are not in it."""
+    digests = json.dumps(sorted(hashlib.sha256(token.encode()).hexdigest() for token in tokens))
+    text = files.read_text(folder() / AUTHZ)
+    return f"{text}\ntoken_digests := {{{digests[1:-1]}}}\n"
+
+
+def _with_settings(text: str, settings: Settings, path: Path) -> str:
+    """settings.rego with each value replaced; the file itself is the template, so that its defaults can be read and tested."""
+    for name, value in settings_document(settings).items():
+        line = f"{name} := {json.dumps(value, sort_keys=True)}"
+        text, count = re.subn(rf"^{name} := .*$", lambda _, line=line: line, text, flags=re.MULTILINE)
+        if count != 1:
+            raise InputError(path, f"has {count} lines `{name} := ...`, where deployment writes the setting: keep one")
+    return text

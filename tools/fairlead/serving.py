@@ -1,0 +1,135 @@
+"""What each OPA of a cluster serves, as it says itself, and what the cluster says of its policies."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from fairlead import kube, manifests, policy, waiting
+from fairlead.clusters.base import Cluster, OpaServer
+from fairlead.credentials import Credentials
+from fairlead.errors import FairleadError
+from fairlead.opa_api import OpaApi
+from fairlead.progress import Progress
+from fairlead.settings import NAMESPACE
+
+STATUS = "openpolicyagent.org/kube-mgmt-status"
+POLICY_LABEL = "openpolicyagent.org/policy=rego"
+
+
+class Rejected(FairleadError):
+    """OPA does not take the policies; what it served before is still in force."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """One OPA's state; `revision` is None where it serves no policy of ours or cannot be asked."""
+
+    opa: OpaServer
+    ready: bool
+    revision: str | None
+
+
+def credentials(objects: kube.Objects) -> Credentials | None:
+    """Those deployed in the cluster; None where there are none, or none that is good for a while."""
+    token, tls = (objects.get("v1", "Secret", name, NAMESPACE) for name in ("opa-token", "opa-tls"))
+    return Credentials.kept(token and token.get("data"), tls and tls.get("data"))
+
+
+def served(opa: OpaServer, token: str | None) -> Served:
+    """What `opa` serves now."""
+    api = OpaApi(opa.url, ca=opa.ca, token=token)
+    try:
+        ready = api.ready()
+        prefix = f"{NAMESPACE}/{manifests.POLICIES}/"
+        modules = {id_.removeprefix(prefix): text for id_, text in api.policies().items() if id_.startswith(prefix)}
+    except FairleadError:
+        return Served(opa, False, None)
+    finally:
+        api.close_connection()
+    return Served(opa, ready, policy.revision(modules) if modules else None)
+
+
+def policies(objects: kube.Objects) -> list[dict[str, Any]]:
+    """Each ConfigMap of policies as {name, status, error}: `ok`, `error` with OPA's words, or `pending`."""
+    return [
+        {"name": found["metadata"]["name"], **_status(found)}
+        for found in objects.list("v1", "ConfigMap", NAMESPACE, POLICY_LABEL)
+    ]
+
+
+def wait(
+    cluster: Cluster,
+    objects: kube.Objects,
+    token: str,
+    revision: str,
+    *,
+    progress: Progress,
+    deadline: float = 30.0,
+    stale: str | None = None,
+) -> list[Served]:
+    """Return when every OPA of the cluster is ready and serves `revision`.
+
+    `stale` is the status annotation from before, which says nothing of this revision. Raises Rejected as soon as the
+    sidecar says that OPA does not take it, FairleadError after `deadline` seconds.
+    """
+    progress.update("policies", f"waiting until every OPA serves {revision}")
+
+    def check() -> list[Served] | None:
+        states = [served(opa, token) for opa in cluster.opas()]
+        if states and all(state.ready and state.revision == revision for state in states):
+            return states
+        found = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE) or {}
+        annotation = _annotation(found)
+        if annotation != stale and _status(found)["status"] == "error":
+            raise _Stop(_status(found)["error"])
+        return None
+
+    try:
+        states = waiting.until(check, deadline=deadline, what=f"every OPA serves revision {revision}")
+    except _Stop as error:
+        raise Rejected(f"OPA does not take revision {revision}: {error}") from None
+    progress.update("policies", f"revision {revision} in force")
+    return states
+
+
+def annotation(objects: kube.Objects) -> str | None:
+    """The status annotation of the policies' ConfigMap, as it is."""
+    return _annotation(objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE) or {})
+
+
+class _Stop(Exception):
+    """Ends the wait early."""
+
+
+def _annotation(found: dict[str, Any]) -> str | None:
+    value = (found.get("metadata", {}).get("annotations") or {}).get(STATUS)
+    return None if value is None else str(value)
+
+
+def _status(found: dict[str, Any]) -> dict[str, Any]:
+    """The annotation read: kube-mgmt and `fairlead sync` write the same form, people may write any."""
+    raw = _annotation(found)
+    if raw is None:
+        return {"status": "pending", "error": None}
+    try:
+        status = json.loads(raw)
+        state, problem = str(status["status"]), status.get("error")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {"status": "unknown", "error": f"the annotation {STATUS} cannot be read"}
+    return {"status": state, "error": _words(problem) if problem else None}
+
+
+def _words(problem: Any) -> str:
+    """OPA's error object(s) in one line, with file and row."""
+    if isinstance(problem, list):
+        return "; ".join(_words(part) for part in problem)
+    if not isinstance(problem, dict):
+        return str(problem)
+    details = problem.get("errors")
+    if isinstance(details, list) and details:
+        return "; ".join(_words(part) for part in details)
+    place = problem.get("location")
+    where = f"{place.get('file')}:{place.get('row')}: " if isinstance(place, dict) else ""
+    return where + str(problem.get("message", problem))

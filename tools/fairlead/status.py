@@ -1,0 +1,46 @@
+"""What runs in a cluster and what it serves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead import certificates, kube, serving
+from fairlead.clusters.base import Cluster
+from fairlead.settings import NAMESPACE
+
+
+def status(cluster: Cluster) -> dict[str, Any]:
+    """The cluster's state: {name, cluster, kubeconfig, engine, sidecar, opa, policies, certificates, servers}.
+
+    `opa` is a list of {url, ca, pid, ready, revision}, `policies` of {name, status, error}, `certificates` of
+    {name, notAfter} (RFC 3339), `servers` of {name, pid, restarts}. Raises FairleadError where its API server does not answer.
+    """
+    objects = kube.Objects(kube.connect(cluster.kubeconfig))
+    credentials = serving.credentials(objects)
+    states = [serving.served(opa, credentials and credentials.token) for opa in cluster.opas()]
+    dated = {} if credentials is None else {"opa-tls": credentials.certificate, "opa-tls-ca": credentials.ca}
+    return {
+        "name": cluster.name,
+        "cluster": cluster.kind,
+        "kubeconfig": str(cluster.kubeconfig),
+        "engine": "opa",
+        "sidecar": "sync",
+        "opa": [
+            {
+                "url": state.opa.url,
+                "ca": str(state.opa.ca),
+                "pid": state.opa.pid,
+                "ready": state.ready,
+                "revision": state.revision,
+            }
+            for state in states
+        ],
+        "policies": serving.policies(objects) if objects.get("v1", "Namespace", NAMESPACE) else [],
+        "certificates": [
+            {"name": name, "notAfter": certificates.not_after(pem).isoformat()} for name, pem in dated.items()
+        ],
+        "servers": [
+            {"name": name, "pid": server["pid"], "restarts": server["restarts"]}
+            for name, server in cluster.servers().items()
+        ],
+    }

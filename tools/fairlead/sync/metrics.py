@@ -1,0 +1,52 @@
+"""What Prometheus is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
+
+from fairlead.sync.desired import Snapshot
+from fairlead.sync.plan import Served
+
+disable_created_metrics()  # when a counter began is of no use here, and doubles the page
+
+
+class Metrics:
+    """The sidecar's metrics, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self.errors = Counter("fairlead_sync_errors", "Failed requests, by peer.", ["peer"], registry=self._registry)
+        self.resyncs = Counter("fairlead_sync_resyncs", "Times OPA was loaded from nothing.", registry=self._registry)
+        self.relists = Counter(
+            "fairlead_sync_relists", "Complete lists read from the API server.", registry=self._registry
+        )
+        self._policies = self._gauge("policies", "Policies that OPA should hold.")
+        self._documents = self._gauge("documents", "Documents that OPA should hold.")
+        self._namespaces = self._gauge("namespaces", "Namespaces that OPA holds.")
+        self._rejected = self._gauge(
+            "rejected_configmaps", "ConfigMaps with a policy or document that cannot be loaded."
+        )
+        self._lag = self._gauge("lag_seconds", "For how long OPA has not held what it should.")
+        for peer in ("opa", "kubernetes"):
+            self.errors.labels(peer)
+
+    def lag(self, source: Callable[[], float]) -> None:
+        """Ask `source` for the lag, in seconds, whenever the metrics are read."""
+        self._lag.set_function(source)
+
+    def holds(self, desired: Snapshot, served: Served, rejected: int) -> None:
+        """Take over what a cycle ended with."""
+        policies = sum(1 for kind, _ in desired.texts if kind == "policy")
+        self._policies.set(policies)
+        self._documents.set(len(desired.texts) - policies)
+        self._namespaces.set(len(served.namespaces or ()))
+        self._rejected.set(rejected)
+
+    def text(self) -> bytes:
+        """The exposition format, version 0.0.4."""
+        return generate_latest(self._registry)
+
+    def _gauge(self, name: str, help_: str) -> Gauge:
+        return Gauge(f"fairlead_sync_{name}", help_, registry=self._registry)

@@ -1,0 +1,203 @@
+"""The sidecar's HTTPS server: /health, /metrics, and /v1/namespaces/<name> for the OPA beside it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import socket
+import ssl
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import IPv6Address, ip_address
+from pathlib import Path
+from threading import BoundedSemaphore, Lock
+from typing import Any
+
+from fairlead.errors import FairleadError, InputError, UsageError
+from fairlead.sync.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+LOOK_UPS = 128
+"""Connections served at a time to clients on loopback, which is OPA: one for each request that it looks up."""
+
+OTHERS = 16
+"""Connections served at a time to everyone else, so that they cannot keep OPA from its look-ups."""
+
+_PATIENCE = 5.0  # seconds for the handshake, and for each read and write
+_NAMESPACE = re.compile(r"/v1/namespaces/([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)")
+
+Health = Callable[[], dict[str, Any]]
+LookUp = Callable[[str], dict[str, Any] | None]
+
+
+class Certificate:
+    """A certificate and its key in files that may be replaced at any time."""
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        """Raises InputError where they cannot be used."""
+        self._files = (certificate, key)
+        self._lock = Lock()
+        self._seen = self._state()
+        try:
+            self._context = self._load()
+        except (OSError, ValueError) as error:
+            raise InputError(certificate, f"is no certificate that goes with the key {key}: {error}") from error
+
+    def context(self) -> ssl.SSLContext:
+        """What to serve with now; the last good pair while the files cannot be used."""
+        with self._lock:
+            state = self._state()
+            if state != self._seen:
+                try:
+                    self._context = self._load()
+                    log.info("serving with the new certificate of %s", self._files[0])
+                except (OSError, ValueError) as error:
+                    log.warning("%s cannot be used, serving with the certificate before: %s", self._files[0], error)
+                self._seen = state
+            return self._context
+
+    def _load(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(*self._files, password=_no_password)
+        return context
+
+    def _state(self) -> list[tuple[int, int, int] | None]:
+        return [_stat(path) for path in self._files]
+
+
+class Server(ThreadingHTTPServer):
+    """Serves what `health`, `metrics` and `look_up` give; `serve_forever` belongs to one thread.
+
+    `health` gives an object whose "healthy" decides between 200 and 503. `look_up` gives a namespace's thin object or
+    None where there is none, and raises FairleadError where that cannot be known.
+    """
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def __init__(
+        self, endpoint: str, certificate: Certificate, *, health: Health, metrics: Metrics, look_up: LookUp
+    ) -> None:
+        """`endpoint` is host:port. Raises UsageError where it cannot be listened at."""
+        host, port = _endpoint(endpoint)
+        if ":" in host:
+            self.address_family = socket.AF_INET6
+        self.health = health
+        self.metrics = metrics
+        self.look_up = look_up
+        self._certificate = certificate
+        self._slots = {True: BoundedSemaphore(LOOK_UPS), False: BoundedSemaphore(OTHERS)}
+        try:
+            super().__init__((host, port), _Handler)
+        except (OSError, OverflowError) as error:
+            raise UsageError(f"cannot listen at {endpoint}: {error}") from error
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Give the connection a thread, or close it where its kind of client has enough of them."""
+        slots = self._slots[loopback(client_address[0])]
+        if not slots.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            slots.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve one connection, in its thread, and give the thread back."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._slots[loopback(client_address[0])].release()
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Shake hands here and not where connections are accepted: a slow client must hold up nobody else."""
+        request.settimeout(_PATIENCE)
+        with self._certificate.context().wrap_socket(request, server_side=True) as secure:
+            super().finish_request(secure, client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that broke is of no interest but to someone who debugs."""
+        log.debug("connection from %s", client_address[0], exc_info=True)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """HTTP/1.0: one request a connection, since OPA opens a new one for each look-up anyway."""
+
+    server: Server
+    server_version = "fairlead"
+    sys_version = ""
+    timeout = _PATIENCE
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path == "/health":
+            health = self.server.health()
+            self._answer(HTTPStatus.OK if health["healthy"] else HTTPStatus.SERVICE_UNAVAILABLE, health)
+        elif path == "/metrics":
+            self._send(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", self.server.metrics.text())
+        elif path.startswith("/v1/namespaces/"):
+            self._namespace(path)
+        else:
+            self._answer(HTTPStatus.NOT_FOUND, {})
+
+    def _namespace(self, path: str) -> None:
+        if not loopback(self.client_address[0]):
+            self._answer(HTTPStatus.FORBIDDEN, {"message": "only for the OPA beside this sidecar"})
+            return
+        match = _NAMESPACE.fullmatch(path)
+        try:
+            found = self.server.look_up(match[1]) if match else None
+        except FairleadError as error:
+            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, {"message": str(error)})
+        else:
+            self._answer(HTTPStatus.NOT_FOUND if found is None else HTTPStatus.OK, found or {})
+
+    def _answer(self, status: HTTPStatus, value: dict[str, Any]) -> None:
+        self._send(status, "application/json", json.dumps(value).encode())
+
+    def _send(self, status: HTTPStatus, type_: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", type_)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        log.debug("%s " + format, self.client_address[0], *args)
+
+
+def loopback(address: str) -> bool:
+    """Whether a client's address is this machine's own, also where IPv4 is told as IPv6."""
+    try:
+        ip = ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(ip, IPv6Address) and ip.ipv4_mapped:
+        return ip.ipv4_mapped.is_loopback
+    return ip.is_loopback
+
+
+def _endpoint(endpoint: str) -> tuple[str, int]:
+    host, _, port = endpoint.rpartition(":")
+    if not port.isdigit() or not 0 <= int(port) <= 65535:
+        raise UsageError(f"{endpoint!r} is no endpoint: give host:port, for instance 127.0.0.1:8444")
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - a host left out means all, as for kube-mgmt
+
+
+def _stat(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+def _no_password() -> str:
+    raise ValueError("the key is encrypted")

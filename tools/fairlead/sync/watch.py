@@ -1,0 +1,138 @@
+"""Follows one source: a list once, then every change, resumed where it broke off; a new list only where it must be."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from threading import Event
+
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    sleep_using_event,
+    stop_when_event_set,
+    wait_random_exponential,
+)
+
+from fairlead.errors import FairleadError
+from fairlead.sync.apiserver import ApiServer, ApiServerError
+from fairlead.sync.desired import Desired, Source
+from fairlead.sync.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+GRACE = 5.0
+"""Seconds that a watch may be away before it counts as lost: it ends every minute or so anyway, and is resumed."""
+
+SECONDS = (40, 60)
+"""How long one watch request lasts; short, so that a connection that died unnoticed cannot hide changes for long."""
+
+
+class Watch:
+    """Follows one source into the desired state; `run` belongs to one thread, the rest is safe for others to read."""
+
+    def __init__(self, api: ApiServer, source: Source, selector: str, desired: Desired, metrics: Metrics) -> None:
+        """`selector` is a label selector, empty for all."""
+        self._api = api
+        self._source = source
+        self._selector = selector
+        self._desired = desired
+        self._metrics = metrics
+        self._version: str | None = None
+        self._away_since: float | None = time.monotonic()
+        self._error: str | None = "not listed yet"
+        within = f"/namespaces/{source.namespace}" if source.namespace else ""
+        self._path = "/api/v1/namespaces" if source.kind == "namespaces" else f"/api/v1{within}/configmaps"
+
+    @property
+    def trouble(self) -> str | None:
+        """Why news of this source may be missing; None while it is followed."""
+        away, error = self._away_since, self._error
+        if away is None or (self._version is not None and time.monotonic() - away < GRACE):
+            return None
+        return f"{self._source}: {error or 'not followed'}"
+
+    def run(self, stop: Event) -> None:
+        """Follow until `stop` is set; a failure is told and tried again."""
+        while not stop.is_set():
+            retrying = Retrying(
+                retry=retry_if_exception_type(Exception),
+                wait=wait_random_exponential(multiplier=0.2, max=5.0),
+                stop=stop_when_event_set(stop),
+                sleep=sleep_using_event(stop),
+                before_sleep=self._failed,
+                retry_error_callback=lambda _: None,
+            )
+            retrying(self.follow)
+
+    def follow(self) -> None:
+        """One list, where there is none to go on from, and one watch. Raises ApiServerError when it breaks off."""
+        if self._version is None:
+            self._version = self._list()
+        began = time.monotonic()
+        try:
+            self._watch(self._version)
+        except ApiServerError as error:
+            if error.gone:
+                self._version = None
+            raise
+        finally:
+            self._away_since = self._away_since or time.monotonic()
+        if time.monotonic() - began < 1.0:
+            raise ApiServerError("the watch ended as soon as it began")
+
+    def _list(self) -> str:
+        version = ""
+
+        def read(told: str) -> None:
+            nonlocal version
+            version = told
+
+        objects = self._api.objects(self._path, self._selector, metadata_only=self._thin, version=read)
+        self._desired.replace(self._source, objects)
+        self._metrics.relists.inc()
+        return version
+
+    def _watch(self, since: str) -> None:
+        events = self._api.events(
+            self._path,
+            self._selector,
+            since,
+            metadata_only=self._thin,
+            seconds=random.randint(*SECONDS),  # noqa: S311 - spreads requests, keeps no secret
+            opened=self._opened,
+        )
+        for type_, value in events:
+            if type_ != "BOOKMARK":
+                self._desired.apply(self._source, type_ == "DELETED", value)
+            version = value["metadata"]["resourceVersion"]
+            if _older(version, since):
+                raise ApiServerError(f"resourceVersion {version} after {since}: the cluster was restored", 410)
+            self._version = since = version
+
+    @property
+    def _thin(self) -> bool:
+        return self._source.kind == "namespaces"
+
+    def _opened(self) -> None:
+        if self._error:
+            log.info("%s: followed", self._source)
+        self._away_since = self._error = None
+
+    def _failed(self, state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        self._metrics.errors.labels("kubernetes").inc()
+        self._away_since = self._away_since or time.monotonic()
+        if not isinstance(error, FairleadError):
+            log.error("%s: following failed", self._source, exc_info=error)
+        elif str(error) != self._error:
+            log.warning("%s: %s", self._source, error)
+        self._error = str(error) or type(error).__name__
+        self._api.renew()
+
+
+def _older(version: str, than: str) -> bool:
+    """Whether a resourceVersion goes back, which one watch never does (KEP-5504 makes them comparable numbers)."""
+    return version.isdigit() and than.isdigit() and int(version) < int(than)

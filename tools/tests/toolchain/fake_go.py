@@ -1,0 +1,52 @@
+"""A Go that compiles nothing: what `go` on PATH is in these tests. FAKE_GO holds the folder that steers and logs it."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+folder = Path(os.environ["FAKE_GO"])
+mode = (folder / "mode").read_text()
+
+
+def build(arguments: list[str]) -> int:
+    target = arguments[arguments.index("-o") + 1]
+    packages = arguments[arguments.index("-o") + 2 :]
+    if mode == "hang":
+        compiler = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        for package in packages:
+            place(package, target, "half of it")
+        (folder / "pids").write_text(f"{os.getpid()} {compiler.pid}")
+        compiler.wait()
+    if mode.startswith("fail "):
+        sys.stderr.write(f"some/package\n# some/package\n{mode.removeprefix('fail ')}\n")
+        return 1
+    if mode == "slow":
+        started = folder / "started"
+        started.touch()
+        while not (folder / "go on").exists():
+            time.sleep(0.01)
+    says = json.loads((folder / "says").read_text())
+    for package in packages:
+        sys.stderr.write(f"some/dependency\n{package}\n")
+        place(package, target, f"#!/bin/sh\necho '{says[package]}'\n")
+    return 0
+
+
+def place(package: str, target: str, text: str) -> None:
+    path = Path(target) / Path(package).name if target.endswith("/") else Path(target)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+with (folder / "log").open("a") as log:
+    log.write(json.dumps(sys.argv[1:]) + "\n")
+if sys.argv[1] == "version":
+    print(f"go version go{(folder / 'version').read_text()} linux/amd64")  # noqa: T201
+elif sys.argv[1] == "list":
+    sys.stderr.write("go: downloading example.com/module v1.0.0\n")
+    print("stale\n\nstale")  # noqa: T201
+else:
+    sys.exit(build(sys.argv[1:]))
