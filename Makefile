@@ -28,3 +28,48 @@ requirements: ## pin requirements.in anew into requirements.txt
 	build/pip-tools/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options --no-header \
 	  --output-file requirements.txt requirements.in requirements-dev.in
+
+# The everyday commands. ARGS hands further flags through: make up ARGS='--nodes 3'
+.PHONY: demo up down status deploy logs logs-sidecar update-rego eval verify integration test settings tools
+
+demo: $(READY) ## see the main job on a real API server, from nothing
+	$(FAIRLEAD) demo $(ARGS)
+
+up: $(READY) ## start a cluster that places pods
+	$(FAIRLEAD) up $(ARGS)
+
+down: $(READY) ## end it
+	$(FAIRLEAD) down $(ARGS)
+
+status: $(READY) ## what runs and what it serves
+	$(FAIRLEAD) status $(ARGS)
+
+deploy: $(READY) ## bring a running cluster to what fairlead.yaml says
+	$(FAIRLEAD) deploy $(ARGS)
+
+logs: $(READY) ## the log of OPA
+	$(FAIRLEAD) logs opa $(ARGS)
+
+logs-sidecar: $(READY) ## the log of its sidecar
+	$(FAIRLEAD) logs sidecar $(ARGS)
+
+update-rego: $(READY) ## test the policies and push them into a running cluster
+	$(FAIRLEAD) push $(ARGS)
+
+FILE ?= testdata/review.json
+eval: $(READY) ## the decision for one review or manifest: make eval FILE=...
+	$(FAIRLEAD) eval $(FILE) $(ARGS)
+
+verify: $(READY) ## every conformance case on every engine
+	$(FAIRLEAD) verify $(ARGS)
+
+integration: verify ## the same
+
+test: $(READY) ## check, lint and test all of it
+	$(FAIRLEAD) test $(ARGS)
+
+settings: $(READY) ## the settings in force
+	$(FAIRLEAD) settings $(ARGS)
+
+tools: $(READY) ## the programs that Fairlead runs, and where they are
+	$(FAIRLEAD) tools $(ARGS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from fairlead import kube, manifests, policy, serving
 from fairlead.clusters.base import Cluster
 from fairlead.credentials import Credentials
@@ -9,13 +11,15 @@ from fairlead.progress import Progress
 from fairlead.settings import Settings
 
 
-def deploy(cluster: Cluster, settings: Settings, *, progress: Progress) -> list[serving.Served]:
-    """Apply everything, and return when every OPA decides by it.
+def deploy(
+    cluster: Cluster, settings: Settings, folder: Path | None = None, *, progress: Progress
+) -> list[serving.Served]:
+    """Apply everything, and return when every OPA decides by it; the policies are those of `folder`, or the project's.
 
     The webhook comes last, when OPA serves already, so that no pod is refused meanwhile. Token and certificate are kept
     while they are good. Raises FairleadError; what was applied until then stays, and the next run goes on.
     """
-    bundle = policy.bundle(settings)
+    bundle = policy.bundle(settings, folder)
     objects = kube.Objects(kube.connect(cluster.kubeconfig))
     credentials = serving.credentials(objects) or Credentials.fresh()
     rendered = manifests.render(
@@ -37,6 +41,6 @@ def deploy(cluster: Cluster, settings: Settings, *, progress: Progress) -> list[
     return states
 
 
-def preview(settings: Settings) -> str:
+def preview(settings: Settings, folder: Path | None = None) -> str:
     """All manifests as YAML, for a cluster that reaches OPA by its Service, with credentials made for this output."""
-    return manifests.dump(manifests.render(settings, policy.bundle(settings), Credentials.fresh()))
+    return manifests.dump(manifests.render(settings, policy.bundle(settings, folder), Credentials.fresh()))

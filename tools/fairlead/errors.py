@@ -1,4 +1,4 @@
-"""What can go wrong, in the words a user sees; the command line turns each into its exit code and shows no traceback."""
+"""What can go wrong, in the words a user sees; each has its exit code, and none shows a traceback."""
 
 from __future__ import annotations
 

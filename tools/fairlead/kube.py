@@ -30,15 +30,16 @@ class Refused(FairleadError):
 def connect(kubeconfig: Path) -> client.ApiClient:
     """A client of the cluster that `kubeconfig` names. Raises InputError where the file is none."""
     try:
-        return config.new_client_from_config(str(kubeconfig))
+        api: client.ApiClient = config.new_client_from_config(str(kubeconfig))
     except (config.ConfigException, OSError, ValueError, TypeError, AttributeError) as error:
         raise InputError(kubeconfig, f"is no usable kubeconfig ({error}): name another file") from error
+    return api
 
 
 def message(error: ApiException) -> str:
     """What the API server said, out of its Status."""
     try:
-        return str(json.loads(error.body)["message"])
+        return str(json.loads(error.body or "")["message"])
     except (TypeError, ValueError, KeyError):
         return str(error.reason)
 

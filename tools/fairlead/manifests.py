@@ -65,7 +65,7 @@ def render(
             pod.MOUNTED, settings, f"127.0.0.1:{pod.OPA_PORT}", f"0.0.0.0:{pod.SYNC_PORT}"
         ),
     }
-    objects = []
+    objects: list[dict[str, Any]] = []
     for name in sorted(environment.list_templates(extensions=["j2"])):
         objects += yaml.safe_load_all(environment.get_template(name).render(values))
     return objects

@@ -24,15 +24,15 @@ _RULES = (
 )
 
 
-class OpaUnavailable(FairleadError):  # noqa: N818 - says it without a suffix
+class OpaUnavailable(FairleadError):
     """OPA gives no usable answer: refused connection, time-out, untrusted certificate, 5xx, or garbage."""
 
 
-class OpaRefused(FairleadError):  # noqa: N818
+class OpaRefused(FairleadError):
     """OPA does not accept the token (401, 403)."""
 
 
-class Rejected(FairleadError):  # noqa: N818
+class Rejected(FairleadError):
     """OPA understood and declined; what it had stays in force.
 
     `error` is OPA's own object, {"code", "message", "errors": [{"code", "message", "location": {"file", "row",

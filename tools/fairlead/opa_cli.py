@@ -38,7 +38,7 @@ def evaluate(
     *,
     modules: Mapping[str, str],
     data: Mapping[str, Any],
-    input: Any = None,  # noqa: A002 - OPA's own word
+    input: Any = None,
     progress: Progress = _SILENT,
 ) -> Any:
     """The value of `query` by `opa eval`; None where it is undefined.

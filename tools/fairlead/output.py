@@ -62,20 +62,29 @@ def error(text: str) -> None:
 
 def console() -> Console:
     """Where people read results: no colour codes unless it is a terminal, no cut lines when it is not."""
-    return Console(highlight=False, markup=False) if sys.stdout.isatty() else Console(width=200, highlight=False, markup=False)
+    return (
+        Console(highlight=False, markup=False)
+        if sys.stdout.isatty()
+        else Console(width=200, highlight=False, markup=False)
+    )
 
 
 @contextmanager
 def progress() -> Iterator[Progress]:
     """A listener for long work: bars on a terminal, a plain line for each new state elsewhere; all on stderr."""
     if not sys.stderr.isatty():
-        yield _Lines()
+        yield plain()
         return
     columns = (SpinnerColumn(), TextColumn("{task.fields[name]}"), TextColumn("{task.description}"))
     with Bars(
         *columns, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True
     ) as bars:
         yield _Bars(bars)
+
+
+def plain() -> Progress:
+    """A listener that writes a line for each new state, for work that writes to the terminal itself."""
+    return _Lines()
 
 
 class _Lines(Progress):

@@ -20,7 +20,7 @@ AUTHZ = "authz.rego"
 
 @dataclass(frozen=True)
 class Bundle:
-    """The modules that OPA is given, by their ConfigMap key (`node_pool/x.rego` is `node_pool.x.rego`: a key has no slash)."""
+    """The modules that OPA is given, by their ConfigMap key: no slash, so `node_pool/x.rego` is `node_pool.x.rego`."""
 
     modules: Mapping[str, str]
 
@@ -42,9 +42,10 @@ def folder() -> Path:
 
 
 def bundle(settings: Settings, source: Path | None = None) -> Bundle:
-    """All modules of the folder `source` (the project's own by default) but tests and authz.rego, which OPA reads from a Secret.
+    """All modules of the folder `source` (the project's own by default), with `settings` written into settings.rego.
 
-    Raises InputError where a module cannot be read, UsageError where there is none.
+    Left out are tests, and authz.rego, which OPA reads from a Secret. Raises InputError where a module cannot be read,
+    UsageError where there is none.
     """
     source = source or folder()
     modules = {}
@@ -86,10 +87,13 @@ def authz_module(tokens: list[str]) -> str:
 
 
 def _with_settings(text: str, settings: Settings, path: Path) -> str:
-    """settings.rego with each value replaced; the file itself is the template, so that its defaults can be read and tested."""
+    """settings.rego with each value replaced: the file is its own template, so its defaults can be read and tested."""
     for name, value in settings_document(settings).items():
-        line = f"{name} := {json.dumps(value, sort_keys=True)}"
-        text, count = re.subn(rf"^{name} := .*$", lambda _, line=line: line, text, flags=re.MULTILINE)
-        if count != 1:
-            raise InputError(path, f"has {count} lines `{name} := ...`, where deployment writes the setting: keep one")
+        found = list(re.finditer(rf"^{name} := .*$", text, flags=re.MULTILINE))
+        if len(found) != 1:
+            raise InputError(
+                path, f"has {len(found)} lines `{name} := ...`, where deployment writes the setting: keep one"
+            )
+        before, after = text[: found[0].start()], text[found[0].end() :]
+        text = f"{before}{name} := {json.dumps(value, sort_keys=True)}{after}"
     return text

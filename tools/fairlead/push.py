@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from fairlead import kube, manifests, opa_cli, paths, policy, serving
@@ -15,15 +16,15 @@ from fairlead.settings import NAMESPACE, Settings
 _POLICY_ONLY = {"nodeLabel", "podSelector", "enforcement"}
 
 
-def push(cluster: Cluster, settings: Settings, *, progress: Progress) -> dict[str, Any]:
-    """Check and test the policies, apply them, and return when every OPA serves exactly them.
+def push(cluster: Cluster, settings: Settings, folder: Path | None = None, *, progress: Progress) -> dict[str, Any]:
+    """Check and test the policies of `folder` (or the project's own), and bring exactly them into force on every OPA.
 
-    Returns {revision, previous, opa: [{url, revision}]}. Raises FairleadError where a check or a test fails (nothing was
-    changed) or an OPA does not take them (what was there is put back), UsageError where a deployment is needed instead.
+    Returns {revision, previous, opa: [{url, revision}]}. Raises FairleadError where a check or a test fails (nothing
+    was changed) or an OPA does not take them (what was there is put back), UsageError where it takes a deployment.
     """
     progress.update("policies", "checking and testing")
-    require_good(progress)
-    bundle = policy.bundle(settings)
+    require_good(folder or policy.folder(), progress)
+    bundle = policy.bundle(settings, folder)
     objects = kube.Objects(kube.connect(cluster.kubeconfig))
     previous = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE)
     credentials = serving.credentials(objects)
@@ -47,10 +48,10 @@ def push(cluster: Cluster, settings: Settings, *, progress: Progress) -> dict[st
     }
 
 
-def require_good(progress: Progress) -> None:
+def require_good(folder: Path, progress: Progress) -> None:
     """Raises FairleadError unless the policies compile, strictly, and all their tests pass."""
-    opa_cli.check(policy.folder(), paths.root() / "tools" / "schemas", progress=progress)
-    result = opa_cli.test(policy.folder(), progress=progress)
+    opa_cli.check(folder, paths.root() / "tools" / "schemas", progress=progress)
+    result = opa_cli.test(folder, progress=progress)
     if result.failed:
         raise FairleadError(f"policy tests fail, nothing was pushed: {', '.join(result.failed)}")
 
@@ -70,6 +71,8 @@ def _require_same_deployment(deployed: dict[str, Any], settings: Settings) -> No
 def _as_applied(found: dict[str, Any]) -> dict[str, Any]:
     """A ConfigMap as it was applied, out of what the API server has."""
     metadata = found["metadata"]
-    ours = {k: v for k, v in (metadata.get("annotations") or {}).items() if k in (manifests.REVISION, manifests.SETTINGS)}
+    ours = {
+        k: v for k, v in (metadata.get("annotations") or {}).items() if k in (manifests.REVISION, manifests.SETTINGS)
+    }
     kept = {"name": metadata["name"], "namespace": metadata["namespace"], "labels": metadata.get("labels") or {}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**kept, "annotations": ours}, "data": found["data"]}

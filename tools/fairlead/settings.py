@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
 from fairlead import files, labels, paths
@@ -84,18 +84,10 @@ class Settings(_Strict):
     replicas: int = Field(2, ge=1, le=100)
     images: Images = Images()
 
-    @model_validator(mode="before")
+    @field_validator("node_label", mode="before")
     @classmethod
-    def _known(cls, value: object) -> object:
-        if isinstance(value, dict):
-            known = {to_camel(name) for name in cls.model_fields}
-            for key in value:
-                close = difflib.get_close_matches(str(key), known, 1)
-                if key not in known and close:
-                    raise _Misspelt(str(key), close[0])
-            if value.get("nodeLabel") in NODE_LABELS:
-                value = {**value, "nodeLabel": NODE_LABELS[value["nodeLabel"]]}
-        return value
+    def _preset(cls, value: object) -> object:
+        return NODE_LABELS.get(value, value) if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _default_pool_declared(self) -> Settings:
@@ -114,16 +106,8 @@ class Settings(_Strict):
         return self.model_dump(by_alias=True, exclude_none=False)
 
 
-class _Misspelt(Exception):
-    """Carries a key out of pydantic, which would lose its place."""
-
-    def __init__(self, key: str, meant: str) -> None:
-        super().__init__(f"unknown key {key!r}: did you mean {meant!r}?")
-        self.key = key
-
-
 def find(path: Path | None) -> Path | None:
-    """The settings file in force: `path`, FAIRLEAD_SETTINGS, or fairlead.yaml in the checkout; None where there is none."""
+    """The file in force: `path`, FAIRLEAD_SETTINGS, or fairlead.yaml in the checkout; None where there is none."""
     if path is None and (named := os.environ.get("FAIRLEAD_SETTINGS")):
         path = Path(named)
     if path is None:
@@ -145,7 +129,9 @@ def load(path: Path | None = None) -> Settings:
 
 def parse(document: files.Document) -> Settings:
     """Settings from one document. Raises InputError with file and line."""
-    try:
-        return document.parse(Settings)
-    except _Misspelt as error:
-        raise InputError(document.path, str(error), line=document.line([error.key])) from error
+    known = [to_camel(name) for name in Settings.model_fields]
+    for key in document.value if isinstance(document.value, dict) else ():
+        if key not in known and (close := difflib.get_close_matches(str(key), known, 1)):
+            line = document.line([key])
+            raise InputError(document.path, f"unknown key {key!r}: did you mean {close[0]!r}?", line=line)
+    return document.parse(Settings)

@@ -13,11 +13,13 @@ def status(cluster: Cluster) -> dict[str, Any]:
     """The cluster's state: {name, cluster, kubeconfig, engine, sidecar, opa, policies, certificates, servers}.
 
     `opa` is a list of {url, ca, pid, ready, revision}, `policies` of {name, status, error}, `certificates` of
-    {name, notAfter} (RFC 3339), `servers` of {name, pid, restarts}. Raises FairleadError where its API server does not answer.
+    {name, notAfter} (RFC 3339), `servers` of {name, pid, restarts}. Raises FairleadError where the API server does not
+    answer.
     """
     objects = kube.Objects(kube.connect(cluster.kubeconfig))
     credentials = serving.credentials(objects)
-    states = [serving.served(opa, credentials and credentials.token) for opa in cluster.opas()]
+    token = credentials.token if credentials else None
+    states = [serving.served(opa, token) for opa in cluster.opas()]
     dated = {} if credentials is None else {"opa-tls": credentials.certificate, "opa-tls-ca": credentials.ca}
     return {
         "name": cluster.name,

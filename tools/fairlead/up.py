@@ -18,7 +18,7 @@ POOLS = ("pool1", "pool2", "pool3")
 
 def default_nodes(settings: Settings, each: int = 1) -> dict[str, int]:
     """`each` nodes for every declared pool, or for each of POOLS."""
-    return {pool: each for pool in (settings.pools or POOLS)}
+    return dict.fromkeys(settings.pools or POOLS, each)
 
 
 @contextmanager

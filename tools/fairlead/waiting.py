@@ -19,7 +19,8 @@ def until(check: Callable[[], T | None], *, deadline: float, what: str, pause: f
     with the last reason given.
     """
     attempts = tenacity.Retrying(
-        retry=tenacity.retry_if_exception_type(FairleadError) | tenacity.retry_if_result(lambda r: r is None or r is False),
+        retry=tenacity.retry_if_exception_type(FairleadError)
+        | tenacity.retry_if_result(lambda r: r is None or r is False),
         stop=tenacity.stop_after_delay(deadline),
         wait=tenacity.wait_fixed(pause),
     )

@@ -45,6 +45,9 @@ class Cluster(Protocol):
     def opas(self) -> Sequence[OpaServer]:
         """Every OPA that is there, ready or not."""
 
+    def namespaces(self) -> Mapping[str, Any]:
+        """Every namespace as its API server has it, name -> object. Raises FairleadError."""
+
     def log(self, server: str) -> Path:
         """Where the output of `opa`, `sync` (the sidecar) or another server goes."""
 

@@ -33,7 +33,9 @@ def command(name: str, keep: bool, output: str) -> None:
                 cluster.detach()
     out.emit(rows, output, lambda console: _draw(rows, console))
     if keep:
-        out.note(f"\nthe cluster runs on: export KUBECONFIG={cluster.kubeconfig}; `fairlead down --name {name}` ends it")
+        out.note(
+            f"\nthe cluster runs on: export KUBECONFIG={cluster.kubeconfig}; `fairlead down --name {name}` ends it"
+        )
     if wrong := library.misplaced(rows):
         raise FairleadError(f"outside their pool: {', '.join(wrong)}")
 

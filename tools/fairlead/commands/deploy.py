@@ -16,17 +16,18 @@ from fairlead.commands import options
 @click.command()
 @options.name
 @options.settings
+@options.policies
 @click.option("--dry-run", is_flag=True, help="Print the manifests, for a cluster that reaches OPA by its Service.")
 @options.output
-def command(name: str, settings_file: Path | None, dry_run: bool, output: str) -> None:
+def command(name: str, settings_file: Path | None, policies_folder: Path | None, dry_run: bool, output: str) -> None:
     """Deploy OPA, its sidecar, the policies and the webhook into a running cluster; safe to repeat."""
     settings = settings_library.load(settings_file)
     if dry_run:
         out.note("the Secrets hold a token and a certificate made for this output alone")
-        out.line(library.preview(settings).rstrip())
+        out.line(library.preview(settings, policies_folder).rstrip())
         return
     cluster = clusters.find(name)
     with out.progress() as progress:
-        states = library.deploy(cluster, settings, progress=progress)
+        states = library.deploy(cluster, settings, policies_folder, progress=progress)
     rows = [{"url": s.opa.url, "ready": s.ready, "revision": s.revision} for s in states]
     out.emit(rows, output, out.rows(None, ("url", "ready", "revision"), rows))

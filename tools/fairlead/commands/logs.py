@@ -18,7 +18,9 @@ ALIASES = {"sidecar": "sync"}
 @click.argument("server", default="opa")
 @options.name
 @click.option("-f", "--follow", is_flag=True, help="Go on as it is written, until Ctrl-C.")
-@click.option("-n", "--lines", type=click.IntRange(0), default=50, show_default=True, help="How many of the last lines.")
+@click.option(
+    "-n", "--lines", type=click.IntRange(0), default=50, show_default=True, help="How many of the last lines."
+)
 def command(server: str, name: str, follow: bool, lines: int) -> None:
     """Show the log of a SERVER: opa, sidecar, or any other that `fairlead status` lists."""
     cluster = clusters.find(name)

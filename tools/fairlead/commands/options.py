@@ -12,6 +12,12 @@ output = click.option(
     "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Form of the result."
 )
 name = click.option("--name", default="fairlead", show_default=True, help="Name of the cluster.")
+policies = click.option(
+    "--policies",
+    "policies_folder",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="The folder of the policies, instead of the checkout's own.",
+)
 settings = click.option(
     "--settings",
     "settings_file",

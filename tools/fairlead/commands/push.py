@@ -16,8 +16,9 @@ from fairlead.commands import options
 @click.command()
 @options.name
 @options.settings
+@options.policies
 @options.output
-def command(name: str, settings_file: Path | None, output: str) -> None:
+def command(name: str, settings_file: Path | None, policies_folder: Path | None, output: str) -> None:
     """Check and test the policies, push them, and return when every OPA serves exactly this revision.
 
     A policy that does not compile or fails its tests changes nothing; where an OPA does not take the new revision, the
@@ -26,5 +27,5 @@ def command(name: str, settings_file: Path | None, output: str) -> None:
     settings = settings_library.load(settings_file)
     cluster = clusters.find(name)
     with out.progress() as progress:
-        result = library.push(cluster, settings, progress=progress)
+        result = library.push(cluster, settings, policies_folder, progress=progress)
     out.emit(result, output, out.rows(f"revision {result['revision']}", ("url", "revision"), result["opa"]))

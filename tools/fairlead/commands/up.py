@@ -16,7 +16,11 @@ from fairlead.up import default_nodes, started
 
 @click.command()
 @click.option(
-    "--cluster", "kind", type=click.Choice(list(clusters.KINDS)), default="embedded", show_default=True,
+    "--cluster",
+    "kind",
+    type=click.Choice(list(clusters.KINDS)),
+    default="embedded",
+    show_default=True,
     help="Kind of cluster.",
 )
 @options.name

@@ -7,6 +7,7 @@ import logging
 import re
 import socket
 import ssl
+import sys
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -124,7 +125,7 @@ class Server(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection that broke is of no interest but to someone who debugs."""
-        log.debug("connection from %s", client_address[0], exc_info=True)
+        log.debug("connection from %s: %s", client_address[0], sys.exc_info()[1])
 
 
 class _Handler(BaseHTTPRequestHandler):

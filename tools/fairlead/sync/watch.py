@@ -59,7 +59,7 @@ class Watch:
         while not stop.is_set():
             retrying = Retrying(
                 retry=retry_if_exception_type(Exception),
-                wait=wait_random_exponential(multiplier=0.2, max=5.0),
+                wait=wait_random_exponential(multiplier=0.1, max=3.0),
                 stop=stop_when_event_set(stop),
                 sleep=sleep_using_event(stop),
                 before_sleep=self._failed,
@@ -69,6 +69,7 @@ class Watch:
 
     def follow(self) -> None:
         """One list, where there is none to go on from, and one watch. Raises ApiServerError when it breaks off."""
+        fresh = self._version is None
         if self._version is None:
             self._version = self._list()
         began = time.monotonic()
@@ -77,7 +78,10 @@ class Watch:
         except ApiServerError as error:
             if error.gone:
                 self._version = None
-            raise
+            if fresh or not error.gone:
+                raise
+            log.info("%s: %s: listing anew", self._source, error)
+            return
         finally:
             self._away_since = self._away_since or time.monotonic()
         if time.monotonic() - began < 1.0:

@@ -153,8 +153,9 @@ class _Module:
 
     def _advice(self) -> str:
         text = "\n".join(self._said)
-        if re.search(r"no space left on device|disk quota exceeded", text, re.IGNORECASE):
-            return store.full(self._recipe.home)
+        full = store.full(self._recipe.home, text)
+        if full:
+            return full
         for pattern, advice in _ADVICE:
             if re.search(pattern, text):
                 return f"{advice} Then repeat; what is already compiled is kept."

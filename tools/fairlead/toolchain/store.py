@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -55,10 +56,14 @@ def publish(finished: Path, target: Path) -> None:
     finished.rename(target)
 
 
-def full(folder: Path) -> str:
-    """What to tell when the disk that holds `folder` is full."""
+def full(folder: Path, output: str) -> str | None:
+    """What to tell when `output`, of a program that wrote into `folder`, says that its disk is full; else None."""
+    return _full(folder) if re.search("no space left on device|quota exceeded", output, re.IGNORECASE) else None
+
+
+def _full(folder: Path) -> str:
     return (
-        f"no space is left on the disk of {folder}: free some (a complete build takes about 3 GB with Go's own "
+        f"no space is left on the disk of {folder}: free some (a complete build takes up to 6 GB with Go's own "
         "caches), or set XDG_CACHE_HOME to a folder on another disk"
     )
 
@@ -69,7 +74,7 @@ def _writing(home: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in _FULL:
-            raise FairleadError(full(home)) from error
+            raise FairleadError(_full(home)) from error
         raise FairleadError(
             f"cannot write the cache folder {home} ({error.strerror}): set XDG_CACHE_HOME to one that you may write"
         ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,13 @@ from world import Told, World
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """A machine with nothing on PATH and an empty cache."""
     made = World(tmp_path)
     for key, value in made.environment.items():
         monkeypatch.setenv(key, value)
-    return made
+    yield made
+    made.close()
 
 
 @pytest.fixture

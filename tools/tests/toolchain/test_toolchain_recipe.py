@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from world import World
+
 from fairlead import toolchain
 from fairlead.errors import InputError, UsageError
 from fairlead.toolchain import programs, recipe
-from world import World
 
 MODULES = sorted({program.module for program in programs.PROGRAMS})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -35,6 +36,7 @@ class World:
         self.cache = folder / "cache"
         self.checkout = folder / "checkout"
         self.fake = folder / "fake"
+        self._started: list[subprocess.Popen[str]] = []
         for each in (self.bin, self.fake, self.checkout / "policies"):
             each.mkdir(parents=True)
         (self.checkout / "policies" / "main.rego").touch()
@@ -82,13 +84,25 @@ class World:
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Start `fairlead` as a process of its own."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "fairlead", *arguments],
             env={**os.environ, **self.environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
+        self._started.append(process)
+        return process
+
+    def close(self) -> None:
+        """End what a test that failed left running."""
+        pids = self.fake / "pids"
+        for pid in map(int, pids.read_text().split() if pids.exists() else ()):
+            if runs(pid):
+                os.kill(pid, signal.SIGKILL)
+        for process in self._started:
+            process.kill()
+            process.communicate()
 
 
 def said(name: str) -> str:

@@ -88,7 +88,8 @@ class Supervisor:
         try:
             answer = self._ask({"start": {**command, "log": str(log), "keep": keep}})
         except _RefusedError as error:
-            raise FairleadError(f"{name} cannot be started: {error}{_remedy(str(error))}") from error
+            remedy = _remedy(str(error)) or ": `fairlead tools` tells where each program is"
+            raise FairleadError(f"{name} cannot be started: {error}{remedy}") from error
         return int(answer["pid"])
 
     def keep(self, name: str) -> None:
@@ -180,8 +181,12 @@ class Supervisor:
         return _remedy(self._tail(name)) + self._lines(name)
 
     def _lines(self, name: str) -> str:
-        lines = [f"  {line[:400]}" for line in self._tail(name).splitlines() if line.strip()][-_LINES:]
-        return "\n".join(["\nlast lines of its log:", *lines] if lines else ["\nits log is empty"])
+        """The last lines of the log, and before them the one with a known reason: a stack trace may follow that."""
+        lines = [f"  {line[:400]}" for line in self._tail(name).splitlines() if line.strip()]
+        if not lines:
+            return "\nits log is empty: `fairlead tools` tells which program it is"
+        telling = [line for line in lines[:-_LINES] if _remedy(line)]
+        return "\n".join(["\nlast lines of its log:", *telling[-1:], *lines[-_LINES:]])
 
     def _ask(self, command: dict[str, Any]) -> dict[str, Any]:
         line = json.dumps(command).encode() + b"\n"

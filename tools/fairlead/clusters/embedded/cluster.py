@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -11,13 +12,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any
+from typing import Any, Self
 
 import yaml
 
 from fairlead import certificates, paths, toolchain
-from fairlead.clusters.embedded import client, kube, nodes, pki, ports, processes
-from fairlead.clusters.embedded import servers as control_plane
+from fairlead.clusters.embedded import client, control_plane, kube, nodes, pki, ports, processes
 from fairlead.errors import FairleadError, UsageError
 from fairlead.progress import Progress
 
@@ -77,8 +77,10 @@ class Embedded:
             if made:
                 self._abandon()
             if isinstance(error, OSError):
-                what = f"{error.strerror} ({error.filename})" if error.filename else str(error)
-                raise FairleadError(f"cluster {self.name!r} cannot be made in {self.path}: {what}") from error
+                full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+                remedy = "free some space" if full else "see that it can be written to"
+                what = f"cluster {self.name!r} cannot be made in {self.path}: {error.strerror or error}"
+                raise FairleadError(f"{what}: {remedy} and try again") from error
             raise
 
     def add_nodes(
@@ -179,7 +181,7 @@ class Embedded:
         """Where the output of `server` goes; there may be none yet."""
         return self.path / client.LOGS / f"{server}.log"
 
-    def __enter__(self) -> Embedded:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

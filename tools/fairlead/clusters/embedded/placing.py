@@ -1,4 +1,4 @@
-"""The embedded cluster with OPA and its sidecar beside the control plane, in the place of the pod that has them elsewhere."""
+"""The embedded cluster with OPA and its sidecar beside the control plane, where elsewhere a pod has them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlead import certificates, pod, toolchain
+from fairlead import certificates, kube, pod, toolchain
 from fairlead.clusters.base import OpaServer
 from fairlead.clusters.embedded import ports
 from fairlead.clusters.embedded.cluster import Embedded
 from fairlead.credentials import Credentials
-from fairlead.errors import FairleadError
 from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE, Settings
 
@@ -58,6 +57,11 @@ class EmbeddedCluster(Embedded):
         if record is None:
             return []
         return [OpaServer(f"https://{self._address('opa')}", Path(self._files().ca), record["pid"])]
+
+    def namespaces(self) -> dict[str, Any]:
+        """Every namespace as its API server has it, name -> object. Raises FairleadError."""
+        found = kube.Objects(kube.connect(self.kubeconfig)).list("v1", "Namespace", None)
+        return {namespace["metadata"]["name"]: namespace for namespace in found}
 
     def _mount(self, credentials: Credentials, authz: str) -> pod.Files:
         files = self._files()

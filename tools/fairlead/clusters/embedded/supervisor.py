@@ -12,7 +12,6 @@ Commands and answers are JSON lines, on standard input and output and, for later
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import selectors
@@ -23,43 +22,14 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from fairlead.clusters.embedded import processes
+from fairlead.clusters.embedded.server import GRACE, Server
 
 SOCKET = "supervisor.sock"
-GRACE = 3.0
-"""Seconds that a server has between SIGTERM and SIGKILL."""
-STEADY = 1.0
-"""Seconds after which a server counts as having run, so that its next restart comes at once."""
-LONGEST_BACKOFF = 5.0
-"""Seconds between two restarts of a server that never runs for long."""
-
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
-
-
-@dataclass
-class _Server:
-    name: str
-    argv: list[str]
-    env: dict[str, str]
-    log: str
-    keep: bool = False
-    process: subprocess.Popen[bytes] | None = None
-    started: str | None = None
-    began: float = 0.0
-    restarts: int = 0
-    exit: int | None = None
-    early_deaths: int = 0
-    due: float | None = None
-
-    def record(self) -> processes.ServerRecord:
-        pid = self.process.pid if self.process else None
-        return {"pid": pid, "started": self.started, "restarts": self.restarts, "log": self.log, "exit": self.exit}
 
 
 @dataclass
@@ -73,7 +43,7 @@ class _Connection:
 @dataclass
 class _Supervisor:
     folder: Path
-    servers: dict[str, _Server] = field(default_factory=dict)
+    servers: dict[str, Server] = field(default_factory=dict)
     ending: bool = False
     detached: bool = False
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
@@ -148,16 +118,16 @@ class _Supervisor:
         try:
             command = json.loads(line)
             if "start" in command:
-                return {"pid": self._start(_Server(**command["start"]))}
+                return {"pid": self._start(Server(**command["start"]))}
             if "keep" in command:
-                self.servers[command["keep"]].keep = True
+                self.servers[command["keep"]].run_from_now_on()
             elif "stop" in command:
-                _stop(self.servers.pop(command["stop"]))
+                self.servers.pop(command["stop"]).stop()
                 self._save()
             elif "detach" in command:
                 self.detached = True
                 for server in self.servers.values():
-                    server.keep = True
+                    server.run_from_now_on()
             else:
                 return {"error": f"unknown command {command}"}
         except KeyError as error:
@@ -168,46 +138,34 @@ class _Supervisor:
             return {"error": str(error)}
         return {}
 
-    def _start(self, server: _Server) -> int:
+    def _start(self, server: Server) -> int:
         before = self.servers.get(server.name)
-        if before and before.process:
+        if before and (before.pid or before.keep):
             raise ValueError(f"{server.name} runs already")
-        pid = _spawn(server)
+        pid = server.start()
         self.servers.pop(server.name, None)
         self.servers[server.name] = server
         try:
             self._save()
         except OSError:
-            _stop(self.servers.pop(server.name))
+            self.servers.pop(server.name).stop()
             raise
         return pid
 
     def _reap(self) -> None:
-        changed = False
-        for server in self.servers.values():
-            if server.process is None or (code := server.process.poll()) is None:
-                continue
-            changed = True
-            now = time.monotonic()
-            server.process, server.started, server.exit = None, None, code
-            if server.keep:
-                server.early_deaths = server.early_deaths + 1 if now - server.began < STEADY else 0
-                wait = min(0.1 * 2**server.early_deaths, LONGEST_BACKOFF) if server.early_deaths else 0.0
-                server.due = now + wait
-                _tell(f"{server.name} ended ({code}); it is started again in {wait:.1f} s")
-        if changed:
+        endings = [ending for server in self.servers.values() if (ending := server.reap())]
+        for ending in endings:
+            _tell(ending)
+        if endings:
             self._save_if_possible()
 
     def _restart(self) -> None:
         for server in self.servers.values():
             if server.due is None or server.due > time.monotonic():
                 continue
-            server.due = None
-            server.restarts += 1
             try:
-                _spawn(server)
-            except OSError as error:
-                server.due = time.monotonic() + LONGEST_BACKOFF
+                server.restart()
+            except (OSError, subprocess.SubprocessError) as error:
                 _tell(f"{server.name} cannot be started: {error}")
             self._save_if_possible()
 
@@ -220,7 +178,7 @@ class _Supervisor:
         self.ending = True
         self._save_if_possible()
         for server in reversed(self.servers.values()):
-            _stop(server)
+            server.stop()
         self._save_if_possible()
 
     def _save(self) -> None:
@@ -237,46 +195,6 @@ class _Supervisor:
             self._save()
         except OSError as error:
             _tell(f"{processes.FILE} cannot be written: {error}")
-
-
-def _spawn(server: _Server) -> int:
-    log = os.open(server.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    try:
-        server.process = subprocess.Popen(
-            server.argv,
-            env=server.env,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            preexec_fn=partial(_die_with, os.getpid()),
-        )
-    finally:
-        os.close(log)
-    server.began = time.monotonic()
-    server.started = processes.started(server.process.pid)
-    return server.process.pid
-
-
-def _die_with(parent: int) -> None:
-    """In the new process, before its program: end with the supervisor, even where that is killed. Linux only."""
-    if _libc is not None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # killed before the line above
-            os._exit(1)
-
-
-def _stop(server: _Server) -> None:
-    server.keep, server.due = False, None
-    if server.process is None:
-        return
-    server.process.terminate()
-    server.process.send_signal(signal.SIGCONT)  # one that was stopped would not see the other signal
-    try:
-        server.process.wait(GRACE)
-    except subprocess.TimeoutExpired:
-        server.process.kill()
-        server.process.wait()
-    server.exit, server.process, server.started = server.process.returncode, None, None
 
 
 def _listen(name: str) -> socket.socket:

@@ -1,0 +1,90 @@
+"""One embedded cluster for the whole session; tests ask for `cluster` and make namespaces of their own."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from fairlead import kube, serving
+from fairlead.clusters.base import Cluster
+from fairlead.opa_api import OpaApi
+from fairlead.progress import Progress
+from fairlead.settings import Settings
+from fairlead.up import started
+
+POOLS = {"pool1": 1, "pool2": 1}
+PAUSE = [{"name": "main", "image": "registry.k8s.io/pause:3.10"}]
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A cluster with the default settings; it ends with this process, however that ends."""
+    with started(f"test-{os.getpid()}", Settings(), POOLS, progress=Progress()) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def objects(cluster: Cluster) -> kube.Objects:
+    """The cluster's API, as its administrator."""
+    return kube.Objects(kube.connect(cluster.kubeconfig))
+
+
+@pytest.fixture(scope="session")
+def token(objects: kube.Objects) -> str:
+    """The token that OPA's API takes."""
+    credentials = serving.credentials(objects)
+    assert credentials is not None
+    return credentials.token
+
+
+@pytest.fixture
+def opa(cluster: Cluster, token: str) -> Iterator[OpaApi]:
+    """OPA's API, with the token."""
+    (server,) = cluster.opas()
+    api = OpaApi(server.url, ca=server.ca, token=token)
+    yield api
+    api.close_connection()
+
+
+@pytest.fixture
+def anonymous(cluster: Cluster) -> Iterator[OpaApi]:
+    """OPA's API, without a token."""
+    (server,) = cluster.opas()
+    api = OpaApi(server.url, ca=server.ca)
+    yield api
+    api.close_connection()
+
+
+@pytest.fixture
+def namespace(objects: kube.Objects) -> Callable[..., str]:
+    """Makes a namespace with these labels, and the service account that the API server wants; tells its name."""
+
+    def make(**labels: str) -> str:
+        name = f"case-{next(_numbers)}"
+        objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+        objects.apply(
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
+        )
+        return name
+
+    return make
+
+
+@pytest.fixture
+def pod() -> Callable[..., dict[str, Any]]:
+    """A Pod manifest with this spec."""
+
+    def make(namespace: str, name: str = "web", **spec: Any) -> dict[str, Any]:
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"containers": PAUSE, **spec},
+        }
+
+    return make

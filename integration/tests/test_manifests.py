@@ -1,0 +1,53 @@
+"""Every manifest is one that a real API server takes as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead import kube, manifests, policy
+from fairlead.credentials import Credentials
+from fairlead.settings import Settings
+
+POOLS = {"gpu": {"tolerations": [{"key": "gpu", "operator": "Exists"}]}, "two": {"nodeSelector": {"a": "b", "c": "d"}}}
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [{}, {"pools": POOLS}, {"defaultPool": "gpu"}, {"namespaceLabel": "acme.io/pool", "failurePolicy": "Ignore"}],
+    ids=["defaults", "pools", "default pool", "label"],
+)
+@pytest.mark.parametrize("url", [None, "https://127.0.0.1:1/"], ids=["by service", "by URL"])
+def test_the_api_server_takes_each_manifest_strictly(
+    objects: kube.Objects, chosen: dict[str, Any], url: str | None
+) -> None:
+    settings = Settings.model_validate(chosen)
+    rendered = manifests.render(settings, policy.bundle(settings), Credentials.fresh(), webhook_url=url)
+    for manifest in rendered:
+        applied = objects.apply(manifest, dry_run=True)
+        assert applied["kind"] == manifest["kind"]
+    assert len(rendered) == 13
+
+
+def test_a_field_that_the_api_does_not_know_is_an_error(objects: kube.Objects) -> None:
+    wrong = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"}, "dta": {}}
+    with pytest.raises(kube.Refused, match="dta"):
+        objects.apply(wrong, dry_run=True)
+
+
+def test_pods_of_opa_meet_the_restricted_pod_security_standard(objects: kube.Objects) -> None:
+    settings = Settings()
+    rendered = manifests.render(settings, policy.bundle(settings), Credentials.fresh())
+    (deployment,) = [m for m in rendered if m["kind"] == "Deployment"]
+    template = deployment["spec"]["template"]
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "opa", "namespace": "fairlead"},
+        "spec": template["spec"],
+    }
+    assert objects.apply(pod, dry_run=True)["spec"]["priorityClassName"] == "system-cluster-critical"
+    privileged = {**pod, "spec": {**pod["spec"], "hostNetwork": True}}
+    with pytest.raises(kube.Refused, match="restricted"):
+        objects.apply(privileged, dry_run=True)

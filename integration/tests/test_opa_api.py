@@ -1,0 +1,138 @@
+"""The guarded API of a running OPA: who may ask what, and what it makes of garbage."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead import kube
+from fairlead.clusters.base import Cluster
+from fairlead.opa_api import OpaApi
+from fairlead.settings import NAMESPACE
+
+REVIEW = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "request": {
+        "uid": "42",
+        "operation": "CREATE",
+        "kind": {"group": "", "version": "v1", "kind": "Service"},
+        "object": {},
+    },
+}
+
+
+def send(api: OpaApi, method: str, path: str, **more: Any) -> int:
+    """The status that OPA answers with."""
+    answer = api._session.request(method, api.url + path, timeout=10, allow_redirects=False, **more)
+    return int(answer.status_code)
+
+
+@pytest.mark.parametrize("path", ["/health", "/health/ready"])
+def test_health_is_for_everyone(anonymous: OpaApi, path: str) -> None:
+    assert send(anonymous, "GET", path) == 200
+
+
+def test_the_decision_is_for_everyone(anonymous: OpaApi) -> None:
+    answer = anonymous.decide(REVIEW)
+    assert answer["response"] == {"uid": "42", "allowed": True}
+    assert send(anonymous, "POST", "/?timeout=5s", json=REVIEW) == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/"),
+        ("PUT", "/"),
+        ("POST", "/?explain=full"),
+        ("POST", "/?timeout=5s&pretty=true"),
+        ("POST", "//"),
+        ("POST", "/%2e"),
+        ("GET", "/health?bundles"),
+        ("GET", "/health/"),
+        ("GET", "/health/live"),
+        ("GET", "/metrics"),
+        ("GET", "/v1/policies"),
+        ("PUT", "/v1/policies/x"),
+        ("GET", "/v1/data"),
+        ("PUT", "/v1/data/kubernetes/namespaces"),
+        ("PATCH", "/v1/data"),
+        ("POST", "/v0/data/system/main"),
+        ("POST", "/v1/query"),
+        ("POST", "/v1/compile"),
+        ("GET", "/v1/config"),
+        ("GET", "/v1/status"),
+        ("GET", "/debug/pprof/"),
+        ("GET", "/health/../v1/data"),
+    ],
+)
+def test_nothing_else_is(anonymous: OpaApi, opa: OpaApi, method: str, path: str) -> None:
+    before = opa.policies()
+    assert send(anonymous, method, path, data=b"{}") in (401, 301, 307), f"{method} {path}"
+    assert opa.policies() == before
+
+
+@pytest.mark.parametrize("wrong", ["x", "", "Bearer"])
+def test_a_wrong_token_is_none(cluster: Cluster, token: str, wrong: str) -> None:
+    (server,) = cluster.opas()
+    api = OpaApi(server.url, ca=server.ca)
+    for value in (wrong, token[:-1], token + "x", token.swapcase(), hashlib.sha256(token.encode()).hexdigest()):
+        assert send(api, "GET", "/v1/data", headers={"Authorization": f"Bearer {value}"}) == 401
+    assert send(api, "GET", "/v1/data", headers={"Authorization": f"Bearer {token}"}) == 200
+
+
+def test_the_token_is_in_its_secret_and_its_mount_and_nowhere_else(
+    cluster: Cluster, objects: kube.Objects, opa: OpaApi, token: str
+) -> None:
+    everything = [*opa.policies().values(), json.dumps(opa.document([])), json.dumps(opa.get_config())]
+    everything += [json.dumps(o) for o in objects.list("v1", "ConfigMap", None)]
+    everything += [
+        cluster.log(server).read_text(errors="replace") for server in cluster.servers() if cluster.log(server).exists()
+    ]
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            everything.append((process / "cmdline").read_text(errors="replace"))
+        except OSError:
+            continue
+    assert not [text[:200] for text in everything if token in text]
+    assert hashlib.sha256(token.encode()).hexdigest() in str(opa.policies())
+    secret = objects.get("v1", "Secret", "opa-token", NAMESPACE) or {}
+    assert set(secret["data"]) == {"token", "authz.rego"}
+
+
+HUGE = {**REVIEW, "padding": "x" * (3 * 1024 * 1024)}
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (json.dumps(HUGE).encode(), "application/json"),
+        (b"{", "application/json"),
+        (b"", "application/json"),
+        (b"\xff\xfe", "application/json"),
+        (b"[" * 200_000, "application/json"),
+        (b'{"a":' * 200_000, "application/json"),
+        (b"apiVersion: [", "application/yaml"),
+        (b"\x1f\x8bgarbage", "application/json"),
+    ],
+    ids=["over 3 MiB", "half", "empty", "no UTF-8", "deep list", "deep object", "half YAML", "garbage"],
+)
+def test_garbage_is_answered_with_an_error_and_the_next_request_is_served(
+    anonymous: OpaApi, cluster: Cluster, body: bytes, kind: str
+) -> None:
+    (server,) = cluster.opas()
+    answer = anonymous._session.post(anonymous.url + "/", data=body, headers={"Content-Type": kind}, timeout=30)
+    refused = answer.status_code >= 400 or answer.json().get("response", {}).get("allowed") is False
+    assert refused, (answer.status_code, answer.text[:300])
+    assert anonymous.decide(REVIEW)["response"]["allowed"] is True
+    assert cluster.opas() == [server], "OPA was restarted"
+
+
+def test_a_wrong_content_type_is_read_as_json_or_refused(anonymous: OpaApi) -> None:
+    answer = anonymous._session.post(anonymous.url + "/", data=b"<xml/>", headers={"Content-Type": "text/xml"})
+    assert answer.status_code >= 400
+    assert anonymous.decide(REVIEW)["response"]["allowed"] is True

@@ -1,0 +1,139 @@
+"""Pods land in their namespace's pool, on a real API server with a real scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from fairlead import kube, waiting
+from fairlead.clusters.base import Cluster
+from fairlead.errors import FairleadError
+
+Make = Callable[..., Any]
+
+
+def running(objects: kube.Objects, namespace: str, name: str = "web") -> dict[str, Any]:
+    def check() -> dict[str, Any]:
+        found = objects.get("v1", "Pod", name, namespace) or {}
+        if found["status"]["phase"] != "Running":
+            raise FairleadError(f"{found['status']}")
+        return found
+
+    return waiting.until(check, deadline=60, what=f"pod {namespace}/{name} runs")
+
+
+def test_a_pod_runs_on_a_node_of_its_namespaces_pool(objects: kube.Objects, namespace: Make, pod: Make) -> None:
+    for pool in ("pool1", "pool2"):
+        at = namespace(agentpool=pool)
+        objects.create(pod(at))
+        found = running(objects, at)
+        assert found["spec"]["nodeSelector"] == {"agentpool": pool}
+        assert found["spec"]["nodeName"] == f"{pool}-0"
+
+
+def test_a_pod_of_an_unmapped_namespace_is_left_alone(objects: kube.Objects, namespace: Make, pod: Make) -> None:
+    for labels in ({}, {"agentpool": ""}):
+        created = objects.create(pod(namespace(**labels)))
+        assert "nodeSelector" not in created["spec"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"nodeSelector": {"agentpool": "pool2"}}, {"nodeSelector": {"disk": "ssd"}}, {"nodeName": "pool2-0"}],
+    ids=["another pool", "another key", "past the scheduler"],
+)
+def test_what_would_evade_the_pool_is_forbidden_and_told_why(
+    objects: kube.Objects, namespace: Make, pod: Make, spec: dict[str, Any]
+) -> None:
+    at = namespace(agentpool="pool1")
+    with pytest.raises(
+        kube.Refused, match=f'pool "pool1" of namespace "{at}"|"{at}" places its pods in pool "pool1"'
+    ) as (refused):
+        objects.create(pod(at, **spec))
+    assert refused.value.status == 403
+    assert "remove spec.node" in refused.value.reason
+
+
+def test_the_pods_of_a_deployment_are_placed(objects: kube.Objects, namespace: Make) -> None:
+    at = namespace(agentpool="pool2")
+    labels = {"app": "api"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "nginx:1"}]}}
+    objects.create(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "api", "namespace": at},
+            "spec": {"replicas": 3, "selector": {"matchLabels": labels}, "template": template},
+        }
+    )
+
+    def nodes() -> list[str] | None:
+        found = [p["spec"].get("nodeName") for p in objects.list("v1", "Pod", at)]
+        return found if len(found) == 3 and all(found) else None
+
+    assert waiting.until(nodes, deadline=60, what="three pods are scheduled") == ["pool2-0"] * 3
+
+
+def test_a_namespace_made_a_moment_ago_is_no_race(objects: kube.Objects, namespace: Make, pod: Make) -> None:
+    def at_once(_: int) -> dict[str, Any]:
+        return objects.create(pod(namespace(agentpool="pool1")))
+
+    with ThreadPoolExecutor(4) as several:
+        created = list(several.map(at_once, range(40)))
+    assert [p["spec"].get("nodeSelector") for p in created] == [{"agentpool": "pool1"}] * 40
+
+
+def test_a_relabelled_namespace_places_new_pods_anew_and_leaves_the_old(
+    objects: kube.Objects, namespace: Make, pod: Make
+) -> None:
+    at = namespace(agentpool="pool1")
+    objects.create(pod(at, "old"))
+    objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": at, "labels": {"agentpool": "pool2"}}})
+    names = iter(range(1000))
+
+    def placed_anew() -> bool:
+        created = objects.create(pod(at, f"new-{next(names)}"))
+        return bool(created["spec"]["nodeSelector"] == {"agentpool": "pool2"})
+
+    waiting.until(placed_anew, deadline=30, what="new pods go to pool2")
+    old = objects.get("v1", "Pod", "old", at) or {}
+    changed = {**pod(at, "old"), "metadata": {"name": "old", "namespace": at, "labels": {"team": "a"}}}
+    assert old["spec"]["nodeSelector"] == {"agentpool": "pool1"}
+    assert objects.apply(changed)["metadata"]["labels"] == {"team": "a"}
+
+
+def test_a_gated_pod_may_tighten_its_selector_but_not_leave_the_pool(
+    objects: kube.Objects, namespace: Make, pod: Make
+) -> None:
+    at = namespace(agentpool="pool1")
+    gated = pod(at, schedulingGates=[{"name": "acme.io/quota"}])
+    objects.create(gated)
+    tightened = {**gated, "spec": {**gated["spec"], "nodeSelector": {"agentpool": "pool1", "zone": "a"}}}
+    assert objects.apply(tightened)["spec"]["nodeSelector"] == {"agentpool": "pool1", "zone": "a"}
+
+
+def test_opa_is_asked_for_nothing_else(objects: kube.Objects, namespace: Make, pod: Make, cluster: Cluster) -> None:
+    """The webhook's own metric counts the calls; other requests leave it as it is."""
+    at = namespace(agentpool="pool1")
+    free = namespace()
+    objects.create(pod(at))
+    before = calls(cluster)
+    objects.create(pod(free))
+    objects.apply({**pod(at), "metadata": {"name": "web", "namespace": at, "labels": {"x": "y"}}})
+    objects.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": at}})
+    running(objects, at)  # its status was updated, and it was bound
+    assert calls(cluster) == before
+    objects.create(pod(at, "second"))
+    assert calls(cluster) == before + 1
+
+
+def calls(cluster: Cluster) -> int:
+    """How often the API server has called the webhook."""
+    api = kube.connect(cluster.kubeconfig)
+    answer = api.call_api("GET", f"{api.configuration.host}/metrics", header_params={"Accept": "text/plain"})
+    lines = answer.read().decode().splitlines()
+    counts = [line for line in lines if line.startswith("apiserver_admission_webhook_request_total{")]
+    return sum(int(float(line.rpartition(" ")[2])) for line in counts if "node-pool.fairlead.dev" in line)

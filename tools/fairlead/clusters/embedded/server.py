@@ -1,0 +1,127 @@
+"""One server as its supervisor owns it: it cannot outlive the supervisor, and is started again when it dies.
+
+Standard library only, as the supervisor that imports it lives as long as the cluster.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from functools import partial
+
+from fairlead.clusters.embedded import processes
+
+GRACE = 3.0
+"""Seconds that a server has between SIGTERM and SIGKILL."""
+STEADY = 1.0
+"""Seconds after which a server counts as having run, so that its next restart comes at once."""
+LONGEST_BACKOFF = 5.0
+"""Seconds between two restarts of a server that never runs for long."""
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+@dataclass
+class Server:
+    """How to start a server, and what became of it; `keep` says that it is to run until stopped."""
+
+    name: str
+    argv: list[str]
+    env: dict[str, str]
+    log: str
+    keep: bool = False
+    due: float | None = None
+    """When it is to be started again, by the monotonic clock."""
+    _process: subprocess.Popen[bytes] | None = None
+    _started: str | None = None
+    _began: float = 0.0
+    _restarts: int = 0
+    _early_deaths: int = 0
+    _exit: int | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Its process, where it runs."""
+        return self._process.pid if self._process else None
+
+    def record(self) -> processes.ServerRecord:
+        """What others are told."""
+        return {
+            "pid": self.pid,
+            "started": self._started,
+            "restarts": self._restarts,
+            "log": self.log,
+            "exit": self._exit,
+        }
+
+    def start(self) -> int:
+        """Start it, and tell its pid. Raises OSError, ValueError, subprocess.SubprocessError."""
+        log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            self._process = subprocess.Popen(
+                self.argv,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=partial(_die_with, os.getpid()),
+            )
+        finally:
+            os.close(log)
+        self._began = time.monotonic()
+        self._started = processes.started(self._process.pid)
+        return self._process.pid
+
+    def run_from_now_on(self) -> None:
+        """Start it again whenever it ends, and so now where it has ended already."""
+        self.keep = True
+        if self._process is None and self.due is None:
+            self.due = time.monotonic()
+
+    def restart(self) -> None:
+        """Start it again. Raises as `start`; then it is due once more, later."""
+        self.due = time.monotonic() + LONGEST_BACKOFF
+        self._restarts += 1
+        self.start()
+        self.due = None
+
+    def reap(self) -> str | None:
+        """How it ended, where it has since the last look; with `keep` it is due again."""
+        if self._process is None or (code := self._process.poll()) is None:
+            return None
+        now = time.monotonic()
+        self._process, self._started, self._exit = None, None, code
+        if not self.keep:
+            return f"{self.name} ended ({code})"
+        self._early_deaths = self._early_deaths + 1 if now - self._began < STEADY else 0
+        wait = min(0.1 * 2**self._early_deaths, LONGEST_BACKOFF) if self._early_deaths else 0.0
+        self.due = now + wait
+        return f"{self.name} ended ({code}), and is started again in {wait:.1f} s"
+
+    def stop(self) -> None:
+        """End it for good; returns when it has ended."""
+        self.keep, self.due = False, None
+        if self._process is None:
+            return
+        self._process.terminate()
+        self._process.send_signal(signal.SIGCONT)  # one that was stopped would not see the other signal
+        try:
+            self._process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._exit, self._process, self._started = self._process.returncode, None, None
+
+
+def _die_with(parent: int) -> None:
+    """In the new process, before its program: end with the supervisor, even where that is killed. Linux only."""
+    if _libc is not None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # killed before the line above
+            os._exit(1)

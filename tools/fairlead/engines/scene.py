@@ -1,0 +1,213 @@
+"""Sets the scene of a case in a real cluster (its namespace, the object that is there before), and asks."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fairlead import waiting
+from fairlead.cases import Case, Namespace
+from fairlead.engines.base import Decision
+from fairlead.engines.rest import Response, Rest, path_of
+from fairlead.errors import FairleadError
+from fairlead.settings import Settings
+
+_DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict"}
+_DEADLINE = 10.0
+"""Seconds until a change of labels is known to the API server and to OPA; it takes some milliseconds."""
+
+_CONTAINERS = [{"name": "c", "image": "nginx"}]
+# A pod by which to see what a namespace's pods get; a nodeName is refused in every pool.
+_PROBE = {"nodeName": "nowhere-0", "containers": _CONTAINERS}
+# What a request to a subresource needs to be there; unscheduled, so that it can be bound.
+_TARGET = {"schedulerName": "nobody", "containers": _CONTAINERS}
+# What the API server's own plugin DefaultTolerationSeconds adds to every pod.
+_OWN_TOLERATIONS = [
+    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    for key in ("not-ready", "unreachable")
+]
+
+
+class Scene:
+    """A cluster in which `settings` are in force."""
+
+    def __init__(self, rest: Rest, settings: Settings) -> None:
+        self._rest = rest
+        self._settings = settings
+        self._settled: dict[str, dict[str, str]] = {}
+        if settings.pools:
+            self._wait_for_namespace_webhook()
+
+    def decide(self, case: Case) -> Decision:
+        """The decision for `case`; nothing but its namespace is left afterwards. Raises FairleadError."""
+        request, namespace = case.request, case.namespace
+        name = namespace.name if namespace else None
+        before = request.old_object
+        if before is None and request.sub_resource:
+            of = {"name": _name(request.manifest)}
+            before = {"apiVersion": "v1", "kind": "Pod", "metadata": of, "spec": _TARGET}
+        if before is None:
+            self._set(namespace)
+            return self._create(case, name)
+        created = self._put_in_place(before, namespace)
+        try:
+            self._set(namespace)
+            return self._ask(case, name, before, created)
+        finally:
+            self._remove(before, name)
+
+    def _create(self, case: Case, namespace: str | None) -> Decision:
+        manifest = case.request.manifest
+        path = path_of(manifest, namespace)
+        return _decision(self._rest.call("POST", path, manifest, query=_DRY_RUN, user=case.request.user_info), manifest)
+
+    def _ask(self, case: Case, namespace: str | None, before: Mapping[str, Any], created: Mapping[str, Any]) -> Decision:
+        request = case.request
+        parts = [created["metadata"]["name"], *([request.sub_resource] if request.sub_resource else [])]
+        path = path_of(before, namespace, *parts)
+        if request.operation == "CONNECT":
+            options = {k: v for k, v in request.manifest.items() if k not in ("apiVersion", "kind", "metadata")}
+            answer = self._rest.call("POST", path, query=_texts(options), user=request.user_info)
+            # What comes after admission fails: nothing here speaks the protocol that it would change to.
+            return Decision(not answer.denied, answer.message if answer.denied else "", None, answer.warnings)
+        if request.operation == "UPDATE":
+            return self._update(case, namespace, path, before)
+        method = "DELETE" if request.operation == "DELETE" else "POST"
+        body = None if request.operation == "DELETE" else request.manifest
+        answer = self._rest.call(method, path, body, query=_DRY_RUN, user=request.user_info)
+        decision = _decision(answer, request.manifest)
+        return Decision(decision.allowed, decision.message, None, decision.warnings) if method == "DELETE" else decision
+
+    def _update(self, case: Case, namespace: str | None, path: str, before: Mapping[str, Any]) -> Decision:
+        """A PUT of the live object with the case's change to it: an API server fills in defaults that may not change."""
+
+        def attempt() -> Response | None:
+            live = self._rest.call("GET", path_of(before, namespace, _name(before))).body
+            changed = _carry(live, before, case.request.manifest)
+            answer = self._rest.call("PUT", path, changed, query=_DRY_RUN, user=case.request.user_info)
+            return None if answer.status == 409 else answer  # it was changed meanwhile, by the scheduler or the node
+
+        answer = waiting.until(attempt, deadline=_DEADLINE, what=f"updating {path} without a conflict")
+        return _decision(answer, case.request.manifest)
+
+    def _put_in_place(self, manifest: Mapping[str, Any], namespace: Namespace | None) -> dict[str, Any]:
+        """Create what is there before the request, in a namespace that is opted out, so that no policy changes it."""
+        if manifest["kind"] == "Namespace":
+            labels = manifest["metadata"].get("labels") or {}
+            return self._labelled(Namespace(name=_name(manifest), labels=labels))
+        if namespace:
+            self._set(Namespace(name=namespace.name, labels={self._settings.namespace_label: ""}))
+        name = namespace.name if namespace else None
+        answer = self._rest.call("POST", path_of(manifest, name), manifest, query={"fieldValidation": "Strict"})
+        return _needed(answer, f"creating the {manifest['kind']} that the case starts from")
+
+    def _remove(self, manifest: Mapping[str, Any], namespace: str | None) -> None:
+        if manifest["kind"] == "Namespace":
+            return
+        path = path_of(manifest, namespace, _name(manifest))
+        if manifest["metadata"].get("finalizers"):
+            live = self._rest.call("GET", path).body
+            self._rest.call("PUT", path, {**live, "metadata": {**live["metadata"], "finalizers": []}})
+        self._rest.call("DELETE", path, query={"gracePeriodSeconds": 0})
+        self._wait_until_gone(path)
+
+    def _set(self, namespace: Namespace | None) -> None:
+        """Make the namespace what the case says, and return when all who decide know, unless they are not to."""
+        if namespace is None or self._settled.get(namespace.name) == namespace.labels:
+            return
+        path = _path(namespace.name)
+        if namespace.state != "known":
+            if self._rest.call("GET", path).ok:
+                _needed(self._rest.call("DELETE", path), f"deleting namespace {namespace.name}")
+                self._wait_until_gone(path)
+            if namespace.state == "new":
+                self._labelled(namespace)
+            return
+        self._labelled(namespace)
+        self._wait_until_known(namespace)
+        self._settled[namespace.name] = dict(namespace.labels)
+
+    def _labelled(self, namespace: Namespace) -> dict[str, Any]:
+        """Create or relabel the namespace, so that it has just these labels."""
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": namespace.name, "labels": dict(namespace.labels)},
+        }
+        answer = self._rest.call("PUT", _path(namespace.name), manifest)
+        if answer.status == 404:
+            answer = self._rest.call("POST", path_of(manifest, None), manifest)
+            # A controller makes it in a moment, and until then the API server takes no pod.
+            account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+            self._rest.call("POST", path_of(account, namespace.name), account)
+        return _needed(answer, f"setting the labels of namespace {namespace.name}")
+
+    def _wait_until_known(self, namespace: Namespace) -> None:
+        """Return when a pod that every pool refuses is decided by the namespace's labels as they are now."""
+        pool = namespace.labels.get(self._settings.namespace_label, self._settings.default_pool)
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}, "spec": _PROBE}
+
+        def known() -> bool:
+            answer = self._rest.call("POST", path_of(pod, namespace.name), pod, query=_DRY_RUN)
+            said = "; ".join((answer.message, *answer.warnings))
+            if not pool:
+                return answer.ok and not answer.warnings
+            return f'namespace "{namespace.name}"' in said and (f'pool "{pool}"' in said or f"={pool}," in said)
+
+        self._wait(known, f"namespace {namespace.name} is known with pool {pool or '(none)'}")
+
+    def _wait_for_namespace_webhook(self) -> None:
+        """A new webhook configuration is in force a moment after it was applied; pods tell nothing of this part of it."""
+        undeclared = next(name for name in map("undeclared-{}".format, range(1000)) if name not in self._settings.pools)
+        labels = {self._settings.namespace_label: undeclared}
+        manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "probe", "labels": labels}}
+        path = path_of(manifest, None)
+        self._wait(lambda: bool(self._rest.call("POST", path, manifest, query=_DRY_RUN).warnings), "namespaces are reviewed")
+
+    def _wait(self, condition: Any, what: str) -> None:
+        waiting.until(condition, deadline=_DEADLINE, what=what, pause=0.01)
+
+    def _wait_until_gone(self, path: str) -> None:
+        waiting.until(lambda: self._rest.call("GET", path).status == 404, deadline=60.0, what=f"{path} is gone")
+
+
+def _path(namespace: str) -> str:
+    return path_of({"apiVersion": "v1", "kind": "Namespace"}, None, namespace)
+
+
+def _name(manifest: Mapping[str, Any]) -> str:
+    return str((manifest.get("metadata") or {}).get("name") or "target")
+
+
+def _needed(answer: Response, what: str) -> dict[str, Any]:
+    if not answer.ok:
+        raise FairleadError(f"{what}: the API server says {answer.status}: {answer.message}")
+    return answer.body
+
+
+def _decision(answer: Response, manifest: Mapping[str, Any]) -> Decision:
+    if not answer.ok:
+        return Decision(False, answer.message, None, answer.warnings)
+    after = answer.body
+    if after.get("kind") == "Pod":
+        asked = manifest.get("spec", {}).get("tolerations") or []
+        kept = [t for t in after["spec"].get("tolerations", ()) if t in asked or t not in _OWN_TOLERATIONS]
+        after = {**after, "spec": {**after["spec"], "tolerations": kept}}
+    return Decision(True, "", after, answer.warnings)
+
+
+def _carry(live: Any, old: Any, new: Any) -> Any:
+    """`live` with what changes from `old` to `new`; lists of equal length are gone through, others taken from `new`."""
+    if isinstance(old, dict) and isinstance(new, dict) and isinstance(live, dict):
+        result = {key: value for key, value in live.items() if key in new or key not in old}
+        changed = {key: value for key, value in new.items() if key not in old or old[key] != value}
+        return result | {key: _carry(live.get(key), old.get(key), value) for key, value in changed.items()}
+    if isinstance(old, list) and isinstance(new, list) and isinstance(live, list) and len(old) == len(new) == len(live):
+        return [_carry(*parts) for parts in zip(live, old, new, strict=True)]
+    return copy.deepcopy(live if old == new else new)
+
+
+def _texts(options: Mapping[str, Any]) -> dict[str, str | Sequence[str]]:
+    """Options as a query has them."""
+    return {key: str(value).lower() if isinstance(value, bool) else value for key, value in options.items()}

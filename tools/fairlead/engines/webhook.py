@@ -1,0 +1,75 @@
+"""The policies as they are deployed: a real API server that asks a real OPA."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from fairlead import deploy, kube, up
+from fairlead.cases import Case
+from fairlead.clusters.base import Cluster
+from fairlead.engines.base import Decision
+from fairlead.engines.rest import Rest
+from fairlead.engines.scene import Scene
+from fairlead.progress import Progress
+from fairlead.settings import Settings
+
+
+class Target(Protocol):
+    """A cluster to ask: how an administrator reaches it, and how it comes to decide by other settings."""
+
+    @property
+    def kubeconfig(self) -> Path:
+        """An administrator's, who may impersonate anyone."""
+
+    def configure(self, settings: Settings) -> None:
+        """Deploy `settings`, and return when OPA decides by them."""
+
+
+class WebhookEngine:
+    """Every request is made for real, as a dry run, in a cluster that is started for it and ends with it."""
+
+    name = "webhook"
+
+    def __init__(self, target: Callable[[Progress], AbstractContextManager[Target]] | None = None) -> None:
+        self._target = target or _own_cluster
+
+    def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Decision]]:
+        """See fairlead.engines.base.Engine. Cases with the same settings follow each other, so that each is deployed once."""
+        groups: dict[str, list[Case]] = {}
+        for case in cases:
+            groups.setdefault(case.settings.model_dump_json(), []).append(case)
+        with self._target(progress) as target:
+            rest = Rest(kube.connect(target.kubeconfig))
+            for group in groups.values():
+                target.configure(group[0].settings)
+                scene = Scene(rest, group[0].settings)
+                for case in group:
+                    yield case, scene.decide(case)
+
+
+@dataclass(frozen=True)
+class _Deployed:
+    """A cluster of our own kinds, as a Target."""
+
+    cluster: Cluster
+    progress: Progress
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.cluster.kubeconfig
+
+    def configure(self, settings: Settings) -> None:
+        deploy.deploy(self.cluster, settings, progress=self.progress)
+
+
+@contextmanager
+def _own_cluster(progress: Progress) -> Iterator[Target]:
+    settings = Settings()
+    name = f"verify-{secrets.token_hex(4)}"
+    with up.started(name, settings, up.default_nodes(settings), progress=progress) as cluster:
+        yield _Deployed(cluster, progress)

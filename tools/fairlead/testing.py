@@ -1,0 +1,95 @@
+"""All that must hold of a checkout: policies checked, formatted, tested, covered; code linted, typed and tested."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairlead import opa_cli, paths, policy
+from fairlead.errors import FairleadError
+from fairlead.progress import Progress
+
+COVERAGE = 100.0
+"""Percent of the policies' lines that their tests must reach."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one step ended; `detail` says what does not hold, or counts what does."""
+
+    step: str
+    passed: bool
+    seconds: float
+    detail: str
+
+
+def run(selected: Iterable[str] | None, arguments: Iterable[str], *, progress: Progress) -> Iterator[Result]:
+    """Run the `selected` steps (all by default), each whatever became of those before it; `arguments` go to pytest.
+
+    Raises FairleadError for a step that is none.
+    """
+    steps = _steps(list(arguments), progress)
+    names = list(selected or steps)
+    for name in names:
+        if name not in steps:
+            raise FairleadError(f"no step {name!r}: one of {', '.join(steps)}")
+    for name in names:
+        progress.update(name, "running")
+        began = time.monotonic()
+        try:
+            detail, passed = steps[name](), True
+        except FairleadError as error:
+            detail, passed = str(error), False
+        progress.update(name, "passed" if passed else "failed")
+        yield Result(name, passed, round(time.monotonic() - began, 1), detail)
+
+
+def _steps(arguments: list[str], progress: Progress) -> dict[str, Callable[[], str]]:
+    python = [sys.executable, "-m"]
+    return {
+        "opa check": lambda: _check(progress),
+        "opa fmt": lambda: _formatted(progress),
+        "opa test": lambda: _tested(progress),
+        "ruff": lambda: _program([*python, "ruff", "check", "--quiet", "tools", "integration"]),
+        "ruff format": lambda: _program([*python, "ruff", "format", "--check", "--quiet", "tools", "integration"]),
+        "imports": lambda: _program([str(Path(sys.executable).with_name("lint-imports")), "--no-logo"]),
+        "mypy": lambda: _program([*python, "mypy", "--no-error-summary"]),
+        "pytest": lambda: _program([*python, "pytest", *arguments], shown=True),
+    }
+
+
+def _check(progress: Progress) -> str:
+    opa_cli.check(policy.folder(), paths.root() / "tools" / "schemas", progress)
+    return ""
+
+
+def _formatted(progress: Progress) -> str:
+    if changed := opa_cli.fmt(policy.folder(), progress):
+        raise FairleadError(f"not formatted: {', '.join(changed)}; `opa fmt -w policies` mends it")
+    return ""
+
+
+def _tested(progress: Progress) -> str:
+    result = opa_cli.test(policy.folder(), progress)
+    if result.failed:
+        raise FairleadError("failed: " + "; ".join(result.failed))
+    if result.coverage < COVERAGE:
+        raise FairleadError(
+            f"{result.coverage} % of the lines are covered, not by any test: {', '.join(result.uncovered)}"
+        )
+    return f"{result.passed} tests, {result.coverage:g} % of the lines"
+
+
+def _program(argv: list[str], *, shown: bool = False) -> str:
+    """Run a checker; `shown` lets it write to the terminal as it goes. Raises FairleadError with what it said."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    done = subprocess.run(argv, cwd=paths.root(), env=environment, capture_output=not shown, text=True, check=False)
+    if done.returncode:
+        said = "" if shown else (done.stdout + done.stderr).strip()
+        raise FairleadError(said or f"ended with {done.returncode}")
+    return ""
