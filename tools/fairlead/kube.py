@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +93,11 @@ class Objects:
                 return dict(resource.get(name=name, namespace=namespace).to_dict())
             except NotFoundError:
                 return None
+
+    def delete(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> None:
+        """Delete the object; that there is none is fine. Raises Refused."""
+        with explained(f"cannot delete {kind} {name}"), suppress(NotFoundError):
+            self._dynamic.resources.get(api_version=api_version, kind=kind).delete(name=name, namespace=namespace)
 
     def list(self, api_version: str, kind: str, namespace: str | None, labels: str = "") -> list[dict[str, Any]]:
         """The objects of a namespace (or all) that a label selector matches, by name. Raises Refused."""

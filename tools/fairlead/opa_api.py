@@ -16,6 +16,7 @@ from opa_client.opa import OpaClient
 
 from fairlead.errors import FairleadError, UsageError
 
+_COMPILE = 30.0  # seconds: 0.9 MB of Rego took 6 on a busy machine
 _JSON = {"Content-Type": "application/json"}
 # What a module defines, without loading it: each rule's path below `data`.
 _RULES = (
@@ -86,7 +87,8 @@ class OpaApi(OpaClient):  # type: ignore[misc]  # opa_client has no types
 
     def put_policy(self, id_: str, text: str) -> None:
         """Load the policy `id_`, at once for all who ask. Raises PolicyRejected, and what `id_` was stays in force."""
-        answer = self._send("PUT", f"/v1/policies/{quote(id_)}", text.encode(), {"Content-Type": "text/plain"})
+        path = f"/v1/policies/{quote(id_)}"
+        answer = self._send("PUT", path, text.encode(), {"Content-Type": "text/plain"}, patience=_COMPILE)
         if answer.status_code != requests.codes.ok:
             raise PolicyRejected(id_, self._json(answer))
 
@@ -98,7 +100,8 @@ class OpaApi(OpaClient):  # type: ignore[misc]  # opa_client has no types
 
     def rules(self, text: str) -> list[list[Any]] | None:
         """The path of each rule that the policy `text` would define, from "data" on; None where it cannot be parsed."""
-        answer = self._send("POST", "/v1/query", json.dumps({"query": _RULES, "input": text}).encode(), _JSON)
+        query = json.dumps({"query": _RULES, "input": text}).encode()
+        answer = self._send("POST", "/v1/query", query, _JSON, patience=_COMPILE)
         if answer.status_code != requests.codes.ok:
             return None
         result = self._json(answer).get("result") or [{}]
@@ -148,10 +151,16 @@ class OpaApi(OpaClient):  # type: ignore[misc]  # opa_client has no types
         return self._json(answer, object_=False)
 
     def _send(
-        self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: dict[str, str] | None = None,
+        *,
+        patience: float = 0.0,
     ) -> requests.Response:
         """One request. Raises OpaUnavailable and OpaRefused; a 4xx beside that is the caller's to judge."""
-        answer = self._exchange(method, path, body, headers)
+        answer = self._exchange(method, path, body, headers, patience=patience)
         if answer.status_code in (requests.codes.unauthorized, requests.codes.forbidden):
             raise OpaRefused(
                 f"{self.url} refuses {method} {path} ({answer.status_code}): the token is not the one it knows"
@@ -161,11 +170,22 @@ class OpaApi(OpaClient):  # type: ignore[misc]  # opa_client has no types
         return answer
 
     def _exchange(
-        self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: dict[str, str] | None = None,
+        *,
+        patience: float = 0.0,
     ) -> requests.Response:
         try:
             answer: requests.Response = self._session.request(
-                method, self.url + path, data=body, headers=headers, timeout=self.timeout, allow_redirects=False
+                method,
+                self.url + path,
+                data=body,
+                headers=headers,
+                timeout=(self.timeout, max(self.timeout, patience)),
+                allow_redirects=False,
             )
             return answer
         except (OSError, ValueError) as error:  # requests' errors are OSErrors, those of a CA file are bare ones

@@ -93,7 +93,7 @@ class _Lines(Progress):
         self._lock = Lock()
 
     def update(self, name: str, state: str, *, done: int = 0, total: int = 0) -> None:
-        quarter = f" {done * 4 // total * 25}%" if total else ""
+        quarter = f" {done * 4 // total * 25}%" if done < total else ""
         with self._lock:
             if self._last.get(name) != state + quarter:
                 self._last[name] = state + quarter

@@ -27,5 +27,7 @@ def state(name: str) -> Path:
 
 def cache() -> Path:
     """The user's cache, shared by checkouts (XDG base directory specification)."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "fairlead"
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not base.is_absolute():  # the specification has a relative one ignored
+        base = Path.home() / ".cache"
+    return base / "fairlead"

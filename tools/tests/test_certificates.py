@@ -11,6 +11,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from fairlead.certificates import Authority, KeyPair, not_after, signing_key, write_private
 
@@ -44,9 +45,10 @@ def handshake(
                 sides.remove(side)
             except ssl.SSLWantReadError:
                 continue
-    certificate = accepter.getpeercert()
-    assert certificate
-    return next(value for part in certificate["subject"] for key, value in part if key == "commonName")
+    der = accepter.getpeercert(binary_form=True)
+    assert der
+    (name_attribute,) = x509.load_der_x509_certificate(der).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(name_attribute.value)
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "opa.fairlead.svc"])

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from fairlead import toolchain
-from fairlead.clusters.embedded import client, processes, supervisor
+from fairlead.clusters.embedded import client, ports, processes, supervisor
 from fairlead.clusters.embedded.client import Supervisor
 from fairlead.clusters.embedded.cluster import Embedded
 from fairlead.clusters.embedded.ports import free_ports
@@ -31,14 +30,14 @@ STUBBORN = [
     "-c",
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(1000)",
 ]
-# A command that has started two servers, told their pids, and works on.
+# A command that has started servers, told their pids, and works on.
 COMMAND = """
 import json, sys, time
 from pathlib import Path
 from fairlead.clusters.embedded.client import Supervisor
 
 supervisor = Supervisor.start(Path(sys.argv[1]))
-pids = [supervisor.start_server(name, json.loads(sys.argv[3])) for name in ("first", "second")]
+pids = [supervisor.start_server(name, json.loads(sys.argv[3])) for name in sys.argv[4:]]
 if sys.argv[2] == "detach":
     supervisor.detach()
 print(json.dumps(pids), flush=True)
@@ -75,10 +74,11 @@ def up(folder: Path, name: str) -> bool:
     return "up" in client.tail(folder / client.LOGS / f"{name}.log")
 
 
-def command(folder: Path, how: str, argv: list[str]) -> tuple[subprocess.Popen[str], list[int]]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", COMMAND, str(folder), how, json.dumps(argv)], stdout=subprocess.PIPE, text=True
-    )
+def command(
+    folder: Path, how: str, argv: list[str], names: Sequence[str] = ("first", "second")
+) -> tuple[subprocess.Popen[str], list[int]]:
+    arguments = [str(folder), how, json.dumps(argv), *names]
+    process = subprocess.Popen([sys.executable, "-c", COMMAND, *arguments], stdout=subprocess.PIPE, text=True)
     assert process.stdout
     return process, json.loads(process.stdout.readline())
 
@@ -113,12 +113,12 @@ def test_servers_end_when_the_command_that_started_them_is_killed(folder: Path) 
     until(lambda: all(map(gone, [*pids, supervisor_pid(folder)])), "the servers and their supervisor end")
 
 
-def test_servers_that_ignore_sigterm_end_too(folder: Path) -> None:
-    process, pids = command(folder, "stay", STUBBORN)
-    until(lambda: up(folder, "first") and up(folder, "second"), "the servers run")
+def test_a_server_that_ignores_sigterm_ends_too(folder: Path) -> None:
+    process, pids = command(folder, "stay", STUBBORN, ["stubborn"])
+    until(lambda: up(folder, "stubborn"), "the server runs")
     process.kill()
     process.wait()
-    until(lambda: all(map(gone, pids)), "the servers end")
+    until(lambda: all(map(gone, pids)), "the server ends")
 
 
 def test_servers_do_not_see_the_terminal_s_ctrl_c(folder: Path) -> None:
@@ -212,9 +212,10 @@ def test_a_server_that_never_runs_for_long_is_started_ever_more_seldom(owner: Su
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux can end children with their parent")
 def test_a_killed_supervisor_leaves_no_server(folder: Path) -> None:
     command(folder, "detach", STUBBORN)[0].wait(DEADLINE)
-    pids = [record["pid"] for record in servers(folder).values()]
+    pids = [record["pid"] for record in servers(folder).values() if record["pid"]]
+    assert len(pids) == 2
     os.kill(supervisor_pid(folder), signal.SIGKILL)
-    until(lambda: all(gone(pid) for pid in pids if pid), "the servers end")
+    until(lambda: all(map(gone, pids)), "the servers end")
     assert not client.is_running(folder)
 
 
@@ -255,7 +256,7 @@ def test_servers_of_a_dead_supervisor_that_still_run_are_ended(folder: Path) -> 
 
 
 def test_a_crash_at_start_is_told_with_the_end_of_its_log(owner: Supervisor) -> None:
-    code = "import sys; [print('line', n) for n in range(20)]; sys.exit('bad flag')"
+    code = "import sys; [print('line', n, flush=True) for n in range(20)]; sys.exit('bad flag')"
     owner.start_server("etcd", [sys.executable, "-S", "-c", code])
     with pytest.raises(FairleadError) as raised:
         owner.wait_for("etcd", lambda: "no connection", DEADLINE)
@@ -371,14 +372,19 @@ def test_a_record_that_is_none_says_that_nothing_runs(folder: Path, content: str
 
 
 def test_free_ports_differ_and_can_be_had() -> None:
-    ports = free_ports(20)
-    assert len(set(ports)) == 20
-    http.server.HTTPServer(("127.0.0.1", ports[0]), http.server.BaseHTTPRequestHandler).server_close()
+    found = free_ports(20)
+    assert len(set(found)) == 20
+    socket.create_server((ports.HOST, found[0])).close()
 
 
-def test_more_ports_than_there_are_is_told() -> None:
-    with pytest.raises(FairleadError, match="ports are free"):
-        free_ports(100_000)
+def test_a_port_that_is_taken_is_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    (taken,) = free_ports(1)
+    with socket.create_server((ports.HOST, taken)):
+        monkeypatch.setattr(ports, "_LOWEST", taken)
+        monkeypatch.setattr(ports, "_HIGHEST", taken)
+        with pytest.raises(FairleadError, match="only 0 of 1 ports are free"):
+            free_ports(1)
+    assert free_ports(1) == [taken]
 
 
 @pytest.fixture
@@ -406,24 +412,17 @@ def test_ctrl_c_half_way_leaves_nothing(cluster: Embedded, tmp_path: Path, monke
     program.write_text("#!/bin/sh\nexec sleep 1000\n")
     program.chmod(0o700)
     fake(monkeypatch, program)
+    pids: list[int | None] = []
 
-    def interrupt() -> None:
-        until(lambda: cluster.servers().get("etcd"), "etcd is started")
-        os.kill(os.getpid(), signal.SIGINT)
+    def interrupted(_supervisor: Supervisor, name: str, *_: object) -> None:
+        pids.extend([cluster.servers()[name]["pid"], supervisor_pid(cluster.path)])
+        raise KeyboardInterrupt
 
-    pids: list[int] = []
-    started = Supervisor.start_server
-
-    def start_server(*args: object, **kwargs: object) -> int:
-        pids.append(started(*args, **kwargs))  # type: ignore[arg-type]
-        return pids[-1]
-
-    monkeypatch.setattr(Supervisor, "start_server", start_server)
-    threading.Thread(target=interrupt).start()
+    monkeypatch.setattr(Supervisor, "wait_for", interrupted)
     with pytest.raises(KeyboardInterrupt):
         cluster.start_control_plane(progress=Progress())
-    assert pids
-    assert all(map(gone, pids))
+    assert len(pids) == 2
+    assert all(pid and gone(pid) for pid in pids)
     assert not cluster.path.exists()
 
 

@@ -14,6 +14,7 @@ from fairlead.errors import FairleadError
 from fairlead.settings import Settings
 
 _DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict"}
+_DELETION = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
 _DEADLINE = 10.0
 """Seconds until a change of labels is known to the API server and to OPA; it takes some milliseconds."""
 
@@ -73,11 +74,11 @@ class Scene:
             return Decision(not answer.denied, answer.message if answer.denied else "", None, answer.warnings)
         if request.operation == "UPDATE":
             return self._update(case, namespace, path, before)
-        method = "DELETE" if request.operation == "DELETE" else "POST"
-        body = None if request.operation == "DELETE" else request.manifest
-        answer = self._rest.call(method, path, body, query=_DRY_RUN, user=request.user_info)
-        decision = _decision(answer, request.manifest)
-        return Decision(decision.allowed, decision.message, None, decision.warnings) if method == "DELETE" else decision
+        if request.operation == "DELETE":
+            answer = self._rest.call("DELETE", path, _DELETION | {"dryRun": ["All"]}, user=request.user_info)
+            return Decision(answer.ok, answer.message, None, answer.warnings)
+        answer = self._rest.call("POST", path, request.manifest, query=_DRY_RUN, user=request.user_info)
+        return _decision(answer, request.manifest)
 
     def _update(self, case: Case, namespace: str | None, path: str, before: Mapping[str, Any]) -> Decision:
         """A PUT of the live object with the case's change to it: an API server fills in defaults that may not change."""
@@ -109,7 +110,7 @@ class Scene:
         if manifest["metadata"].get("finalizers"):
             live = self._rest.call("GET", path).body
             self._rest.call("PUT", path, {**live, "metadata": {**live["metadata"], "finalizers": []}})
-        self._rest.call("DELETE", path, query={"gracePeriodSeconds": 0})
+        self._rest.call("DELETE", path, _DELETION)
         self._wait_until_gone(path)
 
     def _set(self, namespace: Namespace | None) -> None:
@@ -119,7 +120,7 @@ class Scene:
         path = _path(namespace.name)
         if namespace.state != "known":
             if self._rest.call("GET", path).ok:
-                _needed(self._rest.call("DELETE", path), f"deleting namespace {namespace.name}")
+                _needed(self._rest.call("DELETE", path, _DELETION), f"deleting namespace {namespace.name}")
                 self._wait_until_gone(path)
             if namespace.state == "new":
                 self._labelled(namespace)

@@ -181,12 +181,10 @@ def _client(kubeconfig: Path | None) -> ApiClient:
     token_file: Path | None = None
     try:
         if kubeconfig is None:
-            load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+            load_incluster_config(client_configuration=configuration)
             token_file = Path(SERVICE_TOKEN_FILENAME)
         else:
-            load_kube_config(  # type: ignore[no-untyped-call]
-                str(kubeconfig), client_configuration=configuration, persist_config=False
-            )
+            load_kube_config(str(kubeconfig), client_configuration=configuration, persist_config=False)
             token_file = _token_file(kubeconfig)
     except (ConfigException, yaml.YAMLError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         if kubeconfig is None:

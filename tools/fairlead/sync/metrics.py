@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created
 from fairlead.sync.desired import Snapshot
 from fairlead.sync.plan import Served
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # when a counter began is of no use here, and doubles the page
+disable_created_metrics()  # when a counter began is of no use here, and doubles the page
 
 
 class Metrics:

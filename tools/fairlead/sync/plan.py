@@ -127,10 +127,13 @@ class Memory:
 def operations(desired: Snapshot, served: Served, memory: Memory, now: float) -> list[Operation]:
     """What to do next, in this order: namespaces, documents, policies, removals; `now` in seconds, monotonic.
 
-    An operation that OPA declines may be accepted after others: call again until nothing is returned.
+    An operation that OPA declines may be accepted after others: call again until nothing is returned. An OPA without
+    namespaces gets no policies before them: it would decide as if there were none.
     """
     wanted = dict(_wanted(desired, served, memory, now))
     puts = [Put(item, text) for item, text in sorted(wanted.items()) if not right(item, text, served, memory)]
+    if served.namespaces is None and desired.namespaces is None:
+        puts = [put for put in puts if put.item[0] == "document"]
     removes: list[Operation] = []
     if desired.complete:
         gone = memory.owned - desired.texts.keys() - desired.kept

@@ -11,18 +11,9 @@ from collections.abc import Callable, Sequence
 from threading import Event
 from typing import Any
 
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_if_exception_type,
-    sleep_using_event,
-    stop_when_event_set,
-    wait_random_exponential,
-)
-
 from fairlead.errors import FairleadError
 from fairlead.opa_api import OpaApi, Rejected, describe
-from fairlead.sync import plan, problem
+from fairlead.sync import loop, plan, problem
 from fairlead.sync.desired import Desired, Item, Labels, Owner, Snapshot
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.problem import Problem
@@ -75,17 +66,7 @@ class Reconciler:
 
     def run(self, stop: Event) -> None:
         """Reconcile at every change and every tick until `stop` is set; a failure is told and tried again."""
-        while not stop.is_set():
-            retrying = Retrying(
-                retry=retry_if_exception_type(Exception),
-                wait=wait_random_exponential(multiplier=0.1, max=1.0),
-                stop=stop_when_event_set(stop),
-                sleep=sleep_using_event(stop),
-                before_sleep=self._failed,
-                retry_error_callback=lambda _: None,
-            )
-            retrying(self.cycle)
-            self._desired.changed.wait(TICK)
+        loop.repeat(self._step, stop, self._failed, longest=1.0)
 
     def cycle(self) -> None:
         """Compare, where it is time to, and do what is missing. Raises FairleadError where OPA cannot be asked."""
@@ -98,6 +79,10 @@ class Reconciler:
         self._note_owned(opa)
         self.looked = time.monotonic()
         self._settle(desired, unwritable)
+
+    def _step(self) -> None:
+        self.cycle()
+        self._desired.changed.wait(TICK)
 
     def lag(self) -> float:
         """For how many seconds OPA has not held what it should; 0 while it does."""
@@ -247,8 +232,7 @@ class Reconciler:
             self._behind = None
         self._metrics.holds(desired, self._served, sum(map(bool, wrong.values())))
 
-    def _failed(self, state: RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome else None
+    def _failed(self, error: BaseException) -> None:
         self._behind = self._behind or time.monotonic()
         self._metrics.errors.labels("opa").inc()
         if not isinstance(error, FairleadError):

@@ -6,9 +6,10 @@ import json
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from threading import Condition, Event
+from threading import Event
 from typing import Any
 
+from fairlead.sync import loop
 from fairlead.sync.apiserver import ApiServer, ApiServerError
 from fairlead.sync.desired import STATUS, Desired, Owner
 from fairlead.sync.metrics import Metrics
@@ -36,37 +37,41 @@ class StatusWriter:
         self._api = api
         self._desired = desired
         self._metrics = metrics
-        self._condition = Condition()
+        self._news = Event()
         self._wanted: dict[Owner, str] = {}
         self._written: dict[Owner, _Written] = {}
 
     def report(self, problems: Mapping[Owner, list[Problem]]) -> None:
-        """Take what is wrong with each ConfigMap that has been settled."""
-        wanted = {owner: text(found) for owner, found in problems.items()}
-        with self._condition:
-            self._wanted = wanted
-            self._written = {owner: before for owner, before in self._written.items() if owner in wanted}
-            self._condition.notify()
+        """Take what is wrong with each ConfigMap that has been settled; nothing, where nothing is."""
+        self._wanted = {owner: text(found) for owner, found in problems.items()}
+        self._news.set()
 
     def run(self, stop: Event) -> None:
-        """Write until `stop` is set; what fails is tried again."""
-        while not stop.is_set():
-            with self._condition:
-                self._condition.wait(1.0)
-                wanted = dict(self._wanted)
-            for owner, status in wanted.items():
-                if stop.is_set():
-                    return
-                try:
-                    self._write(owner, status)
-                except ApiServerError as error:
-                    log.warning("status of %s: %s", "/".join(owner), error)
-                    self._metrics.errors.labels("kubernetes").inc()
-                    stop.wait(1.0)
-                except Exception:
-                    log.exception("status of %s", "/".join(owner))
+        """Write until `stop` is set; what fails is told and tried again."""
+        loop.repeat(self.write, stop, self._failed, longest=5.0)
 
-    def _write(self, owner: Owner, status: str) -> None:
+    def write(self) -> None:
+        """Wait for a report, a second at most, and annotate. Raises ApiServerError once all have been tried."""
+        self._news.wait(1.0)
+        self._news.clear()
+        wanted, failed = self._wanted, None
+        self._written = {owner: before for owner, before in self._written.items() if owner in wanted}
+        for owner, status in wanted.items():
+            try:
+                self._annotate(owner, status)
+            except ApiServerError as error:
+                failed = error
+        if failed:
+            raise failed
+
+    def _failed(self, error: BaseException) -> None:
+        self._metrics.errors.labels("kubernetes").inc()
+        if isinstance(error, ApiServerError):
+            log.warning("no status could be written: %s", error)
+        else:
+            log.error("writing status failed", exc_info=error)
+
+    def _annotate(self, owner: Owner, status: str) -> None:
         """Annotate, unless the ConfigMap says so already or has just been told so."""
         config_map = self._desired.config_map(owner)
         if config_map is None or config_map.status == status:

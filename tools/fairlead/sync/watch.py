@@ -7,16 +7,8 @@ import random
 import time
 from threading import Event
 
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_if_exception_type,
-    sleep_using_event,
-    stop_when_event_set,
-    wait_random_exponential,
-)
-
 from fairlead.errors import FairleadError
+from fairlead.sync import loop
 from fairlead.sync.apiserver import ApiServer, ApiServerError
 from fairlead.sync.desired import Desired, Source
 from fairlead.sync.metrics import Metrics
@@ -56,16 +48,7 @@ class Watch:
 
     def run(self, stop: Event) -> None:
         """Follow until `stop` is set; a failure is told and tried again."""
-        while not stop.is_set():
-            retrying = Retrying(
-                retry=retry_if_exception_type(Exception),
-                wait=wait_random_exponential(multiplier=0.1, max=3.0),
-                stop=stop_when_event_set(stop),
-                sleep=sleep_using_event(stop),
-                before_sleep=self._failed,
-                retry_error_callback=lambda _: None,
-            )
-            retrying(self.follow)
+        loop.repeat(self.follow, stop, self._failed, longest=3.0)
 
     def follow(self) -> None:
         """One list, where there is none to go on from, and one watch. Raises ApiServerError when it breaks off."""
@@ -125,8 +108,7 @@ class Watch:
             log.info("%s: followed", self._source)
         self._away_since = self._error = None
 
-    def _failed(self, state: RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome else None
+    def _failed(self, error: BaseException) -> None:
         self._metrics.errors.labels("kubernetes").inc()
         self._away_since = self._away_since or time.monotonic()
         if not isinstance(error, FairleadError):

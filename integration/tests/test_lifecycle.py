@@ -1,0 +1,124 @@
+"""Clusters come up, tell what they are, and leave nothing behind, whatever ends them; through the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead import paths, toolchain, waiting
+
+FAIRLEAD = [sys.executable, "-m", "fairlead"]
+
+
+def fairlead(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([*FAIRLEAD, *arguments], capture_output=True, text=True, check=False, timeout=180)
+    assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def processes(name: str) -> list[str]:
+    """The command lines of all processes that belong to the cluster `name`."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if f".fairlead/{name}" in line and int(process.name) != os.getpid():
+            found.append(line)
+    return found
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of a cluster that is ended afterwards."""
+    chosen = f"life-{os.getpid()}-{abs(hash(request.node.name)) % 10_000}"
+    yield chosen
+    fairlead("down", "--name", chosen)
+    assert processes(chosen) == []
+    assert not paths.state(chosen).exists()
+
+
+def test_up_status_logs_and_down(name: str) -> None:
+    assert fairlead("up", "--name", name, "--nodes", "pool1=1").stdout.startswith("export KUBECONFIG=")
+    state: dict[str, Any] = json.loads(fairlead("status", "--name", name, "-o", "json").stdout)
+    expected = {"name", "cluster", "kubeconfig", "engine", "sidecar", "opa", "policies", "certificates"}
+    assert expected <= state.keys()
+    assert (state["name"], state["cluster"], state["engine"], state["sidecar"]) == (name, "embedded", "opa", "sync")
+    again = fairlead("up", "--name", name)
+    assert "running already; nothing was changed" in again.stderr
+    assert json.loads(fairlead("status", "--name", name, "-o", "json").stdout) == state
+    assert "loaded policy" in fairlead("logs", "sidecar", "--name", name).stdout
+    assert "no server 'x'" in fairlead("logs", "x", "--name", name, code=2).stderr
+    pods = Path(__file__).parents[2] / "testdata" / "demo.yaml"
+    kubectl = toolchain.ensure(["kubectl"])["kubectl"]
+    applied = subprocess.run(
+        [kubectl, "--kubeconfig", state["kubeconfig"], "apply", "-f", pods], capture_output=True, text=True, check=False
+    )
+    assert "pod/train created" in applied.stdout
+    assert 'pod "sneaky" sets spec.nodeSelector' in applied.stderr
+    deployed = fairlead("deploy", "--name", name, "-o", "json")
+    assert [row["ready"] for row in json.loads(deployed.stdout)] == [True]
+    assert "is down" in fairlead("down", "--name", name).stderr
+    assert processes(name) == []
+    assert "nothing to do" in fairlead("down", "--name", name).stderr
+    assert f"up --name {name}" in fairlead("status", "--name", name, code=2).stderr
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
+def test_an_interrupted_up_leaves_no_process(name: str, how: signal.Signals) -> None:
+    up = subprocess.Popen([*FAIRLEAD, "up", "--name", name], stderr=subprocess.PIPE, text=True)
+    assert up.stderr is not None
+    for line in up.stderr:
+        if line.startswith("kube-apiserver: ready"):
+            break
+    assert processes(name)
+    up.send_signal(how)
+    assert up.wait(timeout=60) != 0
+    up.stderr.close()
+    waiting.until(lambda: not processes(name), deadline=30, what="all of it has ended")
+
+
+def test_the_demo_tells_what_landed_where_and_leaves_nothing() -> None:
+    rows = json.loads(fairlead("demo", "--name", f"demo-{os.getpid()}", "-o", "json").stdout)
+    assert all(row.keys() == {"namespace", "pod", "pool", "node", "phase", "allowed", "message"} for row in rows)
+    placed = [row for row in rows if row["allowed"] and row["pool"]]
+    assert len(placed) == 5
+    assert all(row["phase"] == "Running" and row["node"].startswith(f"{row['pool']}-") for row in placed)
+    assert {row["namespace"] for row in rows} == {"training", "analytics", "sandbox", "batch"}
+    assert [row["pod"] for row in rows if not row["allowed"]] == ["sneaky", "direct"]
+    assert processes(f"demo-{os.getpid()}") == []
+
+
+def test_a_full_disk_and_a_taken_name_are_told(name: str) -> None:
+    paths.state(name).parent.mkdir(exist_ok=True)
+    paths.state(name).write_text("a file where the cluster's folder would be")
+    try:
+        assert str(paths.state(name)) in fairlead("up", "--name", name, code=1).stderr
+    finally:
+        paths.state(name).unlink()
+    assert "cannot name a cluster" in fairlead("up", "--name", "No_Name", code=2).stderr
+
+
+def test_two_clusters_run_side_by_side(name: str) -> None:
+    other = f"{name}-b"
+    try:
+        fairlead("up", "--name", name, "--nodes", "pool1=1")
+        fairlead("up", "--name", other, "--nodes", "pool1=1")
+        fairlead("down", "--name", other)
+        assert processes(other) == []
+        state = json.loads(fairlead("status", "--name", name, "-o", "json").stdout)
+        assert [opa["ready"] for opa in state["opa"]] == [True]
+    finally:
+        fairlead("down", "--name", other)
+        shutil.rmtree(paths.state(other), ignore_errors=True)

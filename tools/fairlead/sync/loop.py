@@ -1,0 +1,38 @@
+"""How each of the sidecar's threads goes on for ever: a step that fails is told, and tried again after a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Event
+
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    sleep_using_event,
+    stop_when_event_set,
+    wait_random_exponential,
+)
+
+
+def repeat(step: Callable[[], None], stop: Event, failed: Callable[[BaseException], None], *, longest: float) -> None:
+    """Call `step` until `stop` is set.
+
+    After a failure `failed` is told, and the pause is random, up to 0.1 s, which doubles with every failure in a row up
+    to `longest` seconds: peers that lost the same server do not come back all at once.
+    """
+
+    def tell(state: RetryCallState) -> None:
+        if state.outcome and (error := state.outcome.exception()):
+            failed(error)
+
+    retrying = Retrying(
+        retry=retry_if_exception_type(Exception),
+        wait=wait_random_exponential(multiplier=0.1, max=longest),
+        stop=stop_when_event_set(stop),
+        sleep=sleep_using_event(stop),
+        before_sleep=tell,
+        retry_error_callback=lambda _: None,
+    )
+    while not stop.is_set():
+        retrying(step)
