@@ -15,11 +15,12 @@ READY := $(VENV)/.ready
 setup: $(READY) ## .venv with the package and all pinned requirements
 
 $(READY): requirements.txt pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=/path/to/python3")'
-	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	touch $@
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=/path/to/python3")'
+	@echo 'installing the pinned requirements into $(VENV), once'
+	@$(PYTHON) -m venv $(VENV)
+	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
 
 .PHONY: requirements
 requirements: ## pin requirements.in anew into requirements.txt
@@ -73,3 +74,7 @@ settings: $(READY) ## the settings in force
 
 tools: $(READY) ## the programs that Fairlead runs, and where they are
 	$(FAIRLEAD) tools $(ARGS)
+
+.PHONY: pictures
+pictures: $(READY) ## capture the README's terminal picture anew
+	$(VENV)/bin/python tools/capture.py docs/demo.svg 'make demo' $(FAIRLEAD) demo

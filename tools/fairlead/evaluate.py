@@ -18,7 +18,7 @@ NO_ANSWER = "the policies give no answer (data.system.main is undefined), which 
 _ENVIRONMENT = {"env": {"FAIRLEAD_NAMESPACES_URL": "mocked", "FAIRLEAD_CA_FILE": "mocked"}}
 _NOBODY_KNOWS = {"status_code": 404, "body": {}}
 
-# `again` is the decision for the patched object, which an API server asks for, too (reinvocation, the validating webhook).
+# `again` is the decision for the patched object, which an API server may ask for, too (reinvocationPolicy IfNeeded).
 # `with` takes the plain variables alone: given `question.review`, OPA 1.22 leaves the whole comprehension empty.
 _MODULE = """
 package fairlead_evaluate
@@ -58,7 +58,7 @@ _again(question, first) := _main(patched, question.namespaces, question.settings
 class Question:
     """One AdmissionReview, and what OPA knows besides.
 
-    `namespaces` is data.kubernetes.namespaces, name -> object; `unreplicated` are namespaces that only the sidecar knows.
+    `namespaces` is data.kubernetes.namespaces, name -> object; `unreplicated` has those that only the sidecar knows.
     """
 
     review: Any
@@ -102,7 +102,10 @@ def ask(questions: Sequence[Question], progress: Progress) -> list[Answer]:
             for question in questions
         ],
     }
-    modules = {**policy.bundle(Settings()).modules, "fairlead_evaluate.rego": _MODULE}
+    # As they are deployed, where that can be; one process takes several settings only by `with`.
+    alike = all(question.settings == questions[0].settings for question in questions)
+    bundle = policy.bundle(questions[0].settings if questions and alike else Settings())
+    modules = {**bundle.modules, "fairlead_evaluate.rego": _MODULE}
     answers = opa_cli.evaluate("data.fairlead_evaluate.answers", modules=modules, data=data, progress=progress)
     return [_read(question, answer) for question, answer in zip(questions, answers, strict=True)]
 
@@ -123,7 +126,7 @@ def evaluate(
         namespace: of the manifests; the one that they name, or `default`, where it is None.
         namespace_labels: of each request's namespace, which is unknown to the policies where this is None.
         namespaces: all that are known, as a cluster has them (name -> object), instead of `namespace_labels`.
-        operation: done with the manifests; None for CREATE. UPDATE changes nothing: the manifest is the old object, too.
+        operation: done with the manifests; None for CREATE. For UPDATE the manifest is the old object, too.
 
     Raises InputError for a file that cannot be read as such, UsageError where it says another namespace or operation.
     """
@@ -137,7 +140,7 @@ def evaluate(
         if namespace_labels is not None and isinstance(name, str):
             known = {name: {"metadata": {"name": name, "labels": dict(namespace_labels)}}}
         questions.append(Question(asked, settings, known))
-        notes.append(_note(name, known, namespaces) if review.plural_of(request) != "namespaces" else ())
+        notes.append(_note(name, known, namespaces))
     answers = ask(questions, progress)
     told = [replace(answer, explanation=answer.explanation + note) for answer, note in zip(answers, notes, strict=True)]
     return list(zip(questions, told, strict=True))
@@ -170,7 +173,7 @@ def _review_of(value: dict[str, Any], namespace: str | None, operation: str | No
     for option, wanted in (("namespace", namespace), ("operation", operation)):
         has = request.get(option) if isinstance(request, dict) else None
         if wanted is not None and has != wanted:
-            raise UsageError(f"{path}: is an AdmissionReview with {option} {has!r}, not {wanted!r}: leave out --{option}")
+            raise UsageError(f"{path}: is a review with {option} {has!r}, not {wanted!r}: leave out --{option}")
     return value
 
 

@@ -64,7 +64,7 @@ def evaluate(
 
 
 def check(folder: Path, schemas: Path, progress: Progress = _SILENT) -> None:
-    """`opa check --strict` with the schemas of the folder `schemas`. Raises FairleadError with OPA's file:line messages."""
+    """`opa check --strict` with the schemas of a folder. Raises FairleadError with OPA's file:line messages."""
     done = _run(["check", "--strict", "--schema", _shown(schemas), _shown(folder)], paths.root(), progress)
     if done.returncode:
         raise FairleadError(f"opa check: {_said(done)}")
@@ -78,7 +78,7 @@ def fmt(folder: Path, progress: Progress = _SILENT) -> list[str]:
     return sorted(done.stdout.split())
 
 
-def test(folder: Path, progress: Progress = _SILENT) -> Tested:
+def test(folder: Path, progress: Progress = _SILENT) -> Tested:  # noqa: PT028 - no test of pytest's
     """Runs every test below `folder`. Raises FairleadError with OPA's message where the policies do not compile."""
     done = _run(["test", "--format=json", _shown(folder)], paths.root(), progress)
     results = _json_of(done, "opa test") or []
@@ -97,7 +97,13 @@ def _run(arguments: Sequence[str], folder: Path, progress: Progress) -> subproce
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OPA_", "FAIRLEAD_"))}
     try:
         return subprocess.run(
-            [program, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=_WITHIN, check=False
+            [program, *arguments],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_WITHIN,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise FairleadError(f"opa {arguments[0]} did not end within {_WITHIN} s") from error

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -30,13 +31,20 @@ def emit(data: Any, output: str, table: Callable[[Console], None]) -> None:
         table(console())
 
 
-def rows(title: str | None, columns: Sequence[str], lines: Sequence[Mapping[str, Any]]) -> Callable[[Console], None]:
-    """What draws `lines` as a table with `columns`, which are keys of each line."""
+def rows(
+    title: str | None,
+    columns: Sequence[str],
+    lines: Sequence[Mapping[str, Any]],
+    styles: Mapping[str, str] = MappingProxyType({}),
+) -> Callable[[Console], None]:
+    """What draws `lines` as a table with `columns`, which are keys of each line; `styles` are rich's, by column."""
 
     def draw(target: Console) -> None:
-        table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
+        table = Table(
+            title=title, title_justify="left", title_style="bold", box=None, header_style="bold", pad_edge=False
+        )
         for column in columns:
-            table.add_column(column.upper(), overflow="fold")
+            table.add_column(column.upper(), overflow="fold", style=styles.get(column))
         for line in lines:
             table.add_row(*(_cell(line.get(column)) for column in columns))
         target.print(table)

@@ -21,20 +21,24 @@ from fairlead.errors import FairleadError, InputError
 
 API_VERSION = "admission.k8s.io/v1"
 OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
-ADMINISTRATOR: Mapping[str, Any] = {"username": "kubernetes-admin", "groups": ["system:masters", "system:authenticated"]}
+ADMINISTRATOR: Mapping[str, Any] = {
+    "username": "kubernetes-admin",
+    "groups": ["system:masters", "system:authenticated"],
+}
 
 CLUSTER_SCOPED = {
     *("APIService", "CertificateSigningRequest", "ClusterRole", "ClusterRoleBinding", "CSIDriver", "CSINode"),
     *("CustomResourceDefinition", "IngressClass", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"),
     *("MutatingWebhookConfiguration", "Namespace", "Node", "PersistentVolume", "PriorityClass", "RuntimeClass"),
-    *("StorageClass", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration"),
-    "VolumeAttachment",
+    *("StorageClass", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
+    *("ValidatingWebhookConfiguration", "VolumeAttachment"),
 }
 """Kinds whose objects belong to no namespace."""
 
 # Far above what any API server stores, far below what recursion here takes.
 _DEEPEST = 100
 _LARGEST = 1_000_000
+_NEITHER = "holds neither an AdmissionReview nor a manifest"
 
 # What is sent to a subresource of a pod, and so reviewed as one of `pods`.
 _OF_PODS = {"Binding", "Eviction", "PodExecOptions", "PodAttachOptions", "PodPortForwardOptions", "PodProxyOptions"}
@@ -101,27 +105,19 @@ def plural(kind: str) -> str:
     return name[:-1] + "ies" if name.endswith("y") and name[-2:-1] not in "aeiou" else name + "s"
 
 
-def plural_of(request: Mapping[str, Any]) -> str | None:
-    """What a request is for, as `pods` or `namespaces`; None where it does not say so readably."""
-    kind = request.get("kind")
-    name = kind.get("kind") if isinstance(kind, dict) else None
-    return plural(name) if isinstance(name, str) and name else None
-
-
 def title(review: Any) -> str:
     """A review in one line, as `CREATE of Pod payments/web`; dashes where it does not say."""
-    request = review.get("request") if isinstance(review, dict) else None
-    request = request if isinstance(request, dict) else {}
-    kind = request.get("kind")
-    metadata = next((o["metadata"] for o in (request.get("object"), request.get("oldObject")) if _has_metadata(o)), {})
-    name = request.get("name") or metadata.get("name") or f"{metadata.get('generateName') or '-'}"
-    sub_resource = f"/{request['subResource']}" if request.get("subResource") else ""
-    place = f"{request['namespace']}/" if request.get("namespace") and plural_of(request) != "namespaces" else ""
-    return f"{request.get('operation', '-')} of {kind.get('kind', '-') if isinstance(kind, dict) else '-'}{sub_resource} {place}{name}"
+    request = _mapping(_mapping(review).get("request"))
+    metadata = _mapping(_mapping(request.get("object") or request.get("oldObject")).get("metadata"))
+    name = request.get("name") or metadata.get("name") or metadata.get("generateName") or "-"
+    kind = _mapping(request.get("kind")).get("kind", "-")
+    below = f"/{request['subResource']}" if request.get("subResource") else ""
+    place = f"{request['namespace']}/" if request.get("namespace") and kind != "Namespace" else ""
+    return f"{request.get('operation', '-')} of {kind}{below} {place}{name}"
 
 
-def _has_metadata(manifest: Any) -> bool:
-    return isinstance(manifest, dict) and isinstance(manifest.get("metadata"), dict)
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def patch_of(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -130,7 +126,7 @@ def patch_of(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     if "patch" not in response:
         return []
     if response.get("patchType") != "JSONPatch":
-        raise FairleadError(f"the answer's patchType is {response.get('patchType')!r}, which no API server takes: JSONPatch")
+        raise FairleadError(f"the answer's patchType is {response.get('patchType')!r}: only JSONPatch is one")
     try:
         patch = json.loads(base64.b64decode(response["patch"], validate=True))
     except (ValueError, TypeError) as error:
@@ -168,7 +164,7 @@ def read(path: Path) -> list[files.Document]:
 
 def is_review(document: Mapping[str, Any]) -> bool:
     """Whether it says to be an AdmissionReview, of any version."""
-    return document["kind"] == "AdmissionReview"
+    return bool(document["kind"] == "AdmissionReview")
 
 
 def _documents(path: Path) -> list[files.Document]:
@@ -186,11 +182,10 @@ def _documents(path: Path) -> list[files.Document]:
 def _check(document: files.Document) -> None:
     value, path = document.value, document.path
     if not isinstance(value, dict):
-        raise InputError(path, "holds neither an AdmissionReview nor a manifest: a mapping is expected", line=document.line(()))
+        raise InputError(path, f"{_NEITHER}: a mapping is expected", line=document.line(()))
     for key in ("apiVersion", "kind"):
         if not isinstance(value.get(key), str) or not value[key]:
-            line = document.line([key])
-            raise InputError(path, f"holds neither an AdmissionReview nor a manifest: {key} is missing or no text", line=line)
+            raise InputError(path, f"{_NEITHER}: {key} is missing or no text", line=document.line([key]))
     metadata = value.get("metadata")
     if is_review(value) or metadata is None:
         return
@@ -205,7 +200,8 @@ def _check(document: files.Document) -> None:
             labels.check_key(key)
             labels.check_value(label if isinstance(label, str) else _no_text(label))
         except ValueError as error:
-            raise InputError(path, f"metadata.labels: {error}", line=document.line(["metadata", "labels", key])) from error
+            line = document.line(["metadata", "labels", key])
+            raise InputError(path, f"metadata.labels: {error}", line=line) from error
 
 
 def _no_text(label: Any) -> str:
@@ -224,7 +220,7 @@ def _check_json(document: files.Document) -> None:
         if depth > _DEEPEST:
             raise InputError(document.path, f"is nested deeper than {_DEEPEST} levels, or in itself")
         if count > _LARGEST:
-            raise InputError(document.path, f"holds more than {_LARGEST} values, aliases expanded: no API server takes that")
+            raise InputError(document.path, f"holds more than {_LARGEST} values, aliases expanded")
         if isinstance(value, dict):
             for key in value:
                 if not isinstance(key, str):

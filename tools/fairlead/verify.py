@@ -13,7 +13,7 @@ from fairlead.progress import Progress
 
 @dataclass(frozen=True)
 class Result:
-    """One case on one engine; `passed` is None where the engine cannot express it, `detail` says why or what differs."""
+    """One case on one engine; `passed` is None where it cannot be expressed, `detail` says why or what differs."""
 
     case: str
     intent: str

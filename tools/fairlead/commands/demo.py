@@ -43,6 +43,8 @@ def command(name: str, keep: bool, output: str) -> None:
 def _draw(rows: list[dict[str, Any]], console: Console) -> None:
     placed = [row for row in rows if row["allowed"]]
     refused = [row for row in rows if not row["allowed"]]
-    out.rows("Where each pod landed", ("namespace", "pod", "pool", "node", "phase", "message"), placed)(console)
+    out.rows(
+        "Where each pod landed", ("namespace", "pod", "pool", "node", "phase", "message"), placed, {"node": "green"}
+    )(console)
     console.print()
-    out.rows("What was refused, and why", ("namespace", "pod", "pool", "message"), refused)(console)
+    out.rows("What was refused, and why", ("namespace", "pod", "pool", "message"), refused, {"pod": "red"})(console)

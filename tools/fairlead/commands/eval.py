@@ -23,7 +23,9 @@ from fairlead.evaluate import Answer, Question
 @click.option("--namespace", metavar="NAME", help="The manifest's namespace, where it names none.  [default: default]")
 @click.option("--namespace-labels", metavar="K=V,...", help="The labels of the namespace; '' for none.")
 @click.option("--cluster", metavar="NAME", help="Take the namespaces from this running cluster.")
-@click.option("--operation", type=click.Choice(review.OPERATIONS), help="What is done with a manifest.  [default: CREATE]")
+@click.option(
+    "--operation", type=click.Choice(review.OPERATIONS), help="What is done with the manifest.  [default: CREATE]"
+)
 @options.settings
 @options.output
 def command(
@@ -58,7 +60,14 @@ def command(
             progress=progress,
         )
     data = [_data(answer) for _, answer in evaluated]
-    out.emit(data if len(data) > 1 else data[0], output, lambda console: [_draw(console, *each) for each in evaluated])
+
+    def draw(console: Console) -> None:
+        for index, (question, answer) in enumerate(evaluated):
+            if index:
+                console.print()
+            _draw(console, question, answer)
+
+    out.emit(data if len(data) > 1 else data[0], output, draw)
 
 
 def _data(answer: Answer) -> dict[str, Any]:

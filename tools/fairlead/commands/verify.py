@@ -18,7 +18,9 @@ from fairlead.commands import options
 @click.option(
     "--cases", "path", type=click.Path(path_type=Path), help="A file or folder of cases.  [default: testdata/cases]"
 )
-@click.option("--engine", "names", multiple=True, metavar="NAME", help=f"One of {', '.join(engines.ENGINES)}.  [default: all]")
+@click.option(
+    "--engine", "names", multiple=True, metavar="NAME", help=f"One of {', '.join(engines.ENGINES)}.  [default: all]"
+)
 @options.output
 def command(path: Path | None, names: tuple[str, ...], output: str) -> int:
     """Run every conformance case on every engine, or on those named, each in its own real program.

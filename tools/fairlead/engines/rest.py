@@ -1,4 +1,4 @@
-"""Plain requests to an API server, with what its typed clients hide: warnings, impersonation, and answers that say no."""
+"""Plain requests to an API server, with what typed clients hide: warnings, impersonation, answers that say no."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Rest:
 
 
 def path_of(manifest: Mapping[str, Any], namespace: str | None, *parts: str) -> str:
-    """The path of the collection that `manifest` belongs to, in `namespace`; `parts` (name, subresource) go below it."""
+    """The path of the collection that `manifest` belongs to, in `namespace`; `parts` (name, subresource) below."""
     group, version = review.group_version(manifest)
     resource = review.plural(manifest["kind"])
     if resource == "pods":  # also what is only sent to a pod's subresources

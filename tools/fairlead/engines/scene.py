@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fairlead import waiting
@@ -51,22 +51,33 @@ class Scene:
         if before is None:
             self._set(namespace)
             return self._create(case, name)
-        created = self._put_in_place(before, namespace)
+        self._put_in_place(before, namespace)
         try:
             self._set(namespace)
-            return self._ask(case, name, before, created)
+            return self._ask(case, name, before)
         finally:
             self._remove(before, name)
 
     def _create(self, case: Case, namespace: str | None) -> Decision:
-        manifest = case.request.manifest
+        manifest = self._owned(case.request.manifest)
         path = path_of(manifest, namespace)
         return _decision(self._rest.call("POST", path, manifest, query=_DRY_RUN, user=case.request.user_info), manifest)
 
-    def _ask(self, case: Case, namespace: str | None, before: Mapping[str, Any], created: Mapping[str, Any]) -> Decision:
+    def _owned(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        """The manifest with the uid of the real node that owns it, if any does: the plugin NodeRestriction compares them."""
+        metadata = dict(manifest.get("metadata") or {})
+        owners = metadata.get("ownerReferences") or []
+        for index, owner in enumerate(owners):
+            if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Node"):
+                node = self._rest.call("GET", path_of(owner, None, owner["name"]))
+                uid = _needed(node, f"reading node {owner['name']}")["metadata"]["uid"]
+                metadata["ownerReferences"] = [*owners[:index], {**owner, "uid": uid}, *owners[index + 1 :]]
+        return {**manifest, "metadata": metadata}
+
+    def _ask(self, case: Case, namespace: str | None, before: Mapping[str, Any]) -> Decision:
         request = case.request
-        parts = [created["metadata"]["name"], *([request.sub_resource] if request.sub_resource else [])]
-        path = path_of(before, namespace, *parts)
+        below = [request.sub_resource] if request.sub_resource else []
+        path = path_of(before, namespace, _name(before), *below)
         if request.operation == "CONNECT":
             options = {k: v for k, v in request.manifest.items() if k not in ("apiVersion", "kind", "metadata")}
             answer = self._rest.call("POST", path, query=_texts(options), user=request.user_info)
@@ -81,7 +92,7 @@ class Scene:
         return _decision(answer, request.manifest)
 
     def _update(self, case: Case, namespace: str | None, path: str, before: Mapping[str, Any]) -> Decision:
-        """A PUT of the live object with the case's change to it: an API server fills in defaults that may not change."""
+        """A PUT of the live object with the case's change to it: it has defaults by now that may not change."""
 
         def attempt() -> Response | None:
             live = self._rest.call("GET", path_of(before, namespace, _name(before))).body
@@ -92,16 +103,17 @@ class Scene:
         answer = waiting.until(attempt, deadline=_DEADLINE, what=f"updating {path} without a conflict")
         return _decision(answer, case.request.manifest)
 
-    def _put_in_place(self, manifest: Mapping[str, Any], namespace: Namespace | None) -> dict[str, Any]:
+    def _put_in_place(self, manifest: Mapping[str, Any], namespace: Namespace | None) -> None:
         """Create what is there before the request, in a namespace that is opted out, so that no policy changes it."""
         if manifest["kind"] == "Namespace":
             labels = manifest["metadata"].get("labels") or {}
-            return self._labelled(Namespace(name=_name(manifest), labels=labels))
+            self._labelled(Namespace(name=_name(manifest), labels=labels))
+            return
         if namespace:
             self._set(Namespace(name=namespace.name, labels={self._settings.namespace_label: ""}))
         name = namespace.name if namespace else None
         answer = self._rest.call("POST", path_of(manifest, name), manifest, query={"fieldValidation": "Strict"})
-        return _needed(answer, f"creating the {manifest['kind']} that the case starts from")
+        _needed(answer, f"creating the {manifest['kind']} that the case starts from")
 
     def _remove(self, manifest: Mapping[str, Any], namespace: str | None) -> None:
         if manifest["kind"] == "Namespace":
@@ -129,7 +141,7 @@ class Scene:
         self._wait_until_known(namespace)
         self._settled[namespace.name] = dict(namespace.labels)
 
-    def _labelled(self, namespace: Namespace) -> dict[str, Any]:
+    def _labelled(self, namespace: Namespace) -> None:
         """Create or relabel the namespace, so that it has just these labels."""
         manifest = {
             "apiVersion": "v1",
@@ -142,7 +154,7 @@ class Scene:
             # A controller makes it in a moment, and until then the API server takes no pod.
             account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
             self._rest.call("POST", path_of(account, namespace.name), account)
-        return _needed(answer, f"setting the labels of namespace {namespace.name}")
+        _needed(answer, f"setting the labels of namespace {namespace.name}")
 
     def _wait_until_known(self, namespace: Namespace) -> None:
         """Return when a pod that every pool refuses is decided by the namespace's labels as they are now."""
@@ -159,14 +171,17 @@ class Scene:
         self._wait(known, f"namespace {namespace.name} is known with pool {pool or '(none)'}")
 
     def _wait_for_namespace_webhook(self) -> None:
-        """A new webhook configuration is in force a moment after it was applied; pods tell nothing of this part of it."""
+        """A new webhook configuration is in force a moment after it is applied; pods tell nothing of this part of it."""
         undeclared = next(name for name in map("undeclared-{}".format, range(1000)) if name not in self._settings.pools)
         labels = {self._settings.namespace_label: undeclared}
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "probe", "labels": labels}}
-        path = path_of(manifest, None)
-        self._wait(lambda: bool(self._rest.call("POST", path, manifest, query=_DRY_RUN).warnings), "namespaces are reviewed")
 
-    def _wait(self, condition: Any, what: str) -> None:
+        def reviewed() -> bool:
+            return bool(self._rest.call("POST", path_of(manifest, None), manifest, query=_DRY_RUN).warnings)
+
+        self._wait(reviewed, "namespaces are reviewed")
+
+    def _wait(self, condition: Callable[[], bool], what: str) -> None:
         waiting.until(condition, deadline=_DEADLINE, what=what, pause=0.01)
 
     def _wait_until_gone(self, path: str) -> None:

@@ -39,7 +39,7 @@ class WebhookEngine:
         self._target = target or _own_cluster
 
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Decision]]:
-        """See fairlead.engines.base.Engine. Cases with the same settings follow each other, so that each is deployed once."""
+        """See fairlead.engines.base.Engine. Cases are gone through by their settings: each is deployed once."""
         groups: dict[str, list[Case]] = {}
         for case in cases:
             groups.setdefault(case.settings.model_dump_json(), []).append(case)

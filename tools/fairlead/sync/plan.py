@@ -150,6 +150,13 @@ def right(item: Item, text: str, served: Served, memory: Memory) -> bool:
     return held is not None and memory.accepted.get(item) == text and memory.fingerprints.get(id_) == held
 
 
+def ours(served: Served, memory: Memory) -> Served:
+    """Of what OPA serves, that which a sidecar put there."""
+    ids = {id_ for _, id_ in memory.owned}
+    policies = {id_: text for id_, text in served.policies.items() if id_ in ids}
+    return Served(policies, served.documents, served.namespaces)
+
+
 def problems(config_map: ConfigMap, served: Served, memory: Memory) -> list[Problem] | None:
     """What is wrong with a ConfigMap, key by key; None where it has not been settled yet."""
     found = dict(config_map.problems)

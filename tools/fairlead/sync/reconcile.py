@@ -107,8 +107,9 @@ class Reconciler:
             opa.policies(), self._fingerprints(opa, desired), _namespaces(opa.document(self._namespaces))
         )
         if self._written is not None and before != self._served:
-            log.warning("OPA at %s was changed by someone else: putting it right", opa.url)
             self._memory.generation += 1
+            if plan.ours(before, self._memory) != plan.ours(self._served, self._memory):
+                log.warning("OPA at %s was changed by someone else: putting it right", opa.url)
         now = time.monotonic()
         self._compare_at = now + max(COMPARE, 20 * (now - began))
 
