@@ -120,11 +120,11 @@ _labelled := input.request.object.metadata.labels[settings.namespace_label] if {
 	input.request.object.metadata.labels[settings.namespace_label] != ""
 }
 
-_assignment := {"nodeSelector": {settings.node_label: _pool}, "tolerations": []} if settings.pools == {}
+_assignment := {"nodeSelector": {settings.node_label: _pool}, "tolerations": []} if count(settings.pools) == 0
 
 _assignment := object.get(settings.pools, _pool, {}) if object.get(settings.pools, _pool, null) != null
 
-_declared(_) if settings.pools == {}
+_declared(_) if count(settings.pools) == 0
 
 _declared(pool) if object.get(settings.pools, pool, null) != null
 

@@ -21,7 +21,7 @@ _JSON = {"Content-Type": "application/json"}
 # What a module defines, without loading it: each rule's path below `data`.
 _RULES = (
     'paths := [path | module := rego.parse_module("", input); base := [t.value | t := module["package"].path[_]]; '
-    "path := array.concat(base, [t.value | t := module.rules[_].head.ref[_]])]"
+    "rule := module.rules[_]; path := array.concat(base, [t.value | t := rule.head.ref[_]])]"
 )
 
 

@@ -22,9 +22,9 @@ class FakeApiServer(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, token: str = "first") -> None:
+    def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.token = token
+        self.token = "first"
         self.version = 100
         self.oldest = 0
         self.objects: dict[Key, Object] = {}

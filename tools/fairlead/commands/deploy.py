@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from fairlead import clusters
 from fairlead import deploy as library
 from fairlead import output as out
 from fairlead import settings as settings_library
+from fairlead.clusters import registry
 from fairlead.commands import options
 
 
@@ -26,7 +26,7 @@ def command(name: str, settings_file: Path | None, policies_folder: Path | None,
         out.note("the Secrets hold a token and a certificate made for this output alone")
         out.line(library.preview(settings, policies_folder).rstrip())
         return
-    cluster = clusters.find(name)
+    cluster = registry.find(name)
     with out.progress() as progress:
         states = library.deploy(cluster, settings, policies_folder, progress=progress)
     rows = [{"url": s.opa.url, "ready": s.ready, "revision": s.revision} for s in states]

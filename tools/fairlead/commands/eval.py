@@ -10,9 +10,10 @@ import click
 import yaml
 from rich.console import Console
 
-from fairlead import clusters, evaluate, review
+from fairlead import evaluate, review
 from fairlead import output as out
 from fairlead import settings as settings_library
+from fairlead.clusters import registry
 from fairlead.commands import options
 from fairlead.errors import UsageError
 from fairlead.evaluate import Answer, Question
@@ -48,7 +49,7 @@ def command(
         raise UsageError("--cluster and --namespace-labels both say what the namespace is: give one of them")
     given = None if namespace_labels is None else evaluate.parse_labels(namespace_labels)
     settings = settings_library.load(settings_file)
-    known = None if cluster is None else clusters.find(cluster).namespaces()
+    known = None if cluster is None else registry.find(cluster).namespaces()
     with out.progress() as progress:
         evaluated = evaluate.evaluate(
             file,

@@ -7,7 +7,7 @@ import time
 
 import click
 
-from fairlead import clusters
+from fairlead.clusters import registry
 from fairlead.commands import options
 from fairlead.errors import UsageError
 
@@ -23,7 +23,7 @@ ALIASES = {"sidecar": "sync"}
 )
 def command(server: str, name: str, follow: bool, lines: int) -> None:
     """Show the log of a SERVER: opa, sidecar, or any other that `fairlead status` lists."""
-    cluster = clusters.find(name)
+    cluster = registry.find(name)
     server = ALIASES.get(server, server)
     names = list(cluster.servers())
     if server not in names:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from fairlead import clusters
 from fairlead import output as out
 from fairlead import push as library
 from fairlead import settings as settings_library
+from fairlead.clusters import registry
 from fairlead.commands import options
 
 
@@ -25,7 +25,7 @@ def command(name: str, settings_file: Path | None, policies_folder: Path | None,
     old one is put back.
     """
     settings = settings_library.load(settings_file)
-    cluster = clusters.find(name)
+    cluster = registry.find(name)
     with out.progress() as progress:
         result = library.push(cluster, settings, policies_folder, progress=progress)
     out.emit(result, output, out.rows(f"revision {result['revision']}", ("url", "revision"), result["opa"]))

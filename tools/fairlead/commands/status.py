@@ -7,9 +7,9 @@ from typing import Any
 import click
 from rich.console import Console
 
-from fairlead import clusters
 from fairlead import output as out
 from fairlead import status as library
+from fairlead.clusters import registry
 from fairlead.commands import options
 
 
@@ -21,7 +21,7 @@ def command(name: str, output: str) -> None:
 
     Exit code 1 when an OPA is not ready or a policy is not in force.
     """
-    data = library.status(clusters.find(name))
+    data = library.status(registry.find(name))
     out.emit(data, output, lambda console: _draw(data, console))
     good = data["opa"] and all(opa["ready"] for opa in data["opa"])
     if not good or any(policy["status"] != "ok" for policy in data["policies"]):

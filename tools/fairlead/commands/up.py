@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
-from fairlead import clusters, status
 from fairlead import output as out
 from fairlead import settings as library
+from fairlead import status
+from fairlead.clusters import registry
 from fairlead.commands import options
 from fairlead.errors import UsageError
 from fairlead.up import default_nodes, started
@@ -18,7 +19,7 @@ from fairlead.up import default_nodes, started
 @click.option(
     "--cluster",
     "kind",
-    type=click.Choice(list(clusters.KINDS)),
+    type=click.Choice(list(registry.KINDS)),
     default="embedded",
     show_default=True,
     help="Kind of cluster.",
@@ -35,7 +36,7 @@ def command(
     """Start a cluster with all that places pods, and print the kubeconfig to use; `fairlead down` ends it."""
     settings = library.load(settings_file)
     wanted = _nodes(nodes, settings)
-    cluster = clusters.KINDS[kind](name)
+    cluster = registry.KINDS[kind](name)
     if cluster.running():
         out.note(f"cluster {name!r} is running already; nothing was changed")
     else:

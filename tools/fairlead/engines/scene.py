@@ -64,7 +64,7 @@ class Scene:
         return _decision(self._rest.call("POST", path, manifest, query=_DRY_RUN, user=case.request.user_info), manifest)
 
     def _owned(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """The manifest with the uid of the real node that owns it, if any does: the plugin NodeRestriction compares them."""
+        """The manifest with the uid of the real node that owns it, if any: the plugin NodeRestriction compares them."""
         metadata = dict(manifest.get("metadata") or {})
         owners = metadata.get("ownerReferences") or []
         for index, owner in enumerate(owners):
@@ -171,7 +171,7 @@ class Scene:
         self._wait(known, f"namespace {namespace.name} is known with pool {pool or '(none)'}")
 
     def _wait_for_namespace_webhook(self) -> None:
-        """A new webhook configuration is in force a moment after it is applied; pods tell nothing of this part of it."""
+        """A new webhook configuration is in force soon after it is applied; pods tell nothing of this part of it."""
         undeclared = next(name for name in map("undeclared-{}".format, range(1000)) if name not in self._settings.pools)
         labels = {self._settings.namespace_label: undeclared}
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "probe", "labels": labels}}

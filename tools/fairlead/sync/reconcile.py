@@ -269,7 +269,8 @@ def _fingerprint(document: Any) -> str:
 def _owned(marker: Any) -> set[Item]:
     """What a marker says that a sidecar put into this OPA."""
     found: set[Item] = set()
-    for entry in marker.get("owned", ()) if isinstance(marker, dict) else ():
+    entries = marker.get("owned") if isinstance(marker, dict) else None
+    for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, list) and len(entry) == 2 and entry[0] in ("policy", "document"):
             found.add((entry[0], str(entry[1])))
     return found

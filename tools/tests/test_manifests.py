@@ -1,0 +1,111 @@
+"""What the manifests say, as far as no API server would notice it missing."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+import yaml
+
+from fairlead import deploy, manifests, policy
+from fairlead.credentials import Credentials
+from fairlead.settings import Settings
+
+
+def render(chosen: dict[str, Any] | None = None, **more: Any) -> dict[str, dict[str, Any]]:
+    """The objects by kind."""
+    settings = Settings.model_validate(chosen or {})
+    rendered = manifests.render(settings, policy.bundle(settings), Credentials.fresh(), **more)
+    return {manifest["kind"]: manifest for manifest in rendered if manifest["metadata"]["name"] != "opa-tls"}
+
+
+def expressions(webhook: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return [tuple(e.values()) for e in webhook["namespaceSelector"]["matchExpressions"]]
+
+
+def test_the_webhook_fails_closed_and_asks_for_mapped_namespaces_only() -> None:
+    (webhook,) = render()["MutatingWebhookConfiguration"]["webhooks"]
+    assert webhook["failurePolicy"] == "Fail"
+    assert webhook["reinvocationPolicy"] == "IfNeeded"
+    assert webhook["admissionReviewVersions"] == ["v1"]
+    assert ("agentpool", "Exists") in expressions(webhook)
+    assert ("agentpool", "NotIn", [""]) in expressions(webhook)
+    assert webhook["clientConfig"]["service"]["name"] == "opa"
+
+
+def test_no_selector_may_lock_the_cluster_or_opa_out() -> None:
+    for chosen in ({}, {"defaultPool": "x"}):
+        (webhook,) = render(chosen)["MutatingWebhookConfiguration"]["webhooks"]
+        exempt = ["kube-system", "kube-public", "kube-node-lease", "fairlead"]
+        assert ("kubernetes.io/metadata.name", "NotIn", exempt) in expressions(webhook)
+
+
+def test_a_default_pool_takes_in_unlabelled_namespaces() -> None:
+    rendered = render({"defaultPool": "x"})
+    (webhook,) = rendered["MutatingWebhookConfiguration"]["webhooks"]
+    assert ("agentpool", "Exists") not in expressions(webhook)
+    arguments = rendered["Deployment"]["spec"]["template"]["spec"]["containers"][1]["args"]
+    assert not [a for a in arguments if a.startswith("--namespace-selector")]
+
+
+def test_declared_pools_bring_the_warning_for_namespaces() -> None:
+    pods, namespaces = render({"pools": {"a": {}, "b": {}}})["MutatingWebhookConfiguration"]["webhooks"]
+    assert namespaces["failurePolicy"] == "Ignore"
+    assert ("agentpool", "NotIn", ["", "a", "b"]) in expressions(namespaces)
+    assert pods["rules"][0]["resources"] == ["pods"]
+
+
+def test_the_embedded_cluster_reaches_opa_by_url() -> None:
+    rendered = render(webhook_url="https://127.0.0.1:1/", replicas=0)
+    (webhook,) = rendered["MutatingWebhookConfiguration"]["webhooks"]
+    assert webhook["clientConfig"].keys() == {"caBundle", "url"}
+    assert rendered["Deployment"]["spec"]["replicas"] == 0
+
+
+def test_each_container_mounts_only_what_it_needs() -> None:
+    spec = render()["Deployment"]["spec"]["template"]["spec"]
+    mounts = {c["name"]: {m["name"] for m in c["volumeMounts"]} for c in spec["containers"]}
+    assert mounts == {"opa": {"tls", "authz"}, "sync": {"tls", "token", "service-account"}}
+    assert spec["automountServiceAccountToken"] is False
+
+
+def test_only_the_secret_holds_the_token() -> None:
+    settings, credentials = Settings(), Credentials.fresh()
+    rendered = manifests.render(settings, policy.bundle(settings), credentials)
+    for manifest in rendered:
+        text = yaml.safe_dump(manifest)
+        encoded = base64.b64encode(credentials.token.encode()).decode()
+        assert credentials.token not in text
+        assert (encoded in text) == (manifest["metadata"]["name"] == "opa-token")
+
+
+def test_a_preview_is_what_kubectl_reads() -> None:
+    documents = list(yaml.safe_load_all(deploy.preview(Settings())))
+    assert [d["kind"] for d in documents][0::6] == ["Namespace", "Secret", "MutatingWebhookConfiguration"]
+    config_map = next(d for d in documents if d["kind"] == "ConfigMap")
+    assert config_map["data"] == dict(policy.bundle(Settings()).modules)
+
+
+@pytest.mark.parametrize("damage", ["token", "tls.crt", "ca.crt"])
+def test_damaged_credentials_are_made_anew(damage: str) -> None:
+    good = Credentials.fresh()
+    token = {"token": base64.b64encode(good.token.encode()).decode()}
+    tls = {
+        "tls.crt": base64.b64encode(good.certificate).decode(),
+        "tls.key": base64.b64encode(good.key).decode(),
+        "ca.crt": base64.b64encode(good.ca).decode(),
+    }
+    assert Credentials.kept(token, tls) == good
+    assert Credentials.kept(None, tls) is None
+    assert (
+        Credentials.kept({k: v for k, v in token.items() if k != damage}, {k: v for k, v in tls.items() if k != damage})
+        is None
+    )
+
+
+def test_credentials_show_no_secret() -> None:
+    credentials = Credentials.fresh()
+    assert credentials.token not in repr(credentials)
+    assert "PRIVATE" not in repr(credentials)
+    assert len(base64.urlsafe_b64decode(credentials.token + "=")) * 8 == 256

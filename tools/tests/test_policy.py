@@ -1,0 +1,90 @@
+"""The policies as they are deployed, and what OPA makes of them when a part is missing."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fairlead import opa_cli, policy
+from fairlead.errors import InputError, UsageError
+from fairlead.settings import Settings
+
+REVIEW = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "request": {
+        "uid": "1",
+        "operation": "CREATE",
+        "namespace": "payments",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "object": {"metadata": {"name": "web"}, "spec": {}},
+    },
+}
+DATA = {"kubernetes": {"namespaces": {"payments": {"metadata": {"labels": {"agentpool": "pool1"}}}}}}
+
+
+def test_the_bundle_holds_all_modules_but_tests_and_the_guard() -> None:
+    modules = policy.bundle(Settings()).modules
+    assert {"main.rego", "health.rego", "settings.rego", "node_pool.node_pool.rego"} <= modules.keys()
+    assert not [key for key in modules if "test" in key or "authz" in key or not re.fullmatch(r"[-._a-zA-Z0-9]+", key)]
+
+
+def test_the_revision_follows_the_texts_and_the_settings() -> None:
+    same = {policy.bundle(Settings()).revision, policy.bundle(Settings()).revision}
+    other = {policy.bundle(Settings(pod_selector="merge")).revision, policy.revision({"a": "b"}), policy.revision({})}
+    assert len(same) == 1
+    assert len(same | other) == 4
+
+
+@pytest.mark.parametrize("missing", ["main.rego", "settings.rego", *(f"{n}.{n}.rego" for n in ("node_pool", "review"))])
+def test_while_a_module_is_missing_there_is_no_answer(missing: str) -> None:
+    modules = dict(policy.bundle(Settings()).modules)
+    whole = opa_cli.evaluate("data.system.main", modules=modules, data=DATA, input=REVIEW)
+    assert whole["response"]["patchType"] == "JSONPatch"
+    for name in [name for name in modules if name.split(".")[0] == missing.split(".")[0]]:
+        del modules[name]
+    assert opa_cli.evaluate("data.system.main", modules=modules, data=DATA, input=REVIEW) is None
+
+
+def test_the_guard_gets_digests_and_no_token() -> None:
+    module = policy.authz_module(["one", "two"])
+    assert '"one"' not in module
+    digests = {hashlib.sha256(token.encode()).hexdigest() for token in ("one", "two")}
+    value = opa_cli.evaluate("data.system.authz.token_digests", modules={"authz.rego": module}, data={})
+    assert set(value) == digests
+
+
+def test_a_folder_without_a_decision_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=re.escape("holds no main.rego")):
+        policy.bundle(Settings(), tmp_path)
+
+
+def test_a_settings_module_that_cannot_take_a_setting_is_refused(tmp_path: Path) -> None:
+    copy = tmp_path / "policies"
+    shutil.copytree(policy.folder(), copy)
+    settings = copy / "settings.rego"
+    settings.write_text(settings.read_text().replace('pod_selector := "reject"', 'pod_selector = "reject"'))
+    with pytest.raises(InputError, match="has 0 lines `pod_selector"):
+        policy.bundle(Settings(), copy)
+
+
+def test_settings_reach_the_policies() -> None:
+    settings = Settings.model_validate(
+        {
+            "nodeLabel": "aks",
+            "defaultPool": "gpu",
+            "pools": {"gpu": {"tolerations": [{"key": "gpu", "operator": "Exists"}]}},
+        }
+    )
+    modules = policy.bundle(settings).modules
+    assert opa_cli.evaluate("data.settings", modules=modules, data={}) == policy.settings_document(settings)
+    assert policy.settings_document(settings)["pools"] == {
+        "gpu": {
+            "nodeSelector": {"kubernetes.azure.com/agentpool": "gpu"},
+            "tolerations": [{"key": "gpu", "operator": "Exists"}],
+        }
+    }

@@ -1,0 +1,115 @@
+"""fairlead.yaml: defaults, presets, and what is wrong told with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead import labels, policy
+from fairlead.errors import InputError
+from fairlead.settings import Settings, load
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "fairlead.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_without_a_file_all_is_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FAIRLEAD_SETTINGS", raising=False)
+    assert load() == Settings()
+
+
+def test_the_environment_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRLEAD_SETTINGS", str(write(tmp_path, "namespaceLabel: acme.io/pool\n")))
+    assert load().namespace_label == "acme.io/pool"
+
+
+@pytest.mark.parametrize(
+    ("preset", "label"),
+    [
+        ("aks", "kubernetes.azure.com/agentpool"),
+        ("gke", "cloud.google.com/gke-nodepool"),
+        ("eks", "eks.amazonaws.com/nodegroup"),
+        ("karpenter", "karpenter.sh/nodepool"),
+        ("acme.io/pool", "acme.io/pool"),
+    ],
+)
+def test_a_platforms_name_stands_for_its_node_label(tmp_path: Path, preset: str, label: str) -> None:
+    assert load(write(tmp_path, f"nodeLabel: {preset}\n")).node_label == label
+
+
+def test_a_pool_without_a_selector_has_the_node_label(tmp_path: Path) -> None:
+    settings = load(write(tmp_path, "nodeLabel: pool\npools:\n  gpu: {}\n  big: {nodeSelector: {a: b, c: d}}\n"))
+    assert settings.assignment("gpu").node_selector == {"pool": "gpu"}
+    assert settings.assignment("big").node_selector == {"a": "b", "c": "d"}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("", None, "is empty"),
+        ("# nothing\n", None, "holds no document"),
+        ("- a\n- b\n", 1, "a mapping is expected, not a list"),
+        ("nodeLabel: a\npodSelector: [", 2, "not valid YAML"),
+        ("nodeLabel: a\n\nnodeLable: b\n", 3, "did you mean 'nodeLabel'"),
+        ("nodeLabel: a\nzzz: b\n", 2, "unknown key"),
+        ("nodeLabel: a\nnodeLabel: b\n", 2, "twice"),
+        ("replicas: two\n", 1, "valid integer"),
+        ("replicas: '2'\n", 1, "valid integer"),
+        ("timeoutSeconds: 0\n", 1, "greater than or equal to 1"),
+        ("timeoutSeconds: 31\n", 1, "less than or equal to 30"),
+        ("enforcement: maybe\n", 1, "'deny' or 'warn'"),
+        ("namespaceLabel: 'a b'\n", 1, "is not a label key"),
+        ("defaultPool: '-x'\n", 1, "is not a label value"),
+        ("defaultPool: ''\n", 1, "at least 1 character"),
+        ("pools:\n  gpu:\n    nodeSelector:\n      a: 'b c'\n", 4, "is not a label value"),
+        ("pools:\n  gpu:\n    tolerations:\n      - key: a\n        efect: x\n", 5, "unknown key"),
+        ("pools:\n  gpu:\n    tolerations:\n      - {operator: Exists, value: x, key: y}\n", 4, "Exists has no value"),
+        ("defaultPool: a\npools: {b: {}}\n", None, "defaultPool 'a' is not one of pools: b"),
+        ("nodeLabel: a\n---\nnodeLabel: b\n", 3, "more than one document"),
+    ],
+)
+def test_what_is_wrong_is_told_with_file_and_line(tmp_path: Path, text: str, line: int | None, words: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(InputError) as error:
+        load(path)
+    assert words in str(error.value)
+    assert str(error.value).startswith(f"{path}:{line}: " if line else str(path))
+
+
+def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No such file"):
+        load(tmp_path / "absent.yaml")
+    with pytest.raises(InputError, match="Is a directory"):
+        load(tmp_path)
+    (tmp_path / "binary.yaml").write_bytes(b"nodeLabel: \xff\xfe")
+    with pytest.raises(InputError, match="not UTF-8"):
+        load(tmp_path / "binary.yaml")
+
+
+@given(st.from_regex(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", fullmatch=True))
+def test_legal_label_values_are_taken(value: str) -> None:
+    assert labels.check_value(value) == value
+    assert labels.check_key(f"acme.io/{value}") == f"acme.io/{value}"
+
+
+@pytest.mark.parametrize("value", ["-a", "a-", "a b", "a/b", "é", "a" * 64, "a\n"])
+def test_illegal_label_values_are_not(value: str) -> None:
+    with pytest.raises(ValueError, match="is not a label value"):
+        labels.check_value(value)
+
+
+@pytest.mark.parametrize("key", ["", "/a", "a/", "A.io/a", "a/b/c", "a" * 64, f"{'a.' * 130}io/a"])
+def test_illegal_label_keys_are_not(key: str) -> None:
+    with pytest.raises(ValueError, match="is not a label key"):
+        labels.check_key(key)
+
+
+def test_the_committed_settings_module_is_what_the_defaults_render_to() -> None:
+    module = policy.bundle(Settings()).modules["settings.rego"]
+    assert module == (policy.folder() / "settings.rego").read_text()

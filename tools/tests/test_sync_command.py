@@ -1,0 +1,180 @@
+"""`fairlead sync` as a process, between a real OPA and a fake API server."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fake_apiserver
+import opa_server
+import pytest
+import requests
+from click.testing import CliRunner
+from fake_apiserver import FakeApiServer
+from opa_server import DEADLINE, TOKEN, OpaServer
+
+from fairlead import waiting
+from fairlead.commands.sync import command
+from fairlead.errors import UsageError
+from fairlead.sync.desired import STATUS
+
+POLICY = {"openpolicyagent.org/policy": "rego"}
+DATA = {"openpolicyagent.org/data": "opa"}
+
+
+class Pod:
+    """An OPA, the sidecar beside it, and the API server that both live by."""
+
+    def __init__(self, folder: Path, cluster: FakeApiServer, opa: OpaServer) -> None:
+        self.cluster = cluster
+        self.opa = opa
+        self.port = opa_server.free_port()
+        self.log = folder / "sync.log"
+        self.token = folder / "opa-token"
+        self.token.write_text(TOKEN)
+        arguments = ["--kubeconfig", cluster.kubeconfig(folder), "--opa-url", opa.url + "/v1", "--opa-ca-file", opa.ca]
+        arguments += [
+            "--opa-auth-token-file",
+            self.token,
+            "--namespace-selector",
+            "agentpool",
+            "--namespaces",
+            "fairlead",
+        ]
+        arguments += ["--health-endpoint", f"127.0.0.1:{self.port}", "--log-level", "debug"]
+        arguments += ["--tls-cert-file", opa.certificate, "--tls-private-key-file", opa.key]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen([sys.executable, "-m", "fairlead", "sync", *arguments], stderr=log)
+
+    def get(self, path: str) -> requests.Response:
+        return requests.get(f"https://127.0.0.1:{self.port}{path}", verify=str(self.opa.ca), timeout=DEADLINE)
+
+    def healthy(self) -> bool:
+        try:
+            return self.get("/health").status_code == 200
+        except requests.RequestException:
+            return False
+
+    def until(self, check: Any, what: str) -> None:
+        try:
+            waiting.until(check, deadline=DEADLINE, what=what)
+        except Exception as error:
+            raise AssertionError(f"{error}\n{self.log.read_text()[-3000:]}") from error
+
+    def status(self, name: str) -> Any:
+        return json.loads(self.cluster.annotations(name).get(STATUS, "null"))
+
+
+@pytest.fixture
+def pod(tmp_path: Path) -> Iterator[Pod]:
+    with fake_apiserver.running() as cluster, opa_server.running(tmp_path) as opa:
+        pod = Pod(tmp_path, cluster, opa)
+        try:
+            yield pod
+        finally:
+            pod.process.kill()
+            pod.process.wait()
+
+
+def test_it_brings_policies_data_and_namespaces_to_opa_and_word_back(pod: Pod) -> None:
+    pod.cluster.put("namespaces", "payments", labels={"agentpool": "pool1", "other": "x"})
+    pod.cluster.put("configmaps", "rules", namespace="fairlead", labels=POLICY, data={"a.rego": "package a\nx := 1"})
+    pod.cluster.put("configmaps", "facts", namespace="fairlead", labels=DATA, data={"v": "[1]"})
+    pod.cluster.put("configmaps", "elsewhere", namespace="other", labels=POLICY, data={"a.rego": "package b"})
+    pod.cluster.put("configmaps", "unlabelled", namespace="fairlead", data={"a.rego": "package c"})
+    pod.until(pod.healthy, "healthy")
+    assert pod.opa.own_policies() == {"fairlead/rules/a.rego": "package a\nx := 1"}
+    assert pod.opa.api().document(["fairlead", "facts", "v"]) == [1]
+    thin = {"metadata": {"name": "payments", "labels": {"agentpool": "pool1"}}}
+    assert pod.opa.api().document(["kubernetes"]) == {"namespaces": {"payments": thin}}
+    for name in ("rules", "facts"):
+        pod.until(lambda name=name: pod.status(name) == {"status": "ok"}, f"status of {name}")
+    pod.cluster.put("configmaps", "rules", namespace="fairlead", labels=POLICY, data={"a.rego": "package a\nx := y"})
+    pod.until(lambda: (pod.status("rules") or {}).get("status") == "error", "error")
+    assert pod.status("rules")["error"]["errors"][0]["location"] == {
+        "file": "fairlead/rules/a.rego",
+        "row": 2,
+        "col": 6,
+    }
+    assert pod.opa.own_policies() == {"fairlead/rules/a.rego": "package a\nx := 1"}
+    assert pod.get("/health").json() == {"healthy": True, "reasons": [], "rejected": ["fairlead/rules/a.rego"]}
+    pod.cluster.put("configmaps", "rules", namespace="fairlead", labels={}, data={})
+    pod.until(lambda: pod.opa.own_policies() == {}, "removal")
+    writes = pod.cluster.count("PATCH", "")
+    assert writes == 3, "one annotation for each thing told"
+
+
+def test_a_namespace_that_is_not_replicated_is_looked_up_now(pod: Pod) -> None:
+    pod.until(pod.healthy, "healthy")
+    pod.cluster.put("namespaces", "plain", labels={"other": "x"})
+    assert pod.get("/v1/namespaces/plain").json() == {"metadata": {"name": "plain", "labels": {}}}
+    assert pod.get("/v1/namespaces/none").status_code == 404
+    pod.cluster.token = "another"
+    assert pod.get("/v1/namespaces/none").status_code == 503
+
+
+def test_a_restarted_opa_is_loaded_again_and_health_is_live(pod: Pod) -> None:
+    pod.cluster.put("configmaps", "rules", namespace="fairlead", labels=POLICY, data={"a.rego": "package a"})
+    pod.until(pod.healthy, "healthy")
+    pod.opa.kill()
+    pod.until(lambda: not pod.healthy(), "unhealthy while OPA is away")
+    assert "cannot be reached" in str(pod.get("/health").json()["reasons"])
+    pod.opa.start()
+    pod.until(lambda: "fairlead/rules/a.rego" in pod.opa.own_policies(), "loaded again")
+    pod.until(pod.healthy, "healthy again")
+
+
+def test_a_token_file_that_is_wrong_empty_or_gone_is_told_and_a_good_one_is_taken(pod: Pod) -> None:
+    pod.until(pod.healthy, "healthy")
+    pod.token.write_text("wrong-token")
+    pod.until(lambda: "refuses" in str(pod.get("/health").json()["reasons"]), "refused")
+    pod.token.write_text("")
+    pod.until(lambda: "is empty" in str(pod.get("/health").json()["reasons"]), "told that it is empty")
+    pod.token.unlink()
+    pod.until(lambda: "cannot be read" in str(pod.get("/health").json()["reasons"]), "told that it is gone")
+    pod.token.write_text(TOKEN + "\n")
+    pod.until(pod.healthy, "healthy again")
+    assert TOKEN not in pod.log.read_text()
+    assert "wrong-token" not in pod.log.read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_when_told_to_within_a_second(pod: Pod, number: signal.Signals) -> None:
+    pod.until(pod.healthy, "healthy")
+    began = time.monotonic()
+    os.kill(pod.process.pid, number)
+    assert pod.process.wait(DEADLINE) == 0
+    assert time.monotonic() - began < 1.5, "a second, and what a busy machine needs"
+    assert "Traceback" not in pod.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--health-endpoint", "127.0.0.1:0"], "go together"),
+        (["--tls-cert-file", "x", "--tls-private-key-file", "y"], "go together"),
+        (["--policy-label", "a b"], "--policy-label: 'a b' is not a label key"),
+        (["--data-value", "-"], "--data-value: '-' is not a label value"),
+        (["--namespace-labels", "a,b c"], "--namespace-labels: 'b c'"),
+        (["--namespaces", ","], "--namespaces is empty"),
+        (["--replicate-path", "/"], "--replicate-path"),
+        (["--replicate-path", "system/x"], "--replicate-path"),
+        (["--namespace-selector", "a=b=c"], "--namespace-selector"),
+        (["--kubeconfig", "none"], "none: cannot be used as a kubeconfig"),
+    ],
+)
+def test_wrong_flags_are_refused(arguments: list[str], told: str) -> None:
+    result = CliRunner().invoke(command, arguments)
+    assert isinstance(result.exception, UsageError), result.output
+    assert told in str(result.exception)
+
+
+def test_namespaces_may_be_given_with_commas_and_repeated(pod: Pod) -> None:
+    assert "--namespaces" in CliRunner().invoke(command, ["--help"]).output

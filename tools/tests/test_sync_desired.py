@@ -1,0 +1,172 @@
+"""What OPA should hold, from events alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead.sync.desired import STATUS, Desired, Source
+
+POLICIES = Source("policies", "fairlead")
+DATA = Source("data", "fairlead")
+NAMESPACES = Source("namespaces")
+DATA_LABEL = ("openpolicyagent.org/data", "opa")
+
+
+@pytest.fixture
+def desired() -> Desired:
+    return Desired([POLICIES, DATA, NAMESPACES], namespace_labels=["agentpool", "team"], data_label=DATA_LABEL)
+
+
+def config_map(name: str, data: dict[str, str] | None = None, **rest: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "fairlead", "resourceVersion": "1"} | rest.pop("metadata", {})
+    return {"metadata": metadata, "data": data, **rest}
+
+
+def namespace(name: str, labels: dict[str, str] | None) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "labels": labels, "resourceVersion": "1", "uid": "u"},
+        "spec": {"finalizers": ["x"]},
+    }
+
+
+def test_each_key_of_a_labelled_config_map_is_a_policy_or_a_document(desired: Desired) -> None:
+    desired.replace(POLICIES, [config_map("rules", {"a.rego": "package a", "b.rego": "package b"})])
+    desired.replace(DATA, [config_map("facts", {"x.json": "[1]"})])
+    assert desired.take().texts == {
+        ("policy", "fairlead/rules/a.rego"): "package a",
+        ("policy", "fairlead/rules/b.rego"): "package b",
+        ("document", "fairlead/facts/x.json"): "[1]",
+    }
+
+
+def test_a_namespace_is_only_its_name_and_the_labels_asked_for(desired: Desired) -> None:
+    listed = [namespace("a", {"agentpool": "p1", "team": "t", "other": "x"}), namespace("b", None), namespace("c", {})]
+    desired.replace(NAMESPACES, listed)
+    assert desired.take().namespaces == {"a": {"agentpool": "p1", "team": "t"}, "b": {}, "c": {}}
+    assert desired.namespace("a") == {"agentpool": "p1", "team": "t"}
+    assert desired.namespace("none") is None
+
+
+def test_it_is_complete_only_once_every_source_of_config_maps_is_listed(desired: Desired) -> None:
+    assert not desired.take().complete
+    desired.replace(POLICIES, [])
+    assert not desired.take().complete
+    desired.replace(DATA, [])
+    assert desired.take().complete
+    assert desired.take().namespaces is None
+    desired.replace(NAMESPACES, [])
+    assert desired.take().namespaces == {}
+
+
+def test_events_add_change_and_remove(desired: Desired) -> None:
+    desired.replace(POLICIES, [])
+    desired.replace(NAMESPACES, [])
+    desired.apply(POLICIES, False, config_map("rules", {"a.rego": "package a"}))
+    desired.apply(NAMESPACES, False, namespace("a", {"agentpool": "p1"}))
+    assert desired.take().texts == {("policy", "fairlead/rules/a.rego"): "package a"}
+    desired.apply(POLICIES, False, config_map("rules", {"b.rego": "package b"}))
+    desired.apply(NAMESPACES, False, namespace("a", {"agentpool": "p2"}))
+    taken = desired.take()
+    assert taken.texts == {("policy", "fairlead/rules/b.rego"): "package b"}
+    assert taken.namespaces == {"a": {"agentpool": "p2"}}
+    desired.apply(POLICIES, True, config_map("rules", {"b.rego": "package b"}))
+    desired.apply(NAMESPACES, True, namespace("a", {"agentpool": "p2"}))
+    taken = desired.take()
+    assert taken.texts == {}
+    assert taken.namespaces == {}
+
+
+def test_a_list_replaces_all_that_was_known(desired: Desired) -> None:
+    desired.replace(NAMESPACES, [namespace("a", {}), namespace("b", {})])
+    desired.replace(NAMESPACES, [namespace("b", {}), namespace("c", {})])
+    assert desired.take().namespaces == {"b": {}, "c": {}}
+
+
+def test_a_list_that_breaks_off_changes_nothing(desired: Desired) -> None:
+    def broken() -> Any:
+        yield namespace("b", {})
+        raise ConnectionError
+
+    desired.replace(NAMESPACES, [namespace("a", {})])
+    with pytest.raises(ConnectionError):
+        desired.replace(NAMESPACES, broken())
+    assert desired.take().namespaces == {"a": {}}
+
+
+def test_what_changes_is_told_once_and_the_rest_not(desired: Desired) -> None:
+    desired.replace(POLICIES, [config_map("rules", {"a.rego": "package a"})])
+    assert desired.changed.is_set()
+    assert desired.changed_at() is not None
+    desired.take()
+    assert desired.changed_at() is None
+    own = config_map("rules", {"a.rego": "package a"}, metadata={"resourceVersion": "2", "annotations": {STATUS: "x"}})
+    desired.apply(POLICIES, False, own)
+    desired.replace(POLICIES, [own])
+    assert not desired.changed.is_set(), "our own annotation is no change of what OPA should hold"
+    known = desired.config_map(("fairlead", "rules"))
+    assert known is not None
+    assert (known.status, known.resource_version) == ("x", "2")
+    desired.apply(POLICIES, False, config_map("rules", {"a.rego": "package a2"}))
+    assert desired.changed.is_set()
+
+
+def test_with_both_labels_a_config_map_holds_data_as_for_kube_mgmt(desired: Desired) -> None:
+    both = config_map("both", {"k": "1"}, metadata={"labels": dict([DATA_LABEL])})
+    desired.replace(POLICIES, [both])
+    desired.replace(DATA, [both])
+    assert list(desired.take().texts) == [("document", "fairlead/both/k")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["package system.authz", "# c\n  package  system.authz # d", 'package system["authz"]', "package system[`authz`]"],
+)
+def test_a_policy_of_system_authz_is_refused_with_its_line(desired: Desired, text: str) -> None:
+    desired.replace(POLICIES, [config_map("rules", {"a.rego": text, "b.rego": "package system.authzed"})])
+    taken = desired.take()
+    assert list(taken.texts) == [("policy", "fairlead/rules/b.rego")]
+    assert taken.kept == {("policy", "fairlead/rules/a.rego")}
+    row = text.count("\n") + 1
+    problem = taken.config_maps[0].problems["a.rego"]
+    assert problem["errors"][0]["location"] == {"file": "fairlead/rules/a.rego", "row": row, "col": 1}
+    assert "system.authz" in problem["message"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"a": 1,\n  b}', "fairlead/facts/k:2: is not JSON: "),
+        ("", "fairlead/facts/k:1: is not JSON: "),
+        ("[NaN]", "fairlead/facts/k: is not JSON: NaN is no JSON value"),
+        ("[" * 100_000, "fairlead/facts/k: is nested too deeply"),
+        ("9" * 5000, "fairlead/facts/k: is not JSON: "),
+    ],
+)
+def test_data_that_is_no_json_is_told_and_what_opa_has_is_kept(desired: Desired, text: str, told: str) -> None:
+    desired.replace(DATA, [config_map("facts", {"k": text, "good": "null"})])
+    taken = desired.take()
+    assert taken.texts == {("document", "fairlead/facts/good"): "null"}
+    assert taken.kept == {("document", "fairlead/facts/k")}
+    assert taken.config_maps[0].problems["k"]["message"].startswith(told)
+
+
+def test_what_is_no_text_is_told(desired: Desired) -> None:
+    desired.replace(POLICIES, [config_map("rules", None, binaryData={"a.rego": "/w=="})])
+    assert "is not UTF-8" in desired.take().config_maps[0].problems["a.rego"]["message"]
+
+
+def test_documents_below_system_are_refused() -> None:
+    everywhere = Source("data")
+    desired = Desired([everywhere], namespace_labels=[], data_label=None)
+    value = config_map("authz", {"token_digests": "[]"}, metadata={"namespace": "system"})
+    desired.replace(everywhere, [value])
+    taken = desired.take()
+    assert taken.texts == {}
+    assert "system" in taken.config_maps[0].problems["token_digests"]["message"]
+
+
+def test_an_event_before_the_first_list_is_left_to_the_list(desired: Desired) -> None:
+    desired.apply(NAMESPACES, False, namespace("a", {}))
+    assert desired.take().namespaces is None

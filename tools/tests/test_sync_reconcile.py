@@ -1,0 +1,286 @@
+"""The loop that drives OPA, step by step against a real OPA."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import opa_server
+import pytest
+from opa_server import OpaServer
+
+from fairlead import waiting
+from fairlead.opa_api import OpaApi, OpaUnavailable
+from fairlead.sync.desired import Desired, Owner, Source
+from fairlead.sync.metrics import Metrics
+from fairlead.sync.problem import Problem
+from fairlead.sync.reconcile import MARKER, Reconciler
+
+POLICIES = Source("policies", "fairlead")
+DATA = Source("data", "fairlead")
+NAMESPACES = Source("namespaces")
+OWNER = ("fairlead", "map")
+
+
+class World:
+    """A reconciler with its OPA, whose cluster is what the test says."""
+
+    def __init__(self, server: OpaServer) -> None:
+        self.server = server
+        self.opa = server.api()
+        self.problems: dict[Owner, list[Problem]] = {}
+        self.desired = Desired([POLICIES, DATA, NAMESPACES], namespace_labels=["agentpool"], data_label=None)
+        self.sidecar()
+
+    def sidecar(self) -> None:
+        """A new sidecar, as after its restart."""
+        self.metrics = Metrics()
+        self.reconciler = Reconciler(
+            self.desired, self.connect, self.problems.update, self.metrics, replicate_path=["kubernetes"]
+        )
+
+    def connect(self) -> OpaApi:
+        return self.opa
+
+    def cluster(
+        self,
+        policies: dict[str, dict[str, str]] | None = None,
+        data: dict[str, dict[str, str]] | None = None,
+        namespaces: dict[str, dict[str, str]] | None = None,
+    ) -> None:
+        """All ConfigMaps by name, and all namespaces with their labels."""
+        for source, maps in ((POLICIES, policies), (DATA, data)):
+            self.desired.replace(source, [_config_map(name, texts) for name, texts in (maps or {}).items()])
+        listed = [{"metadata": {"name": name, "labels": labels}} for name, labels in (namespaces or {}).items()]
+        self.desired.replace(NAMESPACES, listed)
+
+    def settle(self) -> None:
+        """Reconcile, comparing all."""
+        self.reconciler._compare_at = float("-inf")
+        self.reconciler.cycle()
+
+    def messages(self, name: str = "map") -> list[str]:
+        return [problem["message"] for problem in self.problems["fairlead", name]]
+
+
+def _config_map(name: str, texts: dict[str, str]) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "fairlead", "resourceVersion": "1"}, "data": texts}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with opa_server.running(tmp_path) as server:
+        yield World(server)
+
+
+def test_opa_gets_policies_documents_and_thin_namespaces(world: World) -> None:
+    world.cluster(
+        {"map": {"a.rego": "package a"}}, {"facts": {"x.json": '{"v": 1.50}'}}, {"n": {"agentpool": "p", "o": "x"}}
+    )
+    world.settle()
+    assert world.server.own_policies() == {"fairlead/map/a.rego": "package a"}
+    assert world.opa.document(["fairlead"]) == {"facts": {"x.json": {"v": 1.5}}}
+    assert world.opa.document(["kubernetes"]) == {
+        "namespaces": {"n": {"metadata": {"name": "n", "labels": {"agentpool": "p"}}}}
+    }
+    assert world.problems == {OWNER: [], ("fairlead", "facts"): []}
+    assert world.reconciler.trouble is None
+    assert world.reconciler.lag() == 0
+
+
+def test_it_is_not_settled_before_the_cluster_is_known(world: World) -> None:
+    world.desired.replace(POLICIES, [])
+    world.settle()
+    assert world.reconciler.trouble
+    assert world.opa.document(["kubernetes"]) is None
+
+
+def test_policies_that_need_each_other_are_loaded_in_whatever_order(world: World) -> None:
+    chain = {f"{n}.rego": f"package p{n}\nf(x) := data.p{n + 1}.f(x)" for n in range(4)} | {
+        "4.rego": "package p4\nf(x) := x"
+    }
+    world.cluster({"map": chain})
+    world.settle()
+    assert len(world.server.own_policies()) == 5
+    assert world.problems[OWNER] == []
+
+
+def test_a_policy_waits_for_one_that_comes_later(world: World) -> None:
+    user = {"a.rego": "package a\nx := data.b.f(1)"}
+    world.cluster({"map": user})
+    world.settle()
+    assert world.problems[OWNER][0]["errors"][0]["location"] == {"file": "fairlead/map/a.rego", "row": 2, "col": 6}
+    world.cluster({"map": user, "other": {"b.rego": "package b\nf(x) := x"}})
+    world.settle()
+    assert world.problems[OWNER] == []
+    assert world.opa.document(["a", "x"]) == 1
+
+
+def test_an_invalid_policy_leaves_the_old_one_in_force_even_if_opa_restarts(world: World) -> None:
+    world.cluster({"map": {"a.rego": "package a\nx := 1", "b.rego": "package b\ny := data.a.x"}})
+    world.settle()
+    world.cluster({"map": {"a.rego": "package a\n\nx := y", "b.rego": "package b\ny := data.a.x"}})
+    world.settle()
+    assert world.problems[OWNER][0]["errors"][0]["location"]["row"] == 3
+    assert world.opa.document(["b", "y"]) == 1
+    assert world.reconciler.rejected == ("fairlead/map/a.rego",)
+    assert world.reconciler.trouble is None
+    world.server.kill()
+    world.server.start()
+    world.settle()
+    assert world.opa.document(["b", "y"]) == 1
+    assert world.problems[OWNER][0]["errors"][0]["location"]["row"] == 3
+    world.cluster({"map": {"a.rego": "package a\nx := 2"}})
+    world.settle()
+    assert world.opa.document(["a", "x"]) == 2
+    assert world.reconciler.rejected == ()
+
+
+def test_removed_keys_labels_and_config_maps_leave_nothing_behind(world: World) -> None:
+    world.cluster(
+        {"map": {"a": "package a", "b": "package b"}}, {"facts": {"x": "1", "y": "2"}, "more": {"z": "3"}}, {"n": {}}
+    )
+    world.settle()
+    world.cluster({"map": {"a": "package a"}}, {"facts": {"x": "1"}})
+    world.settle()
+    assert list(world.server.own_policies()) == ["fairlead/map/a"]
+    assert world.opa.document(["fairlead"]) == {"facts": {"x": 1}}
+    assert world.opa.document(["kubernetes", "namespaces"]) == {}
+    world.cluster()
+    world.settle()
+    assert world.server.own_policies() == {}
+    assert world.opa.document(["fairlead"]) == {}
+
+
+def test_a_policy_moved_to_another_config_map_is_loaded_there(world: World) -> None:
+    text = "package a\ndefault x := 1"
+    world.cluster({"map": {"a": text}})
+    world.settle()
+    world.cluster({"other": {"a": text}})
+    world.settle()
+    assert list(world.server.own_policies()) == ["fairlead/other/a"]
+    assert world.problems["fairlead", "other"] == []
+
+
+def test_a_new_sidecar_removes_what_an_earlier_one_left_and_nothing_else(world: World) -> None:
+    world.cluster({"map": {"a": "package a"}, "gone": {"b": "package b"}}, {"facts": {"x": "1"}})
+    world.settle()
+    world.opa.put_policy("by/someone/else", "package c")
+    world.opa.put_document(["fairlead", "by-hand"], 1)
+    world.sidecar()
+    world.cluster({"map": {"a": "package a"}})
+    world.settle()
+    assert sorted(world.server.own_policies()) == ["by/someone/else", "fairlead/map/a"]
+    assert world.opa.document(["fairlead"]) == {"by-hand": 1}
+
+
+def test_a_restarted_opa_is_noticed_between_two_comparisons_and_loaded_again(world: World) -> None:
+    world.cluster({"map": {"a": "package a\nx := 1"}}, {"facts": {"x": "1"}}, {"n": {"agentpool": "p"}})
+    world.settle()
+    world.server.kill()
+    with pytest.raises(OpaUnavailable):
+        world.reconciler.cycle()
+    world.server.start()
+    world.reconciler._compare_at = float("inf")
+    world.reconciler.cycle()
+    assert world.opa.document(["a", "x"]) == 1
+    assert world.opa.document(["fairlead", "facts", "x"]) == 1
+    assert "n" in (world.opa.document(["kubernetes", "namespaces"]) or {})
+    assert b"fairlead_sync_resyncs_total 2.0" in world.metrics.text()
+
+
+def test_what_someone_changes_in_opa_is_put_right(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.cluster({"map": {"a": "package a\nx := 1", "b": "package b"}}, {"facts": {"x": "1"}}, {"n": {}, "m": {}})
+    world.settle()
+    world.opa.put_policy("fairlead/map/a", "package a\nx := 2")
+    world.opa.remove_policy("fairlead/map/b")
+    world.opa.put_document(["fairlead", "facts", "x"], 2)
+    world.opa.put_document(["kubernetes", "namespaces", "n"], {"metadata": {"labels": "none"}})
+    world.opa.put_document(["kubernetes", "namespaces", "stranger"], {})
+    world.opa.remove_document(["kubernetes", "namespaces", "m"])
+    with caplog.at_level(logging.WARNING):
+        world.settle()
+    assert "changed by someone else" in caplog.text
+    assert world.opa.document(["a", "x"]) == 1
+    assert "fairlead/map/b" in world.server.own_policies()
+    assert world.opa.document(["fairlead", "facts", "x"]) == 1
+    thin = {name: {"metadata": {"name": name, "labels": {}}} for name in ("n", "m")}
+    assert world.opa.document(["kubernetes", "namespaces"]) == thin
+
+
+def test_nothing_is_written_where_all_is_right(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.cluster({"map": {"a": "package a", "bad": "package"}}, {"facts": {"x": "1"}}, {"n": {}})
+    world.settle()
+
+    def fail(*_: object) -> None:
+        raise AssertionError("written")
+
+    for method in ("put_policy", "put_json", "put_document", "remove_policy", "remove_document"):
+        monkeypatch.setattr(world.opa, method, fail)
+    for _ in range(3):
+        world.settle()
+
+
+def test_a_policy_that_guards_opa_is_refused_however_it_is_spelt(world: World) -> None:
+    spelt = {"a": 'package system["\\u0061uthz"]\nallow := true', "b": 'package system\nx := 1  authz["allow"] := true'}
+    world.cluster({"map": spelt})
+    world.settle()
+    assert world.server.own_policies() == {}
+    assert ["system.authz" in message for message in world.messages()] == [True, True]
+
+
+def test_a_document_that_a_policy_shadows_is_told_by_name(world: World) -> None:
+    world.cluster({"map": {"a": "package fairlead.facts.x\ny := 1"}}, {"facts": {"x": '{"y": 2}'}})
+    world.settle()
+    told = next(found for found in world.problems.values() if found)
+    assert "fairlead/facts/x" in told[0]["message"]
+    assert sorted(map(len, world.problems.values())) == [0, 1], "one of the two is in force, the other is told"
+
+
+def test_bad_data_leaves_the_old_in_force(world: World) -> None:
+    world.cluster(data={"facts": {"x": "1", "y": "2"}})
+    world.settle()
+    world.cluster(data={"facts": {"x": "{", "y": "3"}})
+    world.settle()
+    assert world.opa.document(["fairlead", "facts"]) == {"x": 1, "y": 3}
+    assert "is not JSON" in world.messages("facts")[0]
+    world.server.kill()
+    world.server.start()
+    world.settle()
+    assert world.opa.document(["fairlead", "facts"]) == {"x": 1, "y": 3}
+
+
+@pytest.mark.parametrize("broken", [[1], {"instance": 1, "owned": [1, ["x"], ["policy", 2], None]}, {"owned": 1}])
+def test_a_marker_that_someone_broke_is_written_anew(world: World, broken: object) -> None:
+    world.cluster({"map": {"a": "package a"}})
+    world.settle()
+    written = world.opa.document([MARKER])
+    world.opa.put_document([MARKER], broken)
+    world.settle()
+    assert world.opa.document([MARKER]) == written
+    assert list(world.server.own_policies()) == ["fairlead/map/a"]
+
+
+def test_failures_are_told_and_tried_again_until_opa_is_there(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.server.kill()
+    world.cluster({"map": {"a": "package a"}})
+    stop = Event()
+    thread = Thread(target=world.reconciler.run, args=(stop,))
+    thread.start()
+    try:
+        waiting.until(
+            lambda: "cannot be reached" in (world.reconciler.trouble or ""),
+            deadline=opa_server.DEADLINE,
+            what="trouble",
+        )
+        assert world.reconciler.lag() > 0
+        world.server.start()
+        waiting.until(lambda: world.reconciler.trouble is None, deadline=opa_server.DEADLINE, what="recovery")
+        assert "fairlead/map/a" in world.server.own_policies()
+    finally:
+        stop.set()
+        world.desired.changed.set()
+        thread.join()

@@ -1,0 +1,190 @@
+"""The sidecar's HTTPS server."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from fairlead import waiting
+from fairlead.certificates import Authority
+from fairlead.errors import FairleadError, InputError, UsageError
+from fairlead.sync import server as library
+from fairlead.sync.metrics import Metrics
+from fairlead.sync.server import Certificate, Server, loopback
+
+HOUR = timedelta(hours=1)
+DEADLINE = 20.0
+THIN = {"metadata": {"name": "payments", "labels": {"agentpool": "p"}}}
+
+
+class Site:
+    """A server that runs, with what it is asked for in the test's hands."""
+
+    def __init__(self, folder: Path) -> None:
+        self.authority = Authority.create("test", HOUR)
+        self.ca = folder / "ca.crt"
+        self.ca.write_bytes(self.authority.cert_pem)
+        self.folder = folder
+        self.issue("first")
+        self.health: dict[str, Any] = {"healthy": True, "reasons": []}
+        self.look_up: Callable[[str], dict[str, Any] | None] = {"payments": THIN}.get
+        self.certificate = Certificate(folder / "server.crt", folder / "server.key")
+        self.server = Server(
+            "127.0.0.1:0",
+            self.certificate,
+            health=lambda: self.health,
+            metrics=Metrics(),
+            look_up=lambda name: self.look_up(name),
+        )
+        self.port = self.server.server_address[1]
+
+    def issue(self, name: str) -> None:
+        pair = self.authority.issue(name, dns=["localhost"], ips=["127.0.0.1"], server=True, valid=HOUR)
+        pair.write(self.folder, "server")
+
+    def get(self, path: str) -> requests.Response:
+        return requests.get(f"https://127.0.0.1:{self.port}{path}", verify=str(self.ca), timeout=DEADLINE)
+
+    def common_name(self) -> str:
+        """The name in the certificate that is served now."""
+        context = ssl.create_default_context(cafile=str(self.ca))
+        with (
+            socket.create_connection(("127.0.0.1", self.port), DEADLINE) as plain,
+            context.wrap_socket(plain, server_hostname="localhost") as secure,
+        ):
+            subject: Any = (secure.getpeercert() or {})["subject"]
+            return str(dict(part[0] for part in subject)["commonName"])
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path)
+    thread = threading.Thread(target=site.server.serve_forever, args=(0.02,))
+    thread.start()
+    yield site
+    site.server.shutdown()
+    thread.join()
+    site.server.server_close()
+
+
+def test_health_is_200_only_while_all_is_well(site: Site) -> None:
+    assert (site.get("/health").status_code, site.get("/health").json()) == (200, site.health)
+    site.health = {"healthy": False, "reasons": ["OPA is away"]}
+    answer = site.get("/health?verbose")
+    assert (answer.status_code, answer.json()) == (503, site.health)
+
+
+def test_metrics_are_in_the_exposition_format(site: Site) -> None:
+    answer = site.get("/metrics")
+    assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    for name in ("policies", "documents", "namespaces", "errors_total", "resyncs_total", "lag_seconds"):
+        assert f"\nfairlead_sync_{name}" in answer.text
+    assert "_created" not in answer.text
+
+
+def test_a_namespace_is_answered_thin_or_as_unknown_or_as_not_to_be_known(site: Site) -> None:
+    assert site.get("/v1/namespaces/payments").json() == THIN
+    answer = site.get("/v1/namespaces/none")
+    assert (answer.status_code, answer.json()) == (404, {})
+
+    def fail(_: str) -> None:
+        raise FairleadError("the API server is away")
+
+    site.look_up = fail
+    answer = site.get("/v1/namespaces/payments")
+    assert (answer.status_code, answer.json()) == (503, {"message": "the API server is away"})
+
+
+@pytest.mark.parametrize("name", ["", "A", "a/b", "..", "%2e%2e", "a" * 64, "-a"])
+def test_what_is_no_namespace_name_is_not_looked_up(site: Site, name: str) -> None:
+    def fail(_: str) -> None:
+        raise AssertionError("looked up")
+
+    site.look_up = fail
+    assert site.get(f"/v1/namespaces/{name}").status_code == 404
+
+
+def test_only_loopback_may_look_up_namespaces(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "loopback", lambda _: False)
+    assert site.get("/v1/namespaces/payments").status_code == 403
+    assert site.get("/health").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("address", "own"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("10.0.0.1", False),
+        ("::ffff:10.0.0.1", False),
+        ("fe80::1%eth0", False),
+        ("", False),
+    ],
+)
+def test_loopback_is_this_machine_in_every_notation(address: str, own: bool) -> None:
+    assert loopback(address) is own
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/v1", "/v1/namespaces", "//health"])
+def test_other_paths_are_not_there(site: Site, path: str) -> None:
+    assert site.get(path).status_code == 404
+
+
+def test_a_replaced_certificate_is_served_and_a_broken_one_is_not(site: Site) -> None:
+    assert site.common_name() == "first"
+    site.issue("second")
+    assert site.common_name() == "second"
+    (site.folder / "server.key").write_text("half")
+    assert site.common_name() == "second"
+    (site.folder / "server.crt").unlink()
+    assert site.common_name() == "second"
+    site.issue("third")
+    assert site.common_name() == "third"
+
+
+def test_clients_that_say_nothing_hold_up_nobody_and_take_bounded_threads(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "_PATIENCE", 1.0)
+    before = threading.active_count()
+    silent = [socket.create_connection(("127.0.0.1", site.port)) for _ in range(library.LOOK_UPS // 2)]
+    try:
+        assert site.get("/health").status_code == 200
+        silent += [socket.create_connection(("127.0.0.1", site.port)) for _ in range(library.LOOK_UPS)]
+        assert threading.active_count() <= before + library.LOOK_UPS
+        waiting.until(lambda: threading.active_count() <= before, deadline=DEADLINE, what="silent clients are let go")
+        assert site.get("/health").status_code == 200
+    finally:
+        for client in silent:
+            client.close()
+
+
+def test_a_certificate_that_cannot_be_used_is_refused_at_the_start(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "server.crt", tmp_path / "server.key"
+    with pytest.raises(InputError, match=r"server\.crt"):
+        Certificate(certificate, key)
+    certificate.write_text("half")
+    key.write_text("half")
+    with pytest.raises(InputError, match=r"server\.key"):
+        Certificate(certificate, key)
+
+
+@pytest.mark.parametrize("endpoint", ["8444", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:99999", "192.0.2.1:1"])
+def test_an_endpoint_that_cannot_be_listened_at_is_refused(site: Site, endpoint: str) -> None:
+    with pytest.raises(UsageError, match="127.0.0.1:8444|cannot listen"):
+        Server(endpoint, site.certificate, health=dict, metrics=Metrics(), look_up=lambda _: None)
+
+
+def test_a_port_that_is_taken_is_told(site: Site) -> None:
+    with pytest.raises(UsageError, match="cannot listen"):
+        Server(f"127.0.0.1:{site.port}", site.certificate, health=dict, metrics=Metrics(), look_up=lambda _: None)
