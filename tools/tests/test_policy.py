@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from fairlead import opa_cli, policy
+from fairlead import opa_cli, paths, policy, toolchain
 from fairlead.errors import InputError, UsageError
 from fairlead.settings import Settings
 
@@ -88,3 +90,17 @@ def test_settings_reach_the_policies() -> None:
             "tolerations": [{"key": "gpu", "operator": "Exists"}],
         }
     }
+
+
+def test_the_lines_of_the_readme_for_plain_opa_work(tmp_path: Path) -> None:
+    opa = toolchain.ensure(["opa"])["opa"]
+    readme = (paths.root() / "README.md").read_text()
+    lines = re.findall(r"^opa .*$", readme, flags=re.MULTILINE)
+    assert len(lines) == 2
+    for line in [*lines, f"opa build -b policies -o {tmp_path / 'bundle.tar.gz'}"]:
+        done = subprocess.run([opa, *line.split()[1:]], cwd=paths.root(), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+    decided = subprocess.run([opa, *lines[1].split()[1:]], cwd=paths.root(), capture_output=True, text=True, check=True)
+    value = json.loads(decided.stdout)["result"][0]["expressions"][0]["value"]
+    assert value["response"]["allowed"] is True
+    assert value["response"]["patchType"] == "JSONPatch"
