@@ -112,7 +112,9 @@ def parse_yaml(text: str, path: Path) -> list[Document]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise InputError(path, f"is not valid YAML: {error.problem}", line=mark.line + 1 if mark else None) from error
-    except (yaml.YAMLError, ValueError, RecursionError, TypeError) as error:
+    except RecursionError as error:
+        raise InputError(path, "is not valid YAML: nested too deeply") from error
+    except (yaml.YAMLError, ValueError, TypeError) as error:
         raise InputError(path, f"is not valid YAML: {error}") from error
     if not documents:
         raise InputError(path, "holds no document, only comments")
@@ -136,6 +138,6 @@ def _kind(value: object) -> str:
 def _words(error: Any) -> str:
     """A pydantic error in a user's words."""
     if error["type"] == "extra_forbidden":
-        return "unknown key; `fairlead settings` shows all there are"
+        return "unknown key: remove it, or see the documentation for those there are"
     message = str(error["msg"]).removeprefix("Value error, ")
     return f"{message} (got {error['input']!r})" if error["type"] not in ("missing", "value_error") else message

@@ -24,7 +24,8 @@ _WITHIN = 120
 class Tested:
     """What `opa test` found: how many tests passed, the names of those that did not, and what no test reached.
 
-    `coverage` is in percent of the lines, `uncovered` lists `file:line` and `file:first-last`.
+    `coverage` is in percent of the lines, `uncovered` lists `file:line` and `file:first-last`; where a test failed, OPA
+    measures neither: 0 and empty.
     """
 
     passed: int
@@ -81,13 +82,16 @@ def fmt(folder: Path, progress: Progress = _SILENT) -> list[str]:
 def test(folder: Path, progress: Progress = _SILENT) -> Tested:  # noqa: PT028 - no test of pytest's
     """Runs every test below `folder`. Raises FairleadError with OPA's message where the policies do not compile."""
     done = _run(["test", "--format=json", _shown(folder)], paths.root(), progress)
-    results = _json_of(done, "opa test") or []
+    results = _json_of(done, "opa test")
     if not results:
-        raise FairleadError(f"opa test: {_said(done) or f'{_shown(folder)} holds no tests'}")
-    # OPA reports coverage instead of the results, never both.
-    report = _json_of(_run(["test", "--coverage", "--format=json", _shown(folder)], paths.root(), progress), "opa test")
+        raise FairleadError(f"opa test: {_shown(folder)} holds no tests")
+    results.sort(key=lambda result: (result["location"]["file"], result["location"]["row"]))  # they run in parallel
     failed = tuple(_failure(result) for result in results if result.get("fail") or result.get("error"))
     passed = sum(not (result.get("fail") or result.get("error") or result.get("skip")) for result in results)
+    if failed:
+        return Tested(passed, failed, 0.0, ())
+    # OPA reports coverage instead of the results, and only where none failed.
+    report = _json_of(_run(["test", "--coverage", "--format=json", _shown(folder)], paths.root(), progress), "opa test")
     return Tested(passed, failed, float(report.get("coverage", 0)), tuple(_uncovered(report)))
 
 

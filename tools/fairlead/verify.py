@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead.cases import Case, Expect
-from fairlead.engines.base import Decision, Engine, Inexpressible
+from fairlead.engines.base import Decision, Engine, Inexpressible, Outcome, Undecided
 from fairlead.progress import Progress
 
 
@@ -30,8 +30,8 @@ def verify(cases: Sequence[Case], engines: Sequence[Engine], progress: Progress)
     results = []
     for engine in engines:
         found = {}
-        for case, decision in engine.decide(cases, progress):
-            found[case.name] = _result(case, engine, decision)
+        for case, outcome in engine.decide(cases, progress):
+            found[case.name] = _result(case, engine, outcome)
             progress.update(engine.name, "cases", done=len(found), total=len(cases))
         results += [found[case.name] for case in cases]
     return results
@@ -55,10 +55,10 @@ def differences(expect: Expect, decision: Decision) -> list[str]:
     return lines
 
 
-def _result(case: Case, engine: Engine, decision: Decision | Inexpressible) -> Result:
-    if isinstance(decision, Inexpressible):
-        return Result(case.name, case.intent, engine.name, None, f"not expressible: {decision.reason}")
-    lines = differences(case.expect, decision)
+def _result(case: Case, engine: Engine, outcome: Outcome) -> Result:
+    if isinstance(outcome, Inexpressible):
+        return Result(case.name, case.intent, engine.name, None, f"not expressible: {outcome.reason}")
+    lines = [outcome.reason] if isinstance(outcome, Undecided) else differences(case.expect, outcome)
     return Result(case.name, case.intent, engine.name, not lines, "\n".join(lines))
 
 

@@ -33,7 +33,7 @@ class FakeApiServer(ThreadingHTTPServer):
         self.requests: list[tuple[str, str]] = []
         self.stopping = False
         self.page = 500
-        self.broken = False
+        self.epoch = 0
 
     def put(
         self, resource: str, name: str, *, namespace: str = "", labels: dict[str, str] | None = None, **rest: Any
@@ -59,7 +59,7 @@ class FakeApiServer(ThreadingHTTPServer):
         with self.changed:
             self.version += 1
             self.oldest = self.version
-            self.broken = True
+            self.epoch += 1
             self.changed.notify_all()
 
     def annotate(self, key: Key, patch: Object) -> Object | None:
@@ -177,7 +177,8 @@ class _Handler(BaseHTTPRequestHandler):
         if since < server.oldest:
             self._json(410, {"message": "too old resource version"})
             return
-        server.broken = False
+        epoch = server.epoch
+        self.close_connection = True
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
@@ -186,7 +187,7 @@ class _Handler(BaseHTTPRequestHandler):
                 news = [entry for entry in server.history if entry[0] > since]
                 if not news:
                     server.changed.wait(0.5)
-                if server.stopping or server.broken:
+                if server.stopping or server.epoch != epoch:
                     return
             for version, kind, key, value, before in news:
                 since = version

@@ -113,14 +113,6 @@ def test_servers_end_when_the_command_that_started_them_is_killed(folder: Path) 
     until(lambda: all(map(gone, [*pids, supervisor_pid(folder)])), "the servers and their supervisor end")
 
 
-def test_a_server_that_ignores_sigterm_ends_too(folder: Path) -> None:
-    process, pids = command(folder, "stay", STUBBORN, ["stubborn"])
-    until(lambda: up(folder, "stubborn"), "the server runs")
-    process.kill()
-    process.wait()
-    until(lambda: all(map(gone, pids)), "the server ends")
-
-
 def test_servers_do_not_see_the_terminal_s_ctrl_c(folder: Path) -> None:
     process, pids = command(folder, "stay", SLEEP)
     try:
@@ -153,22 +145,35 @@ def test_a_later_command_starts_and_stops_servers(folder: Path) -> None:
     assert attached.start_server("second", SLEEP) == servers(folder)["second"]["pid"]
 
 
+def telling(path: Path, what: str) -> list[str]:
+    """A server that adds `what` to the file `path` when it is told to end."""
+    end = f"lambda *_: (open({str(path)!r}, 'a').write({what!r}), sys.exit())"
+    code = f"import signal, sys, time; signal.signal(signal.SIGTERM, {end}); print('up', flush=True); time.sleep(1000)"
+    return [sys.executable, "-S", "-c", code]
+
+
 def test_servers_stop_in_the_reverse_order_of_their_start(owner: Supervisor, folder: Path) -> None:
     order = folder / "order"
-    said = f"open({str(order)!r}, 'a').write(sys.argv[1]), sys.exit()"
-    code = f"import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: ({said})); print('up', flush=True)"
     for name in "abc":
-        owner.start_server(name, [sys.executable, "-S", "-c", f"{code}; time.sleep(1000)", name])
+        owner.start_server(name, telling(order, name))
     until(lambda: all(up(folder, name) for name in "abc"), "the servers run")
     owner.stop()
     assert order.read_text() == "cba"
 
 
-def test_a_stopped_server_ends_by_sigterm(owner: Supervisor, folder: Path) -> None:
-    pid = owner.start_server("sleep", SLEEP)
-    until(lambda: up(folder, "sleep"), "the server runs")
+def test_a_suspended_server_is_told_to_end_as_any_other(owner: Supervisor, folder: Path) -> None:
+    pid = owner.start_server("suspended", telling(folder / "told", "yes"))
+    until(lambda: up(folder, "suspended"), "the server runs")
     os.kill(pid, signal.SIGSTOP)
-    owner.stop_server("sleep")
+    owner.stop_server("suspended")
+    assert gone(pid)
+    assert (folder / "told").read_text() == "yes"
+
+
+def test_a_server_that_ignores_sigterm_can_be_stopped(owner: Supervisor, folder: Path) -> None:
+    pid = owner.start_server("stubborn", STUBBORN)
+    until(lambda: up(folder, "stubborn"), "the server runs")
+    owner.stop_server("stubborn")
     assert gone(pid)
 
 
@@ -219,40 +224,45 @@ def test_a_killed_supervisor_leaves_no_server(folder: Path) -> None:
     assert not client.is_running(folder)
 
 
-def test_a_process_that_has_the_pid_of_one_that_ended_is_left_alone(folder: Path) -> None:
-    with subprocess.Popen(SLEEP, stdout=subprocess.DEVNULL) as stranger:
-        mine = processes.started(stranger.pid)
-        assert processes.alive(stranger.pid, mine)
-        earlier: processes.SupervisorRecord = {"pid": stranger.pid, "started": "1@earlier", "stopping": False}
-        server: processes.ServerRecord = {
-            "pid": stranger.pid,
-            "started": "1@earlier",
-            "restarts": 0,
-            "log": "",
-            "exit": None,
-        }
-        processes.write(folder, {"supervisor": earlier, "servers": {"etcd": server}})
-        assert not client.is_running(folder)
-        Supervisor(folder).stop()
-        assert stranger.poll() is None
-        assert processes.send(stranger.pid, mine, signal.SIGKILL)
-        assert stranger.wait(DEADLINE) == -signal.SIGKILL
-    assert not processes.send(stranger.pid, mine, signal.SIGKILL)
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that no supervisor of this test started."""
+    running = subprocess.Popen(SLEEP, stdout=subprocess.DEVNULL)
+    yield running
+    running.kill()
+    running.wait()
 
 
-def test_servers_of_a_dead_supervisor_that_still_run_are_ended(folder: Path) -> None:
-    with subprocess.Popen(SLEEP, stdout=subprocess.DEVNULL) as left:
-        server: processes.ServerRecord = {
-            "pid": left.pid,
-            "started": processes.started(left.pid),
-            "restarts": 0,
-            "log": "",
-            "exit": None,
-        }
-        dead: processes.SupervisorRecord = {"pid": left.pid, "started": "1@earlier", "stopping": False}
-        processes.write(folder, {"supervisor": dead, "servers": {"etcd": server}})
-        Supervisor(folder).stop()
-        assert left.wait(DEADLINE) == -signal.SIGKILL
+def write_record(folder: Path, supervisor_is: tuple[int, str | None], server_is: tuple[int, str | None]) -> None:
+    owner: processes.SupervisorRecord = {"pid": supervisor_is[0], "started": supervisor_is[1], "stopping": False}
+    pid, started = server_is
+    server: processes.ServerRecord = {"pid": pid, "started": started, "restarts": 0, "log": "", "exit": None}
+    processes.write(folder, {"supervisor": owner, "servers": {"etcd": server}})
+
+
+def test_a_process_that_has_the_pid_of_one_that_ended_is_left_alone(
+    folder: Path, process: subprocess.Popen[bytes]
+) -> None:
+    ended = (process.pid, "1@earlier")
+    write_record(folder, ended, ended)
+    assert not client.is_running(folder)
+    Supervisor(folder).stop()
+    assert process.poll() is None
+
+
+def test_a_signal_reaches_just_the_process_that_was_started(process: subprocess.Popen[bytes]) -> None:
+    started = processes.started(process.pid)
+    assert processes.alive(process.pid, started)
+    assert not processes.send(process.pid, "1@earlier", signal.SIGKILL)
+    assert processes.send(process.pid, started, signal.SIGKILL)
+    assert process.wait(DEADLINE) == -signal.SIGKILL
+    assert not processes.send(process.pid, started, signal.SIGKILL)
+
+
+def test_servers_of_a_dead_supervisor_that_still_run_are_ended(folder: Path, process: subprocess.Popen[bytes]) -> None:
+    write_record(folder, (process.pid, "1@earlier"), (process.pid, processes.started(process.pid)))
+    Supervisor(folder).stop()
+    assert process.wait(DEADLINE) == -signal.SIGKILL
 
 
 def test_a_crash_at_start_is_told_with_the_end_of_its_log(owner: Supervisor) -> None:
@@ -266,6 +276,13 @@ def test_a_crash_at_start_is_told_with_the_end_of_its_log(owner: Supervisor) -> 
     assert "line 10\n" not in message
 
 
+def test_a_server_that_has_ended_before_anyone_waits_is_told(owner: Supervisor, folder: Path) -> None:
+    owner.start_server("etcd", [sys.executable, "-S", "-c", "raise SystemExit(3)"])
+    until(lambda: servers(folder)["etcd"]["exit"] == 3, "its end is told")
+    with pytest.raises(FairleadError, match=r"etcd ended \(exit code 3\)\nits log is empty"):
+        owner.wait_for("etcd", lambda: "no connection", DEADLINE)
+
+
 @pytest.mark.parametrize(
     ("said", "told"),
     [
@@ -276,7 +293,9 @@ def test_a_crash_at_start_is_told_with_the_end_of_its_log(owner: Supervisor) -> 
 def test_a_known_reason_is_told_with_its_remedy(owner: Supervisor, said: str, told: str) -> None:
     trace = "; print('a line of the trace\\n' * 20)"
     owner.start_server("etcd", [sys.executable, "-S", "-c", f"print({said!r}){trace}; raise SystemExit(2)"])
-    with pytest.raises(FairleadError, match=f"etcd ended .exit code 2.: {told}.*try again(.|\n)*{said}"):
+    with pytest.raises(
+        FairleadError, match=f"etcd (ended .exit code 2.|does not serve): {told}.*try again(.|\n)*{said}"
+    ):
         owner.wait_for("etcd", lambda: "no connection", DEADLINE)
 
 

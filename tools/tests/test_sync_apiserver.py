@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,6 @@ from fake_apiserver import FakeApiServer
 
 from fairlead import waiting
 from fairlead.errors import InputError, UsageError
-from fairlead.sync import apiserver
 from fairlead.sync.apiserver import ApiServer, ApiServerError
 from fairlead.sync.desired import Desired, Source
 from fairlead.sync.metrics import Metrics
@@ -209,7 +209,7 @@ def test_a_watch_that_cannot_be_opened_is_told_after_a_grace(monkeypatch: pytest
 def test_errors_and_garbage_among_events_end_the_watch(
     api: ApiServer, monkeypatch: pytest.MonkeyPatch, line: str, told: str
 ) -> None:
-    answer = urllib3.HTTPResponse(body=f"{line}\n".encode(), status=200)
+    answer = urllib3.HTTPResponse(body=io.BytesIO(f"{line}\n".encode()), status=200, preload_content=False)
     monkeypatch.setattr(api, "_send", lambda *_, **__: answer)
     with pytest.raises(ApiServerError, match=told) as caught:
         list(api.events("/x", "", "1", metadata_only=False, seconds=1, opened=lambda: None))
@@ -277,7 +277,3 @@ def test_outside_of_a_cluster_a_kubeconfig_must_be_named(monkeypatch: pytest.Mon
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(UsageError, match="--kubeconfig"):
         ApiServer(None)
-
-
-def test_pages_are_as_large_as_promised() -> None:
-    assert apiserver.PAGE == 500

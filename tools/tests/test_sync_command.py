@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from opa_server import DEADLINE, TOKEN, OpaServer
 from fairlead import waiting
 from fairlead.commands.sync import command
 from fairlead.errors import UsageError
+from fairlead.sync import selector
 from fairlead.sync.desired import STATUS
 
 POLICY = {"openpolicyagent.org/policy": "rego"}
@@ -39,7 +39,14 @@ class Pod:
         self.log = folder / "sync.log"
         self.token = folder / "opa-token"
         self.token.write_text(TOKEN)
-        arguments = ["--kubeconfig", cluster.kubeconfig(folder), "--opa-url", opa.url + "/v1", "--opa-ca-file", opa.ca]
+        arguments: list[str | Path] = [
+            "--kubeconfig",
+            cluster.kubeconfig(folder),
+            "--opa-url",
+            opa.url + "/v1",
+            "--opa-ca-file",
+            opa.ca,
+        ]
         arguments += [
             "--opa-auth-token-file",
             self.token,
@@ -146,12 +153,10 @@ def test_a_token_file_that_is_wrong_empty_or_gone_is_told_and_a_good_one_is_take
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_when_told_to_within_a_second(pod: Pod, number: signal.Signals) -> None:
+def test_it_ends_in_order_when_told_to(pod: Pod, number: signal.Signals) -> None:
     pod.until(pod.healthy, "healthy")
-    began = time.monotonic()
     os.kill(pod.process.pid, number)
     assert pod.process.wait(DEADLINE) == 0
-    assert time.monotonic() - began < 1.5, "a second, and what a busy machine needs"
     assert "Traceback" not in pod.log.read_text()
 
 
@@ -176,5 +181,15 @@ def test_wrong_flags_are_refused(arguments: list[str], told: str) -> None:
     assert told in str(result.exception)
 
 
-def test_namespaces_may_be_given_with_commas_and_repeated(pod: Pod) -> None:
-    assert "--namespaces" in CliRunner().invoke(command, ["--help"]).output
+@pytest.mark.parametrize(
+    "legal",
+    ["", "a", "!a", "a=b", "a==b", "a!=b", "a=", "example.com/a in (b, c)", "a notin (b),!c", " a , b = c ", "a>1"],
+)
+def test_a_legal_selector_is_taken(legal: str) -> None:
+    assert selector.check(legal) == legal
+
+
+@pytest.mark.parametrize("illegal", ["a=b=c", "=", "a b", "a in b", "a in (b", "!", "a,,b", "-a", "a=-", "(a)"])
+def test_an_illegal_selector_is_refused(illegal: str) -> None:
+    with pytest.raises(ValueError, match="is not a label"):
+        selector.check(illegal)

@@ -135,7 +135,7 @@ def test_loopback_is_this_machine_in_every_notation(address: str, own: bool) -> 
     assert loopback(address) is own
 
 
-@pytest.mark.parametrize("path", ["/", "/healthz", "/v1", "/v1/namespaces", "//health"])
+@pytest.mark.parametrize("path", ["/", "/healthz", "/v1", "/v1/namespaces"])
 def test_other_paths_are_not_there(site: Site, path: str) -> None:
     assert site.get(path).status_code == 404
 
@@ -181,7 +181,7 @@ def test_a_certificate_that_cannot_be_used_is_refused_at_the_start(tmp_path: Pat
 
 @pytest.mark.parametrize("endpoint", ["8444", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:99999", "192.0.2.1:1"])
 def test_an_endpoint_that_cannot_be_listened_at_is_refused(site: Site, endpoint: str) -> None:
-    with pytest.raises(UsageError, match="127.0.0.1:8444|cannot listen"):
+    with pytest.raises(UsageError, match=r"127\.0\.0\.1:8444|cannot listen"):
         Server(endpoint, site.certificate, health=dict, metrics=Metrics(), look_up=lambda _: None)
 
 

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from fairlead.sync import status
 from fairlead.sync.apiserver import ApiServer, ApiServerError
 from fairlead.sync.desired import STATUS, Desired, Source
 from fairlead.sync.metrics import Metrics
@@ -103,7 +102,7 @@ def test_an_annotation_that_someone_broke_is_put_right_but_never_in_a_fight(
     writer: StatusWriter, api: FakeApi, desired: Desired, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0
-    monkeypatch.setattr(status.time, "monotonic", lambda: now)
+    monkeypatch.setattr("fairlead.sync.status.time.monotonic", lambda: now)
     for version in range(10, 610, 10):
         now += 1
         writer.report({OWNER: []})

@@ -12,6 +12,7 @@ import click
 
 from fairlead import labels
 from fairlead.errors import UsageError
+from fairlead.sync import selector
 from fairlead.sync.sidecar import Options, Sidecar
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
@@ -89,6 +90,7 @@ def command(
         *(("--namespace-labels", key) for key in keys),
     ]:
         _check(flag, labels.check_key, key)
+    _check("--namespace-selector", selector.check, namespace_selector)
     for flag, value in [("--policy-value", policy_value), ("--data-value", data_value)]:
         _check(flag, labels.check_value, value)
     path = tuple(filter(None, replicate_path.split("/")))

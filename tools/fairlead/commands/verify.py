@@ -44,7 +44,9 @@ def command(path: Path | None, names: tuple[str, ...], output: str) -> int:
 
 def _summary(results: list[verify.Result]) -> str:
     counts = [(sum(result.passed is passed for result in results), word) for passed, word in _WORDS]
-    return f"{len(results)} results: " + ", ".join(f"{count} {word}" for count, word in counts if count)
+    return f"{len(results)} result{'' if len(results) == 1 else 's'}: " + ", ".join(
+        f"{count} {word}" for count, word in counts if count
+    )
 
 
 _WORDS = ((True, "passed"), (False, "failed"), (None, "not expressible"))

@@ -21,7 +21,7 @@ def load(names: Iterable[str]) -> list[Engine]:
     wanted = set(names)
     for name in sorted(wanted - set(ENGINES)):
         close = difflib.get_close_matches(name, ENGINES, 1)
-        hint = f", did you mean {close[0]!r}?" if close else ""
+        hint = f": did you mean {close[0]!r}?" if close else "."
         raise UsageError(f"unknown engine {name!r}{hint} There are: {', '.join(ENGINES)}")
     return [_load(target) for name, target in ENGINES.items() if not wanted or name in wanted]
 

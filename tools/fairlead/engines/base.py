@@ -27,10 +27,20 @@ class Inexpressible:
     reason: str
 
 
+@dataclass(frozen=True)
+class Undecided:
+    """A case that got no decision to compare, so that it fails, and why: the policies or the engine failed at it."""
+
+    reason: str
+
+
+Outcome = Decision | Inexpressible | Undecided
+
+
 class Engine(Protocol):
     """Enforces the intents, in its own real program."""
 
     name: str
 
-    def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Decision | Inexpressible]]:
-        """The decision for each case, in any order. Raises FairleadError where the engine itself does not work."""
+    def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
+        """The outcome of each case, in any order. Raises FairleadError where the engine itself does not work."""

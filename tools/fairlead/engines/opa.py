@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlead import evaluate, review
 from fairlead.cases import Case
-from fairlead.engines.base import Decision
+from fairlead.engines.base import Decision, Outcome, Undecided
 from fairlead.errors import FairleadError
 from fairlead.evaluate import Answer, Question
 from fairlead.progress import Progress
@@ -18,7 +18,7 @@ class OpaEngine:
 
     name = "opa"
 
-    def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Decision]]:
+    def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
         """See fairlead.engines.base.Engine."""
         questions = [_question(case) for case in cases]
         try:
@@ -27,7 +27,7 @@ class OpaEngine:
             evaluate.ask([], progress)  # raises what is wrong with the policies themselves
             yield from ((case, _alone(question, progress)) for case, question in zip(cases, questions, strict=True))
             return
-        yield from ((case, _decision(answer)) for case, answer in zip(cases, answers, strict=True))
+        yield from ((case, _outcome(answer)) for case, answer in zip(cases, answers, strict=True))
 
 
 def _question(case: Case) -> Question:
@@ -49,20 +49,22 @@ def _question(case: Case) -> Question:
     return Question(asked, case.settings, known, unreplicated)
 
 
-def _alone(question: Question, progress: Progress) -> Decision:
-    """The decision for a question among some that OPA fails at: the API server takes a failure for a refusal."""
+def _alone(question: Question, progress: Progress) -> Outcome:
+    """The outcome of a question among some that OPA fails at."""
     try:
-        return _decision(evaluate.ask([question], progress)[0])
+        return _outcome(evaluate.ask([question], progress)[0])
     except FairleadError as error:
-        return Decision(False, str(error))
+        return Undecided(str(error))
 
 
-def _decision(answer: Answer) -> Decision:
+def _outcome(answer: Answer) -> Outcome:
+    if answer.review is None:
+        return Undecided(evaluate.NO_ANSWER)
     if answer.patch:
         again = (answer.again or {}).get("response", {"allowed": False})
         if not again["allowed"]:
             said = again.get("status", {}).get("message", evaluate.NO_ANSWER)
-            return Decision(False, f"the policies refuse what they made of the object themselves: {said}")
+            return Undecided(f"the policies refuse what they made of the object themselves: {said}")
         if "patch" in again:
-            return Decision(False, "the policies patch what they made of the object once more: not idempotent")
+            return Undecided("the policies patch what they made of the object once more: not idempotent")
     return Decision(answer.allowed, answer.message, answer.object, answer.warnings)

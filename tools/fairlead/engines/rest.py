@@ -23,6 +23,10 @@ _WITHIN = 60
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
+class Unreachable(FairleadError):
+    """The API server gives no answer at all."""
+
+
 @dataclass(frozen=True)
 class Response:
     """An API server's answer: its status code, its JSON body ({} where it is none), and its warnings."""
@@ -68,7 +72,7 @@ class Rest:
     ) -> Response:
         """One request, as the client's own user or as `user` ({username, groups}), whom RBAC then allows everything.
 
-        Raises FairleadError where there is no answer.
+        Raises Unreachable.
         """
         headers = urllib3.HTTPHeaderDict({"Content-Type": "application/json", "Accept": "application/json"})
         self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
@@ -81,7 +85,7 @@ class Rest:
             answer = self._api.call_api(method, url, headers, body, _request_timeout=_WITHIN)
             data = answer.read()
         except (ApiException, urllib3.exceptions.HTTPError, OSError) as error:
-            raise FairleadError(f"the API server gives no answer to {method} {path}: {error}") from error
+            raise Unreachable(f"the API server gives no answer to {method} {path}: {error}") from error
         try:
             parsed = json.loads(data)
         except ValueError:
@@ -90,14 +94,23 @@ class Rest:
         told = tuple(re.sub(r"\\(.)", r"\1", warning) for warning in warnings)
         return Response(answer.status, parsed if isinstance(parsed, dict) else {}, told)
 
+    def serves(self, manifest: Mapping[str, Any]) -> bool:
+        """Whether the API server has the manifest's kind. Raises Unreachable."""
+        answer = self.call("GET", _group_path(*review.group_version(manifest)))
+        return any(resource["kind"] == manifest["kind"] for resource in answer.body.get("resources", ()))
+
 
 def path_of(manifest: Mapping[str, Any], namespace: str | None, *parts: str) -> str:
     """The path of the collection that `manifest` belongs to, in `namespace`; `parts` (name, subresource) below."""
     group, version = review.group_version(manifest)
     resource = review.plural(manifest["kind"])
-    if resource == "pods":  # also what is only sent to a pod's subresources
+    if resource == "pods" and manifest["kind"] != "Pod":  # what is only sent to a pod's subresources
         group, version = "", "v1"
-    base = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    base = _group_path(group, version)
     if manifest["kind"] not in review.CLUSTER_SCOPED:
         base += f"/namespaces/{quote(namespace or 'default', safe='')}"
     return "/".join((base, resource, *(quote(part, safe="") for part in parts)))
+
+
+def _group_path(group: str, version: str) -> str:
+    return f"/apis/{group}/{version}" if group else f"/api/{version}"

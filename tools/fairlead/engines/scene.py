@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fairlead import waiting
 from fairlead.cases import Case, Namespace
-from fairlead.engines.base import Decision
-from fairlead.engines.rest import Response, Rest, path_of
+from fairlead.engines.base import Decision, Inexpressible, Outcome, Undecided
+from fairlead.engines.rest import Response, Rest, Unreachable, path_of
 from fairlead.errors import FairleadError
 from fairlead.settings import Settings
 
@@ -37,11 +38,23 @@ class Scene:
         self._rest = rest
         self._settings = settings
         self._settled: dict[str, dict[str, str]] = {}
+        self._patience = _DEADLINE
         if settings.pools:
             self._wait_for_namespace_webhook()
 
-    def decide(self, case: Case) -> Decision:
-        """The decision for `case`; nothing but its namespace is left afterwards. Raises FairleadError."""
+    def decide(self, case: Case) -> Outcome:
+        """The outcome of `case`; nothing but its namespace is left afterwards. Raises Unreachable."""
+        for manifest in (case.request.manifest, case.request.old_object):
+            if manifest and not case.request.sub_resource and not self._rest.serves(manifest):
+                return Inexpressible(f"the API server has no kind {manifest['kind']} in {manifest['apiVersion']}")
+        try:
+            return self._decide(case)
+        except Unreachable:
+            raise
+        except FairleadError as error:
+            return Undecided(str(error))
+
+    def _decide(self, case: Case) -> Decision:
         request, namespace = case.request, case.namespace
         name = namespace.name if namespace else None
         before = request.old_object
@@ -61,7 +74,7 @@ class Scene:
     def _create(self, case: Case, namespace: str | None) -> Decision:
         manifest = self._owned(case.request.manifest)
         path = path_of(manifest, namespace)
-        return _decision(self._rest.call("POST", path, manifest, query=_DRY_RUN, user=case.request.user_info), manifest)
+        return decision(self._rest.call("POST", path, manifest, query=_DRY_RUN, user=case.request.user_info), manifest)
 
     def _owned(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """The manifest with the uid of the real node that owns it, if any: the plugin NodeRestriction compares them."""
@@ -89,19 +102,19 @@ class Scene:
             answer = self._rest.call("DELETE", path, _DELETION | {"dryRun": ["All"]}, user=request.user_info)
             return Decision(answer.ok, answer.message, None, answer.warnings)
         answer = self._rest.call("POST", path, request.manifest, query=_DRY_RUN, user=request.user_info)
-        return _decision(answer, request.manifest)
+        return decision(answer, request.manifest)
 
     def _update(self, case: Case, namespace: str | None, path: str, before: Mapping[str, Any]) -> Decision:
         """A PUT of the live object with the case's change to it: it has defaults by now that may not change."""
 
         def attempt() -> Response | None:
             live = self._rest.call("GET", path_of(before, namespace, _name(before))).body
-            changed = _carry(live, before, case.request.manifest)
+            changed = carry(live, before, case.request.manifest)
             answer = self._rest.call("PUT", path, changed, query=_DRY_RUN, user=case.request.user_info)
             return None if answer.status == 409 else answer  # it was changed meanwhile, by the scheduler or the node
 
         answer = waiting.until(attempt, deadline=_DEADLINE, what=f"updating {path} without a conflict")
-        return _decision(answer, case.request.manifest)
+        return decision(answer, case.request.manifest)
 
     def _put_in_place(self, manifest: Mapping[str, Any], namespace: Namespace | None) -> None:
         """Create what is there before the request, in a namespace that is opted out, so that no policy changes it."""
@@ -179,10 +192,15 @@ class Scene:
         def reviewed() -> bool:
             return bool(self._rest.call("POST", path_of(manifest, None), manifest, query=_DRY_RUN).warnings)
 
-        self._wait(reviewed, "namespaces are reviewed")
+        with contextlib.suppress(FairleadError):  # the cases tell what does not work
+            self._wait(reviewed, "namespaces are reviewed")
 
     def _wait(self, condition: Callable[[], bool], what: str) -> None:
-        waiting.until(condition, deadline=_DEADLINE, what=what, pause=0.01)
+        try:
+            waiting.until(condition, deadline=self._patience, what=what, pause=0.01)
+        except FairleadError:
+            self._patience = 1.0  # it is no matter of time, and every case would wait
+            raise
 
     def _wait_until_gone(self, path: str) -> None:
         waiting.until(lambda: self._rest.call("GET", path).status == 404, deadline=60.0, what=f"{path} is gone")
@@ -202,7 +220,8 @@ def _needed(answer: Response, what: str) -> dict[str, Any]:
     return answer.body
 
 
-def _decision(answer: Response, manifest: Mapping[str, Any]) -> Decision:
+def decision(answer: Response, manifest: Mapping[str, Any]) -> Decision:
+    """What the API server's answer to a request for `manifest` says, without what it adds to every pod on its own."""
     if not answer.ok:
         return Decision(False, answer.message, None, answer.warnings)
     after = answer.body
@@ -213,14 +232,14 @@ def _decision(answer: Response, manifest: Mapping[str, Any]) -> Decision:
     return Decision(True, "", after, answer.warnings)
 
 
-def _carry(live: Any, old: Any, new: Any) -> Any:
+def carry(live: Any, old: Any, new: Any) -> Any:
     """`live` with what changes from `old` to `new`; lists of equal length are gone through, others taken from `new`."""
     if isinstance(old, dict) and isinstance(new, dict) and isinstance(live, dict):
         result = {key: value for key, value in live.items() if key in new or key not in old}
         changed = {key: value for key, value in new.items() if key not in old or old[key] != value}
-        return result | {key: _carry(live.get(key), old.get(key), value) for key, value in changed.items()}
+        return result | {key: carry(live.get(key), old.get(key), value) for key, value in changed.items()}
     if isinstance(old, list) and isinstance(new, list) and isinstance(live, list) and len(old) == len(new) == len(live):
-        return [_carry(*parts) for parts in zip(live, old, new, strict=True)]
+        return [carry(*parts) for parts in zip(live, old, new, strict=True)]
     return copy.deepcopy(live if old == new else new)
 
 

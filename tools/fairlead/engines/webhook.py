@@ -12,7 +12,7 @@ from typing import Protocol
 from fairlead import deploy, kube, up
 from fairlead.cases import Case
 from fairlead.clusters.base import Cluster
-from fairlead.engines.base import Decision
+from fairlead.engines.base import Outcome
 from fairlead.engines.rest import Rest
 from fairlead.engines.scene import Scene
 from fairlead.progress import Progress
@@ -38,7 +38,7 @@ class WebhookEngine:
     def __init__(self, target: Callable[[Progress], AbstractContextManager[Target]] | None = None) -> None:
         self._target = target or _own_cluster
 
-    def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Decision]]:
+    def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
         """See fairlead.engines.base.Engine. Cases are gone through by their settings: each is deployed once."""
         groups: dict[str, list[Case]] = {}
         for case in cases:

@@ -58,10 +58,9 @@ def of_document(id_: str, text: str) -> Problem | None:
     return None
 
 
-def of_opa(id_: str, error: Problem) -> Problem:
-    """OPA's own error, with the name of what it is about, which OPA leaves out for documents."""
-    message = str(error.get("message", "no reason given"))
-    return error if error.get("errors") or id_ in message else {**error, "message": f"{id_}: {message}"}
+def of_answer(id_: str, error: Problem) -> Problem:
+    """OPA's own error about a document, with the document's name, which OPA leaves out."""
+    return {**error, "message": f"{id_}: {error.get('message', 'no reason given')}"}
 
 
 def of_bytes(id_: str) -> Problem:

@@ -137,8 +137,10 @@ class Reconciler:
                     self._do(opa, operation, desired)
                 except Rejected as error:
                     if isinstance(operation, plan.Put | plan.Remove):
-                        self._memory.reject(operation, problem.of_opa(operation.item[1], error.error), time.monotonic())
-                        log.debug("OPA declines %s: %s", operation.item[1], error)
+                        kind, id_ = operation.item
+                        reason = problem.of_answer(id_, error.error) if kind == "document" else error.error
+                        self._memory.reject(operation, reason, time.monotonic())
+                        log.debug("OPA declines %s", error)
                     else:
                         unwritable = f"OPA does not take the namespaces: {error}"
 

@@ -186,8 +186,8 @@ def loopback(address: str) -> bool:
 
 
 def _endpoint(endpoint: str) -> tuple[str, int]:
-    host, _, port = endpoint.rpartition(":")
-    if not port.isdigit() or not 0 <= int(port) <= 65535:
+    host, colon, port = endpoint.rpartition(":")
+    if not colon or not port.isdigit() or not 0 <= int(port) <= 65535:
         raise UsageError(f"{endpoint!r} is no endpoint: give host:port, for instance 127.0.0.1:8444")
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - a host left out means all, as for kube-mgmt
 

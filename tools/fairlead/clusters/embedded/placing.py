@@ -48,7 +48,9 @@ class EmbeddedCluster(Embedded):
             kubeconfig = self.path / "opa.kubeconfig"
             self.service_account_kubeconfig(NAMESPACE, "opa", kubeconfig)
             argv = [sys.executable, "-m", "fairlead", *arguments, f"--kubeconfig={kubeconfig}"]
-            self.start_server("sync", argv)
+            # An old sidecar may have loaded the new policies already; a new one must be there for who is looked up.
+            url = f"https://{self._address('sync')}/health"
+            self.start_server("sync", argv, ready=url, ca=Path(files.ca))
             self._remember("sync-arguments", arguments)
 
     def opas(self) -> Sequence[OpaServer]:

@@ -20,7 +20,7 @@ GRACE = 3.0
 """Seconds that a server has between SIGTERM and SIGKILL."""
 STEADY = 1.0
 """Seconds after which a server counts as having run, so that its next restart comes at once."""
-LONGEST_BACKOFF = 5.0
+LONGEST_BACKOFF = 1.0
 """Seconds between two restarts of a server that never runs for long."""
 
 _PR_SET_PDEATHSIG = 1
