@@ -31,7 +31,7 @@ requirements: ## pin requirements.in anew into requirements.txt
 	  --output-file requirements.txt requirements.in requirements-dev.in
 
 # The everyday commands. ARGS hands further flags through: make up ARGS='--nodes 3'
-.PHONY: demo up down status deploy logs logs-sidecar update-rego eval verify integration test settings tools
+.PHONY: demo up down status deploy logs logs-sidecar update-rego force-update-rego rotate-token eval verify integration test settings tools
 
 demo: $(READY) ## see the main job on a real API server, from nothing
 	$(FAIRLEAD) demo $(ARGS)
@@ -57,6 +57,12 @@ logs-sidecar: $(READY) ## the log of its sidecar
 update-rego: $(READY) ## test the policies and push them into a running cluster
 	$(FAIRLEAD) push $(ARGS)
 
+force-update-rego: $(READY) ## the same, and restart OPA and the sidecar
+	$(FAIRLEAD) push --restart $(ARGS)
+
+rotate-token: $(READY) ## replace the token of OPA's API, without a refused request
+	$(FAIRLEAD) rotate token $(ARGS)
+
 FILE ?= testdata/review.json
 eval: $(READY) ## the decision for one review or manifest: make eval FILE=...
 	$(FAIRLEAD) eval $(FILE) $(ARGS)
@@ -65,6 +71,14 @@ verify: $(READY) ## every conformance case on every engine
 	$(FAIRLEAD) verify $(ARGS)
 
 integration: verify ## the same
+
+.PHONY: chaos
+chaos: $(READY) ## ten minutes in which everything breaks under load: make chaos ARGS='--seconds 60 --seed 1'
+	$(FAIRLEAD) chaos $(ARGS)
+
+.PHONY: figures
+figures: $(READY) ## how fast it heals, into bench/resilience.json: make figures ARGS='--only kills'
+	$(VENV)/bin/python bench/recovery.py $(ARGS)
 
 test: $(READY) ## check, lint and test all of it
 	$(FAIRLEAD) test $(ARGS)

@@ -1,8 +1,8 @@
 # METADATA
 # title: Readiness
 # description: |
-#   What OPA's `GET /health/ready` answers by: ready once the decision and the namespaces are there, so that a Service
-#   never routes to an OPA that would have to guess.
+#   What OPA's `GET /health/ready` answers by: ready once every intent decides and the namespaces are there, so that a
+#   Service never routes to an OPA that would have to guess.
 package system.health
 
 # METADATA
@@ -11,6 +11,18 @@ package system.health
 default ready := false
 
 ready if {
-	data.system.main.response
+	answer := data.system.main with input as _review
+	answer.response.allowed
 	is_object(data.kubernetes.namespaces)
+}
+
+# A request that every intent is asked about, and none has a say in.
+_review := {
+	"apiVersion": "admission.k8s.io/v1",
+	"kind": "AdmissionReview",
+	"request": {
+		"uid": "health",
+		"operation": "CREATE",
+		"kind": {"group": "fairlead.dev", "version": "v1", "kind": "Nothing"},
+	},
 }

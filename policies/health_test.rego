@@ -10,6 +10,11 @@ test_not_ready_without_namespaces if {
 	not health.ready with data.kubernetes as {}
 }
 
+test_not_ready_while_an_intent_does_not_decide if {
+	not health.ready with data.kubernetes.namespaces as {} with data.system._decisions as false
+	not health.ready with data.kubernetes.namespaces as {} with data.node_pool.decision as {"deny": {"x"}, "patch": [], "warn": set()}
+}
+
 test_not_ready_without_a_decision if {
 	not health.ready with data.kubernetes.namespaces as {} with data.settings as {}
 }

@@ -1,4 +1,4 @@
-"""One embedded cluster for the whole session; tests ask for `cluster` and make namespaces of their own."""
+"""One embedded cluster for all tests of a kind of sidecar; they ask for `cluster` and make namespaces of their own."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from fairlead import kube, serving
+from fairlead import kube, serving, sidecars
 from fairlead.clusters.base import Cluster
+from fairlead.errors import UsageError
 from fairlead.opa_api import OpaApi
 from fairlead.progress import Progress
 from fairlead.settings import Settings
@@ -21,10 +22,24 @@ PAUSE = [{"name": "main", "image": "registry.k8s.io/pause:3.10"}]
 _numbers = itertools.count()
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests of a module run with each sidecar of its SIDECARS; by default just with `sync`."""
+    if "cluster" in metafunc.fixturenames:
+        names = getattr(metafunc.module, "SIDECARS", [sidecars.SYNC.name])
+        ids = names if len(names) > 1 else [pytest.HIDDEN_PARAM]
+        metafunc.parametrize("cluster", names, indirect=True, ids=ids, scope="session")
+
+
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A cluster with the default settings; it ends with this process, however that ends."""
-    with started(f"test-{os.getpid()}", Settings(), POOLS, progress=Progress()) as running:
+    sidecar = sidecars.SIDECARS[request.param]
+    try:
+        sidecar.command()
+    except UsageError as error:
+        pytest.skip(str(error))
+    name = f"test-{sidecar.name}-{os.getpid()}"
+    with started(name, Settings(), POOLS, sidecar=sidecar.name, progress=Progress()) as running:
         yield running
 
 

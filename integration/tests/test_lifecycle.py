@@ -100,7 +100,7 @@ def test_the_demo_tells_what_landed_where_and_leaves_nothing() -> None:
     assert processes(f"demo-{os.getpid()}") == []
 
 
-def test_a_full_disk_and_a_taken_name_are_told(name: str) -> None:
+def test_a_place_that_is_taken_and_an_illegal_name_are_told(name: str) -> None:
     paths.state(name).parent.mkdir(exist_ok=True)
     paths.state(name).write_text("a file where the cluster's folder would be")
     try:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fairlead import kube, manifests, policy, serving
+from fairlead import history, kube, manifests, policy, serving, staging, waiting
 from fairlead.clusters.base import Cluster
 from fairlead.errors import FairleadError, UsageError
 from fairlead.opa_api import OpaApi
 from fairlead.progress import Progress
-from fairlead.push import push
+from fairlead.push import push, rollback
 from fairlead.settings import NAMESPACE, Settings
 
 QUIET = Progress()
@@ -79,48 +82,110 @@ def test_what_does_not_compile_or_fails_its_tests_changes_nothing(
         text = "# METADATA\n# schemas:\n#   - input: schema.admission_review\n" + text
         reason = r"extra\.rego:5"
     (policies / file).write_text(text)
-    before, served = deployed(objects), modules(opa)
+    before, served = deployed(objects)["data"], modules(opa)
     with pytest.raises(FairleadError, match=reason):
         push(cluster, Settings(), policies, progress=QUIET)
-    assert deployed(objects) == before
-    assert modules(opa) == served
+    assert deployed(objects)["data"] == before
+    assert policy.revision(modules(opa)) == policy.revision(served)
 
 
 def test_what_opa_does_not_take_is_taken_back(
     cluster: Cluster, objects: kube.Objects, opa: OpaApi, policies: Path
 ) -> None:
-    """It compiles by itself, but not beside what another ConfigMap has loaded already."""
-    objects.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "name": "other",
-                "namespace": NAMESPACE,
-                "labels": {"openpolicyagent.org/policy": "rego"},
-            },
-            "data": {"other.rego": "package shared\n\nlimit := 1\n"},
-        }
-    )
+    """It compiles, and its tests pass, but no ConfigMap may add to the guard of OPA's API."""
     before, served = deployed(objects)["data"], modules(opa)
-    (policies / "shared.rego").write_text("package shared\n\nlimit(x) := x\n")
+    (policies / "extra.rego").write_text("package system.authz\n\nextra := true\n")
     with pytest.raises(FairleadError, match="was put back and is in force"):
         push(cluster, Settings(), policies, progress=QUIET)
     assert deployed(objects)["data"] == before
-    assert modules(opa) == served
+    assert policy.revision(modules(opa)) == policy.revision(served)
+    waiting.until(lambda: modules(opa) == served, deadline=30, what="nothing of it is left")
     assert opa.ready()
 
 
+def tagged(policies: Path, tag: str) -> None:
+    """Makes each of two modules tell `tag` at the end of its part of a refusal."""
+    for file, words in (("main.rego", "Forbidden"), ("node_pool/node_pool.rego", "remove spec.nodeName")):
+        module = policies / file
+        module.write_text(re.sub(rf'{words}( \(\w\))?"', f'{words} ({tag})"', module.read_text()))
+
+
+def test_no_answer_is_a_mix_of_two_revisions_and_none_is_missing(
+    cluster: Cluster, anonymous: OpaApi, policies: Path, namespace: Callable[..., str]
+) -> None:
+    at = namespace(agentpool="pool1")
+    for test in policies.rglob("*_test.rego"):
+        test.unlink()
+    (policies / "some_test.rego").write_text("package some_test\n\ntest_yes if true\n")
+    review = {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "1",
+            "operation": "CREATE",
+            "namespace": at,
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "object": {"metadata": {"name": "web"}, "spec": {"nodeName": "x"}},
+        },
+    }
+    tagged(policies, "a")
+    push(cluster, Settings(), policies, progress=QUIET)
+    answers: set[tuple[str, str]] = set()
+    stop = threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            status = anonymous.decide(review)["response"]["status"]
+            answers.add((status["reason"], status["message"].rpartition(" ")[2]))
+
+    with ThreadPoolExecutor(1) as one:
+        asking = one.submit(ask)
+        try:
+            for tag in "babab":
+                tagged(policies, tag)
+                push(cluster, Settings(), policies, progress=QUIET)
+        finally:
+            stop.set()
+        asking.result()
+    assert answers == {("Forbidden (a)", "(a)"), ("Forbidden (b)", "(b)")}
+
+
+def test_a_revision_that_was_in_force_can_be_brought_back(
+    cluster: Cluster, objects: kube.Objects, opa: OpaApi, policies: Path
+) -> None:
+    first = push(cluster, Settings(), policies, progress=QUIET)["revision"]
+    second = push(cluster, Settings(enforcement="warn"), policies, progress=QUIET)["revision"]
+    assert [line["revision"] for line in history.table(cluster)][:2] == [second, first]
+    assert rollback(cluster, None, progress=QUIET)["revision"] == first
+    assert policy.revision(modules(opa)) == first
+    assert [line["current"] for line in history.table(cluster)][:2] == [True, False]
+    assert rollback(cluster, second[:6], progress=QUIET)["revision"] == second
+    with pytest.raises(UsageError, match=f"'zzz' is not one revision that is kept: there are .*{first}"):
+        rollback(cluster, "zzz", progress=QUIET)
+
+
+def test_only_the_last_revisions_are_kept(objects: kube.Objects) -> None:
+    for number in range(history.KEPT + 2):
+        modules = {"main.rego": f"package system\n\nmain := {number}\n"}
+        annotations = {manifests.REVISION: policy.revision(modules)}
+        history.record(objects, manifests.policies_of(modules, annotations))
+    kept = history.entries(objects)
+    assert len(kept) == history.KEPT
+    assert kept[0].manifest["data"] == modules
+    for entry in kept:
+        objects.delete("v1", "ConfigMap", f"{manifests.POLICIES}-{entry.revision}", NAMESPACE)
+
+
 def test_settings_that_take_a_deployment_are_not_half_pushed(cluster: Cluster, objects: kube.Objects) -> None:
-    before = deployed(objects)
+    before = deployed(objects)["data"]
     with pytest.raises(UsageError, match=r"namespaceLabel changed .* `fairlead deploy`"):
         push(cluster, Settings(namespace_label="pool"), progress=QUIET)
-    assert deployed(objects) == before
+    assert deployed(objects)["data"] == before
 
 
 def test_settings_that_only_policies_read_are_pushed(cluster: Cluster, opa: OpaApi, policies: Path) -> None:
     push(cluster, Settings(enforcement="warn"), policies, progress=QUIET)
-    assert opa.document(["settings", "enforcement"]) == "warn"
+    assert any('enforcement := "warn"' in text for text in modules(opa).values())
 
 
 def test_status_tells_the_revision_and_until_when_certificates_last(cluster: Cluster, objects: kube.Objects) -> None:
@@ -129,7 +194,7 @@ def test_status_tells_the_revision_and_until_when_certificates_last(cluster: Clu
     data = status(cluster)
     (opa,) = data["opa"]
     assert opa["ready"] is True
-    assert opa["revision"] == policy.bundle(Settings()).revision
+    assert opa["revision"] == staging.stage(policy.bundle(Settings()), QUIET).revision
     assert [c["name"] for c in data["certificates"]] == ["opa-tls", "opa-tls-ca"]
     assert {"name": manifests.POLICIES, "status": "ok", "error": None} in data["policies"]
     assert {"etcd", "kube-apiserver", "opa", "sync"} <= {server["name"] for server in data["servers"]}

@@ -21,7 +21,7 @@ deny contains message if some message in _unreadable
 
 deny contains sprintf("pod %q: namespace %q is not known to the policy yet: retry in a moment", [review.name, _namespace]) if {
 	_judged
-	not _labels
+	not _known
 }
 
 deny contains sprintf(
@@ -107,6 +107,19 @@ _append(missing) := [{"op": "add", "path": "/spec/tolerations", "value": missing
 _namespace := input.request.namespace
 
 _labels := namespaces.labels(_namespace)
+
+_known if {
+	_labels
+	not _late
+}
+
+# Without a default pool the API server asks about mapped namespaces only. Where all namespaces are replicated and none
+# can be looked up (kube-mgmt, FAIRLEAD_MAPPED_ONLY), one without a pool is one whose new label is still on its way.
+_late if {
+	object.get(_labels, settings.namespace_label, "") == ""
+	settings.default_pool == ""
+	opa.runtime().env.FAIRLEAD_MAPPED_ONLY == "true"
+}
 
 # An empty label opts out of the default pool.
 _pool := _labels[settings.namespace_label] if _labels[settings.namespace_label] != ""

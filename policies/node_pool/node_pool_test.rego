@@ -176,6 +176,19 @@ test_a_namespace_nobody_knows_is_refused_for_now if {
 	_decide(_in("new", _update({}, {}))) == _untouched
 }
 
+_mapped_only := {"env": {"FAIRLEAD_MAPPED_ONLY": "true"}}
+
+test_where_only_mapped_namespaces_are_asked_about_one_without_a_pool_is_refused_for_now if {
+	every namespace in ["free", "out"] {
+		message := sprintf(`pod "web": namespace %q is not known to the policy yet: retry in a moment`, [namespace])
+		_decide(_in(namespace, _create({}))) == _denied(message) with opa.runtime as _mapped_only
+		_decide(_in(namespace, _update({}, {}))) == _untouched with opa.runtime as _mapped_only
+	}
+	_decide(_create({})) == _patched([_add({"agentpool": "pool1"})]) with opa.runtime as _mapped_only
+	_decide_default(_in("free", _create({}))) == _patched([_add({"agentpool": "pool0"})]) with opa.runtime as _mapped_only
+	_decide_default(_in("out", _create({}))) == _untouched with opa.runtime as _mapped_only
+}
+
 test_a_declared_pool_gives_all_its_selector_and_tolerations if {
 	selector := {"pool": "one", "disk": "ssd"}
 	_decide_pools(_create({})) == _patched([

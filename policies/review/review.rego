@@ -53,6 +53,21 @@ problems contains "request.operation is not one of CREATE, UPDATE, DELETE, CONNE
 	not _operation_known
 }
 
+problems contains "request.uid is no text: the answer could not be matched to it" if {
+	_is_review
+	uid == ""
+}
+
+problems contains "request.kind.group is no text: cannot tell whether a policy applies" if {
+	_is_review
+	not is_string(object.get(object.get(input.request, "kind", {}), "group", ""))
+}
+
+problems contains "request.subResource is no text: cannot tell what is asked" if {
+	_is_review
+	not type_name(object.get(input.request, "subResource", "")) in {"string", "null"}
+}
+
 _is_review if {
 	input.apiVersion == "admission.k8s.io/v1"
 	input.kind == "AdmissionReview"

@@ -40,6 +40,21 @@ test_a_kind_without_a_name_is_a_problem if {
 	}
 }
 
+test_a_group_or_subresource_that_is_no_text_is_a_problem if {
+	every group in [null, 7, []] {
+		review.problems == {"request.kind.group is no text: cannot tell whether a policy applies"} with input as _review({"kind": {"group": group, "kind": "Pod"}})
+	}
+	every sub_resource in [false, 7, []] {
+		review.problems == {"request.subResource is no text: cannot tell what is asked"} with input as _review({"subResource": sub_resource})
+	}
+}
+
+test_a_request_without_a_uid_is_a_problem if {
+	every uid in ["", 42, null] {
+		review.problems == {"request.uid is no text: the answer could not be matched to it"} with input as _review({"uid": uid})
+	}
+}
+
 test_the_uid_is_the_requests_or_empty if {
 	review.uid == "42" with input as _review({})
 	review.uid == "" with input as _review({"uid": 42})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import signal
 import sys
 from types import FrameType
@@ -22,8 +23,12 @@ COMMANDS = {
     "logs": "Show the logs of OPA, its sidecar or another server.",
     "deploy": "Deploy into a cluster; safe to repeat.",
     "push": "Test the policies and push them into a running cluster.",
+    "history": "List the revisions of the policies that were in force.",
+    "rollback": "Bring an earlier revision back.",
+    "rotate": "Replace OPA's token or certificate without a refused request.",
     "eval": "The decision for one AdmissionReview or manifest.",
     "verify": "Run the conformance cases on each engine.",
+    "chaos": "Break everything under load, and check what must hold.",
     "test": "Check, lint and test policies and code.",
     "settings": "Show the settings in force.",
     "tools": "The programs that Fairlead runs, and where they are.",
@@ -60,13 +65,20 @@ def cli() -> None:
 def main() -> None:
     """Run the command line and exit."""
     signal.signal(signal.SIGTERM, _interrupt)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what no encoding has, such as half a surrogate pair, is told escaped
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = cli.main(standalone_mode=False)
     except click.Abort:
         output.error("interrupted")
         sys.exit(130)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "fairlead"
+        output.error(f"{error.format_message()} See `{where} --help`.")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         output.error("interrupted")
@@ -76,6 +88,10 @@ def main() -> None:
         sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.stderr.close()
+        sys.exit(1)
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        output.error(f"{error.strerror or error}{where}")
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
 

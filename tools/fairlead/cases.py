@@ -41,6 +41,14 @@ class Request(_Strict):
     sub_resource: str | None = Field(None, alias="subResource")
     dry_run: bool = Field(False, alias="dryRun")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _what_goes(cls, value: Any) -> Any:
+        """What a DELETE names as its object is what goes."""
+        if isinstance(value, dict) and value.get("operation") == "DELETE" and "oldObject" not in value:
+            return {"oldObject" if key == "object" else key: part for key, part in value.items()}
+        return value
+
     @model_validator(mode="after")
     def _objects(self) -> Request:
         needed = {"UPDATE": ("object", "oldObject"), "DELETE": ("oldObject",)}.get(self.operation, ("object",))

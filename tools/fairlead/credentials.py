@@ -40,7 +40,7 @@ class Credentials:
 
     @classmethod
     def kept(cls, token: Mapping[str, str] | None, tls: Mapping[str, str] | None) -> Credentials | None:
-        """Those of the deployed Secrets' data (base64), while they are whole and good for a while; else None."""
+        """Those of the deployed Secrets' data (base64), however old; None where they are not whole."""
         if token is None or tls is None:
             return None
         try:
@@ -48,7 +48,13 @@ class Credentials:
                 b64decode(token["token"]).decode(),
                 *(b64decode(tls[key]) for key in ("tls.crt", "tls.key", "ca.crt")),
             )
-            left = certificates.not_after(found.certificate) - datetime.now(UTC)
+            certificates.not_after(found.certificate)
+            certificates.not_after(found.ca)
         except (KeyError, ValueError):
             return None
-        return found if found.token and left > RENEW else None
+        return found if found.token else None
+
+    @property
+    def left(self) -> timedelta:
+        """How long the certificate and its authority are good for; negative when one has ended."""
+        return min(map(certificates.not_after, (self.certificate, self.ca))) - datetime.now(UTC)

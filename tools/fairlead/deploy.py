@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
-from fairlead import kube, manifests, policy, serving
+from fairlead import history, kube, manifests, policy, rotate, serving, sidecars, staging
 from fairlead.clusters.base import Cluster
-from fairlead.credentials import Credentials
+from fairlead.credentials import RENEW, Credentials
 from fairlead.progress import Progress
 from fairlead.settings import Settings
 
 
 def deploy(
-    cluster: Cluster, settings: Settings, folder: Path | None = None, *, progress: Progress
+    cluster: Cluster,
+    settings: Settings,
+    folder: Path | None = None,
+    *,
+    sidecar: str | None = None,
+    progress: Progress,
 ) -> list[serving.Served]:
     """Apply everything, and return when every OPA decides by it; the policies are those of `folder`, or the project's.
 
-    The webhook comes last, when OPA serves already, so that no pod is refused meanwhile. Token and certificate are kept
-    while they are good. Raises FairleadError; what was applied until then stays, and the next run goes on.
+    The webhook comes last, when OPA serves already, so that no pod is refused meanwhile. Token and certificate are
+    kept, but a certificate that is about to end is rotated, and one that has ended replaced; the kind of sidecar is
+    kept until another is named as `sidecar`. Raises UsageError where that one cannot run there, FairleadError where
+    something does not come up; what was applied until then stays, and the next run goes on.
     """
-    bundle = policy.bundle(settings, folder)
+    if sidecar:
+        cluster.choose(sidecars.SIDECARS[sidecar])
+    bundle = staging.stage(policy.bundle(settings, folder), progress)
     objects = kube.Objects(kube.connect(cluster.kubeconfig))
     credentials = serving.credentials(objects) or Credentials.fresh()
+    if credentials.left <= timedelta(0):  # nobody can be refused for it any more
+        credentials = replace(Credentials.fresh(), token=credentials.token)
     rendered = manifests.render(
-        settings, bundle, credentials, webhook_url=cluster.webhook_url, replicas=cluster.replicas
+        settings,
+        bundle,
+        credentials,
+        webhook_url=cluster.webhook_url,
+        replicas=cluster.replicas,
+        sidecar=cluster.sidecar,
     )
     stale = serving.annotation(objects)
     webhooks = [o for o in rendered if o["kind"] == "MutatingWebhookConfiguration"]
@@ -37,10 +56,17 @@ def deploy(
     )
     for manifest in webhooks:
         objects.apply(manifest)
+    history.record(objects, manifests.policies(settings, bundle))
+    if credentials.left <= RENEW:
+        rotate.certificate(cluster, progress=progress)
     progress.update("deploy", "done")
     return states
 
 
-def preview(settings: Settings, folder: Path | None = None) -> str:
-    """All manifests as YAML, for a cluster that reaches OPA by its Service, with credentials made for this output."""
-    return manifests.dump(manifests.render(settings, policy.bundle(settings, folder), Credentials.fresh()))
+def preview(
+    settings: Settings, folder: Path | None = None, *, sidecar: str | None = None, progress: Progress
+) -> list[dict[str, Any]]:
+    """All manifests, for a cluster that reaches OPA by its Service, with credentials made for this output."""
+    bundle = staging.stage(policy.bundle(settings, folder), progress)
+    chosen = sidecars.SIDECARS[sidecar] if sidecar else sidecars.KUBE_MGMT
+    return manifests.render(settings, bundle, Credentials.fresh(), sidecar=chosen)

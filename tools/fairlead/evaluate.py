@@ -200,7 +200,8 @@ def _read(question: Question, answer: Mapping[str, Any]) -> Answer:
     patch = tuple(review.patch_of(first))
     after = None
     if response["allowed"]:
-        after = question.review["request"].get("object")
+        request = question.review.get("request")
+        after = request.get("object") if isinstance(request, dict) else None
         after = review.apply(patch, after) if patch else after
     return Answer(
         allowed=response["allowed"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,8 +54,9 @@ class Document:
         except ValidationError as error:
             first = error.errors()[0]
             location = [part for part in first["loc"] if isinstance(part, str | int)]
-            where = ".".join(str(part) for part in location)
-            raise InputError(self.path, f"{where}: {_words(first)}", line=self.line(location)) from error
+            where = ".".join(str(part) for part in location if part != "[key]")
+            words = f"{where}: {_words(first)}" if where else _words(first)
+            raise InputError(self.path, words, line=self.line(location)) from error
 
 
 class _Loader(yaml.SafeLoader):
@@ -85,9 +87,9 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise InputError(path, f"cannot be read ({error.strerror}): name a file that exists and is readable") from error
     except UnicodeDecodeError as error:
-        raise InputError(path, f"is not UTF-8 text (byte {error.start})") from error
+        raise InputError(path, f"is not UTF-8 text (byte {error.start}): save it as such") from error
     if not text.strip():
-        raise InputError(path, "is empty")
+        raise InputError(path, "is empty: remove it, or write what it is for")
     return text
 
 
@@ -115,9 +117,10 @@ def parse_yaml(text: str, path: Path) -> list[Document]:
     except RecursionError as error:
         raise InputError(path, "is not valid YAML: nested too deeply") from error
     except (yaml.YAMLError, ValueError, TypeError) as error:
-        raise InputError(path, f"is not valid YAML: {error}") from error
+        problem = " ".join(str(error).split())[:200]
+        raise InputError(path, f"is not valid YAML: {problem}") from error
     if not documents:
-        raise InputError(path, "holds no document, only comments")
+        raise InputError(path, "holds no document, only comments: write what it is for")
     return documents
 
 
@@ -127,6 +130,8 @@ def read_json(path: Path) -> Any:
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:
         raise InputError(path, f"is not valid JSON: {error.msg}", line=error.lineno) from error
+    except ValueError as error:  # a number of thousands of digits
+        raise InputError(path, f"is not valid JSON: {error}") from error
     except RecursionError as error:
         raise InputError(path, "is not valid JSON: nested too deeply") from error
 
@@ -140,4 +145,8 @@ def _words(error: Any) -> str:
     if error["type"] == "extra_forbidden":
         return "unknown key: remove it, or see the documentation for those there are"
     message = str(error["msg"]).removeprefix("Value error, ")
-    return f"{message} (got {error['input']!r})" if error["type"] not in ("missing", "value_error") else message
+    return (
+        f"{message} (got {reprlib.repr(error['input'])})"
+        if error["type"] not in ("missing", "value_error")
+        else message
+    )

@@ -6,16 +6,20 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import urllib3
+import yaml
 from kubernetes import client, config, dynamic
 from kubernetes.client.exceptions import ApiException
 from kubernetes.dynamic.exceptions import NotFoundError
 
-from fairlead.errors import FairleadError, InputError
+from fairlead.errors import FairleadError, InputError, UsageError
 
 FIELD_MANAGER = "fairlead"
+TIMEOUT = (5.0, 30.0)
+"""Seconds, for connecting and for each read."""
 
 
 class Refused(FairleadError):
@@ -27,13 +31,28 @@ class Refused(FairleadError):
         super().__init__(f"{what}: the API server says {error.status}: {self.reason}")
 
 
+class _Client(client.ApiClient):
+    """A client that gives up on a server that accepts a connection and never answers."""
+
+    def __init__(self, configuration: client.Configuration, source: Path) -> None:
+        super().__init__(configuration)
+        self.source = source
+
+    def call_api(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("_request_timeout") is None:
+            kwargs["_request_timeout"] = TIMEOUT
+        return super().call_api(*args, **kwargs)
+
+
 def connect(kubeconfig: Path) -> client.ApiClient:
     """A client of the cluster that `kubeconfig` names. Raises InputError where the file is none."""
     try:
-        api: client.ApiClient = config.new_client_from_config(str(kubeconfig))
-    except (config.ConfigException, OSError, ValueError, TypeError, AttributeError) as error:
-        raise InputError(kubeconfig, f"is no usable kubeconfig ({error}): name another file") from error
-    return api
+        configuration = client.Configuration()
+        config.load_kube_config(str(kubeconfig), client_configuration=configuration)
+        return _Client(configuration, kubeconfig)
+    except (config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, AttributeError, KeyError) as error:
+        problem = " ".join(str(error).split())
+        raise InputError(kubeconfig, f"is no usable kubeconfig ({problem}): name another file") from error
 
 
 def message(error: ApiException) -> str:
@@ -59,8 +78,16 @@ class Objects:
     """Applies and reads objects of any kind."""
 
     def __init__(self, api: client.ApiClient) -> None:
-        with explained("cannot read the API's resources"):
-            self._dynamic = dynamic.DynamicClient(api)
+        # Kept to ourselves: by default it would be a file that anyone can foresee and any other version reads.
+        self._discovered = TemporaryDirectory(prefix="fairlead-", ignore_cleanup_errors=True)
+        try:
+            with explained("cannot read the API's resources"):
+                cache = Path(self._discovered.name) / "discovery.json"
+                self._dynamic = dynamic.DynamicClient(api, cache_file=str(cache))
+        except Refused:
+            raise
+        except FairleadError as error:
+            raise UsageError(f"{getattr(api, 'source', 'the kubeconfig')}: {error}") from error
 
     def apply(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
         """Server-side apply; a field that the API does not know is an error. Raises Refused."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from base64 import b64encode
+from collections.abc import Mapping
 from typing import Any
 
 import jinja2
 import yaml
 
-from fairlead import paths, pod, policy
+from fairlead import paths, pod, policy, sidecars
 from fairlead.credentials import Credentials
 from fairlead.settings import NAMESPACE, Settings
+from fairlead.sidecars import Sidecar
 
 EXEMPT = ("kube-system", "kube-public", "kube-node-lease", NAMESPACE)
 """Namespaces that no policy applies to: the cluster must come up by itself, and so must OPA."""
@@ -28,13 +31,16 @@ def render(
     *,
     webhook_url: str | None = None,
     replicas: int | None = None,
+    sidecar: Sidecar = sidecars.SYNC,
 ) -> list[dict[str, Any]]:
     """All objects, in the order in which to apply them.
 
     Args:
         webhook_url: where the API server asks OPA, instead of its Service.
         replicas: of OPA's Deployment, instead of the settings' number.
+        sidecar: what keeps each OPA current; the bundle has to be one for it (see policy.bundle).
     """
+    look_up, opa = (f"127.0.0.1:{port}" for port in (pod.SYNC_PORT, pod.OPA_PORT))
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(paths.root() / "integration" / "deploy"),
         undefined=jinja2.StrictUndefined,
@@ -58,23 +64,34 @@ def render(
         "sync_port": pod.SYNC_PORT,
         "opa_arguments": pod.opa_arguments(pod.MOUNTED, f":{pod.OPA_PORT}"),
         "opa_environment": [
-            {"name": name, "value": value}
-            for name, value in pod.opa_environment(pod.MOUNTED, f"127.0.0.1:{pod.SYNC_PORT}").items()
+            {"name": name, "value": value} for name, value in sidecar.opa_environment(pod.MOUNTED, look_up).items()
         ],
-        "sync_arguments": pod.sync_arguments(
-            pod.MOUNTED, settings, f"127.0.0.1:{pod.OPA_PORT}", f"0.0.0.0:{pod.SYNC_PORT}"
-        ),
+        "sidecar": sidecar,
+        "sidecar_arguments": sidecar.arguments(pod.MOUNTED, settings, opa, f"0.0.0.0:{pod.SYNC_PORT}"),
+        "read_once": "" if sidecar.rereads else _digest(credentials),
     }
     objects: list[dict[str, Any]] = []
-    for name in sorted(environment.list_templates(extensions=["j2"])):
+    for name in sorted(environment.list_templates(filter_func=_is_whole)):
         objects += yaml.safe_load_all(environment.get_template(name).render(values))
     return objects
 
 
 def policies(settings: Settings, bundle: policy.Bundle) -> dict[str, Any]:
     """The ConfigMap of the policies alone, as `render` has it."""
-    rendered = render(settings, bundle, Credentials(token="", certificate=b"", key=b"", ca=b""))
-    return next(o for o in rendered if o["kind"] == "ConfigMap" and o["metadata"]["name"] == POLICIES)
+    return policies_of(
+        bundle.modules, {REVISION: bundle.revision, SETTINGS: json.dumps(settings.document(), sort_keys=True)}
+    )
+
+
+def policies_of(modules: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, Any]:
+    """The ConfigMap of the policies with these modules, which were rendered before."""
+    metadata = {
+        "name": POLICIES,
+        "namespace": NAMESPACE,
+        "labels": {"app.kubernetes.io/part-of": "fairlead", "openpolicyagent.org/policy": "rego"},
+        "annotations": dict(annotations),
+    }
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(modules)}
 
 
 def dump(objects: list[dict[str, Any]]) -> str:
@@ -89,6 +106,16 @@ def dump(objects: list[dict[str, Any]]) -> str:
 
     Plain.add_representer(str, text)
     return yaml.dump_all(objects, Dumper=Plain, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _is_whole(template: str) -> bool:
+    """Whether a template is one of whole objects, and no part that others include."""
+    return template.endswith(".j2") and "/" not in template
+
+
+def _digest(credentials: Credentials) -> str:
+    """What tells the token and the authority from others, without telling them."""
+    return hashlib.sha256(credentials.token.encode() + credentials.ca).hexdigest()[:12]
 
 
 def _b64(value: str | bytes) -> str:

@@ -6,6 +6,7 @@ Source: Open Policy Agent documentation, "REST API Reference".
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,14 @@ from urllib.parse import quote, urlsplit
 
 import requests
 from opa_client.opa import OpaClient
+from requests.adapters import HTTPAdapter
+from urllib3.util.ssl_ import create_urllib3_context
 
 from fairlead.errors import FairleadError, UsageError
 
-_COMPILE = 30.0  # seconds: 0.9 MB of Rego took 6 on a busy machine
+_COMPILE = 60.0  # seconds: to load 1 MB of Rego took 6 to 23 on a busy machine, to list it 6
 _JSON = {"Content-Type": "application/json"}
+_JSON_PATCH = {"Content-Type": "application/json-patch+json"}
 # What a module defines, without loading it: each rule's path below `data`.
 _RULES = (
     'paths := [path | module := rego.parse_module("", input); base := [t.value | t := module["package"].path[_]]; '
@@ -62,11 +66,20 @@ class OpaApi(OpaClient):  # type: ignore[misc]  # opa_client has no types
     line, and do not tell a wrong token from a wrong policy.
     """
 
-    def __init__(self, url: str, *, ca: Path | None = None, token: str | None = None, timeout: float = 5.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        ca: Path | None = None,
+        authorities: bytes | None = None,
+        token: str | None = None,
+        timeout: float = 5.0,
+    ) -> None:
         """Connect to nothing yet.
 
-        `url` is like https://127.0.0.1:8443 (a trailing /v1 is accepted), `ca` a PEM file instead of the system's
-        authorities, `timeout` in seconds for connecting and for each read. Raises UsageError.
+        `url` is like https://127.0.0.1:8443 (a trailing /v1 is accepted). Instead of the system's authorities `ca`
+        names a PEM file, which is read at every new connection, or `authorities` is such a file's content, whatever
+        becomes of the file. `timeout` is in seconds, for connecting and for each read. Raises UsageError.
         """
         scheme, host, port = _address(url)
         if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
@@ -76,10 +89,13 @@ class OpaApi(OpaClient):  # type: ignore[misc]  # opa_client has no types
         self._session.trust_env = False
         if scheme == "https":
             self._session.verify = str(ca) if ca else True
+            if authorities is not None:
+                self._session.mount("https://", _TrustOnly(authorities))
 
     def policies(self) -> dict[str, str]:
         """Every policy that OPA serves: id -> Rego text, as it was put or read from a file."""
-        listed = self._json(self._send("GET", "/v1/policies"), object_hook=_without_syntax_tree)
+        answer = self._send("GET", "/v1/policies", patience=_COMPILE)
+        listed = self._json(answer, object_hook=_without_syntax_tree)
         try:
             return {policy["id"]: policy["raw"] for policy in listed["result"]}
         except (KeyError, TypeError) as error:
@@ -100,13 +116,13 @@ class OpaApi(OpaClient):  # type: ignore[misc]  # opa_client has no types
 
     def rules(self, text: str) -> list[list[Any]] | None:
         """The path of each rule that the policy `text` would define, from "data" on; None where it cannot be parsed."""
-        query = json.dumps({"query": _RULES, "input": text}).encode()
-        answer = self._send("POST", "/v1/query", query, _JSON, patience=_COMPILE)
-        if answer.status_code != requests.codes.ok:
-            return None
-        result = self._json(answer).get("result") or [{}]
-        paths = result[0].get("paths")
+        paths = self._query(_RULES, "paths", text)
         return paths if isinstance(paths, list) and paths else None
+
+    def keys(self, path: Sequence[str]) -> list[str]:
+        """The keys of the object at `path`, without its values; empty where there is none."""
+        keys = self._query(f"keys := object.keys(data{''.join(f'[{json.dumps(part)}]' for part in path)})", "keys")
+        return [str(key) for key in keys] if isinstance(keys, list) else []
 
     def put_document(self, path: Sequence[str], value: Any) -> None:
         """Make the document at `path` the JSON value `value`. Raises DocumentRejected."""
@@ -118,12 +134,21 @@ class OpaApi(OpaClient):  # type: ignore[misc]  # opa_client has no types
         if answer.status_code != requests.codes.no_content:
             raise DocumentRejected("/".join(path), self._json(answer))
 
+    def patch_json(self, path: Sequence[str], text: str) -> None:
+        """Apply a JSON Patch (RFC 6902; OPA knows add, remove and replace) below `path`, all of it or nothing.
+
+        Raises DocumentRejected, also where there is nothing at `path`.
+        """
+        answer = self._send("PATCH", _data(path), text.encode(), _JSON_PATCH, patience=_COMPILE)
+        if answer.status_code != requests.codes.no_content:
+            raise DocumentRejected("/".join(path), self._json(answer))
+
     def document(self, path: Sequence[str]) -> Any | None:
-        """The document at `path`, rules included; None where it is undefined (or null)."""
+        """The document at `path`, rules included; None where it is undefined (or null). 1.0 comes as 1."""
         answer = self._send("GET", _data(path))
         if answer.status_code != requests.codes.ok:
             raise DocumentRejected("/".join(path), self._json(answer))
-        return self._json(answer).get("result")
+        return self._json(answer, parse_float=number).get("result")
 
     def remove_document(self, path: Sequence[str]) -> None:
         """Remove the document at `path`; that there is none is fine."""
@@ -149,6 +174,19 @@ class OpaApi(OpaClient):  # type: ignore[misc]  # opa_client has no types
         if answer.status_code != requests.codes.ok:
             raise Rejected("the review", self._json(answer))
         return self._json(answer, object_=False)
+
+    def _query(self, query: str, name: str, input_: Any = None) -> Any:
+        """What the variable `name` of an ad-hoc query is bound to; None where the query has no answer."""
+        body = json.dumps({"query": query, "input": input_}, ensure_ascii=False).encode()
+        answer = self._send("POST", "/v1/query", body, _JSON, patience=_COMPILE)
+        if answer.status_code != requests.codes.ok:
+            return None
+        match self._json(answer).get("result"):
+            case [{**bindings}, *_]:
+                return bindings.get(name)
+            case None | []:
+                return None
+        raise OpaUnavailable(f"{self.url} answers /v1/query with something else than bindings")
 
     def _send(
         self,
@@ -201,12 +239,42 @@ class OpaApi(OpaClient):  # type: ignore[misc]  # opa_client has no types
         return value
 
 
+class _TrustOnly(HTTPAdapter):
+    """Verifies servers by the given authorities (PEM) alone; Session.verify knows files only."""
+
+    def __init__(self, authorities: bytes) -> None:
+        self._context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED)
+        self._context.check_hostname = True
+        try:
+            self._context.load_verify_locations(cadata=authorities.decode("ascii"))
+        except (ssl.SSLError, ValueError) as error:
+            raise UsageError("the authority that OPA is verified by is no certificate in PEM form") from error
+        super().__init__(max_retries=0)
+
+    def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
+        super().init_poolmanager(*arguments, ssl_context=self._context, **options)
+
+    def cert_verify(self, conn: Any, url: str, verify: Any, cert: Any) -> None:
+        """The context does; requests would add the system's authorities."""
+
+
+def number(text: str) -> int | float:
+    """A number of JSON with a point or an exponent: what is whole is an int, however it is written."""
+    value = float(text)
+    return int(value) if value.is_integer() else value
+
+
 def describe(error: dict[str, Any]) -> str:
     """OPA's error object in one line for each thing wrong: the line, the message and its code."""
     lines = []
-    for part in error.get("errors") or ():
-        location = part.get("location") or {}
-        where = f"{location['file']}:{location['row']}: " if location.get("row") else ""
+    details = error.get("errors")
+    for part in details if isinstance(details, list) else ():
+        if not isinstance(part, dict):
+            continue
+        location = part.get("location")
+        where = (
+            f"{location.get('file')}:{location['row']}: " if isinstance(location, dict) and location.get("row") else ""
+        )
         lines.append(f"{where}{part.get('message', '')} ({part.get('code', 'unknown')})")
     return "\n".join(lines) or f"{error.get('message', 'no reason given')} ({error.get('code', 'unknown')})"
 

@@ -71,6 +71,22 @@ def check(folder: Path, schemas: Path, progress: Progress = _SILENT) -> None:
         raise FairleadError(f"opa check: {_said(done)}")
 
 
+def move(modules: Mapping[str, str], packages: Mapping[str, str], progress: Progress = _SILENT) -> dict[str, str]:
+    """The modules, name -> text, with `packages` (old path -> new one, without `data`) renamed wherever they are used.
+
+    Raises FairleadError with what OPA says.
+    """
+    with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
+        at = Path(folder)
+        for name, text in modules.items():
+            (at / name).write_text(text, encoding="utf-8")
+        mapping = [f"--path=data.{old}:data.{new}" for old, new in sorted(packages.items())]
+        done = _run(["refactor", "move", "--write", *mapping, str(at)], at, progress)
+        if done.returncode:
+            raise FairleadError(f"opa refactor move: {_said(done).replace(f'{folder}/', '')}")
+        return {name: (at / name).read_text(encoding="utf-8") for name in modules}
+
+
 def fmt(folder: Path, progress: Progress = _SILENT) -> list[str]:
     """The files below `folder` that `opa fmt` would change. Raises FairleadError where one cannot be parsed."""
     done = _run(["fmt", "--list", _shown(folder)], paths.root(), progress)

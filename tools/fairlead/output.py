@@ -24,7 +24,7 @@ FORMATS = ("table", "json", "yaml")
 def emit(data: Any, output: str, table: Callable[[Console], None]) -> None:
     """Print `data` in the format `output`; `table` draws it for people."""
     if output == "json":
-        sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(data, indent=2) + "\n")
     elif output == "yaml":
         sys.stdout.write(yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
     else:

@@ -12,10 +12,13 @@ from typing import Any
 
 from fairlead import files, paths
 from fairlead.errors import InputError, UsageError
+from fairlead.revision import MAIN
+from fairlead.revision import revision as revision
 from fairlead.settings import Settings
 
 SETTINGS = "settings.rego"
 AUTHZ = "authz.rego"
+_KEY = re.compile(r"[-._a-zA-Z0-9]{1,200}")
 
 
 @dataclass(frozen=True)
@@ -26,14 +29,8 @@ class Bundle:
 
     @property
     def revision(self) -> str:
-        """What tells this bundle from any other: 12 hex digits of the SHA-256 over keys and texts."""
+        """What tells this bundle from any other."""
         return revision(self.modules)
-
-
-def revision(modules: Mapping[str, str]) -> str:
-    """The revision of modules, key to text; OPA's own list of what it serves gives the same for the same texts."""
-    digest = hashlib.sha256(json.dumps(sorted(modules.items())).encode())
-    return digest.hexdigest()[:12]
 
 
 def folder() -> Path:
@@ -48,14 +45,22 @@ def bundle(settings: Settings, source: Path | None = None) -> Bundle:
     UsageError where there is none.
     """
     source = source or folder()
-    modules = {}
+    data = sorted(path for path in source.rglob("*") if path.suffix in (".json", ".yaml", ".yml"))
+    if data:
+        raise InputError(data[0], "no deployment takes data from here: put it into a ConfigMap, labelled as data")
+    guard = source / AUTHZ
+    if guard.exists() and guard.read_bytes() != (folder() / AUTHZ).read_bytes():
+        raise InputError(guard, f"differs from {folder() / AUTHZ}, which guards OPA: change it there, then deploy")
+    modules: dict[str, str] = {}
     for path in sorted(source.rglob("*.rego")):
         if path.name.endswith("_test.rego") or path == source / AUTHZ:
             continue
         text = files.read_text(path)
         key = ".".join(path.relative_to(source).parts)
+        if not _KEY.fullmatch(key) or key in modules:
+            raise InputError(path, f"would be the ConfigMap key {key!r}, which is illegal or taken: rename it")
         modules[key] = _with_settings(text, settings, path) if path == source / SETTINGS else text
-    if "main.rego" not in modules:
+    if MAIN not in modules:
         raise UsageError(f"{source}: holds no main.rego, so nothing would decide")
     return Bundle(modules)
 

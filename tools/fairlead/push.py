@@ -1,12 +1,14 @@
-"""Hot-pushes the policies: tested before, in force on every OPA after, or what was there put back."""
+"""Brings a revision of the policies into force on every OPA, or puts back what was there."""
 
 from __future__ import annotations
 
 import json
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from fairlead import kube, manifests, opa_cli, paths, policy, serving
+from fairlead import history, kube, manifests, opa_cli, paths, policy, serving, staging
 from fairlead.clusters.base import Cluster
 from fairlead.errors import FairleadError, UsageError
 from fairlead.progress import Progress
@@ -24,28 +26,23 @@ def push(cluster: Cluster, settings: Settings, folder: Path | None = None, *, pr
     """
     progress.update("policies", "checking and testing")
     require_good(folder or policy.folder(), progress)
-    bundle = policy.bundle(settings, folder)
+    bundle = staging.stage(policy.bundle(settings, folder), progress)
     objects = kube.Objects(kube.connect(cluster.kubeconfig))
-    previous = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE)
-    credentials = serving.credentials(objects)
-    if previous is None or credentials is None:
-        raise UsageError(f"cluster {cluster.name} has no deployed policies to replace: run `fairlead deploy` first")
-    _require_same_deployment(previous, settings)
-    stale = serving.annotation(objects)
-    progress.update("policies", f"applying revision {bundle.revision}")
-    objects.apply(manifests.policies(settings, bundle))
-    try:
-        states = serving.wait(cluster, objects, credentials.token, bundle.revision, progress=progress, stale=stale)
-    except FairleadError as error:
-        objects.apply(_as_applied(previous))
-        old = policy.revision(previous.get("data") or {})
-        serving.wait(cluster, objects, credentials.token, old, progress=progress, stale=serving.annotation(objects))
-        raise FairleadError(f"{error}; revision {old} was put back and is in force") from error
-    return {
-        "revision": bundle.revision,
-        "previous": policy.revision(previous.get("data") or {}),
-        "opa": [{"url": state.opa.url, "revision": state.revision} for state in states],
-    }
+    _require_same_guard(objects)
+    _require_same_deployment(_deployed(cluster, objects), json.loads(json.dumps(settings.document())))
+    return _bring(cluster, objects, manifests.policies(settings, bundle), progress)
+
+
+def rollback(cluster: Cluster, revision: str | None, *, progress: Progress) -> dict[str, Any]:
+    """Bring a revision that was in force before back, by default the last one; as `push`, without its tests.
+
+    Raises UsageError where it is not kept, or where it takes a deployment.
+    """
+    objects = kube.Objects(kube.connect(cluster.kubeconfig))
+    deployed = _deployed(cluster, objects)
+    entry = history.find(objects, revision, policy.revision(deployed["data"]))
+    _require_same_deployment(deployed, history.settings_of(entry.manifest))
+    return _bring(cluster, objects, entry.manifest, progress)
 
 
 def require_good(folder: Path, progress: Progress) -> None:
@@ -56,23 +53,72 @@ def require_good(folder: Path, progress: Progress) -> None:
         raise FairleadError(f"policy tests fail, nothing was pushed: {', '.join(result.failed)}")
 
 
-def _require_same_deployment(deployed: dict[str, Any], settings: Settings) -> None:
-    """Raises UsageError where a setting changed that policies alone cannot bring into force."""
+def changes(folder: Path, wait: Callable[[], None]) -> Iterator[None]:
+    """Yields at once and again whenever a policy below `folder` was saved, added or removed; `wait` passes the time."""
+    before: dict[Path, tuple[int, int]] | None = None
+    while True:
+        now = {}
+        for path in folder.rglob("*.rego"):
+            try:
+                found = path.stat()
+            except FileNotFoundError:  # an editor replaces a file by another
+                continue
+            now[path] = (found.st_mtime_ns, found.st_size)
+        if now != before:
+            before = now
+            yield
+        wait()
+
+
+def _bring(cluster: Cluster, objects: kube.Objects, manifest: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """Apply the policies' ConfigMap, wait until it is in force, and keep it in the history; else put back the old."""
+    previous = _deployed(cluster, objects)
+    credentials = serving.credentials(objects)
+    if credentials is None:
+        raise UsageError(f"cluster {cluster.name} has lost OPA's token or certificate: run `fairlead deploy`")
+    revision, old = policy.revision(manifest["data"]), policy.revision(previous["data"])
+    stale = serving.annotation(objects)
+    progress.update("policies", f"applying revision {revision}")
+    objects.apply(manifest)
     try:
-        old = json.loads(deployed["metadata"]["annotations"][manifests.SETTINGS])
-    except (KeyError, TypeError, ValueError):
+        states = serving.wait(cluster, objects, credentials.token, revision, progress=progress, stale=stale)
+    except (FairleadError, KeyboardInterrupt) as error:
+        kept = previous["metadata"].get("annotations") or {}
+        ours = {key: kept[key] for key in (manifests.REVISION, manifests.SETTINGS) if key in kept}
+        stale = serving.annotation(objects)
+        objects.apply(manifests.policies_of(previous["data"], ours))
+        serving.wait(cluster, objects, credentials.token, old, progress=progress, stale=stale)
+        reason = str(error) or "interrupted"
+        raise FairleadError(f"{reason}; revision {old} was put back and is in force") from error
+    history.record(objects, manifest)
+    return {
+        "revision": revision,
+        "previous": old,
+        "opa": [{"url": state.opa.url, "revision": state.revision} for state in states],
+    }
+
+
+def _deployed(cluster: Cluster, objects: kube.Objects) -> dict[str, Any]:
+    found = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE)
+    if found is None or not found.get("data"):
+        raise UsageError(f"cluster {cluster.name} has no deployed policies to replace: run `fairlead deploy` first")
+    return found
+
+
+def _require_same_guard(objects: kube.Objects) -> None:
+    """Raises UsageError where authz.rego changed: OPA reads it from a Secret, which no push touches."""
+    secret = objects.get("v1", "Secret", "opa-token", NAMESPACE) or {}
+    deployed = b64decode((secret.get("data") or {}).get("authz.rego", "")).decode(errors="replace")
+    guard = policy.folder() / policy.AUTHZ
+    if deployed and not deployed.startswith(guard.read_text(encoding="utf-8", errors="replace")):
+        raise UsageError(f"{guard} changed since the last deployment: run `fairlead deploy`")
+
+
+def _require_same_deployment(deployed: dict[str, Any], new: Mapping[str, Any] | None) -> None:
+    """Raises UsageError where a setting differs that policies alone cannot bring into force."""
+    old = history.settings_of(deployed)
+    if old is None or new is None:
         return
-    new = json.loads(json.dumps(settings.document()))
     changed = sorted(key for key in new if key not in _POLICY_ONLY and new[key] != old.get(key))
     if changed:
         raise UsageError(f"{', '.join(changed)} changed since the last deployment: run `fairlead deploy`")
-
-
-def _as_applied(found: dict[str, Any]) -> dict[str, Any]:
-    """A ConfigMap as it was applied, out of what the API server has."""
-    metadata = found["metadata"]
-    ours = {
-        k: v for k, v in (metadata.get("annotations") or {}).items() if k in (manifests.REVISION, manifests.SETTINGS)
-    }
-    kept = {"name": metadata["name"], "namespace": metadata["namespace"], "labels": metadata.get("labels") or {}}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**kept, "annotations": ours}, "data": found["data"]}

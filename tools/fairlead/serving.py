@@ -6,8 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import requests
+
 from fairlead import kube, manifests, policy, waiting
-from fairlead.clusters.base import Cluster, OpaServer
+from fairlead.clusters.base import Cluster, OpaServer, SidecarServer
 from fairlead.credentials import Credentials
 from fairlead.errors import FairleadError
 from fairlead.opa_api import OpaApi
@@ -15,6 +17,8 @@ from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE
 
 STATUS = "openpolicyagent.org/kube-mgmt-status"
+RETRIES = "openpolicyagent.org/kube-mgmt-retries"
+"""How often kube-mgmt will try again: it loads files one by one, so a first error may be for want of a later one."""
 POLICY_LABEL = "openpolicyagent.org/policy=rego"
 
 
@@ -32,7 +36,7 @@ class Served:
 
 
 def credentials(objects: kube.Objects) -> Credentials | None:
-    """Those deployed in the cluster; None where there are none, or none that is good for a while."""
+    """Those deployed in the cluster; None where there are none, or none that is whole."""
     token, tls = (objects.get("v1", "Secret", name, NAMESPACE) for name in ("opa-token", "opa-tls"))
     return Credentials.kept(token and token.get("data"), tls and tls.get("data"))
 
@@ -49,6 +53,16 @@ def served(opa: OpaServer, token: str | None) -> Served:
     finally:
         api.close_connection()
     return Served(opa, ready, policy.revision(modules) if modules else None)
+
+
+def health(sidecar: SidecarServer) -> dict[str, Any]:
+    """What a sidecar says of itself, healthy or not. Raises FairleadError where it cannot be asked."""
+    with requests.Session() as session:
+        session.trust_env = False  # else REQUESTS_CA_BUNDLE would override `verify`
+        try:
+            return dict(session.get(f"{sidecar.url}/health", verify=str(sidecar.ca), timeout=5).json())
+        except (requests.RequestException, ValueError, OSError) as error:
+            raise FairleadError(f"{sidecar.url}: {error}") from error
 
 
 def policies(objects: kube.Objects) -> list[dict[str, Any]]:
@@ -103,8 +117,8 @@ class _Stop(Exception):
     """Ends the wait early."""
 
 
-def _annotation(found: dict[str, Any]) -> str | None:
-    value = (found.get("metadata", {}).get("annotations") or {}).get(STATUS)
+def _annotation(found: dict[str, Any], name: str = STATUS) -> str | None:
+    value = (found.get("metadata", {}).get("annotations") or {}).get(name)
     return None if value is None else str(value)
 
 
@@ -118,6 +132,8 @@ def _status(found: dict[str, Any]) -> dict[str, Any]:
         state, problem = str(status["status"]), status.get("error")
     except (ValueError, KeyError, TypeError, AttributeError):
         return {"status": "unknown", "error": f"the annotation {STATUS} cannot be read"}
+    if state == "error" and _annotation(found, RETRIES) not in (None, "0"):
+        state = "pending"
     return {"status": state, "error": _words(problem) if problem else None}
 
 

@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
-from fairlead import files, labels, paths
+from fairlead import files, labels, paths, resources
 from fairlead.errors import InputError
+from fairlead.resources import Resource
 
 FILE = "fairlead.yaml"
 NAMESPACE = "fairlead"
@@ -61,12 +62,34 @@ class Pool(_Strict):
     tolerations: list[Toleration] = []
 
 
+class Replicated(_Strict):
+    """A resource whose objects OPA gets beside namespaces: whole, or only `fields`, which are dotted paths."""
+
+    group: str = ""
+    version: str
+    resource: str
+    namespaced: bool = True
+    fields: list[str] = []
+
+    @model_validator(mode="after")
+    def _legal(self) -> Replicated:
+        self.named()
+        return self
+
+    def named(self) -> Resource:
+        """The resource as the sidecar takes it. Raises ValueError."""
+        return resources.make(self.group, self.version, self.resource, namespaced=self.namespaced, fields=self.fields)
+
+
+Image = Annotated[str, Field(pattern=r"^[^\s]+$")]
+
+
 class Images(_Strict):
     """The images of the deployed pods; fixed tags, so that they can be loaded into a cluster by hand."""
 
-    opa: str = Field("openpolicyagent/opa:1.22.0", min_length=1)
-    fairlead: str = Field("fairlead:0.1.0", min_length=1)
-    kube_mgmt: str = Field("openpolicyagent/kube-mgmt:9.3.0", min_length=1)
+    opa: Image = "openpolicyagent/opa:1.22.0"
+    fairlead: Image = "fairlead:0.1.0"
+    kube_mgmt: Image = "openpolicyagent/kube-mgmt:9.3.0"
     pull_policy: Literal["IfNotPresent", "Always", "Never"] = "IfNotPresent"
 
 
@@ -83,11 +106,18 @@ class Settings(_Strict):
     timeout_seconds: int = Field(5, ge=1, le=30)
     replicas: int = Field(2, ge=1, le=100)
     images: Images = Images()
+    replicate: list[Replicated] = []
 
     @field_validator("node_label", mode="before")
     @classmethod
     def _preset(cls, value: object) -> object:
         return NODE_LABELS.get(value, value) if isinstance(value, str) else value
+
+    @field_validator("replicate")
+    @classmethod
+    def _each_once(cls, value: list[Replicated]) -> list[Replicated]:
+        resources.check_distinct(one.named() for one in value)
+        return value
 
     @model_validator(mode="after")
     def _default_pool_declared(self) -> Settings:

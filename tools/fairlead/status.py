@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fairlead import certificates, kube, serving
 from fairlead.clusters.base import Cluster
+from fairlead.credentials import RENEW
 from fairlead.settings import NAMESPACE
 
 
@@ -13,8 +15,8 @@ def status(cluster: Cluster) -> dict[str, Any]:
     """The cluster's state: {name, cluster, kubeconfig, engine, sidecar, opa, policies, certificates, servers}.
 
     `opa` is a list of {url, ca, pid, ready, revision}, `policies` of {name, status, error}, `certificates` of
-    {name, notAfter} (RFC 3339), `servers` of {name, pid, restarts}. Raises FairleadError where the API server does not
-    answer.
+    {name, notAfter (RFC 3339), warning (None until 30 days before)}, `servers` of {name, pid, restarts}. Raises
+    FairleadError where the API server does not answer.
     """
     objects = kube.Objects(kube.connect(cluster.kubeconfig))
     credentials = serving.credentials(objects)
@@ -26,7 +28,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
         "cluster": cluster.kind,
         "kubeconfig": str(cluster.kubeconfig),
         "engine": "opa",
-        "sidecar": "sync",
+        "sidecar": cluster.sidecar.name,
         "opa": [
             {
                 "url": state.opa.url,
@@ -39,10 +41,19 @@ def status(cluster: Cluster) -> dict[str, Any]:
         ],
         "policies": serving.policies(objects) if objects.get("v1", "Namespace", NAMESPACE) else [],
         "certificates": [
-            {"name": name, "notAfter": certificates.not_after(pem).isoformat()} for name, pem in dated.items()
+            {"name": name, "notAfter": certificates.not_after(pem).isoformat(), "warning": _warning(pem)}
+            for name, pem in dated.items()
         ],
         "servers": [
             {"name": name, "pid": server["pid"], "restarts": server["restarts"]}
             for name, server in cluster.servers().items()
         ],
     }
+
+
+def _warning(pem: bytes) -> str | None:
+    left = certificates.not_after(pem) - datetime.now(UTC)
+    if left > RENEW:
+        return None
+    days = f"{left.days} days left" if left > timedelta(0) else "has ended"
+    return f"{days}: `fairlead rotate cert`, or `fairlead deploy`, replaces it"

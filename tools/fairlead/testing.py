@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead import opa_cli, paths, policy
-from fairlead.errors import FairleadError
+from fairlead.errors import FairleadError, UsageError
 from fairlead.progress import Progress
 
 COVERAGE = 100.0
 """Percent of the policies' lines that their tests must reach."""
+
+
+_CODE = ("tools", "integration", "conftest.py")
 
 
 @dataclass(frozen=True)
@@ -31,13 +34,13 @@ class Result:
 def run(selected: Iterable[str] | None, arguments: Iterable[str], *, progress: Progress) -> Iterator[Result]:
     """Run the `selected` steps (all by default), each whatever became of those before it; `arguments` go to pytest.
 
-    Raises FairleadError for a step that is none.
+    Raises UsageError for a step that is none.
     """
     steps = _steps(list(arguments), progress)
     names = list(selected or steps)
     for name in names:
         if name not in steps:
-            raise FairleadError(f"no step {name!r}: one of {', '.join(steps)}")
+            raise UsageError(f"no step {name!r}: one of {', '.join(steps)}")
     for name in names:
         progress.update(name, "running")
         began = time.monotonic()
@@ -55,8 +58,8 @@ def _steps(arguments: list[str], progress: Progress) -> dict[str, Callable[[], s
         "opa check": lambda: _check(progress),
         "opa fmt": lambda: _formatted(progress),
         "opa test": lambda: _tested(progress),
-        "ruff": lambda: _program([*python, "ruff", "check", "--quiet", "tools", "integration"]),
-        "ruff format": lambda: _program([*python, "ruff", "format", "--check", "--quiet", "tools", "integration"]),
+        "ruff": lambda: _program([*python, "ruff", "check", "--quiet", *_CODE]),
+        "ruff format": lambda: _program([*python, "ruff", "format", "--check", "--quiet", *_CODE]),
         "imports": lambda: _program([str(Path(sys.executable).with_name("lint-imports")), "--no-logo"]),
         "mypy": lambda: _program([*python, "mypy", "--no-error-summary"]),
         "pytest": lambda: _program([*python, "pytest", *arguments], shown=True),
@@ -88,7 +91,9 @@ def _tested(progress: Progress) -> str:
 def _program(argv: list[str], *, shown: bool = False) -> str:
     """Run a checker; `shown` lets it write to the terminal as it goes. Raises FairleadError with what it said."""
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    done = subprocess.run(argv, cwd=paths.root(), env=environment, capture_output=not shown, text=True, check=False)
+    # What is shown goes beside the results, which are all that standard output is for.
+    streams = {"stdout": sys.stderr, "stderr": sys.stderr} if shown else {"capture_output": True}
+    done = subprocess.run(argv, cwd=paths.root(), env=environment, text=True, check=False, **streams)
     if done.returncode:
         said = "" if shown else (done.stdout + done.stderr).strip()
         raise FairleadError(said or f"ended with {done.returncode}")

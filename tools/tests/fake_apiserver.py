@@ -69,7 +69,8 @@ class FakeApiServer(ThreadingHTTPServer):
             if patch["metadata"].get("resourceVersion") not in (None, before["metadata"]["resourceVersion"]):
                 return None
             after = copy.deepcopy(before)
-            after["metadata"].setdefault("annotations", {}).update(patch["metadata"]["annotations"])
+            told = {**after["metadata"].get("annotations", {}), **patch["metadata"]["annotations"]}
+            after["metadata"]["annotations"] = {name: text for name, text in told.items() if text is not None}
             self._store(key, after, before)
             return after
 
@@ -169,7 +170,9 @@ class _Handler(BaseHTTPRequestHandler):
             end = start + min(int(query["limit"]), self.server.page)
             metadata = {"resourceVersion": str(self.server.version)}
             metadata |= {"continue": str(end)} if end < len(found) else {}
-            self._json(200, {"metadata": metadata, "items": found[start:end]})
+            kind = resource.removesuffix("s").capitalize() + "List"
+            items = found[start:end]
+            self._json(200, {"apiVersion": "v1", "kind": kind, "metadata": metadata, "items": items})
 
     def _watch(self, resource: str, namespace: str, query: dict[str, str]) -> None:
         since = int(query["resourceVersion"])

@@ -65,7 +65,7 @@ def test_a_name_that_stands_twice_names_both_places(tmp_path: Path) -> None:
         ("{name: payments,", "{name: payments, state: old,", r":3: state: "),
         ("CREATE", "MOVE", r":5: operation: "),
         ("CREATE", "UPDATE", r"UPDATE needs an oldObject"),
-        ("CREATE", "DELETE", r"DELETE has no object"),
+        ("object: {api", "oldObject: {api", r"CREATE needs an object"),
         ("object: {apiVersion: v1,", "object: {", r"object has no apiVersion"),
         ("object: {", "oldobject: {", r":6: unknown key 'oldobject': the request of a case has operation, object, old"),
         ("  expect: {allowed: true}\n", "", r":1: expect: every case needs one"),

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from fairlead import deploy, manifests, policy
+from fairlead import deploy, manifests, policy, sidecars
 from fairlead.credentials import Credentials
+from fairlead.progress import Progress
 from fairlead.settings import Settings
 
 
@@ -69,6 +70,52 @@ def test_each_container_mounts_only_what_it_needs() -> None:
     assert mounts == {"opa": {"tls", "authz"}, "sync": {"tls", "token", "service-account"}}
     assert spec["automountServiceAccountToken"] is False
 
+    spec = render(sidecar=sidecars.KUBE_MGMT)["Deployment"]["spec"]["template"]["spec"]
+    mounts = {c["name"]: {m["name"] for m in c["volumeMounts"]} for c in spec["containers"]}
+    assert mounts == {"opa": {"tls", "authz"}, "kube-mgmt": {"ca", "token", "service-account"}}
+    (ca,) = [volume["secret"] for volume in spec["volumes"] if volume["name"] == "ca"]
+    assert [item["key"] for item in ca["items"]] == ["ca.crt"]
+
+
+def containers(**more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    opa, sidecar = render(**more)["Deployment"]["spec"]["template"]["spec"]["containers"]
+    return opa, sidecar
+
+
+def test_opa_asks_the_sidecar_for_namespaces_only_where_that_answers() -> None:
+    opa, sync = containers()
+    assert {e["name"]: e["value"] for e in opa["env"]}["FAIRLEAD_NAMESPACES_URL"].endswith(":8444/v1/namespaces")
+    assert "--health-endpoint=0.0.0.0:8444" in sync["args"]
+    opa, _ = containers(sidecar=sidecars.KUBE_MGMT)
+    assert opa["env"] == [{"name": "FAIRLEAD_MAPPED_ONLY", "value": "true"}]
+
+
+def test_kube_mgmt_verifies_opa_and_is_restarted_when_that_is_not_ready() -> None:
+    _, kube_mgmt = containers(sidecar=sidecars.KUBE_MGMT)
+    assert kube_mgmt["image"] == Settings().images.kube_mgmt
+    assert "--opa-ca-file=/run/fairlead/tls/ca.crt" in kube_mgmt["args"]
+    assert not [argument for argument in kube_mgmt["args"] if "insecure" in argument]
+    for probe in ("startupProbe", "livenessProbe"):
+        asked = {"scheme": "HTTPS", "path": "/health/ready", "port": 8443}
+        assert kube_mgmt[probe]["httpGet"] == asked
+    assert kube_mgmt["livenessProbe"]["failureThreshold"] < kube_mgmt["startupProbe"]["failureThreshold"]
+
+
+def test_only_a_sidecar_that_answers_look_ups_may_get_a_namespace() -> None:
+    assert render()["ClusterRole"]["rules"][0]["verbs"] == ["get", "list", "watch"]
+    assert render(sidecar=sidecars.KUBE_MGMT)["ClusterRole"]["rules"][0]["verbs"] == ["list", "watch"]
+
+
+def test_other_credentials_take_other_pods_where_the_sidecar_reads_them_once() -> None:
+    def annotations(sidecar: sidecars.Sidecar) -> list[Any]:
+        made = [render(sidecar=sidecar)["Deployment"]["spec"]["template"]["metadata"] for _ in range(2)]
+        return [metadata.get("annotations") for metadata in made]
+
+    assert annotations(sidecars.SYNC) == [None, None]
+    one, other = annotations(sidecars.KUBE_MGMT)
+    assert one.keys() == other.keys()
+    assert one != other
+
 
 def test_only_the_secret_holds_the_token() -> None:
     settings, credentials = Settings(), Credentials.fresh()
@@ -81,10 +128,17 @@ def test_only_the_secret_holds_the_token() -> None:
 
 
 def test_a_preview_is_what_kubectl_reads() -> None:
-    documents = list(yaml.safe_load_all(deploy.preview(Settings())))
+    documents = list(yaml.safe_load_all(manifests.dump(deploy.preview(Settings(), progress=Progress()))))
     assert [d["kind"] for d in documents][0::6] == ["Namespace", "Secret", "MutatingWebhookConfiguration"]
     config_map = next(d for d in documents if d["kind"] == "ConfigMap")
-    assert config_map["data"] == dict(policy.bundle(Settings()).modules)
+    assert policy.revision(config_map["data"]) == policy.bundle(Settings()).revision
+
+
+@pytest.mark.parametrize(("named", "chosen"), [(None, "kube-mgmt"), ("kube-mgmt", "kube-mgmt"), ("sync", "sync")])
+def test_where_images_can_be_pulled_kube_mgmt_is_the_default(named: str | None, chosen: str) -> None:
+    documents = yaml.safe_load_all(manifests.dump(deploy.preview(Settings(), sidecar=named, progress=Progress())))
+    (deployment,) = [d for d in documents if d["kind"] == "Deployment"]
+    assert [c["name"] for c in deployment["spec"]["template"]["spec"]["containers"]] == ["opa", chosen]
 
 
 @pytest.mark.parametrize("damage", ["token", "tls.crt", "ca.crt"])

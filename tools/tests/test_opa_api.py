@@ -112,6 +112,56 @@ def test_numbers_in_json_text_are_kept_digit_by_digit(opa: OpaApi) -> None:
     assert opa.document(["p"]) == {"same": True, "beyond": True}
 
 
+def test_a_patch_is_done_whole_or_not_at_all(opa: OpaApi) -> None:
+    opa.put_document(["documents"], {"a": 1})
+    opa.patch_json(["documents"], '[{"op": "add", "path": "/b~1c", "value": {"x": 2}}, {"op": "remove", "path": "/a"}]')
+    assert opa.document(["documents"]) == {"b/c": {"x": 2}}
+    with pytest.raises(DocumentRejected, match="documents"):
+        opa.patch_json(["documents"], '[{"op": "add", "path": "/d", "value": 1}, {"op": "remove", "path": "/none"}]')
+    assert opa.document(["documents"]) == {"b/c": {"x": 2}}
+    with pytest.raises(DocumentRejected):
+        opa.patch_json(["documents", "none"], '[{"op": "add", "path": "/d", "value": 1}]')
+
+
+def test_keys_are_told_without_their_values(opa: OpaApi) -> None:
+    opa.put_document(["documents"], {'a "b" /': {"x": 1}, "c": 2})
+    assert sorted(opa.keys(["documents"])) == ['a "b" /', "c"]
+    assert opa.keys(["documents", "c"]) == []
+    assert opa.keys(["none"]) == []
+
+
+def test_a_number_is_told_by_its_value(opa: OpaApi) -> None:
+    opa.put_json(["documents"], "[1.0, 1e3, 1.5]")
+    assert str(opa.document(["documents"])) == "[1, 1000, 1.5]"
+
+
+def test_authorities_are_those_given_whatever_becomes_of_their_file(server: OpaServer, tmp_path: Path) -> None:
+    both = Authority.create("other", timedelta(hours=1)).cert_pem + server.ca.read_bytes()
+    api = OpaApi(server.url, authorities=both, token=opa_server.TOKEN)
+    assert api.policies()
+    other = OpaApi(server.url, authorities=Authority.create("other", timedelta(hours=1)).cert_pem)
+    with pytest.raises(OpaUnavailable, match="certificate verify failed"):
+        other.policies()
+
+
+def test_the_host_is_verified_too(server: OpaServer) -> None:
+    url = server.url.replace("127.0.0.1", "localhost")
+    with pytest.raises(OpaUnavailable, match="localhost"):
+        OpaApi(url, authorities=server.ca.read_bytes(), token=opa_server.TOKEN).policies()
+
+
+@pytest.mark.parametrize("authorities", [b"", b"half", b"-----BEGIN CERTIFICATE-----\nAAAA\n", b"\xff"])
+def test_what_is_no_authority_is_refused(authorities: bytes) -> None:
+    with pytest.raises(UsageError, match="no certificate"):
+        OpaApi("https://127.0.0.1:1", authorities=authorities)
+
+
+@pytest.mark.parametrize("body", ["[]", '{"result": 1}', '{"result": [1]}', '{"result": {"paths": 1}}'])
+def test_garbage_for_an_answer_to_a_query_is_told(body: str) -> None:
+    with _answering(200, body) as url, pytest.raises(OpaUnavailable):
+        OpaApi(url).rules("package a")
+
+
 def test_removing_a_document_that_is_not_there_is_fine(opa: OpaApi) -> None:
     opa.remove_document(["documents", "none"])
 
@@ -227,6 +277,8 @@ def test_a_token_that_no_header_can_carry_is_refused_and_not_shown(token: str) -
 def test_an_error_without_details_is_told_by_its_message() -> None:
     assert describe({"code": "resource_conflict", "message": "conflict"}) == "conflict (resource_conflict)"
     assert describe({}) == "no reason given (unknown)"
+    assert describe({"errors": 5}) == describe({"errors": [5]}) == "no reason given (unknown)"
+    assert describe({"errors": [{"message": "m", "location": "x"}]}) == "m (unknown)"
 
 
 @contextmanager

@@ -15,7 +15,8 @@ import urllib3
 from fake_apiserver import FakeApiServer
 
 from fairlead import waiting
-from fairlead.errors import InputError, UsageError
+from fairlead.errors import FairleadError, InputError, UsageError
+from fairlead.resources import Resource
 from fairlead.sync.apiserver import ApiServer, ApiServerError
 from fairlead.sync.desired import Desired, Source
 from fairlead.sync.metrics import Metrics
@@ -46,13 +47,21 @@ class Followed:
 
     def __init__(self, api: ApiServer) -> None:
         self.desired = Desired([NAMESPACES], namespace_labels=["agentpool"], data_label=None)
-        self.watch = Watch(api, NAMESPACES, "agentpool", self.desired, Metrics())
+        self.watch = Watch(api, NAMESPACES, {"labelSelector": "agentpool"}, self.desired, Metrics())
         self.stop = Event()
         self.thread = Thread(target=self.watch.run, args=(self.stop,))
         self.thread.start()
 
     def sees(self, expected: dict[str, dict[str, str]]) -> None:
-        waiting.until(lambda: self.desired.take().namespaces == expected, deadline=DEADLINE, what=f"sees {expected}")
+        waiting.until(lambda: known(self.desired) == expected, deadline=DEADLINE, what=f"sees {expected}")
+
+
+def known(desired: Desired) -> dict[str, dict[str, str]]:
+    """The namespaces with their labels, once they have been listed."""
+    tree = desired.take().trees["namespaces"]
+    if tree is None:
+        raise FairleadError("not listed yet")
+    return {name: json.loads(text)["metadata"]["labels"] for (_, name), text in tree.items()}
 
 
 @pytest.fixture
@@ -73,7 +82,8 @@ def test_a_list_is_read_page_by_page(server: FakeApiServer, api: ApiServer) -> N
     for number in range(5):
         server.put("namespaces", f"n{number}", labels=pool("p"))
     versions: list[str] = []
-    listed = api.objects("/api/v1/namespaces", "agentpool", metadata_only=True, version=versions.append)
+    selector = {"labelSelector": "agentpool"}
+    listed = api.objects("/api/v1/namespaces", selector, metadata_only=True, version=versions.append)
     assert [value["metadata"]["name"] for value in listed] == [f"n{number}" for number in range(5)]
     assert versions == ["105"] * 3
     assert server.count("GET", "limit=500") == 3
@@ -132,7 +142,7 @@ class Canned:
         yield from ({"metadata": {"name": name}} for name in self.lists.pop(0))
 
     def events(
-        self, path: str, selector: str, since: str, *, opened: Any, **_: object
+        self, path: str, selector: object, since: str, *, opened: Any, **_: object
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         self.since.append(since)
         answer = self.watches.pop(0)
@@ -148,7 +158,7 @@ class Canned:
 
 def canned(api: Canned) -> tuple[Watch, Desired]:
     desired = Desired([NAMESPACES], namespace_labels=[], data_label=None)
-    return Watch(api, NAMESPACES, "", desired, Metrics()), desired  # type: ignore[arg-type]
+    return Watch(api, NAMESPACES, {}, desired, Metrics()), desired  # type: ignore[arg-type]
 
 
 def follow(watch: Watch, times: int) -> None:
@@ -164,24 +174,24 @@ def test_a_watch_is_resumed_where_it_ended_also_after_a_bookmark() -> None:
     watch, desired = canned(api)
     follow(watch, 3)
     assert api.since == ["10", "20", "20"]
-    assert set(desired.take().namespaces or ()) == {"a", "n11"}
+    assert known(desired).keys() == {"a", "n11"}
 
 
 def test_gone_leads_to_a_new_list_and_known_namespaces_stay_until_it_is_there() -> None:
     api = Canned([["a"], ["b"]], [[("BOOKMARK", "12")], ApiServerError("gone", 410), []])
     watch, desired = canned(api)
     follow(watch, 2)
-    assert set(desired.take().namespaces or ()) == {"a"}
+    assert known(desired).keys() == {"a"}
     follow(watch, 1)
     assert api.since == ["10", "12", "10"]
-    assert set(desired.take().namespaces or ()) == {"b"}
+    assert known(desired).keys() == {"b"}
 
 
 def test_a_restored_cluster_whose_versions_go_back_is_listed_anew() -> None:
     api = Canned([["a"], ["b"]], [[("BOOKMARK", "30")], [("BOOKMARK", "7")], []])
     watch, desired = canned(api)
     follow(watch, 3)
-    assert set(desired.take().namespaces or ()) == {"b"}
+    assert known(desired).keys() == {"b"}
 
 
 def test_a_watch_that_cannot_be_opened_is_told_after_a_grace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +222,7 @@ def test_errors_and_garbage_among_events_end_the_watch(
     answer = urllib3.HTTPResponse(body=io.BytesIO(f"{line}\n".encode()), status=200, preload_content=False)
     monkeypatch.setattr(api, "_send", lambda *_, **__: answer)
     with pytest.raises(ApiServerError, match=told) as caught:
-        list(api.events("/x", "", "1", metadata_only=False, seconds=1, opened=lambda: None))
+        list(api.events("/x", {}, "1", metadata_only=False, seconds=1, opened=lambda: None))
     assert caught.value.gone is ("410" in line)
 
 
@@ -277,3 +287,36 @@ def test_outside_of_a_cluster_a_kubeconfig_must_be_named(monkeypatch: pytest.Mon
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(UsageError, match="--kubeconfig"):
         ApiServer(None)
+
+
+PODS = Source("objects", resource=Resource("", "v1", "pods", True))
+
+
+def test_objects_are_read_from_all_namespaces_and_tell_their_kind(server: FakeApiServer, api: ApiServer) -> None:
+    server.put("pods", "web", namespace="shop", spec={"nodeName": "n1"})
+    desired = Desired([PODS], namespace_labels=[], data_label=None)
+    selector = {"fieldSelector": "metadata.namespace!=kube-system"}
+    watch = Watch(api, PODS, selector, desired, Metrics())
+    watch._list()
+    (text,) = (desired.take().trees["pods"] or {}).values()
+    assert json.loads(text) | {"metadata": {}} == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {},
+        "spec": {"nodeName": "n1"},
+    }
+    assert server.count("GET", "/api/v1/pods?limit=500&fieldSelector=metadata.namespace%21%3Dkube-system") == 1
+
+
+def test_of_a_kind_that_the_cluster_does_not_know_there_are_none_and_that_is_told() -> None:
+    class Unknown(Canned):
+        def objects(self, *_: object, **__: object) -> Iterator[dict[str, Any]]:
+            raise ApiServerError("the server could not find the requested resource", 404)
+            yield
+
+    desired = Desired([PODS, NAMESPACES], namespace_labels=[], data_label=None)
+    for source in (PODS, NAMESPACES):
+        watch = Watch(Unknown([], []), source, {}, desired, Metrics())  # type: ignore[arg-type]
+        follow(watch, 1)
+        assert "could not find" in (watch.trouble or "")
+    assert desired.take().trees == {"pods": {}, "namespaces": None}

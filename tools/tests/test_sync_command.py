@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,12 @@ from fake_apiserver import FakeApiServer
 from opa_server import DEADLINE, TOKEN, OpaServer
 
 from fairlead import waiting
+from fairlead.certificates import Authority
 from fairlead.commands.sync import command
 from fairlead.errors import UsageError
 from fairlead.sync import selector
-from fairlead.sync.desired import STATUS
+from fairlead.sync.credentials import digest
+from fairlead.sync.desired import REPLICA_STATUS, STATUS
 
 POLICY = {"openpolicyagent.org/policy": "rego"}
 DATA = {"openpolicyagent.org/data": "opa"}
@@ -55,7 +58,8 @@ class Pod:
             "--namespaces",
             "fairlead",
         ]
-        arguments += ["--health-endpoint", f"127.0.0.1:{self.port}", "--log-level", "debug"]
+        arguments += ["--health-endpoint", f"127.0.0.1:{self.port}", "--log-level", "debug", "--replica", "test"]
+        arguments += ["--replicate", "v1/pods", "--replicate-fields", "v1/pods=spec.nodeName"]
         arguments += ["--tls-cert-file", opa.certificate, "--tls-private-key-file", opa.key]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen([sys.executable, "-m", "fairlead", "sync", *arguments], stderr=log)
@@ -100,7 +104,7 @@ def test_it_brings_policies_data_and_namespaces_to_opa_and_word_back(pod: Pod) -
     assert pod.opa.own_policies() == {"fairlead/rules/a.rego": "package a\nx := 1"}
     assert pod.opa.api().document(["fairlead", "facts", "v"]) == [1]
     thin = {"metadata": {"name": "payments", "labels": {"agentpool": "pool1"}}}
-    assert pod.opa.api().document(["kubernetes"]) == {"namespaces": {"payments": thin}}
+    assert pod.opa.api().document(["kubernetes", "namespaces"]) == {"payments": thin}
     for name in ("rules", "facts"):
         pod.until(lambda name=name: pod.status(name) == {"status": "ok"}, f"status of {name}")
     pod.cluster.put("configmaps", "rules", namespace="fairlead", labels=POLICY, data={"a.rego": "package a\nx := y"})
@@ -111,7 +115,15 @@ def test_it_brings_policies_data_and_namespaces_to_opa_and_word_back(pod: Pod) -
         "col": 6,
     }
     assert pod.opa.own_policies() == {"fairlead/rules/a.rego": "package a\nx := 1"}
-    assert pod.get("/health").json() == {"healthy": True, "reasons": [], "rejected": ["fairlead/rules/a.rego"]}
+    assert pod.get("/health").json() == {
+        "healthy": True,
+        "reasons": [],
+        "rejected": ["fairlead/rules/a.rego"],
+        "replica": "test",
+        "token": digest(TOKEN.encode()),
+        "ca": digest(pod.opa.ca.read_bytes()),
+        "certificate": digest(pod.opa.certificate.read_bytes()),
+    }
     pod.cluster.put("configmaps", "rules", namespace="fairlead", labels={}, data={})
     pod.until(lambda: pod.opa.own_policies() == {}, "removal")
     writes = pod.cluster.count("PATCH", "")
@@ -152,11 +164,51 @@ def test_a_token_file_that_is_wrong_empty_or_gone_is_told_and_a_good_one_is_take
     assert "wrong-token" not in pod.log.read_text()
 
 
+def test_a_new_token_and_a_new_ca_are_in_use_without_a_failed_request(pod: Pod) -> None:
+    pod.until(pod.healthy, "healthy")
+    both = pod.opa.ca.read_bytes() + Authority.create("next", timedelta(hours=1)).cert_pem
+    pod.opa.ca.write_bytes(both)
+    pod.until(lambda: pod.get("/health").json()["ca"] == digest(both), "the new CA is in use")
+    assert pod.healthy()
+    assert b'fairlead_sync_errors_total{peer="opa"} 0.0' in pod.get("/metrics").content
+    pod.opa.ca.write_text("-----BEGIN CERTIFICATE-----\nhalf")
+    pod.until(lambda: "no certificate" in str(health(pod, both)["reasons"]), "told that the CA is none")
+    assert health(pod, both)["ca"] == digest(both), "the last good one stays in use"
+    pod.opa.ca.unlink()
+    pod.until(lambda: "cannot be read" in str(health(pod, both)["reasons"]), "told that the CA is gone")
+    pod.opa.ca.write_bytes(both)
+    pod.until(pod.healthy, "healthy again")
+    assert b'fairlead_sync_errors_total{peer="opa"} 0.0' in pod.get("/metrics").content
+
+
+def health(pod: Pod, ca: bytes) -> dict[str, Any]:
+    """What /health says, verified by a CA that need not be in its file."""
+    kept = pod.log.with_name("kept.crt")
+    kept.write_bytes(ca)
+    answer = requests.get(f"https://127.0.0.1:{pod.port}/health", verify=str(kept), timeout=DEADLINE)
+    return dict(answer.json())
+
+
+def test_further_resources_are_replicated_as_far_as_asked_for(pod: Pod) -> None:
+    pod.cluster.put("pods", "web", namespace="shop", spec={"nodeName": "n1", "containers": []})
+    pod.until(pod.healthy, "healthy")
+    thin = {"metadata": {"name": "web", "namespace": "shop"}, "spec": {"nodeName": "n1"}}
+    assert pod.opa.api().document(["kubernetes", "pods"]) == {"shop": {"web": thin}}
+    pod.cluster.put("pods", "web", namespace="shop", spec={"nodeName": "n2"})
+    pod.until(
+        lambda: pod.opa.api().document(["kubernetes", "pods", "shop", "web", "spec", "nodeName"]) == "n2", "change"
+    )
+    pod.cluster.delete("pods", "web", namespace="shop")
+    pod.until(lambda: pod.opa.api().document(["kubernetes", "pods"]) == {}, "removal")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_ends_in_order_when_told_to(pod: Pod, number: signal.Signals) -> None:
-    pod.until(pod.healthy, "healthy")
+    pod.cluster.put("configmaps", "rules", namespace="fairlead", labels=POLICY, data={"a.rego": "package a"})
+    pod.until(lambda: REPLICA_STATUS + "test" in pod.cluster.annotations("rules"), "status of this replica")
     os.kill(pod.process.pid, number)
     assert pod.process.wait(DEADLINE) == 0
+    assert pod.cluster.annotations("rules") == {STATUS: '{"status":"ok"}'}
     assert "Traceback" not in pod.log.read_text()
 
 
@@ -173,6 +225,15 @@ def test_it_ends_in_order_when_told_to(pod: Pod, number: signal.Signals) -> None
         (["--replicate-path", "system/x"], "--replicate-path"),
         (["--namespace-selector", "a=b=c"], "--namespace-selector"),
         (["--kubeconfig", "none"], "none: cannot be used as a kubeconfig"),
+        (["--replicate", "pods"], "--replicate: 'pods' is not group/version/resource"),
+        (["--replicate-cluster", "v1/namespaces"], "--replicate-cluster: namespaces are always replicated"),
+        (["--replicate", "v1/events,events.k8s.io/v1/events"], "keep one"),
+        (["--replicate-fields", "v1/pods=spec"], "v1/pods is not replicated"),
+        (["--replicate", "v1/pods", "--replicate-fields", "v1/pods"], "is not like v1/pods=spec.nodeName"),
+        (["--replicate", "v1/pods", "--replicate-fields", "v1/pods=a..b"], "'a..b' is not a dotted path"),
+        (["--replicate-ignore-namespaces", "a b"], "--replicate-ignore-namespaces"),
+        (["--system-policies", "x"], "--system-policies: 'x' is not namespace/name"),
+        (["--replica", "a b"], "--replica: 'a b'"),
     ],
 )
 def test_wrong_flags_are_refused(arguments: list[str], told: str) -> None:

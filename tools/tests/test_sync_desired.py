@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from fairlead.sync.desired import STATUS, Desired, Source
+from fairlead import policy
+from fairlead.resources import Resource
+from fairlead.sync.desired import REPLICA_STATUS, STATUS, Desired, Source
 
 POLICIES = Source("policies", "fairlead")
 DATA = Source("data", "fairlead")
@@ -31,6 +34,14 @@ def namespace(name: str, labels: dict[str, str] | None) -> dict[str, Any]:
     }
 
 
+def known(desired: Desired) -> dict[str, dict[str, str]]:
+    """The namespaces with their labels, each in its own form."""
+    tree = desired.take().trees["namespaces"] or {}
+    found = {name: json.loads(text) for (_, name), text in tree.items()}
+    assert all(value == {"metadata": {"name": name, **value["metadata"]}} for name, value in found.items())
+    return {name: value["metadata"]["labels"] for name, value in found.items()}
+
+
 def test_each_key_of_a_labelled_config_map_is_a_policy_or_a_document(desired: Desired) -> None:
     desired.replace(POLICIES, [config_map("rules", {"a.rego": "package a", "b.rego": "package b"})])
     desired.replace(DATA, [config_map("facts", {"x.json": "[1]"})])
@@ -44,8 +55,8 @@ def test_each_key_of_a_labelled_config_map_is_a_policy_or_a_document(desired: De
 def test_a_namespace_is_only_its_name_and_the_labels_asked_for(desired: Desired) -> None:
     listed = [namespace("a", {"agentpool": "p1", "team": "t", "other": "x"}), namespace("b", None), namespace("c", {})]
     desired.replace(NAMESPACES, listed)
-    assert desired.take().namespaces == {"a": {"agentpool": "p1", "team": "t"}, "b": {}, "c": {}}
-    assert desired.namespace("a") == {"agentpool": "p1", "team": "t"}
+    assert known(desired) == {"a": {"agentpool": "p1", "team": "t"}, "b": {}, "c": {}}
+    assert desired.namespace("a") == {"metadata": {"name": "a", "labels": {"agentpool": "p1", "team": "t"}}}
     assert desired.namespace("none") is None
 
 
@@ -55,9 +66,10 @@ def test_it_is_complete_only_once_every_source_of_config_maps_is_listed(desired:
     assert not desired.take().complete
     desired.replace(DATA, [])
     assert desired.take().complete
-    assert desired.take().namespaces is None
+    assert desired.take().unknown == ["namespaces"]
     desired.replace(NAMESPACES, [])
-    assert desired.take().namespaces == {}
+    assert desired.take().unknown == []
+    assert known(desired) == {}
 
 
 def test_events_add_change_and_remove(desired: Desired) -> None:
@@ -68,20 +80,18 @@ def test_events_add_change_and_remove(desired: Desired) -> None:
     assert desired.take().texts == {("policy", "fairlead/rules/a.rego"): "package a"}
     desired.apply(POLICIES, False, config_map("rules", {"b.rego": "package b"}))
     desired.apply(NAMESPACES, False, namespace("a", {"agentpool": "p2"}))
-    taken = desired.take()
-    assert taken.texts == {("policy", "fairlead/rules/b.rego"): "package b"}
-    assert taken.namespaces == {"a": {"agentpool": "p2"}}
+    assert desired.take().texts == {("policy", "fairlead/rules/b.rego"): "package b"}
+    assert known(desired) == {"a": {"agentpool": "p2"}}
     desired.apply(POLICIES, True, config_map("rules", {"b.rego": "package b"}))
     desired.apply(NAMESPACES, True, namespace("a", {"agentpool": "p2"}))
-    taken = desired.take()
-    assert taken.texts == {}
-    assert taken.namespaces == {}
+    assert desired.take().texts == {}
+    assert known(desired) == {}
 
 
 def test_a_list_replaces_all_that_was_known(desired: Desired) -> None:
     desired.replace(NAMESPACES, [namespace("a", {}), namespace("b", {})])
     desired.replace(NAMESPACES, [namespace("b", {}), namespace("c", {})])
-    assert desired.take().namespaces == {"b": {}, "c": {}}
+    assert known(desired) == {"b": {}, "c": {}}
 
 
 def test_a_list_that_breaks_off_changes_nothing(desired: Desired) -> None:
@@ -92,7 +102,7 @@ def test_a_list_that_breaks_off_changes_nothing(desired: Desired) -> None:
     desired.replace(NAMESPACES, [namespace("a", {})])
     with pytest.raises(ConnectionError):
         desired.replace(NAMESPACES, broken())
-    assert desired.take().namespaces == {"a": {}}
+    assert known(desired) == {"a": {}}
 
 
 def test_what_changes_is_told_once_and_the_rest_not(desired: Desired) -> None:
@@ -105,9 +115,9 @@ def test_what_changes_is_told_once_and_the_rest_not(desired: Desired) -> None:
     desired.apply(POLICIES, False, own)
     desired.replace(POLICIES, [own])
     assert not desired.changed.is_set(), "our own annotation is no change of what OPA should hold"
-    known = desired.config_map(("fairlead", "rules"))
-    assert known is not None
-    assert (known.status, known.resource_version) == ("x", "2")
+    found = desired.config_map(("fairlead", "rules"))
+    assert found is not None
+    assert (found.annotations, found.resource_version) == ({STATUS: "x"}, "2")
     desired.apply(POLICIES, False, config_map("rules", {"a.rego": "package a2"}))
     assert desired.changed.is_set()
 
@@ -169,4 +179,34 @@ def test_documents_below_system_are_refused() -> None:
 
 def test_an_event_before_the_first_list_is_left_to_the_list(desired: Desired) -> None:
     desired.apply(NAMESPACES, False, namespace("a", {}))
-    assert desired.take().namespaces is None
+    assert desired.take().trees == {"namespaces": None}
+
+
+def test_objects_are_kept_by_namespace_and_name_and_without_what_only_servers_read() -> None:
+    pods = Source("objects", resource=Resource("", "v1", "pods", True))
+    desired = Desired([pods], namespace_labels=[], data_label=None)
+    desired.replace(pods, [{"metadata": {"namespace": "shop", "name": "web", "managedFields": [{}]}, "spec": {"x": 1}}])
+    assert desired.take().trees == {
+        "pods": {("shop", "web"): '{"metadata":{"name":"web","namespace":"shop"},"spec":{"x":1}}'}
+    }
+
+
+def test_a_tree_is_the_same_object_until_something_of_it_changes(desired: Desired) -> None:
+    desired.replace(NAMESPACES, [namespace("a", {})])
+    before = desired.take().trees["namespaces"]
+    desired.replace(POLICIES, [])
+    desired.apply(NAMESPACES, False, namespace("a", {"other": "x"}))
+    assert desired.take().trees["namespaces"] is before
+    desired.apply(NAMESPACES, False, namespace("a", {"team": "x"}))
+    assert desired.take().trees["namespaces"] is not before
+
+
+def test_a_config_map_tells_its_revision_and_every_replicas_status(desired: Desired) -> None:
+    modules = {"b.rego": "package b", "a.rego": "package a # \u00e4"}
+    annotations = {STATUS: "x", REPLICA_STATUS + "one": "y", "other": "z"}
+    desired.replace(POLICIES, [config_map("rules", modules, metadata={"annotations": annotations})])
+    (found,) = desired.take().config_maps
+    assert found.of == policy.revision(modules)
+    assert found.annotations == {STATUS: "x", REPLICA_STATUS + "one": "y"}
+    desired.replace(POLICIES, [config_map("rules", modules, binaryData={"c": "/w=="})])
+    assert desired.take().config_maps[0].of != found.of

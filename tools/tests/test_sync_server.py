@@ -17,6 +17,7 @@ from fairlead import waiting
 from fairlead.certificates import Authority
 from fairlead.errors import FairleadError, InputError, UsageError
 from fairlead.sync import server as library
+from fairlead.sync.credentials import digest
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.server import Certificate, Server, loopback
 
@@ -85,7 +86,8 @@ def test_health_is_200_only_while_all_is_well(site: Site) -> None:
 def test_metrics_are_in_the_exposition_format(site: Site) -> None:
     answer = site.get("/metrics")
     assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-    for name in ("policies", "documents", "namespaces", "errors_total", "resyncs_total", "lag_seconds"):
+    told = ("policies", "documents", "namespaces", "errors_total", "resyncs_total", "lag_seconds", "pending")
+    for name in told:
         assert f"\nfairlead_sync_{name}" in answer.text
     assert "_created" not in answer.text
 
@@ -144,10 +146,13 @@ def test_a_replaced_certificate_is_served_and_a_broken_one_is_not(site: Site) ->
     assert site.common_name() == "first"
     site.issue("second")
     assert site.common_name() == "second"
+    second = digest((site.folder / "server.crt").read_bytes())
+    assert site.certificate.digest == second
     (site.folder / "server.key").write_text("half")
     assert site.common_name() == "second"
     (site.folder / "server.crt").unlink()
     assert site.common_name() == "second"
+    assert site.certificate.digest == second
     site.issue("third")
     assert site.common_name() == "third"
 

@@ -9,54 +9,94 @@ from typing import Any, cast
 import pytest
 
 from fairlead.sync.apiserver import ApiServer, ApiServerError
-from fairlead.sync.desired import STATUS, Desired, Source
+from fairlead.sync.desired import REPLICA_STATUS, STATUS, Desired, Owner, Source
 from fairlead.sync.metrics import Metrics
-from fairlead.sync.status import StatusWriter, text
+from fairlead.sync.problem import Problem
+from fairlead.sync.status import StatusWriter, Verdict, overall, replica, text
 
 POLICIES = Source("policies", "fairlead")
 OWNER = ("fairlead", "rules")
 OK = '{"status":"ok"}'
+BAD: Problem = {"code": "c", "message": "m"}
 
 
 class FakeApi:
-    """Takes annotations, and tells of them as a watch would when `echo` is set."""
+    """A ConfigMap on an API server, which replicas annotate and watch."""
 
-    def __init__(self, desired: Desired) -> None:
-        self.desired = desired
+    def __init__(self) -> None:
+        self.version = 1
+        self.data = {"a.rego": "package a"}
+        self.annotations: dict[str, str] = {}
+        self.watching: list[Desired] = []
         self.written: list[str] = []
         self.error: ApiServerError | None = None
         self.echo = True
 
-    def annotate(self, namespace: str, name: str, version: str, annotations: Mapping[str, str]) -> None:
+    def annotate(
+        self, namespace: str, name: str, version: str, annotations: Mapping[str, str | None], **_: object
+    ) -> None:
         if self.error:
             raise self.error
-        self.written.append(annotations[STATUS])
+        if version != str(self.version):
+            raise ApiServerError("the object has been modified", 409)
+        if STATUS in annotations:
+            self.written.append(annotations[STATUS] or "")
+        self.change(annotations)
+
+    def change(self, annotations: Mapping[str, str | None], data: dict[str, str] | None = None) -> None:
+        """Change the ConfigMap, as anyone may."""
+        self.version += 1
+        self.data = data or self.data
+        told = {**self.annotations, **annotations}
+        self.annotations = {key: value for key, value in told.items() if value is not None}
         if self.echo:
-            tell(self.desired, str(int(version) + 1), annotations[STATUS])
+            self.tell()
+
+    def tell(self) -> None:
+        """Tell all who watch."""
+        metadata: dict[str, Any] = {"namespace": "fairlead", "name": "rules", "resourceVersion": str(self.version)}
+        for desired in self.watching:
+            value = {"metadata": {**metadata, "annotations": dict(self.annotations)}, "data": self.data}
+            desired.apply(POLICIES, False, value)
+
+    def entries(self) -> dict[str, dict[str, Any]]:
+        """What each replica tells."""
+        own = {key: value for key, value in self.annotations.items() if key.startswith(REPLICA_STATUS)}
+        return {key.removeprefix(REPLICA_STATUS): json.loads(value) for key, value in own.items()}
 
 
-def tell(desired: Desired, version: str, annotation: str | None) -> None:
-    metadata: dict[str, Any] = {"namespace": "fairlead", "name": "rules", "resourceVersion": version}
-    metadata["annotations"] = {STATUS: annotation} if annotation is not None else None
-    desired.apply(POLICIES, False, {"metadata": metadata, "data": {}})
+class Replica:
+    """A replica that watches and annotates, step by step."""
+
+    def __init__(self, api: FakeApi, name: str) -> None:
+        self.desired = Desired([POLICIES], namespace_labels=[], data_label=None)
+        self.desired.replace(POLICIES, [])
+        self.writer = StatusWriter(cast(ApiServer, api), self.desired, Metrics(), name)
+        api.watching.append(self.desired)
+        api.tell()
+
+    def verdict(self, *problems: Problem, owner: Owner = OWNER) -> None:
+        known = self.desired.config_map(owner)
+        self.writer.report({owner: Verdict(known.of if known else "unknown", problems)})
+
+    def write(self, *problems: Problem) -> None:
+        self.verdict(*problems)
+        self.again()
+
+    def again(self) -> None:
+        """Look once more, at once."""
+        self.writer.wake()
+        self.writer.write()
 
 
 @pytest.fixture
-def desired() -> Desired:
-    desired = Desired([POLICIES], namespace_labels=[], data_label=None)
-    desired.replace(POLICIES, [])
-    tell(desired, "1", None)
-    return desired
+def api() -> FakeApi:
+    return FakeApi()
 
 
 @pytest.fixture
-def api(desired: Desired) -> FakeApi:
-    return FakeApi(desired)
-
-
-@pytest.fixture
-def writer(api: FakeApi, desired: Desired) -> StatusWriter:
-    return StatusWriter(cast(ApiServer, api), desired, Metrics())
+def one(api: FakeApi) -> Replica:
+    return Replica(api, "one")
 
 
 def test_the_annotation_has_kube_mgmts_form() -> None:
@@ -75,67 +115,198 @@ def test_the_annotation_stays_small_whatever_opa_quotes() -> None:
     assert len(text([long])) < 20_000
 
 
-def test_a_status_is_written_once_and_not_again_when_it_is_right(writer: StatusWriter, api: FakeApi) -> None:
+def test_all_that_is_wrong_is_told_as_far_as_it_fits() -> None:
+    found = json.loads(text([{"code": "c", "message": f"{number} {'x' * 1500}"} for number in range(20)]))
+    assert [problem["message"][:2] for problem in found["error"]] == [f"{number} " for number in range(7)]
+
+
+def test_the_overall_status_follows_from_the_replicas_alone() -> None:
+    bad, worse = text([BAD], of="1"), text([BAD, {"code": "d", "message": "n"}], of="1")
+    assert overall({"a": text([], of="1"), "b": text([], of="1")}) == OK
+    assert json.loads(overall({"a": text([], of="1"), "b": bad})) == {"status": "error", "error": BAD}
+    assert overall({"b": bad, "a": worse}) == overall({"a": worse, "b": bad}) == text(json.loads(worse)["error"])
+
+
+@pytest.mark.parametrize(
+    ("name", "part"), [("opa-7d9f-x2", "opa-7d9f-x2"), ("my.host", "my.host"), ("a" * 63, "a" * 63)]
+)
+def test_a_hosts_name_is_a_replicas_name(name: str, part: str) -> None:
+    assert replica(name) == part
+
+
+@pytest.mark.parametrize("name", ["", "_", "a b", "h\u00f6st", "a" * 64, "-a"])
+def test_what_cannot_be_in_an_annotations_key_is_made_fit(name: str) -> None:
+    part = replica(name)
+    assert part == replica(part)
+    assert part != name
+    assert len(part) <= 63
+
+
+def test_a_status_is_written_once_and_not_again_when_it_is_right(one: Replica, api: FakeApi) -> None:
     for _ in range(3):
-        writer.report({OWNER: []})
-        writer.write()
+        one.write()
     assert api.written == [OK]
+    known = one.desired.config_map(OWNER)
+    assert known is not None
+    assert api.entries() == {"one": {"status": "ok", "of": known.of}}
 
 
-def test_it_is_not_written_again_before_the_watch_brings_it_back(writer: StatusWriter, api: FakeApi) -> None:
+def test_it_is_not_written_again_before_the_watch_brings_it_back(one: Replica, api: FakeApi) -> None:
     api.echo = False
     for _ in range(3):
-        writer.report({OWNER: []})
-        writer.write()
+        one.write()
     assert api.written == [OK]
 
 
-def test_a_new_status_is_written_at_once(writer: StatusWriter, api: FakeApi) -> None:
-    writer.report({OWNER: []})
-    writer.write()
-    writer.report({OWNER: [{"code": "c", "message": "m"}]})
-    writer.write()
+def test_a_new_status_is_written_at_once(one: Replica, api: FakeApi) -> None:
+    one.write()
+    one.write(BAD)
     assert [json.loads(written)["status"] for written in api.written] == ["ok", "error"]
 
 
-def test_an_annotation_that_someone_broke_is_put_right_but_never_in_a_fight(
-    writer: StatusWriter, api: FakeApi, desired: Desired, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 0.0
-    monkeypatch.setattr("fairlead.sync.status.time.monotonic", lambda: now)
-    for version in range(10, 610, 10):
-        now += 1
-        writer.report({OWNER: []})
-        writer.write()
-        tell(desired, str(version), "broken")
-    assert 5 <= len(api.written) <= 8, "every write waits twice as long as the one before"
-    now += 60
-    writer.report({OWNER: []})
-    writer.write()
-    known = desired.config_map(OWNER)
-    assert known is not None
-    assert known.status == OK
-
-
-@pytest.mark.parametrize("code", [404, 409])
-def test_a_config_map_that_changed_or_is_gone_is_left_to_the_watch(
-    writer: StatusWriter, api: FakeApi, code: int
-) -> None:
-    api.error = ApiServerError("changed", code)
-    writer.report({OWNER: []})
-    writer.write()
-    api.error = None
-    writer.report({OWNER: []})
-    writer.write()
+def test_nothing_is_told_of_data_that_are_not_there_any_more(one: Replica, api: FakeApi) -> None:
+    one.verdict(BAD)
+    api.change({}, {"a.rego": "package b"})
+    one.again()
+    assert api.written == []
+    one.write()
     assert api.written == [OK]
 
 
-def test_a_failure_is_told_and_tried_again(writer: StatusWriter, api: FakeApi) -> None:
-    api.error = ApiServerError("no rights", 403)
-    writer.report({OWNER: [], ("fairlead", "unknown"): []})
-    with pytest.raises(ApiServerError, match="no rights"):
-        writer.write()
+def test_replicas_that_disagree_both_tell_and_settle(one: Replica, api: FakeApi) -> None:
+    two = Replica(api, "two")
+    for _ in range(5):
+        one.write()
+        two.write(BAD)
+        assert json.loads(api.annotations[STATUS]) == {"status": "error", "error": BAD}
+    assert {name: entry["status"] for name, entry in api.entries().items()} == {"one": "ok", "two": "error"}
+    assert json.loads(api.annotations[STATUS]) == {"status": "error", "error": BAD}
+    assert api.version == 4, "one tells, the other comes anew, and one tells again"
+    two.write()
+    one.again()
+    assert api.annotations[STATUS] == OK
+    settled = api.version
+    for _ in range(5):
+        one.again()
+        two.again()
+    assert api.version == settled
+
+
+def test_what_was_told_of_other_data_goes_with_the_next_word(one: Replica, api: FakeApi) -> None:
+    two = Replica(api, "two")
+    one.write()
+    two.write(BAD)
+    api.change({}, {"a.rego": "package b"})
+    one.write()
+    assert api.entries().keys() == {"one"}
+    assert api.annotations[STATUS] == OK
+
+
+def test_a_replica_that_is_gone_has_no_say_once_a_new_one_came(one: Replica, api: FakeApi) -> None:
+    gone = Replica(api, "gone")
+    one.write()
+    gone.write(BAD)
+    api.watching.remove(gone.desired)
+    new = Replica(api, "new")
+    new.write()
+    one.again()
+    new.again()
+    assert api.entries().keys() == {"one", "new"}
+    assert api.annotations[STATUS] == OK
+
+
+def test_a_fight_with_someone_who_removes_what_replicas_tell_slows_down(
+    one: Replica, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("fairlead.sync.status.time.monotonic", lambda: now)
+    two = Replica(api, "two")
+    writes = 0
+    for _ in range(120):
+        now += 1
+        before = api.version
+        one.write()
+        two.write()
+        writes += api.version - before
+        api.change({REPLICA_STATUS + "one": None, REPLICA_STATUS + "two": None})
+    assert writes < 30
+
+
+def test_a_replica_that_starts_again_by_the_same_name_writes_nothing(one: Replica, api: FakeApi) -> None:
+    two = Replica(api, "two")
+    one.write()
+    two.write()
+    settled = api.version
+    Replica(api, "two").write()
+    assert api.version == settled
+
+
+def test_a_replica_that_ends_takes_its_word_back(one: Replica, api: FakeApi) -> None:
+    two = Replica(api, "two")
+    one.write()
+    two.write(BAD)
+    one.again()
+    two.writer.retire()
+    assert api.entries().keys() == {"one"}
+    assert api.annotations[STATUS] == OK
+    one.writer.retire()
+    assert api.annotations == {STATUS: OK}, "the last one leaves what was told"
+
+
+def test_an_api_server_that_is_away_does_not_hold_up_the_end(one: Replica, api: FakeApi) -> None:
+    one.write()
+    api.error = ApiServerError("down")
+    one.writer.retire()
+
+
+@pytest.mark.parametrize("broken", ["", "[]", '{"status":"fine"}', '{"status":"error"}', '{"of":1}', "[" * 100_000])
+def test_a_replicas_word_that_someone_broke_is_removed(one: Replica, api: FakeApi, broken: str) -> None:
+    api.change({REPLICA_STATUS + "two": broken})
+    one.write()
+    assert api.entries().keys() == {"one"}
+    assert api.annotations[STATUS] == OK
+
+
+def test_an_annotation_that_someone_broke_is_put_right_but_never_in_a_fight(
+    one: Replica, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("fairlead.sync.status.time.monotonic", lambda: now)
+    for _ in range(60):
+        now += 1
+        one.write()
+        api.change({STATUS: "broken"})
+    assert 5 <= len(api.written) <= 8, "every write waits twice as long as the one before"
+    now += 60
+    one.again()
+    assert api.annotations[STATUS] == OK
+
+
+def test_a_config_map_that_another_has_changed_is_left_to_the_watch(one: Replica, api: FakeApi) -> None:
+    api.echo = False
+    api.change({"other": "x"})
+    one.write()
+    assert api.written == []
+    api.echo = True
+    api.tell()
+    one.again()
+    assert api.written == [OK]
+
+
+def test_a_config_map_that_is_gone_is_left_to_the_watch(one: Replica, api: FakeApi) -> None:
+    api.error = ApiServerError("not found", 404)
+    one.write()
     api.error = None
-    writer.report({OWNER: []})
-    writer.write()
+    one.again()
+    assert api.written == [OK]
+
+
+def test_a_failure_is_told_and_tried_again(one: Replica, api: FakeApi) -> None:
+    api.error = ApiServerError("no rights", 403)
+    one.verdict(owner=("fairlead", "unknown"))
+    one.verdict()
+    with pytest.raises(ApiServerError, match="no rights"):
+        one.again()
+    api.error = None
+    one.again()
     assert api.written == [OK]

@@ -10,11 +10,21 @@ from typing import Any, Protocol
 from fairlead.credentials import Credentials
 from fairlead.progress import Progress
 from fairlead.settings import Settings
+from fairlead.sidecars import Sidecar
 
 
 @dataclass(frozen=True)
 class OpaServer:
     """One OPA: where it listens, the file of the authority to verify it by, and its pid where this machine runs it."""
+
+    url: str
+    ca: Path
+    pid: int | None = None
+
+
+@dataclass(frozen=True)
+class SidecarServer:
+    """One sidecar that tells its health: where, by which authority, and its pid where this machine runs it."""
 
     url: str
     ca: Path
@@ -39,17 +49,37 @@ class Cluster(Protocol):
     def replicas(self) -> int | None:
         """How many pods of OPA to run; None for as many as the settings say."""
 
+    @property
+    def sidecar(self) -> Sidecar:
+        """The kind of sidecar that was chosen for it, or else what suits it."""
+
+    def choose(self, sidecar: Sidecar) -> None:
+        """Have this kind of sidecar from the next `serve` on. Raises UsageError where it cannot run there."""
+
     def serve(self, settings: Settings, credentials: Credentials, authz: str, *, progress: Progress) -> None:
         """See that OPA and its sidecar run with what was applied. Raises FairleadError where they do not come up."""
 
     def opas(self) -> Sequence[OpaServer]:
         """Every OPA that is there, ready or not."""
 
+    def sidecars(self) -> Sequence[SidecarServer]:
+        """Every sidecar that tells its health; kube-mgmt does not."""
+
+    def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
+        """Bring the contents of Secrets, name -> key -> data, to where the pods have them mounted, as the kubelet does.
+
+        The names are opa-token and opa-tls; one that is left out stays as it is. A sidecar that reads its files but
+        once is restarted for it, as a rollout would: OPA has to accept the new ones by then.
+        """
+
+    def restart(self, *, progress: Progress) -> None:
+        """Restart every OPA with its sidecar, one pair after the other. Raises FairleadError where one stays away."""
+
     def namespaces(self) -> Mapping[str, Any]:
         """Every namespace as its API server has it, name -> object. Raises FairleadError."""
 
     def log(self, server: str) -> Path:
-        """Where the output of `opa`, `sync` (the sidecar) or another server goes."""
+        """Where the output of a server goes; `opa` and `sidecar` mean the first where there are several."""
 
     def servers(self) -> Mapping[str, Mapping[str, Any]]:
         """What runs for this cluster, name -> {pid, restarts, ...}; empty where that is not ours to know."""

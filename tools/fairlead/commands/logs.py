@@ -11,8 +11,6 @@ from fairlead.clusters import registry
 from fairlead.commands import options
 from fairlead.errors import UsageError
 
-ALIASES = {"sidecar": "sync"}
-
 
 @click.command()
 @click.argument("server", default="opa")
@@ -22,13 +20,14 @@ ALIASES = {"sidecar": "sync"}
     "-n", "--lines", type=click.IntRange(0), default=50, show_default=True, help="How many of the last lines."
 )
 def command(server: str, name: str, follow: bool, lines: int) -> None:
-    """Show the log of a SERVER: opa, sidecar, or any other that `fairlead status` lists."""
+    """Show the log of a SERVER: opa, sidecar (the first of several), or any other that `fairlead status` lists."""
     cluster = registry.find(name)
-    server = ALIASES.get(server, server)
-    names = list(cluster.servers())
-    if server not in names:
+    path, names = cluster.log(server), list(cluster.servers())
+    if path.stem not in names:
         raise UsageError(f"no server {server!r} in cluster {name!r}: one of {', '.join(names)}")
-    with cluster.log(server).open(encoding="utf-8", errors="replace") as log:
+    if not path.exists():
+        raise UsageError(f"{path}: there is no log of {server} any more")
+    with path.open(encoding="utf-8", errors="replace") as log:
         sys.stdout.writelines(log.readlines()[-lines:] if lines else [])
         while follow:
             text = log.read()

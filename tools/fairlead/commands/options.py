@@ -7,11 +7,17 @@ from pathlib import Path
 import click
 
 from fairlead.output import FORMATS
+from fairlead.sidecars import SIDECARS
 
 output = click.option(
     "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Form of the result."
 )
 name = click.option("--name", default="fairlead", show_default=True, help="Name of the cluster.")
+sidecar = click.option(
+    "--sidecar",
+    type=click.Choice(list(SIDECARS)),
+    help="What keeps OPA current; by default what the cluster has: sync where it is embedded, else kube-mgmt.",
+)
 policies = click.option(
     "--policies",
     "policies_folder",

@@ -2,30 +2,58 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import click
 
 from fairlead import output as out
+from fairlead import policy
 from fairlead import push as library
 from fairlead import settings as settings_library
 from fairlead.clusters import registry
+from fairlead.clusters.base import Cluster
 from fairlead.commands import options
+from fairlead.errors import FairleadError, UsageError
+
+_LOOK = 0.3
+"""Seconds between two looks at the files with --watch."""
 
 
 @click.command()
 @options.name
 @options.settings
 @options.policies
+@click.option("--restart", is_flag=True, help="Then restart OPA and its sidecar, one pair after the other.")
+@click.option("--watch", is_flag=True, help="Push again on every save, until Ctrl-C; for development.")
 @options.output
-def command(name: str, settings_file: Path | None, policies_folder: Path | None, output: str) -> None:
+def command(
+    name: str, settings_file: Path | None, policies_folder: Path | None, restart: bool, watch: bool, output: str
+) -> None:
     """Check and test the policies, push them, and return when every OPA serves exactly this revision.
 
     A policy that does not compile or fails its tests changes nothing; where an OPA does not take the new revision, the
     old one is put back.
     """
-    settings = settings_library.load(settings_file)
+    if watch and output != "table":
+        raise UsageError("--watch tells people what happens: leave out -o")
     cluster = registry.find(name)
+    if not watch:
+        _push(cluster, settings_file, policies_folder, restart, output)
+        return
+    for _ in library.changes(policies_folder or policy.folder(), lambda: time.sleep(_LOOK)):
+        try:
+            _push(cluster, settings_file, policies_folder, restart, output)
+        except FairleadError as error:
+            out.error(str(error))
+
+
+def _push(
+    cluster: Cluster, settings_file: Path | None, policies_folder: Path | None, restart: bool, output: str
+) -> None:
+    settings = settings_library.load(settings_file)
     with out.progress() as progress:
         result = library.push(cluster, settings, policies_folder, progress=progress)
+        if restart:
+            cluster.restart(progress=progress)
     out.emit(result, output, out.rows(f"revision {result['revision']}", ("url", "revision"), result["opa"]))

@@ -33,7 +33,7 @@ def _draw(data: dict[str, Any], console: Console) -> None:
     for title, columns in (
         ("opa", ("url", "pid", "ready", "revision")),
         ("policies", ("name", "status", "error")),
-        ("certificates", ("name", "notAfter")),
+        ("certificates", ("name", "notAfter", "warning")),
         ("servers", ("name", "pid", "restarts")),
     ):
         console.print()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +11,12 @@ from threading import Event
 
 import click
 
-from fairlead import labels
+from fairlead import labels, resources
 from fairlead.errors import UsageError
-from fairlead.sync import selector
+from fairlead.opa_api import OpaApi
+from fairlead.resources import Resource
+from fairlead.sync import selector, status
+from fairlead.sync.reconcile import SYSTEM
 from fairlead.sync.sidecar import Options, Sidecar
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
@@ -52,6 +56,31 @@ FILE = click.Path(path_type=Path, dir_okay=False)
     show_default=True,
     help="Labels of a namespace to keep, with commas between them; nothing else of it is.",
 )
+@click.option(
+    "--replicate",
+    multiple=True,
+    help="A namespaced resource to replicate as well, group/version/resource, or v1/pods of the core; with commas "
+    "between them; may be repeated.",
+)
+@click.option("--replicate-cluster", multiple=True, help="The same of resources that are in no namespace.")
+@click.option(
+    "--replicate-fields",
+    multiple=True,
+    metavar="RESOURCE=PATHS",
+    help="Of a resource to replicate only these dotted paths, with commas between them, instead of whole objects.",
+)
+@click.option(
+    "--replicate-ignore-namespaces",
+    multiple=True,
+    help="Namespaces whose objects are not replicated, with commas between them.",
+)
+@click.option(
+    "--system-policies",
+    default=SYSTEM,
+    show_default=True,
+    help="The ConfigMap, namespace/name, whose policies alone may define the package system; '*' for any.",
+)
+@click.option("--replica", help="This replica's name in the status of ConfigMaps; the host's by default.")
 @click.option("--health-endpoint", help="host:port to serve /health, /metrics and look-ups at; nowhere by default.")
 @click.option("--tls-cert-file", type=FILE, help="The certificate to serve with; read again when it changes.")
 @click.option("--tls-private-key-file", type=FILE, help="The key of the certificate.")
@@ -71,6 +100,12 @@ def command(
     replicate_path: str,
     namespace_selector: str,
     namespace_labels: tuple[str, ...],
+    replicate: tuple[str, ...],
+    replicate_cluster: tuple[str, ...],
+    replicate_fields: tuple[str, ...],
+    replicate_ignore_namespaces: tuple[str, ...],
+    system_policies: str,
+    replica: str | None,
     health_endpoint: str | None,
     tls_cert_file: Path | None,
     tls_private_key_file: Path | None,
@@ -79,7 +114,8 @@ def command(
     """Run as OPA's sidecar: keep its policies and data current.
 
     Policies and data come from labelled ConfigMaps, as with kube-mgmt, whose annotation tells what came of them; of
-    namespaces OPA gets the name and the labels asked for. An OPA that restarted is loaded again within seconds.
+    namespaces OPA gets the name and the labels asked for, of further resources whole objects or the fields asked for.
+    An OPA that restarted is loaded again within seconds.
     """
     if bool(health_endpoint) != bool(tls_cert_file) or bool(tls_cert_file) != bool(tls_private_key_file):
         raise UsageError("--health-endpoint, --tls-cert-file and --tls-private-key-file go together: give all or none")
@@ -96,6 +132,13 @@ def command(
     path = tuple(filter(None, replicate_path.split("/")))
     if not path or path[0] == "system":
         raise UsageError("--replicate-path is empty or below `system`, which is OPA's own")
+    if system_policies != "*" and system_policies.count("/") != 1:
+        raise UsageError(f"--system-policies: {system_policies!r} is not namespace/name, and not '*'")
+    if replica is not None and replica != status.replica(replica):
+        raise UsageError(f"--replica: {replica!r} is not at most 63 letters, digits, '-', '_' and '.'")
+    ignored = _list("--replicate-ignore-namespaces", replicate_ignore_namespaces, empty=True)
+    for name in ignored:
+        _check("--replicate-ignore-namespaces", labels.check_value, name)
     sidecar = Sidecar(
         Options(
             kubeconfig=kubeconfig,
@@ -108,6 +151,10 @@ def command(
             replicate_path=path,
             namespace_selector=namespace_selector,
             namespace_labels=keys,
+            resources=_resources(replicate, replicate_cluster, replicate_fields),
+            ignored=ignored,
+            system=None if system_policies == "*" else system_policies,
+            replica=replica or _replica(opa_url, alone=kubeconfig is None),
             health_endpoint=health_endpoint,
             certificate=(tls_cert_file, tls_private_key_file) if tls_cert_file and tls_private_key_file else None,
         )
@@ -119,10 +166,37 @@ def command(
         logging.getLogger("fairlead.sync").info("ending")
 
 
-def _list(flag: str, values: tuple[str, ...]) -> tuple[str, ...]:
-    """What was given with commas, or by repeating the flag, or both; each once, in order."""
+def _replica(opa_url: str, *, alone: bool) -> str:
+    """The name of the host, which is the pod's; where that may hold several, with OPA's port. Raises UsageError."""
+    host = socket.gethostname()
+    return status.replica(host if alone else f"{host}-{OpaApi(opa_url).url.rpartition(':')[2]}")
+
+
+def _resources(namespaced: tuple[str, ...], cluster: tuple[str, ...], fields: tuple[str, ...]) -> tuple[Resource, ...]:
+    """What --replicate, --replicate-cluster and --replicate-fields name. Raises UsageError."""
+    kept: dict[str, list[str]] = {}
+    for value in fields:
+        name, equals, paths = value.partition("=")
+        if not equals:
+            raise UsageError(f"--replicate-fields: {value!r} is not like v1/pods=spec.nodeName,metadata.labels")
+        kept.setdefault(name, []).extend(_list("--replicate-fields", (paths,)))
+    found = []
+    for flag, values in (("--replicate", namespaced), ("--replicate-cluster", cluster)):
+        for text in _list(flag, values, empty=True):
+            try:
+                found.append(resources.parse(text, namespaced=flag == "--replicate", fields=kept.pop(text, ())))
+                resources.check_distinct(found)
+            except ValueError as error:
+                raise UsageError(f"{flag}: {error}") from error
+    if kept:
+        raise UsageError(f"--replicate-fields: {', '.join(kept)} is not replicated: name it with --replicate, too")
+    return tuple(found)
+
+
+def _list(flag: str, values: tuple[str, ...], *, empty: bool = False) -> tuple[str, ...]:
+    """What was given with commas, or by repeating the flag, or both; each once, in order. Raises UsageError."""
     parts = tuple(dict.fromkeys(part.strip() for value in values for part in value.split(",") if part.strip()))
-    if not parts:
+    if not parts and not empty:
         raise UsageError(f"{flag} is empty")
     return parts
 

@@ -1,6 +1,6 @@
-"""The sidecar `sync`: keeps one OPA's policies and data what the cluster's ConfigMaps and namespaces say.
+"""The sidecar `sync`: keeps one OPA's policies and data what the cluster's ConfigMaps, namespaces and objects say.
 
-desired.py holds what should be, plan.py what is missing, reconcile.py does it; watch.py brings the news from the API
-server (kubernetes.py), status.py takes word back to the ConfigMaps, server.py answers /health, /metrics and look-ups,
-and sidecar.py starts all of them.
+desired.py holds what should be, plan.py and tree.py what is missing, reconcile.py does it; watch.py brings the news
+from the API server (apiserver.py), status.py takes word back to the ConfigMaps, server.py answers /health, /metrics
+and look-ups, and sidecar.py starts all of them.
 """

@@ -1,6 +1,7 @@
 """The API server as the sidecar asks it: raw JSON, page by page and event by event, with credentials that may change.
 
-Least rights: get, list, watch and patch of configmaps in the namespaces that are read; get, list, watch of namespaces.
+Least rights: get, list, watch and patch of configmaps in the namespaces that are read; get, list, watch of namespaces
+and of what else is replicated.
 Source: Kubernetes documentation, "Kubernetes API Concepts".
 """
 
@@ -23,6 +24,7 @@ from kubernetes.config import ConfigException, load_incluster_config, load_kube_
 from kubernetes.config.incluster_config import SERVICE_TOKEN_FILENAME
 
 from fairlead.errors import FairleadError, InputError, UsageError
+from fairlead.opa_api import number
 
 PAGE = 500
 """Objects in one page of a list."""
@@ -61,23 +63,34 @@ class ApiServer:
             self._client = _client(self._kubeconfig)
 
     def objects(
-        self, path: str, selector: str, *, metadata_only: bool, version: Callable[[str], None]
+        self, path: str, selector: Mapping[str, str], *, metadata_only: bool, version: Callable[[str], None]
     ) -> Iterator[dict[str, Any]]:
-        """Every object of a list; `version` is told the list's resourceVersion before the last page's objects."""
-        query = {"limit": str(PAGE), "labelSelector": selector}
+        """Every object of a list; `version` is told the list's resourceVersion before the last page's objects.
+
+        `selector` has a labelSelector, a fieldSelector or both. Each object tells its kind, as in a watch.
+        """
+        query = {"limit": str(PAGE), **selector}
         while True:
             page = self._json("GET", path, query, accept=_METADATA_LIST if metadata_only else "application/json")
             metadata = page.get("metadata") or {}
             if "resourceVersion" not in metadata or not isinstance(page.get("items") or [], list):
                 raise ApiServerError(f"the API server answers {path} with something else than a list")
             version(metadata["resourceVersion"])
-            yield from page.get("items") or []
+            named = {"apiVersion": page.get("apiVersion"), "kind": str(page.get("kind")).removesuffix("List")}
+            yield from ({**named, **item} for item in page.get("items") or [])
             if not metadata.get("continue"):
                 return
             query["continue"] = metadata["continue"]
 
     def events(
-        self, path: str, selector: str, since: str, *, metadata_only: bool, seconds: int, opened: Callable[[], None]
+        self,
+        path: str,
+        selector: Mapping[str, str],
+        since: str,
+        *,
+        metadata_only: bool,
+        seconds: int,
+        opened: Callable[[], None],
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         """Each (type, object) that happens after the resourceVersion `since`, for about `seconds`.
 
@@ -89,14 +102,14 @@ class ApiServer:
             "allowWatchBookmarks": "true",
             "resourceVersion": since,
             "timeoutSeconds": str(seconds),
-            "labelSelector": selector,
+            **selector,
         }
         accept = _METADATA if metadata_only else "application/json"
         answer = self._send("GET", path, query, accept=accept, timeout=(_TIMEOUT[0], seconds + 10.0))
         opened()
         try:
             for line in _lines(answer):
-                event = json.loads(line)
+                event = json.loads(line, parse_float=number)
                 if event["type"] == "ERROR":
                     status = event["object"]
                     raise ApiServerError(f"watching {path}: {status.get('message')}", int(status.get("code") or 0))
@@ -121,20 +134,30 @@ class ApiServer:
         labels: Mapping[str, str] = (found.get("metadata") or {}).get("labels") or {}
         return labels
 
-    def annotate(self, namespace: str, name: str, version: str, annotations: Mapping[str, str]) -> None:
-        """Set annotations of a ConfigMap that is still at resourceVersion `version`.
+    def annotate(
+        self,
+        namespace: str,
+        name: str,
+        version: str,
+        annotations: Mapping[str, str | None],
+        *,
+        timeout: tuple[float, float] = _TIMEOUT,
+    ) -> None:
+        """Set annotations of a ConfigMap that is still at resourceVersion `version`; None removes one.
 
-        Raises ApiServerError, with status 409 where it has changed since, 404 where it is gone.
+        `timeout` is in seconds, to connect and for each read. Raises ApiServerError, with status 409 where it has
+        changed since, 404 where it is gone.
         """
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{quote(name, safe='')}"
         patch = {"metadata": {"resourceVersion": version, "annotations": dict(annotations)}}
         query = {"fieldManager": "fairlead-sync"}
-        self._json("PATCH", path, query, body=json.dumps(patch), content_type="application/merge-patch+json")
+        merge = "application/merge-patch+json"
+        self._json("PATCH", path, query, body=json.dumps(patch), content_type=merge, timeout=timeout)
 
     def _json(self, method: str, path: str, query: Mapping[str, str], **options: Any) -> dict[str, Any]:
         answer = self._send(method, path, query, **options)
         try:
-            value = json.loads(answer.data)
+            value = json.loads(answer.data, parse_float=number)
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise ApiServerError(f"the API server's answer to {method} {path} cannot be read: {error}") from error
         if not isinstance(value, dict):

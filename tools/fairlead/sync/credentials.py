@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from pathlib import Path
 
 from fairlead.errors import UsageError
-from fairlead.opa_api import OpaApi
+from fairlead.opa_api import OpaApi, OpaUnavailable
 
 log = logging.getLogger(__name__)
 
 _TIMEOUT = 5.0  # seconds
+
+_Used = tuple[str | None, bytes | None]  # token, and authorities in PEM form
 
 
 class OpaCredentials:
@@ -18,53 +21,84 @@ class OpaCredentials:
 
     def __init__(self, url: str, ca: Path | None, token_file: Path | None) -> None:
         """Raises UsageError where `url` is none; a file that is not there yet is waited for."""
-        self.trouble: str | None = None
-        """What is wrong with the token file; the last token that it held is used meanwhile."""
         self._url = url
         self._ca = ca
         self._token_file = token_file
-        self._token: str | None = None
-        self._authorities = b""
+        self._troubles: list[str] = []
+        self._used: _Used = (None, None)
         self._client = OpaApi(url, ca=ca, timeout=_TIMEOUT)
 
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong with the files; what they held last is used meanwhile."""
+        return "; ".join(self._troubles) or None
+
+    @property
+    def digests(self) -> dict[str, str | None]:
+        """What is used now, as {"token", "ca"}: the first 12 hex digits of the SHA-256 of each; None where none is."""
+        token, authorities = self._used
+        return {"token": digest(token.encode()) if token else None, "ca": digest(authorities) if authorities else None}
+
     def client(self) -> OpaApi:
-        """The client to use now, the same one as long as nothing changed."""
-        token, authorities = self._read_token(), self._read_authorities()
-        if (token, authorities) != (self._token, self._authorities):
-            try:
-                client = OpaApi(self._url, ca=self._ca, token=token, timeout=_TIMEOUT)
-            except UsageError as error:
-                self._tell(f"{self._token_file}: {error}")
-                return self._client
-            self._client.close_connection()
-            self._client, self._token, self._authorities = client, token, authorities
+        """The client to use now, the same one as long as nothing changed.
+
+        Raises OpaUnavailable while the CA has never been there: OPA must not be believed without it.
+        """
+        troubles: list[str] = []
+        self._use((self._read_token(troubles), self._read_authorities(troubles)), troubles)
+        for trouble in troubles:
+            if trouble not in self._troubles:
+                log.warning("%s", trouble)
+        self._troubles = troubles
+        if self._ca and self._used[1] is None:
+            raise OpaUnavailable("; ".join(troubles))
         return self._client
 
-    def _read_token(self) -> str | None:
+    def _use(self, read: _Used, troubles: list[str]) -> None:
+        """Take what was read, each part as far as it can be used; else the one before stays."""
+        token, authorities = read
+        for use in ((token, authorities), (self._used[0], authorities), (token, self._used[1])):
+            if use == self._used:
+                break
+            try:
+                client = OpaApi(self._url, authorities=use[1], token=use[0], timeout=_TIMEOUT)
+            except UsageError as error:
+                troubles.append(f"{self._token_file if 'token' in str(error) else self._ca}: {error}")
+                continue
+            self._client.close_connection()
+            self._client, self._used = client, use
+            log.info("using the token %s and the CA %s (SHA-256)", *self.digests.values())
+            break
+
+    def _read_token(self, troubles: list[str]) -> str | None:
         if self._token_file is None:
             return None
         try:
             token = self._token_file.read_text(encoding="utf-8").partition("\n")[0].strip()
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is no text"
-            self._tell(f"the token file {self._token_file} cannot be read: {reason}")
-            return self._token
+            troubles.append(f"the token file {self._token_file} cannot be read: {reason}")
+            return self._used[0]
         if not token:
-            self._tell(f"the token file {self._token_file} is empty")
-            return self._token
-        self._tell(None)
+            troubles.append(f"the token file {self._token_file} is empty")
+            return self._used[0]
         return token
 
-    def _read_authorities(self) -> bytes:
-        """The CA file's content: a session goes on with the one it began with."""
+    def _read_authorities(self, troubles: list[str]) -> bytes | None:
+        """The CA file's content: what is verified by is what was read, whatever becomes of the file."""
         if self._ca is None:
-            return b""
+            return None
         try:
-            return self._ca.read_bytes() or self._authorities
-        except OSError:
-            return self._authorities
+            authorities = self._ca.read_bytes()
+        except OSError as error:
+            troubles.append(f"the CA file {self._ca} cannot be read: {error.strerror}")
+            return self._used[1]
+        if not authorities.strip():
+            troubles.append(f"the CA file {self._ca} is empty")
+            return self._used[1]
+        return authorities
 
-    def _tell(self, trouble: str | None) -> None:
-        if trouble and trouble != self.trouble:
-            log.warning("%s", trouble)
-        self.trouble = trouble
+
+def digest(data: bytes) -> str:
+    """The first 12 hex digits of the SHA-256, which tell two secrets apart and neither of them."""
+    return hashlib.sha256(data).hexdigest()[:12]

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from threading import Event, Lock
 from typing import Any, Literal
 
-from fairlead.sync import problem
+from fairlead.resources import Resource
+from fairlead.sync import problem, tree
 from fairlead.sync.problem import Problem
+from fairlead.sync.tree import Tree
 
 STATUS = "openpolicyagent.org/kube-mgmt-status"
 """The annotation that tells how a ConfigMap was received; kube-mgmt's."""
 
-Kind = Literal["policies", "data", "namespaces"]
+REPLICA_STATUS = "status.fairlead.dev/"
+"""How the annotations begin in which each replica tells the same of its own OPA; the replica's name follows."""
+
+NAMESPACES = "namespaces"
+"""The tree of namespaces."""
+
+Kind = Literal["policies", "data", "namespaces", "objects"]
 Labels = Mapping[str, str]
 Owner = tuple[str, str]  # namespace and name of a ConfigMap
 Item = tuple[
@@ -24,25 +34,43 @@ Item = tuple[
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What one watch brings: namespaces, or the ConfigMaps with policies or with data of one namespace (None: all)."""
+    """What one watch brings: namespaces, the objects of a resource, or the ConfigMaps with policies or with data.
+
+    `namespace` is where ConfigMaps are read, None for all.
+    """
 
     kind: Kind
     namespace: str | None = None
+    resource: Resource | None = None
 
     def __str__(self) -> str:
-        return self.kind if self.kind == "namespaces" else f"{self.kind} in {self.namespace or 'all namespaces'}"
+        if self.tree:
+            return str(self.resource or self.kind)
+        return f"{self.kind} in {self.namespace or 'all namespaces'}"
+
+    @property
+    def tree(self) -> str | None:
+        """The tree that it fills; None where it brings ConfigMaps."""
+        if self.resource:
+            return self.resource.name
+        return NAMESPACES if self.kind == "namespaces" else None
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigMap:
-    """A labelled ConfigMap, thin."""
+    """A labelled ConfigMap, thin.
+
+    `of` is a fingerprint of its data: of policies the revision that fairlead.policy.revision tells. `annotations` are
+    those that tell its status.
+    """
 
     owner: Owner
     kind: Kind
     texts: Mapping[str, str]
     problems: Mapping[str, Problem]
+    of: str
     resource_version: str = field(compare=False)
-    status: str | None = field(compare=False)
+    annotations: Mapping[str, str] = field(compare=False)
 
     def item(self, key: str) -> Item:
         """What OPA holds for `key`."""
@@ -54,14 +82,20 @@ class Snapshot:
     """What OPA should hold at one moment.
 
     `kept` are items whose new content cannot be sent: what OPA has of them stays. Only where `complete` is true, every
-    source has been listed, and what is not here must go. `namespaces` is None until they have been listed.
+    source of ConfigMaps has been listed, and what is not here must go. A tree is None until it has been listed; it is
+    the same object in the next snapshot if nothing of it changed.
     """
 
     texts: Mapping[Item, str]
     kept: frozenset[Item]
-    namespaces: Mapping[str, Labels] | None
+    trees: Mapping[str, Tree | None]
     complete: bool
     config_maps: tuple[ConfigMap, ...]
+
+    @property
+    def unknown(self) -> list[str]:
+        """The trees that have not been listed yet."""
+        return [name for name, objects in self.trees.items() if objects is None]
 
 
 class Desired:
@@ -81,6 +115,7 @@ class Desired:
         self._lock = Lock()
         self._changed_at: float | None = None
         self._listed: dict[Source, dict[Any, Any] | None] = dict.fromkeys(sources)
+        self._trees: dict[Source, Tree] = {}
 
     def replace(self, source: Source, objects: Iterable[Mapping[str, Any]]) -> None:
         """Take a whole list as what there is; `objects` may come page by page, nothing changes until the last."""
@@ -88,7 +123,7 @@ class Desired:
         with self._lock:
             before, self._listed[source] = self._listed[source], listed
             if before != listed:
-                self._change()
+                self._change(source)
 
     def apply(self, source: Source, removed: bool, value: Mapping[str, Any]) -> None:
         """Take one event: `value` is the object as it is now, or as it was when it was removed."""
@@ -104,26 +139,27 @@ class Desired:
             else:
                 listed[key] = entry
             if before != entry:
-                self._change()
+                self._change(source)
 
-    def namespace(self, name: str) -> Labels | None:
-        """The labels kept of a namespace, None where it is not replicated."""
+    def namespace(self, name: str) -> dict[str, Any] | None:
+        """A namespace as OPA gets it, None where it is not replicated."""
         with self._lock:
             for source, listed in self._listed.items():
-                if source.kind == "namespaces" and listed and name in listed:
-                    labels: Labels = listed[name]
-                    return labels
+                if source.tree == NAMESPACES and listed and (text := listed.get(("", name))):
+                    namespace: dict[str, Any] = json.loads(text)
+                    return namespace
         return None
 
-    def thin(self, labels: Mapping[str, str] | None) -> Labels:
-        """Those of a namespace's labels that are kept."""
-        return {key: labels[key] for key in self._labels if labels and key in labels}
+    def thin(self, name: str, labels: Labels | None) -> dict[str, Any]:
+        """A namespace as OPA gets it: its name and those of its labels that are kept."""
+        kept = {key: labels[key] for key in self._labels if labels and key in labels}
+        return {"metadata": {"name": name, "labels": kept}}
 
     def config_map(self, owner: Owner) -> ConfigMap | None:
         """A ConfigMap as last told."""
         with self._lock:
             for source, listed in self._listed.items():
-                if source.kind != "namespaces" and listed and owner in listed:
+                if source.tree is None and listed and owner in listed:
                     found: ConfigMap = listed[owner]
                     return found
         return None
@@ -134,24 +170,27 @@ class Desired:
 
     def take(self) -> Snapshot:
         """What OPA should hold now; counts as the end of all changes so far."""
-        namespaces: dict[str, Labels] | None = None
+        trees: dict[str, Tree | None] = {}
         config_maps: list[ConfigMap] = []
         complete = True
         with self._lock:
             self._changed_at = None
             self.changed.clear()
             for source, listed in self._listed.items():
-                if source.kind == "namespaces":
-                    namespaces = None if listed is None else dict(listed)
+                if source.tree:
+                    if listed is not None and source not in self._trees:
+                        self._trees[source] = dict(listed)
+                    trees[source.tree] = self._trees.get(source)
                 elif listed is None:
                     complete = False
                 else:
                     config_maps.extend(listed.values())
         texts = {one.item(key): text for one in config_maps for key, text in one.texts.items()}
         kept = frozenset(one.item(key) for one in config_maps for key in one.problems)
-        return Snapshot(texts, kept, namespaces, complete, tuple(config_maps))
+        return Snapshot(texts, kept, trees, complete, tuple(config_maps))
 
-    def _change(self) -> None:
+    def _change(self, source: Source) -> None:
+        self._trees.pop(source, None)
         self._changed_at = self._changed_at or time.monotonic()
         self.changed.set()
 
@@ -159,8 +198,10 @@ class Desired:
         """The key and the thin entry of an object; the entry is None where it does not count."""
         metadata = value["metadata"]
         name: str = metadata["name"]
+        if source.resource:
+            return (metadata.get("namespace", ""), name), tree.canonical(source.resource.thin(value))
         if source.kind == "namespaces":
-            return name, self.thin(metadata.get("labels"))
+            return ("", name), tree.canonical(self.thin(name, metadata.get("labels")))
         owner = (metadata["namespace"], name)
         if source.kind == "policies" and self._data_label:
             label, wanted = self._data_label
@@ -182,5 +223,15 @@ def _config_map(owner: Owner, kind: Kind, value: Mapping[str, Any]) -> ConfigMap
     for key in sorted(value.get("binaryData") or {}):
         problems[key] = problem.of_bytes("/".join((*owner, key)))
     metadata = value["metadata"]
-    status = (metadata.get("annotations") or {}).get(STATUS)
-    return ConfigMap(owner, kind, texts, problems, metadata.get("resourceVersion", ""), status)
+    annotations = {
+        key: text
+        for key, text in (metadata.get("annotations") or {}).items()
+        if key == STATUS or key.startswith(REPLICA_STATUS)
+    }
+    return ConfigMap(owner, kind, texts, problems, _of(value), metadata.get("resourceVersion", ""), annotations)
+
+
+def _of(value: Mapping[str, Any]) -> str:
+    """The fingerprint of a ConfigMap's data; what is binary counts with its key."""
+    data = sorted({**(value.get("data") or {}), **(value.get("binaryData") or {})}.items())
+    return hashlib.sha256(json.dumps(data).encode()).hexdigest()[:12]

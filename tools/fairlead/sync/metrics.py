@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
 
-from fairlead.sync.desired import Snapshot
+from fairlead.sync.desired import NAMESPACES, Snapshot
 from fairlead.sync.plan import Served
 
 disable_created_metrics()  # when a counter began is of no use here, and doubles the page
@@ -25,6 +25,12 @@ class Metrics:
         self._policies = self._gauge("policies", "Policies that OPA should hold.")
         self._documents = self._gauge("documents", "Documents that OPA should hold.")
         self._namespaces = self._gauge("namespaces", "Namespaces that OPA holds.")
+        self._objects = Gauge(
+            "fairlead_sync_objects", "Replicated objects that OPA holds.", ["resource"], registry=self._registry
+        )
+        self._pending = self._gauge(
+            "pending", "ConfigMaps and resources that are not known yet, or that OPA holds in part or not at all."
+        )
         self._rejected = self._gauge(
             "rejected_configmaps", "ConfigMaps with a policy or document that cannot be loaded."
         )
@@ -36,13 +42,16 @@ class Metrics:
         """Ask `source` for the lag, in seconds, whenever the metrics are read."""
         self._lag.set_function(source)
 
-    def holds(self, desired: Snapshot, served: Served, rejected: int) -> None:
+    def holds(self, desired: Snapshot, served: Served, rejected: int, pending: int) -> None:
         """Take over what a cycle ended with."""
         policies = sum(1 for kind, _ in desired.texts if kind == "policy")
         self._policies.set(policies)
         self._documents.set(len(desired.texts) - policies)
-        self._namespaces.set(len(served.namespaces or ()))
+        for name, held in served.trees.items():
+            gauge = self._namespaces if name == NAMESPACES else self._objects.labels(name)
+            gauge.set(len(held or ()))
         self._rejected.set(rejected)
+        self._pending.set(pending)
 
     def text(self) -> bytes:
         """The exposition format, version 0.0.4."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from fairlead.sync.desired import ConfigMap, Item, Labels, Snapshot
+from fairlead.revision import STAGE
+from fairlead.sync import problem
+from fairlead.sync.desired import ConfigMap, Item, Snapshot
 from fairlead.sync.problem import Problem
-
-SINGLE = 100
-"""Up to so many changed namespaces are written one by one; beyond, all of them in one request."""
+from fairlead.sync.tree import Tree
 
 RETRY = (30.0, 60.0)
 """Seconds after which what OPA rejected is tried again though nothing that we know of has changed."""
@@ -18,10 +18,15 @@ RETRY = (30.0, 60.0)
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Load a policy or a document."""
+    """Load a policy or a document.
+
+    `stands_for` is the item whose text it is, where that is loaded under the id of one that goes: OPA cannot replace
+    two policies at once, and where the new one conflicts with the old, this shows whether it may take its place.
+    """
 
     item: Item
     text: str
+    stands_for: Item | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,33 +37,24 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
-class PutNamespaces:
-    """Write all namespaces in one request, so that nobody ever sees some of them."""
-
-    namespaces: Mapping[str, Labels]
-
-
-@dataclass(frozen=True, slots=True)
-class PutNamespace:
-    """Write one namespace, or remove it where `labels` is None."""
+class Replicate:
+    """Make the tree `name` in OPA what it should be; `held` is what is there, None where it is undefined."""
 
     name: str
-    labels: Labels | None
+    wanted: Tree
+    held: Tree | None
 
 
-Operation = Put | Remove | PutNamespaces | PutNamespace
+Operation = Put | Remove | Replicate
 
 
 @dataclass
 class Served:
-    """What OPA holds: policies with their text, documents with a fingerprint, namespaces or None where undefined.
-
-    A namespace whose document is not of our form has None for labels.
-    """
+    """What OPA holds: policies with their text, documents with a fingerprint, trees or None where undefined."""
 
     policies: dict[str, str] = field(default_factory=dict)
     documents: dict[str, str] = field(default_factory=dict)
-    namespaces: dict[str, Labels | None] | None = None
+    trees: dict[str, Tree | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +97,9 @@ class Memory:
         """Remember that OPA declined, so that it is asked again only when something changed, or much later."""
         later = now + random.uniform(*RETRY)  # noqa: S311 - spreads retries, keeps no secret
         self.rejected[operation.item, _text(operation)] = Rejection(reason, self.generation, later)
+        if isinstance(operation, Put) and operation.stands_for:
+            told = problem.renamed(reason, operation.item[1], operation.stands_for[1])
+            self.rejected[operation.stands_for, operation.text] = Rejection(told, self.generation, later)
 
     def waits(self, item: Item, text: str | None, now: float) -> bool:
         """Whether OPA declined this very text (None: the removal) and nothing has changed since."""
@@ -113,8 +112,9 @@ class Memory:
             kind, id_ = item
             if kind == "policy" and item not in self.accepted and id_ in served.policies:
                 self.accepted[item] = served.policies[id_]
+        stand_ins = {(_of(item), text) for item, text in desired.texts.items()}
         for item, text in list(self.rejected):
-            if text not in (desired.texts.get(item), self.accepted.get(item)):
+            if text not in (desired.texts.get(item), self.accepted.get(item)) and (_of(item), text) not in stand_ins:
                 del self.rejected[item, text]
 
     def restarted(self) -> None:
@@ -124,21 +124,30 @@ class Memory:
         self.generation += 1
 
 
-def operations(desired: Snapshot, served: Served, memory: Memory, now: float) -> list[Operation]:
-    """What to do next, in this order: namespaces, documents, policies, removals; `now` in seconds, monotonic.
+def operations(
+    desired: Snapshot, served: Served, memory: Memory, now: float, *, without: Container[str] = ()
+) -> list[Operation]:
+    """What to do next; `now` in seconds, monotonic. Call again until nothing is returned.
 
-    An operation that OPA declines may be accepted after others: call again until nothing is returned. An OPA without
-    namespaces gets no policies before them: it would decide as if there were none.
+    What OPA declines may be accepted after something else, so each step is repeated until nothing more is accepted, and
+    only then comes the next: trees (but those named in `without`) and documents; policies that OPA does not have;
+    policies that change; what must go. So a new revision can be loaded beside the old one, and one policy that changes
+    switches to it. An OPA that lacks a tree gets no policies while that tree is not known: it would decide as if there
+    were nothing in it.
     """
     wanted = dict(_wanted(desired, served, memory, now))
     puts = [Put(item, text) for item, text in sorted(wanted.items()) if not right(item, text, served, memory)]
-    if served.namespaces is None and desired.namespaces is None:
-        puts = [put for put in puts if put.item[0] == "document"]
-    removes: list[Operation] = []
-    if desired.complete:
-        gone = memory.owned - desired.texts.keys() - desired.kept
-        removes = [Remove(item) for item in sorted(gone, reverse=True) if not memory.waits(item, None, now)]
-    return [*_namespaces(desired, served), *puts, *removes]
+    documents = [put for put in puts if put.item[0] == "document"]
+    if first := [*_trees(desired, served, without), *documents]:
+        return first
+    policies = [put for put in puts if put.item[0] == "policy"]
+    if any(served.trees.get(name) is None for name in desired.unknown):
+        policies = []
+    if new := [put for put in policies if put.item[1] not in served.policies]:
+        return [*new]
+    if changed := [put for put in policies if not _held(put.item, put.text, desired, served, memory)]:
+        return [*changed]
+    return _removals(desired, served, memory, now) if desired.complete else []
 
 
 def right(item: Item, text: str, served: Served, memory: Memory) -> bool:
@@ -154,21 +163,40 @@ def ours(served: Served, memory: Memory) -> Served:
     """Of what OPA serves, that which a sidecar put there."""
     ids = {id_ for _, id_ in memory.owned}
     policies = {id_: text for id_, text in served.policies.items() if id_ in ids}
-    return Served(policies, served.documents, served.namespaces)
+    return Served(policies, served.documents, served.trees)
 
 
 def problems(config_map: ConfigMap, served: Served, memory: Memory) -> list[Problem] | None:
     """What is wrong with a ConfigMap, key by key; None where it has not been settled yet."""
     found = dict(config_map.problems)
+    items = {config_map.item(key) for key in (*config_map.texts, *config_map.problems)}
+    unsettled = []
     for key, text in config_map.texts.items():
         item = config_map.item(key)
-        if right(item, text, served, memory):
+        if right(item, text, served, memory) or _stands_in(item, text, memory.owned - items, served):
             continue
         rejection = memory.rejected.get((item, text))
         if rejection is None:
-            return None
-        found[key] = rejection.problem
+            unsettled.append(text)
+        else:
+            found[key] = rejection.problem
+    # What waits for something that OPA declined is as settled as it will be.
+    if unsettled and not (found and all(map(STAGE.search, unsettled))):
+        return None
     return [found[key] for key in sorted(found)]
+
+
+def _held(item: Item, text: str, desired: Snapshot, served: Served, memory: Memory) -> bool:
+    """Whether a policy that switches to another revision (see fairlead.staging) must wait for the rest of that one.
+
+    Until OPA holds all else of its ConfigMap, the revision before goes on deciding, whole.
+    """
+    if not STAGE.search(text):
+        return False
+    others = {other for other in desired.texts if _of(other) == _of(item) and other != item}
+    return any(_of(kept) == _of(item) for kept in desired.kept) or not all(
+        right(other, desired.texts[other], served, memory) for other in others
+    )
 
 
 def _wanted(desired: Snapshot, served: Served, memory: Memory, now: float) -> Iterator[tuple[Item, str]]:
@@ -183,18 +211,47 @@ def _wanted(desired: Snapshot, served: Served, memory: Memory, now: float) -> It
             yield item, memory.accepted[item]
 
 
-def _namespaces(desired: Snapshot, served: Served) -> list[Operation]:
-    if desired.namespaces is None:
-        return []
-    if served.namespaces is None:
-        return [PutNamespaces(desired.namespaces)]
-    changed: list[Operation] = [
-        PutNamespace(name, labels)
-        for name, labels in desired.namespaces.items()
-        if served.namespaces.get(name) != labels
-    ]
-    changed += [PutNamespace(name, None) for name in served.namespaces if name not in desired.namespaces]
-    return changed if len(changed) <= SINGLE else [PutNamespaces(desired.namespaces)]
+def _trees(desired: Snapshot, served: Served, without: Container[str]) -> list[Operation]:
+    found: list[Operation] = []
+    for name, wanted in desired.trees.items():
+        held = served.trees.get(name)
+        if wanted is not None and held is not wanted and held != wanted and name not in without:
+            found.append(Replicate(name, wanted, held))
+    return found
+
+
+def _removals(desired: Snapshot, served: Served, memory: Memory, now: float) -> list[Operation]:
+    """What must go, except of a ConfigMap that OPA does not hold as it is: the old one may still need it.
+
+    A text that OPA declines only because it conflicts with a policy that goes is loaded in that one's place first.
+    """
+    gone = sorted(memory.owned - desired.texts.keys() - desired.kept, reverse=True)
+    left = {_of(item) for item in desired.kept}
+    stand_ins: list[Operation] = []
+    for item, text in desired.texts.items():
+        if right(item, text, served, memory):
+            continue
+        if _stands_in(item, text, gone, served):
+            continue
+        left.add(_of(item))
+        rejection = memory.rejected.get((item, text))
+        if rejection and problem.conflicts(rejection.problem):
+            before = [other for other in gone if other[0] == "policy" and _of(other) == _of(item)]
+            stand_ins += [Put(other, text, item) for other in before if not memory.waits(other, text, now)]
+    if stand_ins:
+        return stand_ins
+    return [Remove(item) for item in gone if _of(item) not in left and not memory.waits(item, None, now)]
+
+
+def _stands_in(item: Item, text: str, gone: Iterable[Item], served: Served) -> bool:
+    """Whether a policy is in force all the same, under an id of its ConfigMap that goes as soon as OPA lets it."""
+    same = (id_ for kind, id_ in gone if kind == "policy" and _of((kind, id_)) == _of(item))
+    return any(served.policies.get(id_) == text for id_ in same)
+
+
+def _of(item: Item) -> tuple[str, str]:
+    """The ConfigMap of an item, by its kind and by <namespace>/<configmap>."""
+    return item[0], item[1].rpartition("/")[0]
 
 
 def _text(operation: Put | Remove) -> str | None:

@@ -7,12 +7,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
+
+from fairlead.opa_api import describe
 
 Problem = dict[str, Any]
 
 AUTHZ = "policies of the package system.authz come from OPA's own file and are never loaded from a ConfigMap"
 SYSTEM = "documents below `system` decide who may use OPA's API and are never loaded from a ConfigMap"
+OWNED = "rules of the package system are what OPA decides by, and come from the ConfigMap {} alone: move them there"
+HIDING = "rules at data.{} would hide what is replicated there: choose another package"
+_CONFLICTS = ("multiple default rules ", " conflicts with", "conflicting rules ")
+CHECKED = 200_000
+"""Characters of a policy whose rules OPA is asked for before it is loaded: a megabyte took it more than 30 s."""
+
+_PACKAGE = re.compile(r"(?:[\s\ufeff]|#[^\n]*+)*+package(?:\s|#[^\n]*+)++(\w+)")
 _AUTHZ_PACKAGE = re.compile(r"^[ \t]*package\s+system\s*(\.\s*authz\b|\[\s*[\"`]authz[\"`]\s*\])", re.MULTILINE)
 _PATH_OF_AUTHZ = ["data", "system", "authz"]
 
@@ -36,11 +46,60 @@ def of_policy(id_: str, text: str) -> Problem | None:
     return None
 
 
-def of_rules(id_: str, rules: list[list[Any]] | None) -> Problem | None:
-    """What keeps a policy from being loaded, by the paths that it defines: however they are spelt."""
-    if any(path[:3] == _PATH_OF_AUTHZ for path in rules or ()):
-        return problem("forbidden_package", AUTHZ, id_)
+def of_package(id_: str, text: str, *, system: str | None, trees: Sequence[Sequence[str]]) -> Problem | bool:
+    """What keeps a policy from being loaded, by the package that it opens; True where only its rules can tell.
+
+    `system` is the one ConfigMap (<namespace>/<configmap>) that may define the package system, None for any; `trees`
+    are the paths in data that no rule may hide. A package's first part is always spelt out, at the beginning; the other
+    parts, and rules, can be spelt in many ways, and only OPA reads them all.
+    """
+    match = _PACKAGE.match(text)
+    root = match[1] if match else None
+    names = {"authz"} if root == "system" else {tree[-1] for tree in trees if tree[0] == root}
+    if match and root == "system" and system and id_.rpartition("/")[0] != system:
+        return problem("forbidden_package", OWNED.format(system), id_, _row(text, match.start(1)))
+    if match is None or not any(name in text for name in {*names, "\\u"}) or not names:
+        return False
+    if len(text) > CHECKED:
+        message = f"is too large to be checked for rules that are not allowed in the package {root}: split it"
+        return problem("too_large", message, id_, _row(text, match.start(1)))
+    return True
+
+
+def of_rules(
+    id_: str, text: str, rules: Sequence[Sequence[Any]] | None, trees: Sequence[Sequence[str]]
+) -> Problem | None:
+    """What keeps a policy from being loaded, by the paths that it defines, however they are spelt."""
+    match = _PACKAGE.match(text)
+    row = _row(text, match.start(1)) if match else 1
+    for path in rules or ():
+        if path[:3] == _PATH_OF_AUTHZ:
+            return problem("forbidden_package", AUTHZ, id_, row)
+        for tree in trees:
+            shared = min(len(path) - 1, len(tree))
+            if path[1 : 1 + shared] == list(tree[:shared]):
+                return problem("forbidden_package", HIDING.format(".".join(tree)), id_, row)
     return None
+
+
+def of_place(id_: str, trees: Sequence[Sequence[str]]) -> Problem | None:
+    """What keeps a document from being loaded, by its place in data."""
+    path = id_.split("/")
+    for tree in trees:
+        if path[: len(tree)] == list(tree[: len(path)]):
+            return problem("forbidden_path", f"objects are replicated to {'/'.join(tree)}: choose another name", id_)
+    return None
+
+
+def conflicts(found: Problem) -> bool:
+    """Whether OPA declined a policy because of rules that are there already."""
+    return any(word in describe(found) for word in _CONFLICTS)
+
+
+def renamed(found: Problem, before: str, after: str) -> Problem:
+    """A problem with a policy's id replaced wherever it is told."""
+    named: Problem = json.loads(json.dumps(found).replace(json.dumps(before)[1:-1], json.dumps(after)[1:-1]))
+    return named
 
 
 def of_document(id_: str, text: str) -> Problem | None:
@@ -68,6 +127,10 @@ def of_bytes(id_: str) -> Problem:
     return problem(
         "invalid_utf8", "is not UTF-8 text (the ConfigMap has it in binaryData): store it as text in data", id_
     )
+
+
+def _row(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
 
 
 def _no_constant(name: str) -> None:

@@ -7,16 +7,19 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Event
 from typing import Any
 
 from fairlead.errors import FairleadError
 from fairlead.opa_api import OpaApi, Rejected, describe
-from fairlead.sync import loop, plan, problem
-from fairlead.sync.desired import Desired, Item, Labels, Owner, Snapshot
+from fairlead.resources import Resource
+from fairlead.sync import loop, plan, problem, tree
+from fairlead.sync.desired import NAMESPACES, ConfigMap, Desired, Item, Owner, Snapshot
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.problem import Problem
+from fairlead.sync.status import Verdict
+from fairlead.sync.tree import Tree
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +32,10 @@ TICK = 0.5
 COMPARE = 1.0
 """Seconds between two looks at all that OPA serves; longer where that takes more than a twentieth of the time."""
 
-Report = Callable[[dict[Owner, list[Problem]]], None]
+SYSTEM = "fairlead/fairlead-policies"
+"""The ConfigMap that alone may define the package system, unless told otherwise."""
+
+Report = Callable[[dict[Owner, Verdict]], None]
 
 
 class Reconciler:
@@ -43,8 +49,14 @@ class Reconciler:
         metrics: Metrics,
         *,
         replicate_path: Sequence[str],
+        resources: Sequence[Resource] = (),
+        system: str | None = SYSTEM,
     ) -> None:
-        """`connect` gives a client with the credentials that hold now; `report` takes what is wrong, by ConfigMap."""
+        """`connect` gives a client with the credentials that hold now; `report` takes what is wrong, by ConfigMap.
+
+        `resources` are replicated below `replicate_path`, beside namespaces. `system` is the ConfigMap
+        (<namespace>/<configmap>) that may define the package system, None for any.
+        """
         self.trouble: str | None = "OPA has not been loaded yet"
         """Why OPA may not hold what it should; None while it does."""
         self.rejected: tuple[str, ...] = ()
@@ -55,12 +67,14 @@ class Reconciler:
         self._connect = connect
         self._report = report
         self._metrics = metrics
-        self._namespaces = [*replicate_path, "namespaces"]
+        self._namespaced = {NAMESPACES: False} | {resource.name: resource.namespaced for resource in resources}
+        self._paths = {name: [*replicate_path, name] for name in self._namespaced}
+        self._system = system
         self._instance = secrets.token_hex(8)
         self._memory = plan.Memory()
         self._served = plan.Served()
         self._written: dict[str, Any] | None = None
-        self._wrong: dict[Owner, list[Problem]] = {}
+        self._verdicts: dict[Owner, Verdict] = {}
         self._compare_at = float("-inf")
         self._behind: float | None = time.monotonic()
 
@@ -76,6 +90,9 @@ class Reconciler:
         self._look(opa, desired)
         self._memory.adopt(desired, self._served)
         unwritable = self._apply(opa, desired)
+        # The same object as next time, if nothing changes: so nothing need be compared.
+        known = {name: objects for name, objects in desired.trees.items() if objects is not None}
+        self._served.trees |= {name: objects for name, objects in known.items() if name not in unwritable}
         self._note_owned(opa)
         self.looked = time.monotonic()
         self._settle(desired, unwritable)
@@ -104,7 +121,9 @@ class Reconciler:
         began = time.monotonic()
         before = self._served
         self._served = plan.Served(
-            opa.policies(), self._fingerprints(opa, desired), _namespaces(opa.document(self._namespaces))
+            opa.policies(),
+            self._fingerprints(opa, desired),
+            {name: self._tree(opa, name, desired.trees.get(name)) for name in self._paths},
         )
         if self._written is not None and before != self._served:
             self._memory.generation += 1
@@ -120,61 +139,84 @@ class Reconciler:
                 found[id_] = _fingerprint(opa.document(id_.split("/")))
         return found
 
-    def _apply(self, opa: OpaApi, desired: Snapshot) -> str | None:
-        """Do all that can be done; returns why the namespaces could not be written."""
-        unwritable = None
+    def _tree(self, opa: OpaApi, name: str, wanted: Tree | None) -> Tree | None:
+        """What OPA holds of a tree, which is `wanted` itself where it is the same; None where there is none.
+
+        Namespace by namespace: the whole may be far larger than what we can hold at once.
+        """
+        path, namespaced = self._paths[name], self._namespaced[name]
+        parts: Iterator[Any] = iter([opa.document(path)])
+        if namespaced:
+            keys = opa.keys(path)
+            if not keys and not isinstance(opa.document(path), dict):
+                return None
+            parts = ({key: opa.document([*path, key])} for key in keys)
+        held: dict[tree.Key, str] = {}
+        for part in parts:
+            if not isinstance(part, dict):
+                return None
+            for key, value in tree.read(part, namespaced=namespaced):
+                text = tree.canonical(value)
+                known = wanted.get(key) if wanted else None
+                held[key] = known if known is not None and text == known else text
+        return wanted if wanted is not None and held == wanted else held
+
+    def _apply(self, opa: OpaApi, desired: Snapshot) -> dict[str, str]:
+        """Do all that can be done; returns why trees could not be written, by their name."""
+        unwritable: dict[str, str] = {}
         while True:
-            todo = plan.operations(desired, self._served, self._memory, time.monotonic())
-            if unwritable:
-                todo = [one for one in todo if isinstance(one, plan.Put | plan.Remove)]
+            now = time.monotonic()
+            todo = plan.operations(desired, self._served, self._memory, now, without=unwritable)
             if not todo:
                 return unwritable
-            self._behind = self._behind or time.monotonic()
+            self._behind = self._behind or now
             self._memory.owned |= {one.item for one in todo if isinstance(one, plan.Put)}
             self._note_owned(opa)
             for operation in todo:
                 try:
                     self._do(opa, operation, desired)
                 except Rejected as error:
-                    if isinstance(operation, plan.Put | plan.Remove):
-                        kind, id_ = operation.item
-                        reason = problem.of_answer(id_, error.error) if kind == "document" else error.error
-                        self._memory.reject(operation, reason, time.monotonic())
-                        log.debug("OPA declines %s", error)
-                    else:
-                        unwritable = f"OPA does not take the namespaces: {error}"
+                    if isinstance(operation, plan.Replicate):
+                        unwritable[operation.name] = f"OPA does not take {operation.name}: {error}"
+                        self._compare_at = float("-inf")
+                        continue
+                    kind, id_ = operation.item
+                    reason = problem.of_answer(id_, error.error) if kind == "document" else error.error
+                    self._memory.reject(operation, reason, time.monotonic())
+                    log.debug("OPA declines %s", error)
 
     def _do(self, opa: OpaApi, operation: plan.Operation, desired: Snapshot) -> None:
-        if isinstance(operation, plan.PutNamespaces):
-            opa.put_document(
-                self._namespaces, {name: thin(name, labels) for name, labels in operation.namespaces.items()}
-            )
-            self._served.namespaces = dict(operation.namespaces)
-            log.info("loaded %d namespaces", len(operation.namespaces))
-        elif isinstance(operation, plan.PutNamespace):
-            self._do_namespace(opa, operation)
+        if isinstance(operation, plan.Replicate):
+            self._replicate(opa, operation)
         elif isinstance(operation, plan.Put):
             self._put(opa, operation)
         else:
             self._remove(opa, operation, desired)
 
-    def _do_namespace(self, opa: OpaApi, operation: plan.PutNamespace) -> None:
-        path = [*self._namespaces, operation.name]
-        held = self._served.namespaces
-        assert held is not None  # noqa: S101 - single namespaces are only planned where there are some
-        if operation.labels is None:
-            opa.remove_document(path)
-            held.pop(operation.name, None)
-        else:
-            opa.put_document(path, thin(operation.name, operation.labels))
-            held[operation.name] = operation.labels
-        log.debug("namespace %s: %s", operation.name, operation.labels)
+    def _replicate(self, opa: OpaApi, operation: plan.Replicate) -> None:
+        """In one request where OPA takes it, in pieces otherwise; what is there after each is remembered."""
+        name, wanted, base = operation.name, operation.wanted, operation.held
+        path = self._paths[name]
+        if base is None:
+            base = wanted if tree.size(wanted) <= tree.PIECE else {}
+            opa.put_json(path, tree.whole(base))
+            log.info("%s: loading %d", name, len(wanted))
+        held = dict(base)
+        self._served.trees[name] = held
+        for text, changes in tree.pieces(wanted, base):
+            opa.patch_json(path, text)
+            for key, changed in changes:
+                if changed is None:
+                    held.pop(key, None)
+                else:
+                    held[key] = changed
+            log.debug("%s: %d changed", name, len(changes))
 
     def _put(self, opa: OpaApi, operation: plan.Put) -> None:
         kind, id_ = operation.item
+        if found := self._forbidden(opa, operation):
+            raise Rejected(id_, found)
         if kind == "policy":
-            if found := problem.of_rules(id_, opa.rules(operation.text)):
-                raise Rejected(id_, found)
             opa.put_policy(id_, operation.text)
             self._served.policies[id_] = operation.text
             self._memory.accept(operation)
@@ -185,6 +227,17 @@ class Reconciler:
             self._served.documents[id_] = held
             self._memory.accept(operation, held)
         log.info("loaded %s %s", kind, id_)
+
+    def _forbidden(self, opa: OpaApi, operation: plan.Put) -> Problem | None:
+        """What forbids to load a policy or document that OPA might accept."""
+        kind, id_ = operation.item
+        trees = list(self._paths.values())
+        if kind == "document":
+            return problem.of_place(id_, trees)
+        found = problem.of_package(id_, operation.text, system=self._system, trees=trees)
+        if isinstance(found, bool):
+            return problem.of_rules(id_, operation.text, opa.rules(operation.text), trees) if found else None
+        return found
 
     def _remove(self, opa: OpaApi, operation: plan.Remove, desired: Snapshot) -> None:
         kind, id_ = operation.item
@@ -209,33 +262,42 @@ class Reconciler:
             opa.put_document([MARKER], marker)
             self._written = marker
 
-    def _settle(self, desired: Snapshot, unwritable: str | None) -> None:
+    def _settle(self, desired: Snapshot, unwritable: Mapping[str, str]) -> None:
         """Tell what came of it: to the ConfigMaps, to /health and to /metrics."""
-        wrong: dict[Owner, list[Problem]] = {}
+        verdicts: dict[Owner, Verdict] = {}
         pending = []
         for config_map in desired.config_maps:
             found = plan.problems(config_map, self._served, self._memory)
             if found is None:
                 pending.append("/".join(config_map.owner))
             else:
-                wrong[config_map.owner] = found
-        self._report(wrong)
-        for owner, found in wrong.items():
-            if found and found != self._wrong.get(owner):
-                log.warning("%s: %s", "/".join(owner), "; ".join(describe(one) for one in found))
-        self._wrong = wrong
+                verdicts[config_map.owner] = Verdict(config_map.of, tuple(found))
+                self._log(config_map, found)
+        self._report(verdicts)
+        self._verdicts = verdicts
         self.rejected = tuple(
             sorted(item[1] for item, text in self._memory.rejected if text == desired.texts.get(item))
         )
-        if not desired.complete or desired.namespaces is None:
-            self.trouble = "the cluster's ConfigMaps and namespaces are not known yet"
+        unknown = [*([] if desired.complete else ["ConfigMaps"]), *desired.unknown]
+        if unknown:
+            self.trouble = f"not known from the API server yet: {', '.join(unknown)}"
+        elif unwritable:
+            self.trouble = "; ".join(unwritable.values())
         else:
-            self.trouble = unwritable or (f"not loaded yet: {', '.join(pending)}" if pending else None)
+            self.trouble = f"not loaded yet: {', '.join(pending)}" if pending else None
         if self.trouble is None:
             self._behind = None
-        self._metrics.holds(desired, self._served, sum(map(bool, wrong.values())))
+        rejected = sum(1 for verdict in verdicts.values() if verdict.problems)
+        self._metrics.holds(desired, self._served, rejected, len(pending) + len(unknown) + len(unwritable))
+
+    def _log(self, config_map: ConfigMap, found: Sequence[Problem]) -> None:
+        """Say what is wrong with a ConfigMap, once."""
+        before = self._verdicts.get(config_map.owner)
+        if found and (before is None or list(before.problems) != found):
+            log.warning("%s: %s", "/".join(config_map.owner), "; ".join(describe(one) for one in found))
 
     def _failed(self, error: BaseException) -> None:
+        self._compare_at = float("-inf")  # what OPA was asked for may have been done all the same
         self._behind = self._behind or time.monotonic()
         self._metrics.errors.labels("opa").inc()
         if not isinstance(error, FairleadError):
@@ -243,25 +305,6 @@ class Reconciler:
         elif str(error) != self.trouble:
             log.warning("%s", error)
         self.trouble = str(error) or type(error).__name__
-
-
-def thin(name: str, labels: Labels) -> dict[str, Any]:
-    """A namespace as OPA gets it."""
-    return {"metadata": {"name": name, "labels": dict(labels)}}
-
-
-def _namespaces(document: Any) -> dict[str, Labels | None] | None:
-    if not isinstance(document, dict):
-        return None
-    return {name: _labels(name, value) for name, value in document.items()}
-
-
-def _labels(name: str, value: Any) -> Labels | None:
-    try:
-        labels: Labels = value["metadata"]["labels"]
-        return labels if value == thin(name, labels) else None
-    except (KeyError, TypeError, ValueError):
-        return None
 
 
 def _fingerprint(document: Any) -> str:

@@ -17,6 +17,7 @@ from threading import BoundedSemaphore, Lock
 from typing import Any
 
 from fairlead.errors import FairleadError, InputError, UsageError
+from fairlead.sync.credentials import digest
 from fairlead.sync.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,8 @@ class Certificate:
         self._files = (certificate, key)
         self._lock = Lock()
         self._seen = self._state()
+        self.digest = ""
+        """The first 12 hex digits of the SHA-256 of the certificate's file that is served with."""
         try:
             self._context = self._load()
         except (OSError, ValueError) as error:
@@ -61,9 +64,11 @@ class Certificate:
             return self._context
 
     def _load(self) -> ssl.SSLContext:
+        found = digest(self._files[0].read_bytes())
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(*self._files, password=_no_password)
+        self.digest = found
         return context
 
     def _state(self) -> list[tuple[int, int, int] | None]:

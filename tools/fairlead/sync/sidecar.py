@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import logging
+import socket
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
 from fairlead.opa_api import OpaApi
+from fairlead.resources import Resource
 from fairlead.sync.apiserver import ApiServer
 from fairlead.sync.credentials import OpaCredentials
 from fairlead.sync.desired import Desired, Source
 from fairlead.sync.metrics import Metrics
-from fairlead.sync.reconcile import Reconciler, thin
+from fairlead.sync.reconcile import SYSTEM, Reconciler
 from fairlead.sync.server import Certificate, Server
-from fairlead.sync.status import StatusWriter
+from fairlead.sync.status import StatusWriter, replica
 from fairlead.sync.watch import Watch
 
 log = logging.getLogger(__name__)
 
 _LAG = 2.0  # seconds in which a change may be on its way to OPA
 _STALE = 5.0  # seconds without an answer from OPA after which nothing is certain
+_ENDING = 3.0  # seconds in which the status of this replica can be taken back
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,10 @@ class Options:
     """What a sidecar needs to know; each field is a flag of `fairlead sync`.
 
     `policy` and `data` are the (label, value) of ConfigMaps with policies and with data, None where not wanted.
-    `namespaces` are where ConfigMaps are read, ("*",) for all. `health_endpoint` is host:port, None for no server.
+    `namespaces` are where ConfigMaps are read, ("*",) for all. `resources` are replicated beside namespaces, but for
+    the objects in `ignored`. `system` is the ConfigMap (<namespace>/<configmap>) whose policies alone may define the
+    package system, None for any. `replica` is a name that no other replica has. `health_endpoint` is host:port, None
+    for no server.
     """
 
     kubeconfig: Path | None = None
@@ -44,6 +50,10 @@ class Options:
     replicate_path: tuple[str, ...] = ("kubernetes",)
     namespace_selector: str = ""
     namespace_labels: tuple[str, ...] = ("agentpool",)
+    resources: tuple[Resource, ...] = ()
+    ignored: tuple[str, ...] = ()
+    system: str | None = SYSTEM
+    replica: str = field(default_factory=lambda: replica(socket.gethostname()))
     health_endpoint: str | None = None
     certificate: tuple[Path, Path] | None = None
 
@@ -53,6 +63,7 @@ class Sidecar:
 
     def __init__(self, options: Options) -> None:
         """Read the files that `options` name and listen; ask nobody yet. Raises UsageError."""
+        self._replica = options.replica
         self._metrics = Metrics()
         self._api = ApiServer(options.kubeconfig)
         self._opa = OpaCredentials(options.opa_url, options.opa_ca_file, options.opa_auth_token_file)
@@ -61,16 +72,24 @@ class Sidecar:
         self._watches = [
             Watch(self._api, source, selector, self._desired, self._metrics) for source, selector in selectors.items()
         ]
-        self._status = StatusWriter(self._api, self._desired, self._metrics)
+        self._status = StatusWriter(self._api, self._desired, self._metrics, options.replica)
         self._reconciler = Reconciler(
-            self._desired, self._connect, self._status.report, self._metrics, replicate_path=options.replicate_path
+            self._desired,
+            self._connect,
+            self._status.report,
+            self._metrics,
+            replicate_path=options.replicate_path,
+            resources=options.resources,
+            system=options.system,
         )
         self._metrics.lag(self._reconciler.lag)
         self._server: Server | None = None
+        self._certificate: Certificate | None = None
         if options.health_endpoint and options.certificate:
+            self._certificate = Certificate(*options.certificate)
             self._server = Server(
                 options.health_endpoint,
-                Certificate(*options.certificate),
+                self._certificate,
                 health=self.health,
                 metrics=self._metrics,
                 look_up=self.look_up,
@@ -79,9 +98,11 @@ class Sidecar:
     def run(self, stop: Event) -> None:
         """Work until `stop` is set or the process is interrupted."""
         loops: list[tuple[str, Callable[[Event], None]]] = [(str(watch), watch.run) for watch in self._watches]
-        loops += [("reconcile", self._reconciler.run), ("status", self._status.run)]
+        loops.append(("reconcile", self._reconciler.run))
         for name, loop in loops:
             Thread(target=loop, args=(stop,), name=name, daemon=True).start()
+        status = Thread(target=self._status.run, args=(stop,), name="status", daemon=True)
+        status.start()
         if self._server:
             Thread(target=self._server.serve_forever, args=(0.2,), name="server", daemon=True).start()
             log.info("serving at %s:%d", *self._server.server_address[:2])
@@ -90,14 +111,18 @@ class Sidecar:
         finally:
             stop.set()
             self._desired.changed.set()
+            self._status.wake()
             if self._server:
                 self._server.shutdown()
                 self._server.server_close()
+            status.join(_ENDING)
 
     def health(self) -> dict[str, Any]:
-        """{"healthy", "reasons", "rejected"}: whether OPA holds all that the cluster says, now, and if not why.
+        """{"healthy", "reasons", "rejected", "replica", "token", "ca", "certificate"}.
 
-        What OPA rejected is no reason: it goes on with what was in force before, and the ConfigMap says what is wrong.
+        Whether OPA holds all that the cluster says, now, and if not why; what OPA rejected is no reason: it goes on
+        with what was in force before, and the ConfigMap says what is wrong. The last three are digests (12 hex digits
+        of the SHA-256) of the token and the CA file in use towards OPA, and of the certificate's file served with here.
         """
         reconciler = self._reconciler
         reasons = [watch.trouble for watch in self._watches]
@@ -105,7 +130,14 @@ class Sidecar:
         if reconciler.trouble is None:
             reasons += self._late()
         told = [reason for reason in reasons if reason]
-        return {"healthy": not told, "reasons": told, "rejected": list(reconciler.rejected)}
+        return {
+            "healthy": not told,
+            "reasons": told,
+            "rejected": list(reconciler.rejected),
+            "replica": self._replica,
+            **self._opa.digests,
+            "certificate": self._certificate.digest if self._certificate else None,
+        }
 
     def _late(self) -> list[str]:
         """What takes longer than it should."""
@@ -121,25 +153,25 @@ class Sidecar:
 
         Raises FairleadError where the API server cannot be asked.
         """
-        labels = self._desired.namespace(name)
-        if labels is None:
-            found = self._api.namespace(name)
-            if found is None:
-                return None
-            labels = self._desired.thin(found)
-        return thin(name, labels)
+        if found := self._desired.namespace(name):
+            return found
+        labels = self._api.namespace(name)
+        return None if labels is None else self._desired.thin(name, labels)
 
     def _connect(self) -> OpaApi:
         return self._opa.client()
 
 
-def _sources(options: Options) -> dict[Source, str]:
-    """What to watch, and by which label selector."""
-    found = {Source("namespaces"): options.namespace_selector}
+def _sources(options: Options) -> dict[Source, Mapping[str, str]]:
+    """What to watch, and by which selectors."""
+    found: dict[Source, Mapping[str, str]] = {Source("namespaces"): {"labelSelector": options.namespace_selector}}
+    others = ",".join(f"metadata.namespace!={name}" for name in options.ignored)
+    for resource in options.resources:
+        found[Source("objects", resource=resource)] = {"fieldSelector": others} if resource.namespaced else {}
     everywhere = "*" in options.namespaces
     for namespace in (None,) if everywhere else options.namespaces:
         if options.policy:
-            found[Source("policies", namespace)] = "=".join(options.policy)
+            found[Source("policies", namespace)] = {"labelSelector": "=".join(options.policy)}
         if options.data:
-            found[Source("data", namespace)] = "=".join(options.data)
+            found[Source("data", namespace)] = {"labelSelector": "=".join(options.data)}
     return found

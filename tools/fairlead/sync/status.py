@@ -1,68 +1,155 @@
-"""Takes word back to the ConfigMaps: an annotation says whether OPA holds what they say, in kube-mgmt's form."""
+"""Takes word back to the ConfigMaps: annotations say whether OPA holds what they say, in kube-mgmt's form.
+
+Each replica writes an annotation of its own, and with it, in the same request, the one that all share, which follows
+from the replicas' own: whoever writes it writes the same, so nobody ever has to write it back.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
+import random
+import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from threading import Event
 from typing import Any
 
 from fairlead.sync import loop
 from fairlead.sync.apiserver import ApiServer, ApiServerError
-from fairlead.sync.desired import STATUS, Desired, Owner
+from fairlead.sync.desired import REPLICA_STATUS, STATUS, ConfigMap, Desired, Owner
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.problem import Problem
 
 log = logging.getLogger(__name__)
 
-_LONGEST = 1000  # characters of one message: OPA quotes whole lines, and all annotations share 256 KiB
+_LONGEST = 1000  # characters of one message: OPA quotes whole lines
 _MOST = 10  # errors of one policy
+_LARGEST = 8192  # characters of one annotation, if it tells more than one error: all of an object's share 256 KiB
 _AGAIN = (1.0, 60.0)  # seconds until an annotation that someone else changes is set again, doubling from the first
+_PAUSE = (0.05, 0.25)  # seconds after another replica was faster
+_ENDING = (1.0, 2.0)  # seconds to connect and to wait for an answer when the process ends
+
+Annotations = dict[str, str | None]
 
 
-def text(problems: Sequence[Problem]) -> str:
-    """The annotation: {"status": "ok"}, or {"status": "error", "error": ...} with one problem or a list of several."""
-    if not problems:
-        return _compact({"status": "ok"})
-    short = [_short(problem) for problem in problems]
-    return _compact({"status": "error", "error": short[0] if len(short) == 1 else short})
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is wrong with a ConfigMap whose data had the fingerprint `of`: nothing, where there are no problems."""
+
+    of: str
+    problems: tuple[Problem, ...]
+
+
+def text(problems: Sequence[Problem], **more: str) -> str:
+    """An annotation: {"status": "ok"}, or {"status": "error", "error": ...} with one problem or a list of several."""
+    short = [_short(problem) for problem in problems[:_MOST]]
+    while True:
+        error = {"error": short[0] if len(short) == 1 else short} if short else {}
+        found = json.dumps(
+            {"status": "error" if short else "ok", **error, **more}, separators=(",", ":"), ensure_ascii=False
+        )
+        if len(found) <= _LARGEST or len(short) < 2:
+            return found
+        short.pop()
+
+
+def overall(replicas: Mapping[str, str]) -> str:
+    """The annotation that all replicas share, by those of the replicas: an error as soon as one tells an error."""
+    problems: list[Problem] = []
+    for _, own in sorted(replicas.items()):
+        error = _entry(own).get("error")
+        told = error if isinstance(error, list) else [error] if error else []
+        problems += [problem for problem in told if problem not in problems]
+    return text(problems)
+
+
+def replica(name: str) -> str:
+    """`name` as a part of an annotation's key: where it cannot be one, what is left of it and a digest."""
+    legal = re.sub(r"[^A-Za-z0-9_.-]", "-", name).strip("_.-")
+    if name and legal == name and len(name) <= 63:
+        return name
+    return f"{legal[:50].rstrip('_.-')}-{hashlib.sha256(name.encode()).hexdigest()[:12]}".lstrip("-")
 
 
 class StatusWriter:
-    """Annotates ConfigMaps; `run` belongs to one thread, so that a slow API server never delays OPA."""
+    """Annotates ConfigMaps for one replica; `run` belongs to one thread, so that a slow API server never delays OPA."""
 
-    def __init__(self, api: ApiServer, desired: Desired, metrics: Metrics) -> None:
+    def __init__(self, api: ApiServer, desired: Desired, metrics: Metrics, replica: str) -> None:
+        """`replica` is the name that no other replica has, as `replica` gives it."""
         self._api = api
         self._desired = desired
         self._metrics = metrics
+        self._own = REPLICA_STATUS + replica
         self._news = Event()
-        self._wanted: dict[Owner, str] = {}
-        self._written: dict[Owner, _Written] = {}
+        self._pause = 1.0
+        self._wanted: dict[Owner, Verdict] = {}
+        self._seen: dict[Owner, str] = {}
+        self._written: dict[tuple[Owner, frozenset[str]], _Written] = {}
+        self._found: dict[Owner, dict[str, str]] = {}
+        self._of: set[tuple[Owner, str]] = set()
 
-    def report(self, problems: Mapping[Owner, list[Problem]]) -> None:
+    def report(self, verdicts: Mapping[Owner, Verdict]) -> None:
         """Take what is wrong with each ConfigMap that has been settled; nothing, where nothing is."""
-        self._wanted = {owner: text(found) for owner, found in problems.items()}
-        self._news.set()
+        if verdicts != self._wanted:
+            self._wanted = dict(verdicts)
+            self._news.set()
 
     def run(self, stop: Event) -> None:
-        """Write until `stop` is set; what fails is told and tried again."""
+        """Write until `stop` is set, then take this replica's word back; what fails is told and tried again."""
         loop.repeat(self.write, stop, self._failed, longest=5.0)
+        self.retire()
+
+    def wake(self) -> None:
+        """End the wait for a report."""
+        self._news.set()
 
     def write(self) -> None:
         """Wait for a report, a second at most, and annotate. Raises ApiServerError once all have been tried."""
-        self._news.wait(1.0)
+        self._news.wait(self._pause)
         self._news.clear()
+        self._pause = 1.0
         wanted, failed = self._wanted, None
-        self._written = {owner: before for owner, before in self._written.items() if owner in wanted}
-        for owner, status in wanted.items():
+        self._forget(wanted)
+        for owner, verdict in wanted.items():
+            config_map = self._desired.config_map(owner)
+            if config_map is None or config_map.of != verdict.of:
+                continue
             try:
-                self._annotate(owner, status)
+                self._annotate(config_map, text(verdict.problems, of=verdict.of))
             except ApiServerError as error:
                 failed = error
         if failed:
             raise failed
+
+    def retire(self) -> None:
+        """Take this replica's word back, as far as that can be done at once: its OPA ends with it."""
+        for owner in self._wanted:
+            config_map = self._desired.config_map(owner)
+            if config_map is None or self._own not in config_map.annotations:
+                continue
+            others = self._others(config_map)
+            wanted: Annotations = {self._own: None}
+            if others:
+                wanted[STATUS] = overall(others)
+            try:
+                self._api.annotate(*owner, config_map.resource_version, wanted, timeout=_ENDING)
+            except ApiServerError as error:
+                if error.status not in (404, 409):
+                    log.warning("the status of this replica stays behind: %s", error)
+                    return
+
+    def _forget(self, wanted: Mapping[Owner, Verdict]) -> None:
+        """Forget what was written of ConfigMaps that are gone, and of data that have changed since."""
+        of = {(owner, verdict.of) for owner, verdict in wanted.items()}
+        if of != self._of:
+            self._of = of
+            known = {owner for owner, _ in of}
+            self._seen = {owner: version for owner, version in self._seen.items() if owner in known}
+            self._found = {owner: found for owner, found in self._found.items() if owner in known}
+            self._written = {}
 
     def _failed(self, error: BaseException) -> None:
         self._metrics.errors.labels("kubernetes").inc()
@@ -71,42 +158,66 @@ class StatusWriter:
         else:
             log.error("writing status failed", exc_info=error)
 
-    def _annotate(self, owner: Owner, status: str) -> None:
-        """Annotate, unless the ConfigMap says so already or has just been told so."""
-        config_map = self._desired.config_map(owner)
-        if config_map is None or config_map.status == status:
+    def _others(self, config_map: ConfigMap) -> dict[str, str]:
+        """What the other replicas tell of the data that the ConfigMap has now."""
+        return {
+            key: told
+            for key, told in config_map.annotations.items()
+            if key not in (STATUS, self._own) and _entry(told).get("of") == config_map.of
+        }
+
+    def _annotate(self, config_map: ConfigMap, own: str) -> None:
+        """Annotate, unless the ConfigMap says so already or has just been told so.
+
+        A replica that comes anew takes away what it found from others: those that are still there tell it again at
+        once, and those that are not have no say any longer.
+        """
+        owner = config_map.owner
+        found = self._found.setdefault(owner, dict(config_map.annotations))
+        others = self._others(config_map)
+        if self._own not in config_map.annotations and owner not in self._seen:
+            others = {key: told for key, told in others.items() if found.get(key) != told}
+        status = overall({**others, self._own: own})
+        wanted: Annotations = {key: None for key in config_map.annotations if key not in others}
+        wanted |= {STATUS: status, self._own: own}
+        wanted = {key: told for key, told in wanted.items() if config_map.annotations.get(key) != told}
+        if not wanted or self._seen.get(owner) == config_map.resource_version:
             return
-        before = self._written.get(owner)
-        if before and before.status == status:
-            if config_map.resource_version == before.seen or time.monotonic() < before.again_at:
-                return
-            delay = min(2 * before.delay, _AGAIN[1])
-        else:
-            delay = _AGAIN[0]
+        told = owner, frozenset({own, *others.values(), *others})
+        before = self._written.get(told)
+        if before and time.monotonic() < before.again_at:
+            return
         try:
-            self._api.annotate(*owner, config_map.resource_version, {STATUS: status})
+            self._api.annotate(*owner, config_map.resource_version, wanted)
         except ApiServerError as error:
             if error.status not in (404, 409):
                 raise
-            return  # it has changed or is gone: the watch brings what it is now
-        self._written[owner] = _Written(status, config_map.resource_version, time.monotonic() + delay, delay)
-        log.info("status of %s: %s", "/".join(owner), status)
+            # It has changed or is gone, and the watch brings what it is now.
+            self._pause = random.uniform(*_PAUSE)  # noqa: S311 - spreads replicas, keeps no secret
+            return
+        delay = min(2 * before.delay, _AGAIN[1]) if before else _AGAIN[0]
+        self._written[told] = _Written(time.monotonic() + delay, delay)
+        self._seen[owner] = config_map.resource_version
+        log.info("status of %s: %s", "/".join(owner), own)
 
 
+@dataclass(frozen=True, slots=True)
 class _Written:
-    """What was written last: for which resourceVersion, and when it may be written again."""
+    """When the same may be written again (time.monotonic), which is only needed where someone else undoes it."""
 
-    __slots__ = ("again_at", "delay", "seen", "status")
-
-    def __init__(self, status: str, seen: str, again_at: float, delay: float) -> None:
-        self.status = status
-        self.seen = seen
-        self.again_at = again_at
-        self.delay = delay
+    again_at: float
+    delay: float
 
 
-def _compact(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+def _entry(told: str) -> dict[str, Any]:
+    """A replica's annotation as it is read; empty where someone broke it."""
+    try:
+        found = json.loads(told)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict) or found.get("status") not in ("ok", "error"):
+        return {}
+    return found if (found["status"] == "error") == ("error" in found) else {}
 
 
 def _short(value: Any) -> Any:

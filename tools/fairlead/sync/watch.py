@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import time
+from collections.abc import Mapping
 from threading import Event
 
 from fairlead.errors import FairleadError
@@ -25,8 +26,10 @@ SECONDS = (40, 60)
 class Watch:
     """Follows one source into the desired state; `run` belongs to one thread, the rest is safe for others to read."""
 
-    def __init__(self, api: ApiServer, source: Source, selector: str, desired: Desired, metrics: Metrics) -> None:
-        """`selector` is a label selector, empty for all."""
+    def __init__(
+        self, api: ApiServer, source: Source, selector: Mapping[str, str], desired: Desired, metrics: Metrics
+    ) -> None:
+        """`selector` has a labelSelector, a fieldSelector or both; what is empty selects all."""
         self._api = api
         self._source = source
         self._selector = selector
@@ -35,8 +38,7 @@ class Watch:
         self._version: str | None = None
         self._away_since: float | None = time.monotonic()
         self._error: str | None = "not listed yet"
-        within = f"/namespaces/{source.namespace}" if source.namespace else ""
-        self._path = "/api/v1/namespaces" if source.kind == "namespaces" else f"/api/v1{within}/configmaps"
+        self._path = _path(source)
 
     @property
     def trouble(self) -> str | None:
@@ -71,6 +73,7 @@ class Watch:
             raise ApiServerError("the watch ended as soon as it began")
 
     def _list(self) -> str:
+        """Replace all that is known, and tell the resourceVersion. Raises ApiServerError."""
         version = ""
 
         def read(told: str) -> None:
@@ -78,7 +81,12 @@ class Watch:
             version = told
 
         objects = self._api.objects(self._path, self._selector, metadata_only=self._thin, version=read)
-        self._desired.replace(self._source, objects)
+        try:
+            self._desired.replace(self._source, objects)
+        except ApiServerError as error:
+            if error.status == 404 and self._source.resource:
+                self._desired.replace(self._source, [])  # of a kind that the cluster does not know there are none
+            raise
         self._metrics.relists.inc()
         return version
 
@@ -101,7 +109,8 @@ class Watch:
 
     @property
     def _thin(self) -> bool:
-        return self._source.kind == "namespaces"
+        resource = self._source.resource
+        return resource.metadata_only if resource else self._source.kind == "namespaces"
 
     def _opened(self) -> None:
         if self._error:
@@ -117,6 +126,14 @@ class Watch:
             log.warning("%s: %s", self._source, error)
         self._error = str(error) or type(error).__name__
         self._api.renew()
+
+
+def _path(source: Source) -> str:
+    if source.resource:
+        return source.resource.path
+    if source.kind == "namespaces":
+        return "/api/v1/namespaces"
+    return f"/api/v1/namespaces/{source.namespace}/configmaps" if source.namespace else "/api/v1/configmaps"
 
 
 def _older(version: str, than: str) -> bool:

@@ -12,11 +12,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from fairlead.clusters.embedded import processes, supervisor
+from fairlead.clusters.embedded.server import Probe
 from fairlead.errors import FairleadError
 
 LOGS = "logs"
@@ -74,9 +76,15 @@ class Supervisor:
         return cls(folder) if is_running(folder) else None
 
     def start_server(
-        self, name: str, argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None, keep: bool = False
+        self,
+        name: str,
+        argv: Sequence[str | Path],
+        *,
+        env: Mapping[str, str] | None = None,
+        keep: bool = False,
+        probe: Probe | None = None,
     ) -> int:
-        """Start a server and tell its pid; with `keep` it is started again whenever it ends.
+        """Start a server and tell its pid; with `keep` it is started again whenever it ends or its `probe` fails.
 
         Of this process's environment it gets what any program needs, and `env`: etcd and OPA take settings from
         variables that a user may have set for other reasons. Raises FairleadError.
@@ -85,8 +93,9 @@ class Supervisor:
         log = self._log(name)
         self._log_start[name] = _size(log)
         command = {"name": name, "argv": [str(part) for part in argv], "env": {**inherited, **(env or {})}}
+        options = {"keep": keep, "probe": asdict(probe) if probe else None}
         try:
-            answer = self._ask({"start": {**command, "log": str(log), "keep": keep}})
+            answer = self._ask({"start": {**command, "log": str(log), **options}})
         except _RefusedError as error:
             remedy = _remedy(str(error)) or ": `fairlead tools` tells where each program is"
             raise FairleadError(f"{name} cannot be started: {error}{remedy}") from error

@@ -8,6 +8,7 @@ import fcntl
 import os
 import re
 import shutil
+import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ import yaml
 
 from fairlead import certificates, paths, toolchain
 from fairlead.clusters.embedded import client, control_plane, kube, nodes, pki, ports, processes
+from fairlead.clusters.embedded.server import Probe
 from fairlead.errors import FairleadError, UsageError
 from fairlead.progress import Progress
 
@@ -133,24 +135,47 @@ class Embedded:
         env: Mapping[str, str] | None = None,
         ready: str | None = None,
         ca: Path | None = None,
+        probe: Probe | None = None,
         deadline: float = 30.0,
     ) -> int:
         """Start a server beside the control plane and tell its pid; from then on it is restarted when it dies.
 
-        With the HTTPS URL `ready` (and the `ca` to trust) it returns when that answers 2xx. `env` is added to the few
-        variables that each server gets. Raises FairleadError with the end of its log; it is stopped then.
+        With the URL `ready` it returns when that answers 2xx (https, verified by `ca`) or is listened at (tcp). `env`
+        is added to the few variables that each server gets; with a `probe` it is restarted when that fails, too. Raises
+        FairleadError with the end of its log; it is stopped then.
         """
         supervisor = self._running_supervisor()
-        pid = supervisor.start_server(name, argv, env=env)
+        pid = supervisor.start_server(name, argv, env=env, probe=probe)
         try:
             if ready is not None:
-                supervisor.wait_for(name, kube.unready(ready, ca or self._pki().ca), deadline)
+                self.wait_for(name, ready, ca, deadline=deadline)
             supervisor.keep(name)
         except BaseException:
             with contextlib.suppress(FairleadError):
                 supervisor.stop_server(name)
             raise
         return pid
+
+    def wait_for(self, name: str, ready: str, ca: Path | None = None, *, deadline: float = 30.0) -> None:
+        """Return when the URL `ready` of the server `name` answers, as `start_server`. Raises FairleadError."""
+        look = kube.deaf(ready) if ready.startswith("tcp:") else kube.unready(ready, ca or self._pki().ca)
+        self._running_supervisor().wait_for(name, look, deadline)
+
+    def restart_server(self, name: str, *, grace: float = 10.0, deadline: float = 30.0) -> None:
+        """Have a server end and start again; returns when it has. It is killed where it takes over `grace` seconds.
+
+        Raises FairleadError where it is not there, or not started again within `deadline` seconds.
+        """
+        began, number = time.monotonic(), signal.SIGTERM
+        before = self._record(name)
+        while (now := self._record(name))["started"] in (None, before["started"]):
+            waited = time.monotonic() - began
+            if waited > deadline:
+                raise FairleadError(f"{name} was not started again within {deadline:.0f} s: see its log, {now['log']}")
+            if number == signal.SIGTERM or waited > grace:
+                processes.send(before["pid"], before["started"], number)
+                number = signal.SIGKILL
+            time.sleep(client.POLL)
 
     def stop_server(self, name: str) -> None:
         """Stop one server for good; another may then be started with its name. Raises FairleadError."""
@@ -255,6 +280,12 @@ class Embedded:
             return
         except OSError as error:
             raise FairleadError(f"{error.filename} cannot be removed: {error.strerror}") from error
+
+    def _record(self, name: str) -> processes.ServerRecord:
+        found = self.servers().get(name)
+        if found is None:
+            raise FairleadError(f"cluster {self.name!r} has no server {name!r}: `fairlead status` lists them")
+        return found
 
     def _running_supervisor(self) -> client.Supervisor:
         supervisor = self._supervisor or client.Supervisor.attach(self.path)

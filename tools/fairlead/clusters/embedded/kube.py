@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import requests
 
@@ -69,6 +71,20 @@ def unready(url: str, ca: Path, cert: tuple[Path, Path] | None = None) -> Callab
         except requests.RequestException as error:
             return reason(error)
         return None if answer.ok else f"{url} answers {answer.status_code}: {answer.text.strip()[:500]}"
+
+    return look
+
+
+def deaf(url: str) -> Callable[[], str | None]:
+    """What tells, each time that it is called, why nothing listens at tcp://HOST:PORT, and None when something does."""
+    address = urlsplit(url)
+
+    def look() -> str | None:
+        try:
+            socket.create_connection((address.hostname, address.port), _LOOK).close()
+        except OSError as error:
+            return str(error)
+        return None
 
     return look
 

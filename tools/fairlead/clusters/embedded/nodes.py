@@ -38,8 +38,8 @@ def manifests(
                 "kubernetes.io/os": "linux",
                 "kubernetes.io/arch": "amd64",
                 "kubernetes.io/hostname": name[-63:].lstrip(".-"),
-                **labels.get(pool, {}),
                 node_label: pool,
+                **labels.get(pool, {}),
             }
             spec = {"taints": [dict(taint) for taint in taints[pool]]} if taints.get(pool) else {}
             nodes[name] = {

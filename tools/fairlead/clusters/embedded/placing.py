@@ -1,100 +1,226 @@
-"""The embedded cluster with OPA and its sidecar beside the control plane, where elsewhere a pod has them."""
+"""The embedded cluster with OPAs and their sidecars beside the control plane, where elsewhere pods have them."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead import certificates, kube, pod, toolchain
-from fairlead.clusters.base import OpaServer
-from fairlead.clusters.embedded import ports
+from fairlead import certificates, kube, pod, sidecars, toolchain
+from fairlead.clusters.base import OpaServer, SidecarServer
+from fairlead.clusters.embedded import balancer, ports, volume
 from fairlead.clusters.embedded.cluster import Embedded
+from fairlead.clusters.embedded.server import Probe
 from fairlead.credentials import Credentials
 from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE, Settings
+from fairlead.sidecars import Sidecar
+
+BALANCER = "balancer"
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """What a pod would hold: an OPA and its sidecar by the names of their servers, and the Secrets' files.
+
+    `other_sidecars` are the names that sidecars of other kinds would have in its place.
+    """
+
+    opa: str
+    sidecar: str
+    other_sidecars: list[str]
+    opa_address: str
+    sidecar_address: str
+    files: pod.Files
+
+    @property
+    def ca(self) -> Path:
+        return Path(self.files.ca)
+
+    def opa_url(self, path: str = "") -> str:
+        return f"https://{self.opa_address}{path}"
 
 
 class EmbeddedCluster(Embedded):
-    """An embedded cluster that places pods; see fairlead.clusters.base.Cluster."""
+    """An embedded cluster that places pods; see fairlead.clusters.base.Cluster.
+
+    One OPA is asked by its own address; several, by that of a balancer, which routes to those that are Ready.
+    """
 
     # No kubelet runs here: a pod of OPA would only seem to run. The Deployment is there, scaled to none.
     replicas = 0
 
     @property
     def webhook_url(self) -> str:
-        """OPA's process on loopback."""
-        return f"https://{self._address('opa')}/"
+        """The one OPA, or what stands before several of them, on loopback."""
+        plan = self._plan()
+        return f"https://{ports.HOST}:{plan[BALANCER] or plan['ports'][0][0]}/"
+
+    @property
+    def sidecar(self) -> Sidecar:
+        """What was chosen, `sync` by default."""
+        plan = self._remembered("pods") or {}
+        return sidecars.SIDECARS[plan.get("sidecar", sidecars.SYNC.name)]
+
+    def choose(self, sidecar: Sidecar) -> None:
+        """Have this kind of sidecar from the next `serve` on. Raises UsageError where its program is not here."""
+        sidecar.command()
+        self._remember("pods", {**self._plan(), "sidecar": sidecar.name})
+
+    def scale(self, count: int) -> None:
+        """Have `count` OPAs, each with its sidecar; before the first `serve`, as the webhook's address follows it."""
+        self._remember("pods", self._planned(count))
 
     def serve(self, settings: Settings, credentials: Credentials, authz: str, *, progress: Progress) -> None:
-        """Bring the Secrets to where the pod would have them mounted, and start OPA and the sidecar unless they run."""
-        files = self._mount(credentials, authz)
-        running = self.servers()
-        if "opa" not in running:
-            program = toolchain.ensure(["opa"], progress)["opa"]
-            progress.update("opa", "starting")
-            argv = [str(program), *pod.opa_arguments(files, self._address("opa"))]
-            environment = pod.opa_environment(files, self._address("sync"))
-            url = f"https://{self._address('opa')}/health"
-            self.start_server("opa", argv, env=environment, ready=url, ca=Path(files.ca))
-            progress.update("opa", "serving")
-        arguments = pod.sync_arguments(files, settings, self._address("opa"), self._address("sync"))
-        if "sync" in running and arguments != self._remembered("sync-arguments"):
-            self.stop_server("sync")
-        if arguments != self._remembered("sync-arguments") or "sync" not in running:
-            progress.update("sync", "starting")
-            kubeconfig = self.path / "opa.kubeconfig"
-            self.service_account_kubeconfig(NAMESPACE, "opa", kubeconfig)
-            argv = [sys.executable, "-m", "fairlead", *arguments, f"--kubeconfig={kubeconfig}"]
-            # An old sidecar may have loaded the new policies already; a new one must be there for who is looked up.
-            url = f"https://{self._address('sync')}/health"
-            self.start_server("sync", argv, ready=url, ca=Path(files.ca))
-            self._remember("sync-arguments", arguments)
+        """Bring the Secrets to where the pods would have them mounted, and start what does not run so already.
+
+        What has to be started again, as its arguments changed, is: one pair after the other.
+        """
+        token = {"token": credentials.token.encode(), "authz.rego": authz.encode()}
+        tls = {"tls.crt": credentials.certificate, "tls.key": credentials.key, "ca.crt": credentials.ca}
+        self.refresh({"opa-token": token, "opa-tls": tls})
+        pairs = self._pairs()
+        for pair in pairs:
+            self._serve(pair, settings, progress)
+        if len(pairs) > 1:
+            backends = [f"{pair.opa}={pair.opa_address}={pair.files.ca}" for pair in pairs]
+            listen = self.webhook_url.removeprefix("https://").rstrip("/")
+            argv = [sys.executable, "-P", "-m", balancer.__name__, listen, *backends]
+            self._run(BALANCER, argv, progress, ready=f"tcp://{listen}")
 
     def opas(self) -> Sequence[OpaServer]:
-        """The one OPA, once it was started."""
-        record = self.servers().get("opa")
-        if record is None:
-            return []
-        return [OpaServer(f"https://{self._address('opa')}", Path(self._files().ca), record["pid"])]
+        """Every OPA, once it was started."""
+        running = self.servers()
+        return [
+            OpaServer(pair.opa_url(), pair.ca, running[pair.opa]["pid"])
+            for pair in self._pairs()
+            if pair.opa in running
+        ]
+
+    def sidecars(self) -> Sequence[SidecarServer]:
+        """Every sidecar that tells its health, once it was started."""
+        running = self.servers()
+        return [
+            SidecarServer(f"https://{pair.sidecar_address}", pair.ca, running[pair.sidecar]["pid"])
+            for pair in self._pairs()
+            if pair.sidecar in running and self.sidecar.look_up
+        ]
+
+    def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
+        """See fairlead.clusters.base.Cluster. Raises OSError."""
+        token, tls = secrets.get("opa-token"), secrets.get("opa-tls")
+        for pair in self._pairs():
+            before = _read_once(pair.files)
+            if tls is not None:
+                volume.write(Path(pair.files.tls), tls)
+            if token is not None:
+                volume.write(Path(pair.files.authz), {"authz.rego": token["authz.rego"]})
+                volume.write(Path(pair.files.token), {"token": token["token"]})
+            if pair.sidecar in self.servers() and not self.sidecar.rereads and _read_once(pair.files) != before:
+                self.restart_server(pair.sidecar)
+
+    def restart(self, *, progress: Progress) -> None:
+        """Restart every OPA with its sidecar, one pair after the other. Raises FairleadError where one stays away."""
+        for pair in self._pairs():
+            progress.update(pair.opa, "restarting")
+            self.restart_server(pair.opa)
+            self.restart_server(pair.sidecar)
+            self.wait_for(pair.opa, pair.opa_url("/health/ready"), pair.ca)
+            progress.update(pair.opa, "ready")
 
     def namespaces(self) -> dict[str, Any]:
         """Every namespace as its API server has it, name -> object. Raises FairleadError."""
         found = kube.Objects(kube.connect(self.kubeconfig)).list("v1", "Namespace", None)
         return {namespace["metadata"]["name"]: namespace for namespace in found}
 
-    def _mount(self, credentials: Credentials, authz: str) -> pod.Files:
-        files = self._files()
-        contents = {
-            Path(files.tls): {
-                "ca.crt": credentials.ca,
-                "tls.key": credentials.key,
-                "tls.crt": credentials.certificate,
-            },
-            Path(files.authz): {"authz.rego": authz.encode()},
-            Path(files.token): {"token": credentials.token.encode()},
-        }
-        for folder, parts in contents.items():
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for name, data in parts.items():
-                path = folder / name
-                if not path.exists() or path.read_bytes() != data:
-                    certificates.write_private(path, data)
-        return files
+    def log(self, server: str) -> Path:
+        """Where the output of a server goes; `opa` and `sidecar` mean the first where there are several."""
+        first = self._pairs()[0] if server in ("opa", "sidecar") else None
+        return super().log({"opa": first.opa, "sidecar": first.sidecar}[server] if first else server)
 
-    def _files(self) -> pod.Files:
-        mounted = self.path / "mounted"
+    def _serve(self, pair: _Pair, settings: Settings, progress: Progress) -> None:
+        sidecar, files = self.sidecar, pair.files
+        program = toolchain.ensure(["opa"], progress)["opa"]
+        argv = [str(program), *pod.opa_arguments(files, pair.opa_address)]
+        environment = sidecar.opa_environment(files, pair.sidecar_address)
+        again = pair.opa in self.servers()
+        started = self._run(pair.opa, argv, progress, env=environment, ready=pair.opa_url("/health"), ca=pair.ca)
+        kubeconfig = self.path / "opa.kubeconfig"
+        argv = [
+            *sidecar.command(),
+            *sidecar.arguments(files, settings, pair.opa_address, pair.sidecar_address),
+            f"--kubeconfig={kubeconfig}",
+        ]
+        for other in pair.other_sidecars:
+            if other in self.servers():
+                self.stop_server(other)
+        if not self._runs(pair.sidecar, argv, {}):
+            self.service_account_kubeconfig(NAMESPACE, "opa", kubeconfig)
+        # An old sidecar may have loaded the new policies already; a new one must be there for who is looked up.
+        ready = f"https://{pair.sidecar_address}/health" if sidecar.look_up else None
+        self._run(pair.sidecar, argv, progress, ready=ready, ca=pair.ca, probe=_probe(sidecar, pair))
+        if started and again:
+            self.wait_for(pair.opa, pair.opa_url("/health/ready"), pair.ca)
+
+    def _run(
+        self,
+        name: str,
+        argv: list[str],
+        progress: Progress,
+        *,
+        env: Mapping[str, str] | None = None,
+        ready: str | None = None,
+        ca: Path | None = None,
+        probe: Probe | None = None,
+    ) -> bool:
+        """Have the server run with just these arguments; False where it does so already."""
+        if self._runs(name, argv, env or {}):
+            return False
+        if name in self.servers():
+            self.stop_server(name)
+        progress.update(name, "starting")
+        self.start_server(name, argv, env=env, ready=ready, ca=ca, probe=probe)
+        self._remember(f"{name}-started", [argv, dict(env or {})])
+        progress.update(name, "serving")
+        return True
+
+    def _runs(self, name: str, argv: list[str], env: Mapping[str, str]) -> bool:
+        return name in self.servers() and self._remembered(f"{name}-started") == [argv, dict(env)]
+
+    def _pairs(self) -> list[_Pair]:
+        chosen = self._plan()["ports"]
+        return [
+            _Pair(
+                f"opa{suffix}",
+                f"{self.sidecar.name}{suffix}",
+                [f"{name}{suffix}" for name in sidecars.SIDECARS if name != self.sidecar.name],
+                f"{ports.HOST}:{opa}",
+                f"{ports.HOST}:{sidecar}",
+                self._files(f"opa{suffix}"),
+            )
+            for suffix, (opa, sidecar) in zip(_suffixes(len(chosen)), chosen, strict=True)
+        ]
+
+    def _files(self, name: str) -> pod.Files:
+        # Each has its own copy, as each pod's volumes are refreshed on their own.
+        mounted = self.path / "mounted" / name
         return pod.Files(mounted / "tls", mounted / "authz", mounted / "token")
 
-    def _address(self, server: str) -> str:
-        """Where `opa` or `sync` listens: chosen once, so that a restarted one is found again."""
-        chosen = self._remembered("ports")
-        if chosen is None:
-            chosen = dict(zip(("opa", "sync"), self.free_ports(2), strict=True))
-            self._remember("ports", chosen)
-        return f"{ports.HOST}:{chosen[server]}"
+    def _plan(self) -> dict[str, Any]:
+        """What was chosen once, so that a restarted server is found again: sidecar, ports, and the balancer's."""
+        plan: dict[str, Any] | None = self._remembered("pods")
+        if plan is None:
+            plan = self._planned(1)
+            self._remember("pods", plan)
+        return plan
+
+    def _planned(self, count: int) -> dict[str, Any]:
+        free = self.free_ports(2 * count + 1)
+        pairs = list(zip(free[0:-1:2], free[1::2], strict=True))
+        return {"sidecar": self.sidecar.name, "ports": pairs, BALANCER: free[-1] if count > 1 else None}
 
     def _remembered(self, what: str) -> Any:
         try:
@@ -104,3 +230,19 @@ class EmbeddedCluster(Embedded):
 
     def _remember(self, what: str, value: Any) -> None:
         certificates.write_private(self.path / f"{what}.json", json.dumps(value).encode())
+
+
+def _suffixes(count: int) -> list[str]:
+    return [""] if count == 1 else [f"-{number}" for number in range(count)]
+
+
+def _read_once(files: pod.Files) -> tuple[bytes | None, bytes | None]:
+    """What a sidecar reads when it starts: its token and its authorities."""
+    return volume.read(Path(files.token)).get("token"), volume.read(Path(files.tls)).get("ca.crt")
+
+
+def _probe(sidecar: Sidecar, pair: _Pair) -> Probe | None:
+    liveness = sidecar.liveness
+    if liveness is None:
+        return None
+    return Probe(pair.opa_url("/health/ready"), str(pair.ca), **vars(liveness))

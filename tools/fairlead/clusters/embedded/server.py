@@ -6,12 +6,13 @@ Standard library only, as the supervisor that imports it lives as long as the cl
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 
 from fairlead.clusters.embedded import processes
@@ -23,22 +24,43 @@ STEADY = 1.0
 LONGEST_BACKOFF = 1.0
 """Seconds between two restarts of a server that never runs for long."""
 
+_PROBE = "fairlead.clusters.embedded.probe"  # named, not imported: TLS would stay in the supervisor's memory
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
+@dataclass(frozen=True)
+class Probe:
+    """When a server counts as hung: once `url`, verified by the file `ca`, has failed `failures` times in a row.
+
+    A look each `period` seconds, with `timeout` for the answer; until the first success it has `startup` seconds.
+    """
+
+    url: str
+    ca: str
+    period: float
+    timeout: float
+    failures: int
+    startup: float
+
+
 @dataclass
 class Server:
-    """How to start a server, and what became of it; `keep` says that it is to run until stopped."""
+    """How to start a server, and what became of it; `keep` says that it is to run until stopped.
+
+    With a `probe` it is killed, and so started again where it is kept, when that fails.
+    """
 
     name: str
     argv: list[str]
     env: dict[str, str]
     log: str
     keep: bool = False
+    probe: Probe | None = None
     due: float | None = None
     """When it is to be started again, by the monotonic clock."""
     _process: subprocess.Popen[bytes] | None = None
+    _watcher: subprocess.Popen[bytes] | None = None
     _started: str | None = None
     _began: float = 0.0
     _restarts: int = 0
@@ -62,20 +84,16 @@ class Server:
 
     def start(self) -> int:
         """Start it, and tell its pid. Raises OSError, ValueError, subprocess.SubprocessError."""
-        log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        try:
-            self._process = subprocess.Popen(
-                self.argv,
-                env=self.env,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                preexec_fn=partial(_die_with, os.getpid()),
-            )
-        finally:
-            os.close(log)
+        self._process = self._spawn(self.argv)
         self._began = time.monotonic()
         self._started = processes.started(self._process.pid)
+        if self.probe:
+            options = json.dumps(asdict(self.probe))
+            try:
+                self._watcher = self._spawn([sys.executable, "-P", "-m", _PROBE, options])
+            except BaseException:
+                self._process.kill()
+                raise
         return self._process.pid
 
     def run_from_now_on(self) -> None:
@@ -93,8 +111,11 @@ class Server:
 
     def reap(self) -> str | None:
         """How it ended, where it has since the last look; with `keep` it is due again."""
+        if self._watcher and self._watcher.poll() is not None and self._process:
+            self._process.kill()  # its end is seen by the next look
         if self._process is None or (code := self._process.poll()) is None:
             return None
+        self._end_watcher()
         now = time.monotonic()
         self._process, self._started, self._exit = None, None, code
         if not self.keep:
@@ -107,6 +128,7 @@ class Server:
     def stop(self) -> None:
         """End it for good; returns when it has ended."""
         self.keep, self.due = False, None
+        self._end_watcher()
         if self._process is None:
             return
         self._process.terminate()
@@ -117,6 +139,26 @@ class Server:
             self._process.kill()
             self._process.wait()
         self._exit, self._process, self._started = self._process.returncode, None, None
+
+    def _spawn(self, argv: list[str]) -> subprocess.Popen[bytes]:
+        log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            return subprocess.Popen(
+                argv,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=partial(_die_with, os.getpid()),
+            )
+        finally:
+            os.close(log)
+
+    def _end_watcher(self) -> None:
+        if self._watcher:
+            self._watcher.kill()
+            self._watcher.wait()
+        self._watcher = None
 
 
 def _die_with(parent: int) -> None:

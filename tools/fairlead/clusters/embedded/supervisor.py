@@ -5,8 +5,8 @@ whatever becomes of the command that started it: its standard input is that comm
 before a `detach`, every server is stopped. Standard library only: it lives as long as the cluster.
 
 Commands and answers are JSON lines, on standard input and output and, for later commands, on the socket in FOLDER:
-{"start": {"name", "argv", "env", "log"}}, {"keep": NAME} (from now on restart it when it dies), {"stop": NAME},
-{"detach": true}; each answered by {"pid": N} or {}, or {"error": TEXT}.
+{"start": {"name", "argv", "env", "log", "keep", "probe"}} (the last two may be left out), {"keep": NAME} (from now on
+restart it when it dies), {"stop": NAME}, {"detach": true}; each answered by {"pid": N} or {}, or {"error": TEXT}.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from types import FrameType
 from typing import Any
 
 from fairlead.clusters.embedded import processes
-from fairlead.clusters.embedded.server import GRACE, Server
+from fairlead.clusters.embedded.server import GRACE, Probe, Server
 
 SOCKET = "supervisor.sock"
 
@@ -118,7 +118,7 @@ class _Supervisor:
         try:
             command = json.loads(line)
             if "start" in command:
-                return {"pid": self._start(Server(**command["start"]))}
+                return {"pid": self._start(_server(**command["start"]))}
             if "keep" in command:
                 self.servers[command["keep"]].run_from_now_on()
             elif "stop" in command:
@@ -195,6 +195,10 @@ class _Supervisor:
             self._save()
         except OSError as error:
             _tell(f"{processes.FILE} cannot be written: {error}")
+
+
+def _server(*, probe: dict[str, Any] | None = None, **how: Any) -> Server:
+    return Server(**how, probe=Probe(**probe) if probe else None)
 
 
 def _listen(name: str) -> socket.socket:

@@ -1,0 +1,194 @@
+"""Two OPAs, each with its sidecar, behind a balancer: either may fail at any time."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from fairlead import kube, manifests, policy, rotate, waiting
+from fairlead.clusters.base import OpaServer
+from fairlead.clusters.embedded.placing import EmbeddedCluster
+from fairlead.opa_api import OpaApi, OpaUnavailable
+from fairlead.progress import Progress
+from fairlead.push import push
+from fairlead.serving import credentials
+from fairlead.settings import NAMESPACE, Settings
+from fairlead.status import status
+from fairlead.up import started
+
+QUIET = Progress()
+AGAIN = 10.0
+"""Seconds for pods to be placed again after one of the OPAs failed."""
+MAIN = f"{NAMESPACE}/{manifests.POLICIES}/main.rego"
+_numbers = itertools.count()
+Make = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[EmbeddedCluster]:
+    """A cluster with two OPAs; it ends with this process, however that ends."""
+    with started(f"two-{os.getpid()}", Settings(), {"pool1": 1}, replicas=2, progress=QUIET) as cluster:
+        yield cluster
+
+
+@pytest.fixture(autouse=True)
+def _both_ready(two: EmbeddedCluster) -> Iterator[None]:
+    both_ready(two)
+    yield
+    both_ready(two)
+
+
+@pytest.fixture
+def place(two: EmbeddedCluster, pod: Make) -> Callable[[], str]:
+    """Creates a pod in a mapped namespace; tells "placed", "unplaced", or with which status it was refused."""
+    objects = kube.Objects(kube.connect(two.kubeconfig))
+    at = f"two-{next(_numbers)}"
+    labels = {"name": at, "labels": {"agentpool": "pool1"}}
+    objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": labels})
+    objects.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": at}})
+
+    def create() -> str:
+        try:
+            created = objects.create(pod(at, f"p{next(_numbers)}"))
+        except kube.Refused as error:
+            return f"refused: {error}"
+        return "placed" if created["spec"].get("nodeSelector") == {"agentpool": "pool1"} else "unplaced"
+
+    return create
+
+
+@contextmanager
+def load(place: Callable[[], str]) -> Iterator[Counter[str]]:
+    """Creates pods all the while; counts what became of them."""
+    stop, outcomes = Event(), Counter[str]()
+
+    def run() -> None:
+        while not stop.is_set():
+            outcomes[place()] += 1
+
+    with ThreadPoolExecutor(1) as one:
+        working = one.submit(run)
+        try:
+            waiting.until(lambda: outcomes["placed"] > 3, deadline=30, what="pods are placed")
+            yield outcomes
+        finally:
+            stop.set()
+        working.result()
+
+
+def ready(opa: OpaServer) -> bool:
+    api = OpaApi(opa.url, ca=opa.ca)
+    try:
+        return api.ready()
+    finally:
+        api.close_connection()
+
+
+def both_ready(two: EmbeddedCluster) -> None:
+    waiting.until(lambda: all(map(ready, two.opas())), deadline=60, what="both OPAs are Ready")
+
+
+def lost(two: EmbeddedCluster, opa: str) -> int:
+    """How often the balancer has found that this OPA is not Ready any more."""
+    return two.log("balancer").read_text().count(f" {opa} is not Ready")
+
+
+def test_both_are_told(two: EmbeddedCluster) -> None:
+    told = status(two)["opa"]
+    assert len({opa["url"] for opa in told}) == len({opa["pid"] for opa in told}) == 2
+    assert [opa["ready"] for opa in told] == [True, True]
+    assert {opa["revision"] for opa in told} == {policy.bundle(Settings()).revision}
+    assert len({server.url for server in two.sidecars()}) == 2
+    assert (two.log("opa").stem, two.log("sidecar").stem) == ("opa-0", "sync-0")
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=lambda number: number.name)
+@pytest.mark.parametrize("which", [0, 1])
+def test_pods_are_placed_while_one_opa_is_gone(
+    two: EmbeddedCluster, place: Callable[[], str], which: int, how: signal.Signals
+) -> None:
+    pid, losses = two.opas()[which].pid, lost(two, f"opa-{which}")
+    assert pid
+    with load(place) as outcomes:
+        os.kill(pid, how)
+        try:
+            waiting.until(lambda: lost(two, f"opa-{which}") > losses, deadline=AGAIN, what="it is noticed")
+            before = outcomes["placed"]
+            waiting.until(lambda: outcomes["placed"] > before + 3, deadline=AGAIN, what="pods are placed again")
+        finally:
+            if how == signal.SIGSTOP:
+                os.kill(pid, signal.SIGCONT)
+    assert outcomes["unplaced"] == 0
+
+
+def test_one_that_is_not_ready_is_asked_by_nobody(two: EmbeddedCluster) -> None:
+    """Here main.rego is taken from an OPA whose sidecar cannot bring it back: it would answer 404."""
+    deployed = credentials(kube.Objects(kube.connect(two.kubeconfig)))
+    assert deployed
+    sidecar, opa, losses = two.sidecars()[0].pid, two.opas()[0], lost(two, "opa-0")
+    assert sidecar
+    api = OpaApi(opa.url, ca=opa.ca, token=deployed.token)
+    os.kill(sidecar, signal.SIGSTOP)
+    try:
+        api.remove_policy(MAIN)
+        waiting.until(lambda: lost(two, "opa-0") > losses, deadline=AGAIN, what="it is noticed")
+        with pytest.raises(OpaUnavailable, match="no policy that decides"):
+            api.decide({})
+        for _ in range(10):
+            anyone = OpaApi(two.webhook_url.rstrip("/"), ca=opa.ca)
+            assert anyone.decide({})["response"]["allowed"] is False
+            anyone.close_connection()
+    finally:
+        os.kill(sidecar, signal.SIGCONT)
+        api.close_connection()
+
+
+def test_a_push_reaches_both(two: EmbeddedCluster, tmp_path: Path) -> None:
+    copy = tmp_path / "policies"
+    shutil.copytree(policy.folder(), copy)
+    (copy / "extra.rego").write_text("package extra\n\nx := 1\n")
+    pushed = push(two, Settings(), copy, progress=QUIET)
+    assert {opa["revision"] for opa in pushed["opa"]} == {pushed["revision"]} != {pushed["previous"]}
+    assert len(pushed["opa"]) == 2
+    assert {opa["revision"] for opa in status(two)["opa"]} == {pushed["revision"]}
+    push(two, Settings(), progress=QUIET)
+
+
+def test_a_rotation_reaches_both_and_the_balancer(two: EmbeddedCluster, place: Callable[[], str]) -> None:
+    with load(place) as outcomes:
+        rotate.token(two, progress=QUIET)
+        rotate.certificate(two, progress=QUIET)
+        before = outcomes["placed"]
+        waiting.until(lambda: outcomes["placed"] > before + 3, deadline=AGAIN, what="pods are placed on")
+    assert outcomes.keys() == {"placed"}
+    assert {opa.ca.read_bytes().count(b"BEGIN") for opa in two.opas()} == {1}
+
+
+def test_restarting_one_pair_after_the_other_leaves_one_that_answers(
+    two: EmbeddedCluster, place: Callable[[], str]
+) -> None:
+    """A request on a kept connection that its OPA closes at that moment is lost: HTTP/1.1 cannot help it."""
+    before = {opa.pid for opa in two.opas()}
+    with load(place) as outcomes:
+        two.restart(progress=QUIET)
+    assert outcomes["unplaced"] == 0
+    assert outcomes.total() - outcomes["placed"] <= len(before)
+    assert before.isdisjoint({opa.pid for opa in two.opas()})
+
+
+def test_a_balancer_that_was_killed_is_back_at_once(two: EmbeddedCluster, place: Callable[[], str]) -> None:
+    pid = two.servers()["balancer"]["pid"]
+    assert pid
+    os.kill(pid, signal.SIGKILL)
+    waiting.until(lambda: place() == "placed", deadline=AGAIN, what="pods are placed again")

@@ -1,0 +1,117 @@
+"""Token and certificate are replaced while pods are created, and none is refused for it."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fairlead import certificates, deploy, kube, rotate, serving, status, waiting
+from fairlead.clusters.base import Cluster
+from fairlead.opa_api import OpaApi, OpaRefused
+from fairlead.progress import Progress
+from fairlead.settings import NAMESPACE, Settings
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+def load(cluster: Cluster, namespace: Make, pod: Make) -> Callable[[], Any]:
+    """Creates pods in a mapped namespace all the while, each gone again at once; tells how many and which failed."""
+
+    @contextmanager
+    def running() -> Iterator[dict[str, list[str]]]:
+        at, numbers, stop = namespace(agentpool="pool1"), itertools.count(), threading.Event()
+        outcome: dict[str, list[str]] = {"placed": [], "failed": []}
+
+        def create() -> None:
+            objects = kube.Objects(kube.connect(cluster.kubeconfig))
+            while not stop.is_set():
+                name = f"p{next(numbers)}"
+                try:
+                    created = objects.create(pod(at, name))
+                except kube.Refused as error:
+                    outcome["failed"].append(str(error))
+                    continue
+                placed = created["spec"].get("nodeSelector") == {"agentpool": "pool1"}
+                outcome["placed" if placed else "failed"].append(name)
+                objects.delete("v1", "Pod", name, at)
+
+        with ThreadPoolExecutor(2) as clients:
+            working = [clients.submit(create) for _ in range(2)]
+            try:
+                yield outcome
+            finally:
+                stop.set()
+            for one in working:
+                one.result()
+
+    return running
+
+
+def test_a_rotated_token_refuses_no_pod_and_the_old_one_is_refused(
+    cluster: Cluster, objects: kube.Objects, load: Callable[[], Any]
+) -> None:
+    old = serving.credentials(objects)
+    assert old is not None
+    with load() as outcome:
+        result = rotate.token(cluster, progress=Progress())
+    new = serving.credentials(objects)
+    assert new is not None
+    assert new.token != old.token
+    assert rotate.digest(new.token.encode()) == result["digest"]
+    assert outcome["failed"] == []
+    assert outcome["placed"]
+    for server in cluster.opas():
+        with pytest.raises(OpaRefused):
+            OpaApi(server.url, ca=server.ca, token=old.token).policies()
+        assert OpaApi(server.url, ca=server.ca, token=new.token).policies()
+
+
+def test_a_rotated_certificate_refuses_no_pod_and_the_old_authority_is_trusted_no_more(
+    cluster: Cluster, objects: kube.Objects, load: Callable[[], Any]
+) -> None:
+    old = serving.credentials(objects)
+    assert old is not None
+    with load() as outcome:
+        rotate.certificate(cluster, progress=Progress())
+    new = serving.credentials(objects)
+    assert new is not None
+    assert outcome["failed"] == []
+    assert outcome["placed"]
+    assert old.ca not in new.ca
+    webhook = objects.get("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "fairlead") or {}
+    assert {base64.b64decode(w["clientConfig"]["caBundle"]) for w in webhook["webhooks"]} == {new.ca}
+    assert all(serving.served(opa, new.token).ready for opa in cluster.opas())
+    secret = objects.get("v1", "Secret", "opa-tls", NAMESPACE) or {}
+    assert base64.b64decode(secret["data"]["tls.crt"]) == new.certificate
+
+
+@pytest.mark.parametrize("left", [timedelta(days=10), timedelta(seconds=-1)], ids=["about to end", "ended"])
+def test_a_deployment_replaces_a_certificate_that_ends(
+    cluster: Cluster, objects: kube.Objects, namespace: Make, pod: Make, left: timedelta
+) -> None:
+    old = serving.credentials(objects)
+    assert old is not None
+    authority = certificates.Authority.create("short", left)
+    pair = authority.issue("opa", dns=("localhost",), ips=("127.0.0.1",), server=True, valid=left)
+    parts = {"tls.crt": pair.cert_pem, "tls.key": pair.key_pem, "ca.crt": authority.cert_pem}
+    rotate._publish(cluster, objects, "opa-tls", parts)
+    rotate._trust(objects, authority.cert_pem)
+    assert all(c["warning"] for c in status.status(cluster)["certificates"])
+    deploy.deploy(cluster, Settings(), progress=Progress())
+    assert not any(c["warning"] for c in status.status(cluster)["certificates"])
+    new = serving.credentials(objects)
+    assert new is not None
+    assert new.token == old.token
+    created = waiting.until(
+        lambda: objects.create(pod(namespace(agentpool="pool1"))), deadline=30, what="pods are placed again"
+    )
+    assert created["spec"]["nodeSelector"] == {"agentpool": "pool1"}

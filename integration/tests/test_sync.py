@@ -1,0 +1,288 @@
+"""What `fairlead sync` does beyond the contract of every sidecar: a second one, with an OPA of its own, beside the
+cluster's."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from fairlead import certificates, kube, pod, policy, serving, toolchain, waiting
+from fairlead.clusters.embedded.placing import EmbeddedCluster
+from fairlead.credentials import Credentials
+from fairlead.opa_api import OpaApi
+from fairlead.settings import NAMESPACE
+
+POLICY = {"openpolicyagent.org/policy": "rego"}
+REPLICAS = "status.fairlead.dev/"
+ACCOUNT = "second-sync"
+RULES = [
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "patch"]},
+    {"apiGroups": [""], "resources": ["namespaces", "pods", "nodes"], "verbs": ["get", "list", "watch"]},
+]
+Put = Callable[..., dict[str, Any]]
+
+
+def eventually(check: Callable[[], Any], what: str) -> Any:
+    return waiting.until(check, deadline=60, what=what)
+
+
+class Second:
+    """An OPA and its sidecar, which end with the test."""
+
+    def __init__(self, folder: Path, kubeconfig: Path, opa_port: int, port: int) -> None:
+        self.credentials = Credentials.fresh()
+        self.files = pod.Files(folder / "tls", folder / "authz", folder / "token")
+        contents = {
+            "tls/tls.crt": self.credentials.certificate,
+            "tls/tls.key": self.credentials.key,
+            "tls/ca.crt": self.credentials.ca,
+            "authz/authz.rego": policy.authz_module([self.credentials.token]).encode(),
+            "token/token": self.credentials.token.encode(),
+        }
+        for name, data in contents.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            certificates.write_private(folder / name, data)
+        self.token = folder / "token" / "token"
+        self.ca = folder / "tls" / "ca.crt"
+        self.log = folder / "sync.log"
+        self.url = f"https://127.0.0.1:{port}"
+        self.opa = OpaApi(f"https://127.0.0.1:{opa_port}", ca=self.ca, token=self.credentials.token)
+        self._kubeconfig = kubeconfig
+        self._processes: list[subprocess.Popen[bytes]] = []
+        program = toolchain.ensure(["opa"])["opa"]
+        self._start([program, *pod.opa_arguments(self.files, f"127.0.0.1:{opa_port}")])
+        eventually(lambda: self.opa.policies() is not None, "OPA answers")
+
+    def sync(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start the sidecar, as replica `second`."""
+        given = [f"--opa-url={self.opa.url}", f"--opa-ca-file={self.ca}", f"--opa-auth-token-file={self.token}"]
+        given += [f"--kubeconfig={self._kubeconfig}", f"--health-endpoint={self.url.removeprefix('https://')}"]
+        given += [f"--tls-cert-file={self.files.tls / 'tls.crt'}"]
+        given += [f"--tls-private-key-file={self.files.tls / 'tls.key'}"]
+        given += ["--replica=second", "--namespace-selector=agentpool"]
+        return self._start([sys.executable, "-m", "fairlead", "sync", *given, *arguments])
+
+    def get(self, path: str) -> requests.Response:
+        with requests.Session() as session:
+            session.trust_env = False
+            return session.get(self.url + path, verify=str(self.ca), timeout=10)
+
+    def healthy(self) -> bool:
+        try:
+            return self.get("/health").status_code == 200
+        except requests.RequestException:
+            return False
+
+    def reasons(self) -> str:
+        try:
+            return str(self.get("/health").json()["reasons"])
+        except requests.RequestException:
+            return ""
+
+    def relists(self) -> float:
+        """How many lists it has read."""
+        lines = self.get("/metrics").text.splitlines()
+        return float(next(line for line in lines if line.startswith("fairlead_sync_relists_total")).split()[1])
+
+    def end(self) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
+        self.opa.close_connection()
+
+    def _start(self, argv: list[str | Path]) -> subprocess.Popen[bytes]:
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(argv, stdout=log, stderr=log)
+        self._processes.append(process)
+        return process
+
+
+@pytest.fixture
+def account(cluster: EmbeddedCluster, objects: kube.Objects, tmp_path: Path) -> Iterator[Path]:
+    """The kubeconfig of a service account that may read what these tests replicate."""
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ACCOUNT}
+    subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
+    api = "rbac.authorization.k8s.io/v1"
+    objects.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": NAMESPACE}})
+    objects.apply({"apiVersion": api, "kind": "ClusterRole", "metadata": {"name": ACCOUNT}, "rules": RULES})
+    binding = {"apiVersion": api, "kind": "ClusterRoleBinding", "metadata": {"name": ACCOUNT}}
+    objects.apply({**binding, "roleRef": role, "subjects": [subject]})
+    path = tmp_path / "kubeconfig"
+    cluster.service_account_kubeconfig(NAMESPACE, ACCOUNT, path)
+    yield path
+    for kind in ("ClusterRoleBinding", "ClusterRole"):
+        objects.delete(api, kind, ACCOUNT)
+    objects.delete("v1", "ServiceAccount", ACCOUNT, NAMESPACE)
+
+
+@pytest.fixture
+def second(cluster: EmbeddedCluster, account: Path, tmp_path: Path) -> Iterator[Second]:
+    """A second OPA; its sidecar is started by the test."""
+    made = Second(tmp_path, account, *cluster.free_ports(2))
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+@pytest.fixture
+def put(objects: kube.Objects) -> Iterator[Put]:
+    """Makes or changes a ConfigMap of policies; all of them are removed afterwards."""
+    made: set[tuple[str, str]] = set()
+
+    def apply(name: str, text: str, *, namespace: str = NAMESPACE, labels: dict[str, str] = POLICY) -> dict[str, Any]:
+        made.add((name, namespace))
+        metadata = {"name": name, "namespace": namespace, "labels": labels}
+        return objects.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a.rego": text}})
+
+    yield apply
+    for name, namespace in made:
+        objects.delete("v1", "ConfigMap", name, namespace)
+
+
+def annotations(objects: kube.Objects, name: str) -> dict[str, str]:
+    found = objects.get("v1", "ConfigMap", name, NAMESPACE) or {}
+    return dict(found.get("metadata", {}).get("annotations") or {})
+
+
+def told(objects: kube.Objects, name: str) -> tuple[str | None, dict[str, str]]:
+    """The overall status of a ConfigMap, and each replica's: that of the cluster's own sidecar is `first`."""
+    found = annotations(objects, name)
+    own = {key.removeprefix(REPLICAS): json.loads(told) for key, told in found.items() if key.startswith(REPLICAS)}
+    overall = json.loads(found[serving.STATUS])["status"] if serving.STATUS in found else None
+    return overall, {name if name == "second" else "first": entry["status"] for name, entry in own.items()}
+
+
+def version(objects: kube.Objects, name: str) -> str:
+    found = objects.get("v1", "ConfigMap", name, NAMESPACE) or {}
+    return str(found["metadata"]["resourceVersion"])
+
+
+def test_two_replicas_tell_what_each_holds_and_never_write_for_writings_sake(
+    objects: kube.Objects, second: Second, put: Put
+) -> None:
+    put("pair", "package pair\n\nx := 1")
+    sidecar = second.sync()
+    both_ok = ("ok", {"first": "ok", "second": "ok"})
+    eventually(lambda: told(objects, "pair") == both_ok, "both tell that they hold it")
+    second.opa.put_policy("by/hand", "package pair\n\ny(z) := z")
+    put("pair", "package pair\n\ny := 2")
+    eventually(lambda: told(objects, "pair") == ("error", {"first": "ok", "second": "error"}), "each tells its own")
+    settled = version(objects, "pair")
+    for number in range(3):
+        put("beside", f"package beside\n\nx := {number}")
+        fresh = policy.revision({"a.rego": f"package beside\n\nx := {number}"})
+        eventually(
+            lambda fresh=fresh: str(annotations(objects, "beside")).count(fresh) == 2, "both have told of another"
+        )
+    assert version(objects, "pair") == settled
+    second.opa.remove_policy("by/hand")
+    eventually(lambda: told(objects, "pair") == both_ok, "both hold it at last")
+    sidecar.send_signal(signal.SIGTERM)
+    assert sidecar.wait(30) == 0
+    assert told(objects, "pair") == ("ok", {"first": "ok"})
+
+
+def test_a_watch_that_expired_misses_nothing(
+    cluster: EmbeddedCluster, objects: kube.Objects, second: Second, namespace: Callable[..., str]
+) -> None:
+    stays, goes = namespace(agentpool="pool1"), namespace(agentpool="pool1")
+    sidecar = second.sync()
+    eventually(second.healthy, "it is healthy")
+    assert second.opa.document(["kubernetes", "namespaces", goes])
+    before = second.relists()
+    sidecar.send_signal(signal.SIGSTOP)
+    objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": goes}})
+    comes = namespace(agentpool="pool2")
+    compact(cluster)
+    pid = cluster.servers()["kube-apiserver"]["pid"]
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: objects.get("v1", "Namespace", stays), "the API server is back, and knows no history")
+    sidecar.send_signal(signal.SIGCONT)
+    expected = {comes, stays}
+    eventually(
+        lambda: (
+            expected <= (held := (second.opa.document(["kubernetes", "namespaces"]) or {}).keys()) and goes not in held
+        ),
+        "what happened meanwhile is in OPA",
+    )
+    eventually(lambda: second.relists() > before, "it has listed anew")
+    eventually(second.healthy, "it is healthy")
+
+
+def compact(cluster: EmbeddedCluster) -> None:
+    """Throw away etcd's history, by its gRPC gateway."""
+    argv = Path(f"/proc/{cluster.servers()['etcd']['pid']}/cmdline").read_bytes().decode().split("\0")
+    url = next(flag.partition("=")[2] for flag in argv if flag.startswith("--listen-client-urls="))
+    pki = cluster.path / "pki"
+    with requests.Session() as session:
+        session.trust_env, session.verify = False, str(pki / "ca.crt")
+        session.cert = (str(pki / "etcd-client.crt"), str(pki / "etcd-client.key"))
+        key = {"key": b64encode(b"x").decode()}
+        now = session.post(f"{url}/v3/kv/range", json=key, timeout=10).json()["header"]["revision"]
+        body = {"revision": now, "physical": True}
+        session.post(f"{url}/v3/kv/compaction", json=body, timeout=10).raise_for_status()
+
+
+def test_further_resources_are_replicated_whole_or_in_part(
+    objects: kube.Objects, second: Second, namespace: Callable[..., str], pod: Callable[..., Any]
+) -> None:
+    at, ignored = namespace(), namespace()
+    for name in (at, ignored):
+        objects.create(pod(name))
+    second.sync(
+        "--replicate=v1/pods",
+        "--replicate-fields=v1/pods=spec.containers.image",
+        "--replicate-cluster=v1/nodes",
+        f"--replicate-ignore-namespaces=kube-system,{ignored}",
+    )
+    eventually(second.healthy, "it is healthy")
+    image = pod(at)["spec"]["containers"][0]["image"]
+    thin = {"metadata": {"name": "web", "namespace": at}, "spec": {"containers": [{"image": image}]}}
+    assert second.opa.document(["kubernetes", "pods", at]) == {"web": thin}
+    assert second.opa.document(["kubernetes", "pods", ignored]) is None
+    node = second.opa.document(["kubernetes", "nodes", "pool1-0"]) or {}
+    assert (node["kind"], node["metadata"]["labels"]["agentpool"]) == ("Node", "pool1")
+    assert "managedFields" not in node["metadata"]
+    objects.delete("v1", "Pod", "web", at)
+    eventually(lambda: second.opa.document(["kubernetes", "pods", at]) is None, "the deleted pod is gone")
+
+
+def test_a_resource_that_may_not_be_read_is_told(second: Second) -> None:
+    second.sync("--replicate=apps/v1/deployments")
+    eventually(lambda: "deployments" in second.reasons() and "403" in second.reasons(), "it is told")
+
+
+def test_labels_and_namespaces_may_be_others(second: Second, put: Put, namespace: Callable[..., str]) -> None:
+    at, labels = namespace(), {"example.com/rego": "yes"}
+    put("custom", "package custom\n\nx := 1", namespace=at, labels=labels)
+    put("usual", "package usual\n\nx := 1", namespace=at)
+    put("elsewhere", "package elsewhere\n\nx := 1", labels=labels)
+    second.sync(
+        "--policy-label=example.com/rego", "--policy-value=yes", f"--namespaces={at}", "--namespace-labels=team"
+    )
+    eventually(second.healthy, "it is healthy")
+    ours = [id_ for id_ in second.opa.policies() if not id_.endswith("authz.rego")]
+    assert ours == [f"{at}/custom/a.rego"]
+
+
+def test_without_the_right_token_nothing_is_loaded_and_with_it_all(second: Second, put: Put) -> None:
+    put("guarded", "package guarded\n\nx := 1")
+    second.token.write_text("another")
+    second.sync()
+    eventually(lambda: "refuses" in second.reasons(), "it is told")
+    assert "fairlead/guarded/a.rego" not in second.opa.policies()
+    second.token.write_text(second.credentials.token)
+    eventually(second.healthy, "it is healthy")
+    assert "fairlead/guarded/a.rego" in second.opa.policies()

@@ -1,0 +1,197 @@
+"""Stands before several OPAs as a Service does: connections go to those that are Ready, each to the next one.
+
+Run as `python -m fairlead.clusters.embedded.balancer HOST:PORT NAME=HOST:PORT=CA...`, CA being the file of the
+authority that an OPA is verified by. Bytes are forwarded as they are: TLS ends at OPA, and who connects verifies that.
+Whether an OPA is Ready is asked of it as the kubelet does, over TLS, each time anew; the connections of one that is not
+any more are closed, so that who keeps them open comes to another. Those of one that does not listen any more are left
+alone: it closes them itself when it has answered. Standard library only: it lives as long as the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import sys
+import time
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PERIOD = 0.2
+"""Seconds between two looks at an OPA that is Ready."""
+SOON = 0.05
+"""Seconds between two looks at one that is not."""
+PATIENCE = 1.0
+"""Seconds for an answer, as the kubelet's default."""
+LATE = 2
+"""How often in a row an answer may be late before the OPA is not Ready; anything else than 200 counts at once."""
+_CHUNK = 65536
+_READY = b"GET /health/ready HTTP/1.1\r\nHost: opa\r\nConnection: close\r\n\r\n"
+
+
+@dataclass(eq=False)
+class Backend:
+    """One OPA, and the connections that go to it."""
+
+    name: str
+    host: str
+    port: int
+    ca: Path
+    ready: bool = False
+    connections: set[asyncio.Task[Any]] = field(default_factory=set)
+    _context: ssl.SSLContext | None = None
+    _loaded: bytes = b""
+    _late: int = 0
+    _ending: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Backend:
+        """From NAME=HOST:PORT=CA. Raises ValueError."""
+        name, address, ca = text.split("=", 2)
+        host, port = address.rsplit(":", 1)
+        return cls(name, host, int(port), Path(ca))
+
+    async def watch(self) -> None:
+        """Keep `ready` true to what OPA says, for ever."""
+        while True:
+            await self.look()
+            await asyncio.sleep(PERIOD if self.ready else SOON)
+
+    async def look(self) -> None:
+        """Make `ready` true to what OPA says now."""
+        why = await self.unready()
+        if self.ready != (why is None):
+            self.ready = why is None
+            _tell(f"{self.name} is {'Ready' if self.ready else f'not Ready: {why}'}")
+        if not self.ready and not self._ending:
+            for connection in self.connections:
+                connection.cancel()
+
+    async def unready(self) -> str | None:
+        """Why it is not Ready; None where it is, or where its answer is late for the first time."""
+        self._ending = False
+        try:
+            async with asyncio.timeout(PATIENCE):
+                status = await self._ask()
+        except ConnectionRefusedError as error:
+            self._ending = True
+            return str(error)
+        except TimeoutError:
+            self._late += 1
+            return None if self.ready and self._late < LATE else f"no answer within {PATIENCE:g} s"
+        except (OSError, ValueError) as error:
+            return str(error)
+        self._late = 0
+        return None if status == b"200" else f"it answers {status.decode(errors='replace') or 'nothing'}"
+
+    async def _ask(self) -> bytes:
+        """The status of OPA's answer. Raises OSError, ValueError for an authority's file that holds none."""
+        context = self._trust()
+        reader, writer = await asyncio.open_connection(self.host, self.port, ssl=context, server_hostname=self.host)
+        try:
+            writer.write(_READY)
+            line = await reader.readline()
+        finally:
+            writer.transport.abort()
+        return line.split(b" ", 2)[1] if line.count(b" ") else b""
+
+    def _trust(self) -> ssl.SSLContext:
+        """What verifies OPA by its authority's file, which may be replaced at any time."""
+        pem = self.ca.read_bytes()
+        if self._context is None or pem != self._loaded:
+            self._context, self._loaded = ssl.create_default_context(cadata=pem.decode()), pem
+        return self._context
+
+
+class Balancer:
+    """Hands connections to `backends` by turns."""
+
+    def __init__(self, backends: list[Backend]) -> None:
+        self._backends = backends
+        self._turn = 0
+
+    async def serve(self, host: str, port: int) -> None:
+        """Listen at `host`:`port` until cancelled. Raises OSError where that cannot be had."""
+        server = await asyncio.start_server(self._forward, host, port, limit=_CHUNK, backlog=1024)
+        async with server, asyncio.TaskGroup() as tasks:
+            for backend in self._backends:
+                tasks.create_task(backend.watch())
+            await server.serve_forever()
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection, to its end or until its OPA is not Ready any more."""
+        try:
+            async for backend in self._candidates():
+                try:
+                    inner = await asyncio.open_connection(backend.host, backend.port, limit=_CHUNK)
+                except OSError:  # it has just ended, and the next look will tell
+                    continue
+                await _both(backend, (reader, writer), inner)
+                break
+        finally:
+            writer.transport.abort()
+
+    async def _candidates(self) -> AsyncIterator[Backend]:
+        """Those that are Ready, from the one whose turn it is; then those that are so since the last look."""
+        self._turn += 1
+        ready = [backend for backend in self._backends if backend.ready]
+        for number in range(len(ready)):
+            yield ready[(self._turn + number) % len(ready)]
+        others = [backend for backend in self._backends if backend not in ready]
+        await asyncio.gather(*(backend.look() for backend in others))
+        for backend in others:
+            if backend.ready:
+                yield backend
+
+
+_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def _both(backend: Backend, outer: _Streams, inner: _Streams) -> None:
+    """Forward in both directions until both ends have closed, or either breaks."""
+    task = asyncio.ensure_future(_all(_pump(outer[0], inner[1]), _pump(inner[0], outer[1])))
+    backend.connections.add(task)
+    try:
+        if backend.ready:  # else it was lost while the connection was made
+            await asyncio.wait([task])
+    finally:
+        backend.connections.discard(task)
+        task.cancel()
+        with suppress(asyncio.CancelledError, OSError):
+            await task
+        inner[1].transport.abort()
+
+
+async def _all(*pumps: Coroutine[Any, Any, None]) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        for pump in pumps:
+            tasks.create_task(pump)
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Forward one direction until its end, and tell the other side that it has ended."""
+    with suppress(OSError):
+        while data := await reader.read(_CHUNK):
+            writer.write(data)
+            await writer.drain()
+        writer.write_eof()
+        return
+    writer.transport.abort()
+
+
+def _tell(text: str) -> None:
+    print(time.strftime("%Y-%m-%dT%H:%M:%S%z"), text, file=sys.stderr, flush=True)  # noqa: T201 - a server's log
+
+
+def main() -> None:
+    """Serve at the first argument for the OPAs that are the others."""
+    host, port = sys.argv[1].rsplit(":", 1)
+    balancer = Balancer([Backend.parse(text) for text in sys.argv[2:]])
+    with suppress(KeyboardInterrupt):
+        asyncio.run(balancer.serve(host, int(port)))
+
+
+if __name__ == "__main__":
+    main()

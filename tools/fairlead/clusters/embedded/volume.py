@@ -1,0 +1,59 @@
+"""Files of a mounted Secret, replaced all at once as the kubelet does it.
+
+`folder`/<key> is a link to ..data/<key>, and ..data a link to the folder with the present contents: one rename changes
+all of them, and no reader finds a certificate beside another one's key. Source: Kubernetes, pkg/volume/util,
+AtomicWriter.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from fairlead import certificates
+
+_DATA = "..data"
+
+
+def write(folder: Path, contents: Mapping[str, bytes]) -> bool:
+    """Make `folder` hold exactly `contents`, key -> data, for its owner alone; False where it does so already.
+
+    Raises OSError.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    data = folder / _DATA
+    if read(folder) == contents:
+        return False
+    fresh = Path(tempfile.mkdtemp(prefix="..", dir=folder))
+    for key, value in contents.items():
+        certificates.write_private(fresh / key, value)
+    _link(data, fresh.name)
+    for key in contents:
+        _link(folder / key, f"{_DATA}/{key}")
+    for path in folder.iterdir():
+        if path.name in (*contents, _DATA, fresh.name):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    return True
+
+
+def read(folder: Path) -> dict[str, bytes]:
+    """What `folder` holds, key -> data; empty where nothing was written."""
+    data = (folder / _DATA).resolve()  # once, as the link may lead elsewhere a moment later
+    return {path.name: path.read_bytes() for path in data.iterdir()} if data.is_dir() else {}
+
+
+def _link(path: Path, target: str) -> None:
+    """Make `path` a link to `target` at once, whatever it was."""
+    if path.is_symlink() and str(path.readlink()) == target:
+        return
+    temporary = path.with_name(f"..new-{path.name}")
+    temporary.unlink(missing_ok=True)
+    os.symlink(target, temporary)  # noqa: PTH211 - as the rename below, of names and not of what they lead to
+    temporary.replace(path)

@@ -1,0 +1,63 @@
+"""`fairlead chaos`: break everything under load, and check what must hold."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import click
+from rich.console import Console
+
+from fairlead import output as out
+from fairlead.chaos.run import Options, run
+from fairlead.commands import options
+from fairlead.errors import FairleadError
+
+_CHANGE = ("change", "done", "failed", "p50", "p95", "why")
+_FAULT = ("fault", "times", "survived", "p50", "p95", "longest", "settled")
+
+
+@click.command()
+@click.option("--seconds", type=click.FloatRange(5), default=600, show_default=True, help="How long things break.")
+@click.option("--seed", type=click.IntRange(0), help="Of all that is random; by default another one each time.")
+@click.option("--clients", type=click.IntRange(1, 64), default=8, show_default=True, help="Clients that create pods.")
+@click.option("--replicas", type=click.IntRange(1, 8), default=2, show_default=True, help="OPAs, each with a sidecar.")
+@click.option("--name", default="chaos", show_default=True, help="Name of the run's own cluster.")
+@options.output
+def command(seconds: float, seed: int | None, clients: int, replicas: int, name: str, output: str) -> None:
+    """Break a cluster of its own under load at random, and check that no pod is placed wrongly.
+
+    OPA, its sidecar and the API server are killed and stopped, etcd is compacted, the policies' ConfigMap is broken,
+    while clients create pods and namespaces, and policies, token and certificate are replaced. Ctrl-C ends it early.
+    """
+    if seed is None:
+        seed = random.SystemRandom().randrange(1_000_000)
+    with out.progress() as progress:
+        found = run(Options(seconds, seed, clients, replicas, name), progress=progress)
+    out.emit(found, output, lambda console: _draw(found, console))
+    broken = [one["invariant"] for one in found["invariants"] if not one["holds"]]
+    if broken:
+        raise FairleadError(f"does not hold: {'; '.join(broken)}; `--seed {seed}` repeats the schedule")
+
+
+def _draw(found: dict[str, Any], console: Console) -> None:
+    counts = ", ".join(f"{count} {what}" for what, count in found["creates"].items())
+    early = ", interrupted" if found["interrupted"] else ""
+    console.print(f"seed {found['seed']}, {found['seconds']} s{early}: {counts}\n")
+    for title, key in (("Refused, and why", "refused"), ("Failed, and why", "errors")):
+        out.rows(title, ("count", "mapped", "unmapped", "why"), found[key])(console)
+        console.print()
+    changes = [{**one, "why": "\n".join(one["why"] or ()) or None} for one in found["changes"]]
+    out.rows("Pushes and rotations under load (seconds)", _CHANGE, changes)(console)
+    console.print()
+    sums = {key: sum(one[key] for one in found["faults"]) for key in ("times", "survived")}
+    every = {"fault": "all", **sums, **found["recovery"]}
+    title = "Faults, and seconds until pods are placed again (settled: until the last failure)"
+    out.rows(title, _FAULT, [*found["faults"], every])(console)
+    for what in found["could not"]:
+        console.print(f"could not be done: {what}")
+    console.print()
+    out.rows("Invariants", ("holds", "checked", "violations", "invariant"), found["invariants"])(console)
+    for one in found["invariants"]:
+        for violation in one["named"]:
+            console.print(f"  {one['invariant']}: {violation}")

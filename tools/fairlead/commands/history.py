@@ -1,0 +1,19 @@
+"""`fairlead history`: which revisions of the policies were in force."""
+
+from __future__ import annotations
+
+import click
+
+from fairlead import history
+from fairlead import output as out
+from fairlead.clusters import registry
+from fairlead.commands import options
+
+
+@click.command()
+@options.name
+@options.output
+def command(name: str, output: str) -> None:
+    """List the last revisions that were in force, the latest first; `fairlead rollback REVISION` brings one back."""
+    lines = history.table(registry.find(name))
+    out.emit(lines, output, out.rows(None, ("revision", "since", "current"), lines))

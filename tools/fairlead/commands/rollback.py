@@ -1,0 +1,22 @@
+"""`fairlead rollback`: bring an earlier revision of the policies back."""
+
+from __future__ import annotations
+
+import click
+
+from fairlead import output as out
+from fairlead import push
+from fairlead.clusters import registry
+from fairlead.commands import options
+
+
+@click.command()
+@click.argument("revision", required=False)
+@options.name
+@options.output
+def command(revision: str | None, name: str, output: str) -> None:
+    """Bring REVISION (see `fairlead history`; its first digits suffice) back into force, by default the one before."""
+    cluster = registry.find(name)
+    with out.progress() as progress:
+        result = push.rollback(cluster, revision, progress=progress)
+    out.emit(result, output, out.rows(f"revision {result['revision']}", ("url", "revision"), result["opa"]))

@@ -1,0 +1,24 @@
+"""`fairlead rotate`: replace OPA's token or certificate."""
+
+from __future__ import annotations
+
+import click
+
+from fairlead import output as out
+from fairlead import rotate
+from fairlead.clusters import registry
+from fairlead.commands import options
+
+_ROTATIONS = {"token": rotate.token, "cert": rotate.certificate}
+
+
+@click.command()
+@click.argument("what", type=click.Choice(list(_ROTATIONS)))
+@options.name
+@options.output
+def command(what: str, name: str, output: str) -> None:
+    """Replace the token or the certificate (authority included) of OPA's API, without a refused request."""
+    cluster = registry.find(name)
+    with out.progress() as progress:
+        result = _ROTATIONS[what](cluster, progress=progress)
+    out.emit(result, output, out.rows(None, tuple(result), [result]))

@@ -1,0 +1,144 @@
+"""What is replicated into OPA beside namespaces, named as kube-mgmt's flags name it: group/version/resource.
+
+Source: Kubernetes documentation, "Kubernetes API Concepts"; kube-mgmt's README, "Caching".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_GROUP = re.compile(rf"(?!v[0-9]+(?:$|alpha|beta))(?:{_LABEL}(?:\.{_LABEL})*)?")
+_VERSION = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
+_RESOURCE = re.compile(_LABEL)
+_DOT = re.compile(r"(?<!\\)\.")
+
+Field = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind of object to replicate; `group` is empty for the core group.
+
+    `fields` are the paths to keep of each object, none for the whole object; its name and namespace always stay.
+    """
+
+    group: str
+    version: str
+    name: str
+    namespaced: bool
+    fields: tuple[Field, ...] = ()
+
+    def __str__(self) -> str:
+        return "/".join(filter(None, (self.group, self.version, self.name)))
+
+    @property
+    def path(self) -> str:
+        """Where the API server lists it, in all namespaces."""
+        return f"/apis/{self}" if self.group else f"/api/{self}"
+
+    @property
+    def metadata_only(self) -> bool:
+        """Whether nothing but metadata is kept, so that nothing else need be asked for."""
+        return bool(self.fields) and all(field[0] == "metadata" for field in self.fields)
+
+    def thin(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """An object as OPA gets it: the fields asked for, or all but metadata.managedFields."""
+        metadata = value["metadata"]
+        if not self.fields:
+            return {**value, "metadata": {key: part for key, part in metadata.items() if key != "managedFields"}}
+        kept: dict[str, Any] = _keep(value, _wanted(self.fields))
+        names = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
+        return {**kept, "metadata": {**kept.get("metadata", {}), **names}}
+
+
+def parse(text: str, *, namespaced: bool, fields: Iterable[str] = ()) -> Resource:
+    """The resource that `text` names, like apps/v1/deployments or v1/pods. Raises ValueError."""
+    parts = text.split("/")
+    if len(parts) not in (2, 3):
+        raise ValueError(f"{text!r} is not group/version/resource, like apps/v1/deployments or, in the core, v1/pods")
+    group, version, name = parts if len(parts) == 3 else ("", *parts)
+    return make(group, version, name, namespaced=namespaced, fields=fields)
+
+
+def make(group: str, version: str, name: str, *, namespaced: bool, fields: Iterable[str] = ()) -> Resource:
+    """A resource of legal names. Raises ValueError."""
+    if not _GROUP.fullmatch(group) or len(group) > 253:
+        raise ValueError(f"{group!r} is not an API group, like apps or networking.k8s.io; the core group is empty")
+    if not _VERSION.fullmatch(version):
+        raise ValueError(f"{version!r} is not an API version, like v1 or v1beta1")
+    if not _RESOURCE.fullmatch(name):
+        raise ValueError(f"{name!r} is not a resource: give its plural in lower case, like pods, without a subresource")
+    if name == "namespaces":
+        raise ValueError("namespaces are always replicated, with the labels that policies read: leave them out here")
+    return Resource(group, version, name, namespaced, tuple(dict.fromkeys(field(one) for one in fields)))
+
+
+def field(text: str) -> Field:
+    r"""The keys of a dotted path; a dot within a key is written `\.`. Raises ValueError."""
+    keys = tuple(key.replace("\\.", ".") for key in _DOT.split(text))
+    if not all(keys) or text != text.strip():
+        raise ValueError(
+            rf"{text!r} is not a dotted path, like spec.nodeName or metadata.labels.app\.kubernetes\.io/name"
+        )
+    return keys
+
+
+def dotted(path: Field) -> str:
+    """A path as `field` reads it."""
+    return ".".join(key.replace(".", "\\.") for key in path)
+
+
+def flags(found: Iterable[Resource]) -> list[str]:
+    """What `fairlead sync` is told to replicate these, as its flags."""
+    told = []
+    for resource in found:
+        told.append(f"--replicate{'' if resource.namespaced else '-cluster'}={resource}")
+        if resource.fields:
+            told.append(f"--replicate-fields={resource}={','.join(map(dotted, resource.fields))}")
+    return told
+
+
+def check_distinct(resources: Iterable[Resource]) -> None:
+    """Raises ValueError where two would be put at the same place in OPA's data, which is the resource's name alone."""
+    seen: dict[str, Resource] = {}
+    for resource in resources:
+        if resource.name in seen:
+            both = f"{seen[resource.name]} and {resource}"
+            raise ValueError(f"{both} would both be put at kubernetes/{resource.name} in OPA's data: keep one")
+        seen[resource.name] = resource
+
+
+_Wanted = dict[str, "_Wanted | None"]
+
+
+@cache
+def _wanted(fields: tuple[Field, ...]) -> _Wanted:
+    """The paths as a tree of keys; None where all below is kept."""
+    tree: _Wanted = {}
+    for path in sorted(fields, key=len, reverse=True):  # a shorter path takes in the longer ones that it begins
+        node = tree
+        for key in path[:-1]:
+            below = node.setdefault(key, {})
+            node = below if below is not None else {}
+        node[path[-1]] = None
+    return tree
+
+
+def _keep(value: Any, wanted: _Wanted) -> Any:
+    """Of a mapping its wanted keys, of a list each element so; what is neither has nothing of the sort."""
+    if isinstance(value, list):
+        return [_keep(part, wanted) for part in value if isinstance(part, dict | list)]
+    kept = {}
+    for key, below in wanted.items():
+        if key not in value:
+            continue
+        if below is None:
+            kept[key] = value[key]
+        elif isinstance(value[key], dict | list):
+            kept[key] = _keep(value[key], below)
+    return kept

@@ -1,0 +1,133 @@
+"""What differs by OPA's sidecar: how each is started, what it can do, and when it is started again.
+
+A new one is a class here, its line in SIDECARS, and its container in integration/deploy/sidecars.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from fairlead import resources
+from fairlead.errors import UsageError
+from fairlead.pod import Files
+from fairlead.settings import NAMESPACE, Settings
+from fairlead.toolchain import found
+
+
+@dataclass(frozen=True)
+class Liveness:
+    """When a sidecar is restarted: after `failures` looks, one each `period`, at which the OPA beside it was not Ready.
+
+    All times in seconds; `startup` is what it has until the first success.
+    """
+
+    period: int
+    timeout: int
+    failures: int
+    startup: int
+
+
+class Sidecar(Protocol):
+    """What keeps an OPA's policies and data current."""
+
+    name: str
+
+    look_up: bool
+    """Whether OPA can ask it for a namespace that is not replicated (yet); see policies/namespaces."""
+
+    rereads: bool
+    """Whether it sees that its token or its CA file changed; one that does not is started again for it."""
+
+    liveness: Liveness | None
+    """When it has to be restarted for its OPA's sake; None where it heals that itself."""
+
+    def command(self) -> list[str]:
+        """What starts it on this machine, without its arguments. Raises UsageError where it is not to be had."""
+
+    def arguments(self, files: Files, settings: Settings, opa_address: str, listen: str) -> list[str]:
+        """Its arguments beside the OPA at `opa_address` (host:port); `listen` is for what it serves, if anything."""
+
+    def opa_environment(self, files: Files, address: str) -> Mapping[str, str]:
+        """What the OPA beside it needs to know of the sidecar that serves at `address` (host:port)."""
+
+
+class Sync:
+    """`fairlead sync`."""
+
+    name = "sync"
+    look_up = True
+    rereads = True
+    liveness: Liveness | None = None
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "fairlead"]
+
+    def arguments(self, files: Files, settings: Settings, opa_address: str, listen: str) -> list[str]:
+        label = settings.namespace_label
+        # With a default pool every namespace matters; without one, only those that name a pool.
+        selector: Sequence[str] = [] if settings.default_pool else [f"--namespace-selector={label},{label}!="]
+        return [
+            "sync",
+            f"--opa-url=https://{opa_address}",
+            f"--opa-ca-file={files.ca}",
+            f"--opa-auth-token-file={files.token / 'token'}",
+            *selector,
+            f"--namespace-labels={label}",
+            *resources.flags(one.named() for one in settings.replicate),
+            f"--health-endpoint={listen}",
+            f"--tls-cert-file={files.tls / 'tls.crt'}",
+            f"--tls-private-key-file={files.tls / 'tls.key'}",
+        ]
+
+    def opa_environment(self, files: Files, address: str) -> dict[str, str]:
+        return {"FAIRLEAD_NAMESPACES_URL": f"https://{address}/v1/namespaces", "FAIRLEAD_CA_FILE": str(files.ca)}
+
+
+class KubeMgmt:
+    """kube-mgmt, the upstream sidecar (github.com/open-policy-agent/kube-mgmt).
+
+    It never notices that its OPA restarted, and its own health endpoint, plain HTTP, says 200 all the same: it is not
+    asked for, and OPA's own readiness decides when kube-mgmt is restarted, whereupon it loads everything.
+    """
+
+    name = "kube-mgmt"
+    look_up = False
+    rereads = False
+    liveness: Liveness | None = Liveness(period=1, timeout=2, failures=3, startup=60)
+
+    def command(self) -> list[str]:
+        if named := os.environ.get("FAIRLEAD_KUBE_MGMT"):
+            path = Path(named).absolute()
+            if not (path.is_file() and os.access(path, os.X_OK)):
+                raise UsageError(f"FAIRLEAD_KUBE_MGMT names {named}, which is no program: name kube-mgmt's own file")
+            return [str(path)]
+        program = next(found.on_path("kube-mgmt"), None)
+        if program is None:
+            raise UsageError(
+                "no program kube-mgmt found: put it on PATH, set FAIRLEAD_KUBE_MGMT to its file, or take --sidecar sync"
+            )
+        return [str(program)]
+
+    def arguments(self, files: Files, settings: Settings, opa_address: str, listen: str) -> list[str]:
+        return [
+            f"--opa-url=https://{opa_address}/v1",
+            f"--opa-ca-file={files.ca}",
+            f"--opa-auth-token-file={files.token / 'token'}",
+            "--enable-policies",
+            "--enable-data",
+            f"--namespaces={NAMESPACE}",
+            "--replicate-cluster=v1/namespaces",
+        ]
+
+    def opa_environment(self, files: Files, address: str) -> dict[str, str]:
+        return {"FAIRLEAD_MAPPED_ONLY": "true"}  # see policies/node_pool
+
+
+SIDECARS: Mapping[str, Sidecar] = {sidecar.name: sidecar for sidecar in (Sync(), KubeMgmt())}
+SYNC = SIDECARS[Sync.name]
+KUBE_MGMT = SIDECARS[KubeMgmt.name]

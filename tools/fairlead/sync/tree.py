@@ -1,0 +1,127 @@
+"""Objects as they are replicated, and what it takes to bring them into OPA in pieces that it accepts.
+
+OPA refuses a request above its limit (3 MiB as it is deployed), and the work of one JSON Patch grows with the square of
+its operations: both bound a piece.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+Key = tuple[str, str]  # namespace, empty where there is none, and name
+Tree = Mapping[Key, str]
+"""All objects of one resource, each as `canonical` JSON text: smaller than objects, and compared at once."""
+
+Change = tuple[Key, str | None]
+"""An object as it should be, or None for its removal."""
+
+PIECE = 1024 * 1024
+"""Bytes of one request, unless a single object has more."""
+
+OPERATIONS = 1000
+"""Operations of one request."""
+
+
+def canonical(value: Any) -> str:
+    """The one JSON text of a value; ASCII, so that its characters are its bytes."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def read(document: Mapping[str, Any], *, namespaced: bool) -> Iterator[tuple[Key, Any]]:
+    """The objects of a document as OPA has it: {name: object}, or {namespace: {name: object}} where namespaced.
+
+    What is there instead of a namespace's objects comes with an empty name.
+    """
+    for first, value in document.items():
+        if not namespaced:
+            yield ("", first), value
+        elif isinstance(value, dict) and value:
+            yield from (((first, name), part) for name, part in value.items())
+        else:
+            yield (first, ""), value
+
+
+def whole(tree: Tree) -> str:
+    """The document of a tree as JSON text."""
+    members: dict[str, list[str]] = {}
+    for (namespace, name), text in tree.items():
+        members.setdefault(namespace, []).append(f"{json.dumps(name)}:{text}")
+    objects = {namespace: f"{{{','.join(parts)}}}" for namespace, parts in members.items()}
+    if "" in objects or not objects:
+        return objects.get("", "{}")
+    return f"{{{','.join(f'{json.dumps(namespace)}:{text}' for namespace, text in objects.items())}}}"
+
+
+def size(tree: Tree) -> int:
+    """About how many bytes its document has."""
+    return sum(len(text) + len(name) + 4 for (_, name), text in tree.items())
+
+
+def pieces(
+    wanted: Tree, held: Tree, *, most: int = PIECE, operations: int = OPERATIONS
+) -> Iterator[tuple[str, list[Change]]]:
+    """JSON Patches that make `wanted` out of `held`, and what each of them changes; nothing where they are the same."""
+    body: list[str] = []
+    changes: list[Change] = []
+    length = 0
+    for text, changed in _operations(wanted, held):
+        if body and (length + len(text) > most or len(body) == operations):
+            yield f"[{','.join(body)}]", changes
+            body, changes, length = [], [], 0
+        body.append(text)
+        changes += changed
+        length += len(text) + 1
+    if body:
+        yield f"[{','.join(body)}]", changes
+
+
+def _operations(wanted: Tree, held: Tree) -> Iterator[tuple[str, list[Change]]]:
+    """Single operations: namespaces that are new or hold no objects, then objects, then what must go."""
+    changed = [key for key, text in wanted.items() if held.get(key) != text]
+    gone = [key for key in held if key not in wanted]
+    fresh: set[str] = set()
+    empty: set[str] = set()
+    if any(namespace for namespace, _ in (*changed, *gone)):
+        needed, members = _namespaces(wanted), _members(held)
+        fresh = {namespace for namespace in needed if not all(name for _, name in members.get(namespace, [("", "")]))}
+        empty = members.keys() - needed - {""}
+        for namespace in sorted(fresh):
+            yield _add((namespace,), "{}"), [(key, None) for key in members.get(namespace, ())]
+        changed = [key for key, text in wanted.items() if key[0] in fresh or held.get(key) != text]
+    for key in changed:
+        yield _add(_place(key), wanted[key]), [(key, wanted[key])]
+    for namespace in sorted(empty):
+        yield _remove((namespace,)), [(key, None) for key in members[namespace]]
+    for key in gone:
+        if key[0] not in empty and key[0] not in fresh:
+            yield _remove(_place(key)), [(key, None)]
+
+
+def _namespaces(tree: Tree) -> set[str]:
+    return {namespace for namespace, _ in tree} - {""}
+
+
+def _members(tree: Tree) -> dict[str, list[Key]]:
+    members: dict[str, list[Key]] = {}
+    for key in tree:
+        members.setdefault(key[0], []).append(key)
+    return members
+
+
+def _place(key: Key) -> tuple[str, ...]:
+    return key if key[0] else key[1:]
+
+
+def _add(place: Iterable[str], text: str) -> str:
+    return f'{{"op":"add","path":{_pointer(place)},"value":{text}}}'
+
+
+def _remove(place: Iterable[str]) -> str:
+    return f'{{"op":"remove","path":{_pointer(place)}}}'
+
+
+def _pointer(place: Iterable[str]) -> str:
+    """A JSON Pointer (RFC 6901), as JSON text."""
+    return json.dumps("".join("/" + part.replace("~", "~0").replace("/", "~1") for part in place))

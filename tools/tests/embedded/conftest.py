@@ -1,0 +1,26 @@
+"""State folders for clusters, and supervisors in them; what a failed test left is ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlead.clusters.embedded.client import Supervisor
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A state folder whose path is longer than a socket's may be; what a failed test left is ended."""
+    path = tmp_path / ("long-" * 25)
+    path.mkdir()
+    yield path
+    Supervisor(path).stop()
+
+
+@pytest.fixture
+def owner(folder: Path) -> Iterator[Supervisor]:
+    started = Supervisor.start(folder)
+    yield started
+    started.stop()

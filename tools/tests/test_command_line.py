@@ -1,0 +1,112 @@
+"""Bad input through the command line: exit code 2, a line or two on stderr that name the place, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairlead import paths
+
+
+def fairlead(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "fairlead", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def refused(*arguments: str | Path) -> str:
+    """What a refused command says."""
+    done = fairlead(*arguments)
+    assert (done.returncode, done.stdout) == (2, ""), done
+    lines = done.stderr.strip().splitlines()
+    assert lines[0].startswith("error: ")
+    assert len(lines) <= 2, done.stderr
+    assert len(done.stderr) < 1000
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("up", "--engine", "x"), "'x' is not 'opa'"),
+        (("up", "--cluster", "x"), "'x' is not 'embedded'"),
+        (("up", "--name", "No_Name"), "cannot name a cluster"),
+        (("up", "--nodes", "Bad Pool=1"), "names no pool"),
+        (("up", "--nodes", "a=x"), "a number is expected"),
+        (("up", "--nodes", "a=-1"), "from 0 to 1000"),
+        (("status", "--name", "nowhere"), "fairlead up --name nowhere"),
+        (("logs", "--name", "nowhere"), "fairlead up --name nowhere"),
+        (("push", "--name", "nowhere"), "fairlead up --name nowhere"),
+        (("deploy", "--name", "nowhere"), "fairlead up --name nowhere"),
+        (("rotate", "token", "--name", "nowhere"), "fairlead up --name nowhere"),
+        (("rotate", "x"), "'x' is not one of"),
+        (("eval", "nowhere.json"), "nowhere.json: cannot be read"),
+        (("eval", "testdata/review.json", "--cluster", "nowhere"), "no cluster 'nowhere'"),
+        (("eval", "testdata/review.json", "--namespace-labels", "a=b c"), "is not a label value"),
+        (("verify", "--engine", "x"), "unknown engine 'x'"),
+        (("verify", "--cases", "nowhere.yaml"), "nowhere.yaml: cannot be read"),
+        (("test", "--step", "x"), "no step 'x'"),
+        (("tools", "--path", "x"), "x"),
+        (("settings", "-o", "xml"), "'xml' is not one of"),
+        (("sync", "--kubeconfig", "nowhere"), "nowhere"),
+        (("nothing",), "No such command 'nothing'"),
+    ],
+)
+def test_what_is_not_there_is_told(arguments: tuple[str, ...], words: str) -> None:
+    assert words in refused(*arguments)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[" * 100_000, "a: [", "a: &x [*x]", '{"a": ' + "9" * 5000 + "}", "\x00", "a: {a: 1, a: 2}"],
+    ids=["empty", "half", "deep", "half YAML", "cycle", "long number", "control character", "key twice"],
+)
+def test_half_written_files_are_told_by_name(tmp_path: Path, text: str) -> None:
+    for name, arguments in {
+        "settings.yaml": ("settings", "--settings"),
+        "review.json": ("eval",),
+        "cases.yaml": ("verify", "--engine", "opa", "--cases"),
+    }.items():
+        path = tmp_path / name
+        path.write_text(text)
+        assert str(path) in refused(*arguments, path)
+
+
+def test_a_long_value_is_told_in_short(tmp_path: Path) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text("namespaceLabel: &a [" + "x," * 50_000 + "]\nnodeLabel: a\n")
+    assert f"{path}:1" in refused("settings", "--settings", path)
+
+
+@pytest.mark.parametrize("command", ["status", "deploy", "push"])
+def test_a_cluster_that_is_not_running_changes_nothing(command: str) -> None:
+    before = sorted(paths.root().iterdir())
+    refused(command, "--name", "not-here")
+    assert sorted(paths.root().iterdir()) == before
+    assert not paths.state("not-here").exists()
+
+
+def test_results_are_all_that_is_on_standard_output(tmp_path: Path) -> None:
+    for arguments in (
+        ("settings", "-o", "json"),
+        ("tools", "-o", "json"),
+        ("deploy", "--dry-run", "-o", "json"),
+        ("test", "--step", "opa fmt", "-o", "json"),
+        ("eval", "testdata/review.json", "-o", "json"),
+        ("verify", "--engine", "opa", "-o", "json"),
+    ):
+        done = fairlead(*arguments)
+        assert done.returncode == 0, done.stderr
+        json.loads(done.stdout)
+
+
+def test_what_no_encoding_has_is_told_escaped(tmp_path: Path) -> None:
+    path = tmp_path / "pod.json"
+    path.write_text('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "\\ud800"}, "spec": {}}')
+    for form in ("json", "yaml", "table"):
+        done = fairlead("eval", path, "-o", form)
+        assert "Traceback" not in done.stderr
+        assert done.returncode in (0, 2)
