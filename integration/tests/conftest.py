@@ -49,9 +49,9 @@ def objects(cluster: Cluster) -> kube.Objects:
     return kube.Objects(kube.connect(cluster.kubeconfig))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def token(objects: kube.Objects) -> str:
-    """The token that OPA's API takes."""
+    """The token that OPA's API takes now: some tests rotate it."""
     credentials = serving.credentials(objects)
     assert credentials is not None
     return credentials.token
