@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kubernetes import dynamic
 
 from fairlead import history, kube, manifests, policy, serving, staging, waiting
 from fairlead.clusters.base import Cluster
@@ -174,6 +175,22 @@ def test_only_the_last_revisions_are_kept(objects: kube.Objects) -> None:
     assert kept[0].manifest["data"] == modules
     for entry in kept:
         objects.delete("v1", "ConfigMap", f"{manifests.POLICIES}-{entry.revision}", NAMESPACE)
+
+
+def test_a_hand_broken_config_map_is_put_right_by_a_push(
+    cluster: Cluster, objects: kube.Objects, opa: OpaApi, policies: Path
+) -> None:
+    found = deployed(objects)
+    (staged,) = [key for key in found["data"] if key.endswith(".node_pool.node_pool.rego")]
+    data = {**found["data"], staged: "package broken\n\nx := {", "added.rego": "package added\n\nx := 1\n"}
+    api = dynamic.DynamicClient(kube.connect(cluster.kubeconfig))
+    api.resources.get(api_version="v1", kind="ConfigMap").replace(
+        body={**found, "data": data}, name=manifests.POLICIES, namespace=NAMESPACE, field_manager="kubectl-edit"
+    )
+    result = push(cluster, Settings(), policies, progress=QUIET)
+    assert policy.revision(modules(opa)) == result["revision"]
+    assert "added.rego" not in deployed(objects)["data"]
+    waiting.until(lambda: serving.policies(objects)[0]["status"] == "ok", deadline=30, what="the status is ok")
 
 
 def test_settings_that_take_a_deployment_are_not_half_pushed(cluster: Cluster, objects: kube.Objects) -> None:

@@ -49,10 +49,10 @@ def deploy(
     for manifest in rendered:
         if manifest not in webhooks:
             progress.update("deploy", f"applying {manifest['kind']} {manifest['metadata']['name']}")
-            objects.apply(manifest)
+            (objects.apply_whole if manifest["kind"] == "ConfigMap" else objects.apply)(manifest)
     cluster.serve(settings, credentials, policy.authz_module([credentials.token]), progress=progress)
     states = serving.wait(
-        cluster, objects, credentials.token, bundle.revision, progress=progress, deadline=60.0, stale=stale
+        cluster, objects, credentials.token, bundle.modules, progress=progress, deadline=60.0, stale=stale
     )
     for manifest in webhooks:
         objects.apply(manifest)

@@ -14,12 +14,15 @@ import yaml
 from kubernetes import client, config, dynamic
 from kubernetes.client.exceptions import ApiException
 from kubernetes.dynamic.exceptions import NotFoundError
+from tenacity import retry, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from fairlead.errors import FairleadError, InputError, UsageError
 
 FIELD_MANAGER = "fairlead"
 TIMEOUT = (5.0, 30.0)
 """Seconds, for connecting and for each read."""
+PATIENCE = 15.0
+"""Seconds for which a request is repeated while the API server is away."""
 
 
 class Refused(FairleadError):
@@ -74,8 +77,22 @@ def explained(what: str) -> Iterator[None]:
         raise FairleadError(f"{what}: the API server cannot be reached ({error}): is the cluster up?") from error
 
 
+def _lost(error: BaseException) -> bool:
+    """Whether the API server was away, or too busy, and may answer in a moment."""
+    return error.status in (429, 503, 504) if isinstance(error, Refused) else isinstance(error, FairleadError)
+
+
+# For what may be asked twice: a rotation or a push must not stop half-way because the API server restarts.
+_patiently = retry(
+    retry=retry_if_exception(_lost),
+    stop=stop_after_delay(PATIENCE),
+    wait=wait_random_exponential(multiplier=0.1, max=1.0),
+    reraise=True,
+)
+
+
 class Objects:
-    """Applies and reads objects of any kind."""
+    """Applies and reads objects of any kind; what may be repeated is, while the API server is away for a moment."""
 
     def __init__(self, api: client.ApiClient) -> None:
         # Kept to ourselves: by default it would be a file that anyone can foresee and any other version reads.
@@ -89,6 +106,7 @@ class Objects:
         except FairleadError as error:
             raise UsageError(f"{getattr(api, 'source', 'the kubeconfig')}: {error}") from error
 
+    @_patiently
     def apply(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
         """Server-side apply; a field that the API does not know is an error. Raises Refused."""
         metadata = manifest["metadata"]
@@ -105,6 +123,21 @@ class Objects:
             )
             return dict(applied.to_dict())
 
+    def apply_whole(self, manifest: Mapping[str, Any]) -> None:
+        """Apply a ConfigMap and remove the keys that others added, which applying alone leaves. Raises Refused."""
+        applied = self.apply(manifest)
+        for field in ("data", "binaryData"):
+            if foreign := (applied.get(field) or {}).keys() - manifest.get(field, {}).keys():
+                self._merge(manifest, {field: dict.fromkeys(foreign)})
+
+    @_patiently
+    def _merge(self, manifest: Mapping[str, Any], patch: Mapping[str, Any]) -> None:
+        metadata = manifest["metadata"]
+        with explained(f"cannot change {manifest['kind']} {metadata['name']}"):
+            resource = self._dynamic.resources.get(api_version=manifest["apiVersion"], kind=manifest["kind"])
+            name, namespace, kind = metadata["name"], metadata.get("namespace"), "application/merge-patch+json"
+            resource.patch(body=patch, name=name, namespace=namespace, content_type=kind)
+
     def create(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """Create the object, as a user would. Raises Refused."""
         metadata = manifest["metadata"]
@@ -112,6 +145,7 @@ class Objects:
             resource = self._dynamic.resources.get(api_version=manifest["apiVersion"], kind=manifest["kind"])
             return dict(resource.create(body=manifest, namespace=metadata.get("namespace")).to_dict())
 
+    @_patiently
     def get(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> dict[str, Any] | None:
         """The object, or None where there is none. Raises Refused."""
         with explained(f"cannot read {kind} {name}"):
@@ -121,11 +155,13 @@ class Objects:
             except NotFoundError:
                 return None
 
+    @_patiently
     def delete(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> None:
         """Delete the object; that there is none is fine. Raises Refused."""
         with explained(f"cannot delete {kind} {name}"), suppress(NotFoundError):
             self._dynamic.resources.get(api_version=api_version, kind=kind).delete(name=name, namespace=namespace)
 
+    @_patiently
     def list(self, api_version: str, kind: str, namespace: str | None, labels: str = "") -> list[dict[str, Any]]:
         """The objects of a namespace (or all) that a label selector matches, by name. Raises Refused."""
         with explained(f"cannot list {kind}"):

@@ -72,22 +72,21 @@ def changes(folder: Path, wait: Callable[[], None]) -> Iterator[None]:
 
 def _bring(cluster: Cluster, objects: kube.Objects, manifest: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """Apply the policies' ConfigMap, wait until it is in force, and keep it in the history; else put back the old."""
-    previous = _deployed(cluster, objects)
+    previous = _previous(cluster, objects)
     credentials = serving.credentials(objects)
     if credentials is None:
         raise UsageError(f"cluster {cluster.name} has lost OPA's token or certificate: run `fairlead deploy`")
     revision, old = policy.revision(manifest["data"]), policy.revision(previous["data"])
     stale = serving.annotation(objects)
     progress.update("policies", f"applying revision {revision}")
-    objects.apply(manifest)
     try:
-        states = serving.wait(cluster, objects, credentials.token, revision, progress=progress, stale=stale)
+        objects.apply_whole(manifest)
+        states = serving.wait(cluster, objects, credentials.token, manifest["data"], progress=progress, stale=stale)
     except (FairleadError, KeyboardInterrupt) as error:
-        kept = previous["metadata"].get("annotations") or {}
-        ours = {key: kept[key] for key in (manifests.REVISION, manifests.SETTINGS) if key in kept}
+        progress.update("policies", f"putting revision {old} back")
         stale = serving.annotation(objects)
-        objects.apply(manifests.policies_of(previous["data"], ours))
-        serving.wait(cluster, objects, credentials.token, old, progress=progress, stale=stale)
+        objects.apply_whole(previous)
+        serving.wait(cluster, objects, credentials.token, previous["data"], progress=progress, stale=stale)
         reason = str(error) or "interrupted"
         raise FairleadError(f"{reason}; revision {old} was put back and is in force") from error
     history.record(objects, manifest)
@@ -96,6 +95,17 @@ def _bring(cluster: Cluster, objects: kube.Objects, manifest: dict[str, Any], pr
         "previous": old,
         "opa": [{"url": state.opa.url, "revision": state.revision} for state in states],
     }
+
+
+def _previous(cluster: Cluster, objects: kube.Objects) -> dict[str, Any]:
+    """What to put back where a push fails: the last that was in force; somebody may have broken what is there."""
+    found = _deployed(cluster, objects)
+    for entry in history.entries(objects)[:1]:
+        if entry.revision != policy.revision(found["data"]):
+            return entry.manifest
+    kept = found["metadata"].get("annotations") or {}
+    ours = {key: kept[key] for key in (manifests.REVISION, manifests.SETTINGS) if key in kept}
+    return manifests.policies_of(found["data"], ours)
 
 
 def _deployed(cluster: Cluster, objects: kube.Objects) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +15,11 @@ from fairlead.credentials import Credentials
 from fairlead.errors import FairleadError
 from fairlead.opa_api import OpaApi
 from fairlead.progress import Progress
+from fairlead.revision import fingerprint
 from fairlead.settings import NAMESPACE
+from fairlead.sync.desired import REPLICA_STATUS
+from fairlead.sync.desired import STATUS as STATUS
 
-STATUS = "openpolicyagent.org/kube-mgmt-status"
 RETRIES = "openpolicyagent.org/kube-mgmt-retries"
 """How often kube-mgmt will try again: it loads files one by one, so a first error may be for want of a later one."""
 POLICY_LABEL = "openpolicyagent.org/policy=rego"
@@ -77,28 +80,34 @@ def wait(
     cluster: Cluster,
     objects: kube.Objects,
     token: str,
-    revision: str,
+    modules: Mapping[str, str],
     *,
     progress: Progress,
     deadline: float = 30.0,
     stale: str | None = None,
 ) -> list[Served]:
-    """Return when every OPA of the cluster is ready and serves `revision`.
+    """Return when every OPA of the cluster is ready and serves `modules`, the data of the policies' ConfigMap.
 
-    `stale` is the status annotation from before, which says nothing of this revision. Raises Rejected as soon as the
-    sidecar says that OPA does not take it, FairleadError after `deadline` seconds.
+    Raises Rejected as soon as a sidecar says that its OPA does not take them, FairleadError after `deadline` seconds.
+    kube-mgmt does not tell what its status is about: `stale` is the annotation from before, which says nothing.
     """
+    revision, about = policy.revision(modules), fingerprint(modules)
     progress.update("policies", f"waiting until every OPA serves {revision}")
 
     def check() -> list[Served] | None:
-        states = [served(opa, token) for opa in cluster.opas()]
-        if states and all(state.ready and state.revision == revision for state in states):
-            return states
         found = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE) or {}
-        annotation = _annotation(found)
-        if annotation != stale and _status(found)["status"] == "error":
+        opas = cluster.opas()
+        if cluster.sidecars():
+            told = [status for status in _replicas(found) if status.get("of") == about]
+            for status in told:
+                if status.get("status") == "error":
+                    raise _Stop(_words(status.get("error")))
+            if len(told) < len(opas):
+                return None  # each OPA would have to print all its policies to say the same
+        elif _annotation(found) != stale and _status(found)["status"] == "error":
             raise _Stop(_status(found)["error"])
-        return None
+        states = [served(opa, token) for opa in opas]
+        return states if states and all(s.ready and s.revision == revision for s in states) else None
 
     try:
         states = waiting.until(check, deadline=deadline, what=f"every OPA serves revision {revision}")
@@ -120,6 +129,18 @@ class _Stop(Exception):
 def _annotation(found: dict[str, Any], name: str = STATUS) -> str | None:
     value = (found.get("metadata", {}).get("annotations") or {}).get(name)
     return None if value is None else str(value)
+
+
+def _replicas(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """What each replica of `fairlead sync` says of the ConfigMap: {"status", "error"?, "of": a fingerprint}."""
+    states = []
+    for name in found.get("metadata", {}).get("annotations") or {}:
+        if name.startswith(REPLICA_STATUS):
+            try:
+                states.append(dict(json.loads(_annotation(found, name) or "")))
+            except (ValueError, TypeError):
+                continue  # somebody broke it; its replica writes it again
+    return states
 
 
 def _status(found: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Iterable, Mapping
@@ -11,6 +10,7 @@ from threading import Event, Lock
 from typing import Any, Literal
 
 from fairlead.resources import Resource
+from fairlead.revision import fingerprint
 from fairlead.sync import problem, tree
 from fairlead.sync.problem import Problem
 from fairlead.sync.tree import Tree
@@ -60,7 +60,7 @@ class Source:
 class ConfigMap:
     """A labelled ConfigMap, thin.
 
-    `of` is a fingerprint of its data: of policies the revision that fairlead.policy.revision tells. `annotations` are
+    `of` is the fingerprint of its data (see fairlead.revision): what a status is about. `annotations` are
     those that tell its status.
     """
 
@@ -233,5 +233,4 @@ def _config_map(owner: Owner, kind: Kind, value: Mapping[str, Any]) -> ConfigMap
 
 def _of(value: Mapping[str, Any]) -> str:
     """The fingerprint of a ConfigMap's data; what is binary counts with its key."""
-    data = sorted({**(value.get("data") or {}), **(value.get("binaryData") or {})}.items())
-    return hashlib.sha256(json.dumps(data).encode()).hexdigest()[:12]
+    return fingerprint({**(value.get("data") or {}), **(value.get("binaryData") or {})})
