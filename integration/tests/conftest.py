@@ -18,7 +18,7 @@ from fairlead.settings import Settings
 from fairlead.up import started
 
 POOLS = {"pool1": 1, "pool2": 1}
-PAUSE = [{"name": "main", "image": "registry.k8s.io/pause:3.10"}]
+PAUSE = [{"name": "main", "image": "nginx:1.29"}]
 _numbers = itertools.count()
 
 

@@ -101,6 +101,17 @@ class OpaApi(OpaClient):  # type: ignore[misc]  # opa_client has no types
         except (KeyError, TypeError) as error:
             raise OpaUnavailable(f"{self.url} answers /v1/policies with something else than policies") from error
 
+    def policy(self, id_: str) -> str | None:
+        """The Rego text of the policy `id_` as OPA serves it, None where there is none; far less to print than all."""
+        answer = self._send("GET", f"/v1/policies/{quote(id_)}", patience=_COMPILE)
+        if answer.status_code == requests.codes.not_found:
+            return None
+        found = self._json(answer, object_hook=_without_syntax_tree)
+        try:
+            return str(found["result"]["raw"])
+        except (KeyError, TypeError) as error:
+            raise OpaUnavailable(f"{self.url} answers a policy's request with something else") from error
+
     def put_policy(self, id_: str, text: str) -> None:
         """Load the policy `id_`, at once for all who ask. Raises PolicyRejected, and what `id_` was stays in force."""
         path = f"/v1/policies/{quote(id_)}"

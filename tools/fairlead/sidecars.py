@@ -114,6 +114,7 @@ class KubeMgmt:
         return [str(program)]
 
     def arguments(self, files: Files, settings: Settings, opa_address: str, listen: str) -> list[str]:
+        replicated = resources.flags(one.named() for one in settings.replicate)
         return [
             f"--opa-url=https://{opa_address}/v1",
             f"--opa-ca-file={files.ca}",
@@ -122,6 +123,8 @@ class KubeMgmt:
             "--enable-data",
             f"--namespaces={NAMESPACE}",
             "--replicate-cluster=v1/namespaces",
+            # It replicates objects whole.
+            *(flag for flag in replicated if not flag.startswith("--replicate-fields")),
         ]
 
     def opa_environment(self, files: Files, address: str) -> dict[str, str]:

@@ -18,6 +18,8 @@ COVERAGE = 100.0
 """Percent of the policies' lines that their tests must reach."""
 
 
+# Each process has a cluster of its own for the session, so the tests of one file stay together.
+_PARALLEL = ("--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile")
 _CODE = ("tools", "integration", "conftest.py")
 
 
@@ -62,7 +64,7 @@ def _steps(arguments: list[str], progress: Progress) -> dict[str, Callable[[], s
         "ruff format": lambda: _program([*python, "ruff", "format", "--check", "--quiet", *_CODE]),
         "imports": lambda: _program([str(Path(sys.executable).with_name("lint-imports")), "--no-logo"]),
         "mypy": lambda: _program([*python, "mypy", "--no-error-summary"]),
-        "pytest": lambda: _program([*python, "pytest", *arguments], shown=True),
+        "pytest": lambda: _program([*python, "pytest", *_PARALLEL, *arguments], shown=True),
     }
 
 

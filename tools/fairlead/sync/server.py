@@ -13,7 +13,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
-from threading import BoundedSemaphore, Lock
+from threading import BoundedSemaphore, Lock, Thread
 from typing import Any
 
 from fairlead.errors import FairleadError, InputError, UsageError
@@ -82,7 +82,6 @@ class Server(ThreadingHTTPServer):
     None where there is none, and raises FairleadError where that cannot be known.
     """
 
-    daemon_threads = True
     block_on_close = False
     request_queue_size = 128
 
@@ -109,18 +108,19 @@ class Server(ThreadingHTTPServer):
         if not slots.acquire(blocking=False):
             self.shutdown_request(request)
             return
+        thread = Thread(target=self._serve, args=(slots, request, client_address), daemon=True)
         try:
-            super().process_request(request, client_address)
+            thread.start()
         except BaseException:
             slots.release()
             raise
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
+    def _serve(self, slots: BoundedSemaphore, request: Any, client_address: Any) -> None:
         """Serve one connection, in its thread, and give the thread back."""
         try:
-            super().process_request_thread(request, client_address)
+            self.process_request_thread(request, client_address)
         finally:
-            self._slots[loopback(client_address[0])].release()
+            slots.release()
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         """Shake hands here and not where connections are accepted: a slow client must hold up nobody else."""
