@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import signal
 import sys
+import threading
 from types import FrameType
 
 import click
@@ -65,6 +67,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command line and exit."""
     signal.signal(signal.SIGTERM, _interrupt)
+    sys.unraisablehook = _again
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # what no encoding has, such as half a surrogate pair, is told escaped
             stream.reconfigure(errors="backslashreplace")
@@ -99,6 +102,14 @@ def main() -> None:
 def _interrupt(_signum: int, _frame: FrameType | None) -> None:
     """A SIGTERM ends as Ctrl-C does, so that what was started is stopped."""
     raise KeyboardInterrupt
+
+
+def _again(lost: sys.UnraisableHookArgs) -> None:
+    """An interrupt that came while a finalizer ran, where Python drops it, is sent once more, a moment later."""
+    if isinstance(lost.exc_value, KeyboardInterrupt):
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    else:
+        sys.__unraisablehook__(lost)
 
 
 if __name__ == "__main__":

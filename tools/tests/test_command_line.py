@@ -110,3 +110,25 @@ def test_what_no_encoding_has_is_told_escaped(tmp_path: Path) -> None:
         done = fairlead("eval", path, "-o", form)
         assert "Traceback" not in done.stderr
         assert done.returncode in (0, 2)
+
+
+def test_an_interrupt_that_a_finalizer_would_swallow_is_not_lost() -> None:
+    script = """
+import sys, time, weakref
+import fairlead.__main__ as entry
+
+class Thing: pass
+
+def interrupted():
+    raise KeyboardInterrupt
+
+def work(**_):
+    weakref.finalize(Thing(), interrupted)
+    time.sleep(60)
+
+entry.cli.main = work
+entry.main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=50)
+    assert done.returncode == 130
+    assert done.stderr.strip() == "error: interrupted"
