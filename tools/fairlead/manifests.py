@@ -78,9 +78,7 @@ def render(
 
 def policies(settings: Settings, bundle: policy.Bundle) -> dict[str, Any]:
     """The ConfigMap of the policies alone, as `render` has it."""
-    return policies_of(
-        bundle.modules, {REVISION: bundle.revision, SETTINGS: json.dumps(settings.document(), sort_keys=True)}
-    )
+    return policies_of(bundle.modules, {REVISION: bundle.revision, SETTINGS: json.dumps(settings.document())})
 
 
 def policies_of(modules: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, Any]:

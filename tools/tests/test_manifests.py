@@ -163,3 +163,9 @@ def test_credentials_show_no_secret() -> None:
     assert credentials.token not in repr(credentials)
     assert "PRIVATE" not in repr(credentials)
     assert len(base64.urlsafe_b64decode(credentials.token + "=")) * 8 == 256
+
+
+@pytest.mark.parametrize("chosen", [{}, {"defaultPool": "x", "pools": {"x": {}}}])
+def test_a_push_applies_the_very_config_map_that_a_deployment_does(chosen: dict[str, Any]) -> None:
+    settings = Settings.model_validate(chosen)
+    assert render(chosen)["ConfigMap"] == manifests.policies(settings, policy.bundle(settings))

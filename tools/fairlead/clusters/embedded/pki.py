@@ -59,10 +59,6 @@ class Pki:
         """The kubeconfig of the client `name`."""
         return self.folder / f"{name}.kubeconfig"
 
-    def authority(self) -> certificates.Authority:
-        """The cluster's own authority. Raises OSError, ValueError."""
-        return certificates.Authority.from_pem(self.ca.read_bytes(), self.key("ca").read_bytes())
-
 
 def create(folder: Path, *, cluster: str, server: str, service_address: str) -> Pki:
     """Make all of it for the API server at the URL `server`, whose address inside is `service_address`.
