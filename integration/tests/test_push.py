@@ -198,6 +198,11 @@ def test_a_hand_broken_config_map_is_put_right_by_a_push(
     waiting.until(lambda: serving.policies(objects)[0]["status"] == "ok", deadline=30, what="the status is ok")
 
 
+def test_a_wait_goes_on_with_the_token_that_came_meanwhile(cluster: Cluster, objects: kube.Objects) -> None:
+    states = serving.wait(cluster, objects, "rotated-away", deployed(objects)["data"], progress=QUIET)
+    assert [state.ready for state in states] == [True]
+
+
 def test_settings_that_take_a_deployment_are_not_half_pushed(cluster: Cluster, objects: kube.Objects) -> None:
     before = deployed(objects)["data"]
     with pytest.raises(UsageError, match=r"namespaceLabel changed .* `fairlead deploy`"):

@@ -13,7 +13,7 @@ from fairlead import kube, manifests, policy, waiting
 from fairlead.clusters.base import Cluster, OpaServer, SidecarServer
 from fairlead.credentials import Credentials
 from fairlead.errors import FairleadError
-from fairlead.opa_api import OpaApi
+from fairlead.opa_api import OpaApi, OpaRefused
 from fairlead.progress import Progress
 from fairlead.revision import MAIN, fingerprint
 from fairlead.settings import NAMESPACE
@@ -88,13 +88,23 @@ def wait(
 ) -> list[Served]:
     """Return when every OPA of the cluster is ready and serves `modules`, the data of the policies' ConfigMap.
 
-    Raises Rejected as soon as a sidecar says that its OPA does not take them, FairleadError after `deadline` seconds.
+    Should the token be replaced meanwhile, the new one is taken. Raises Rejected as soon as a sidecar says that its OPA
+    does not take them, FairleadError after `deadline` seconds.
     kube-mgmt does not tell what its status is about: `stale` is the annotation from before, which says nothing.
     """
     revision, about = policy.revision(modules), fingerprint(modules)
     progress.update("policies", f"waiting until every OPA serves {revision}")
 
     def check() -> list[Served] | None:
+        nonlocal token
+        try:
+            return look()
+        except OpaRefused:
+            if fresh := credentials(objects):
+                token = fresh.token
+            raise
+
+    def look() -> list[Served] | None:
         found = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE) or {}
         opas = cluster.opas()
         if cluster.sidecars():

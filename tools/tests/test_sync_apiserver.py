@@ -229,7 +229,7 @@ def test_errors_and_garbage_among_events_end_the_watch(
 def test_a_namespace_is_looked_up_as_it_is_now(server: FakeApiServer, api: ApiServer) -> None:
     assert api.namespace("new") is None
     server.put("namespaces", "new", labels=pool("p"))
-    assert api.namespace("new") == pool("p")
+    assert api.namespace("new") == (pool("p"), str(server.version))
     server.token = "other"
     with pytest.raises(ApiServerError, match="Unauthorized"):
         api.namespace("new")

@@ -27,9 +27,9 @@ def config_map(name: str, data: dict[str, str] | None = None, **rest: Any) -> di
     return {"metadata": metadata, "data": data, **rest}
 
 
-def namespace(name: str, labels: dict[str, str] | None) -> dict[str, Any]:
+def namespace(name: str, labels: dict[str, str] | None, version: int = 1) -> dict[str, Any]:
     return {
-        "metadata": {"name": name, "labels": labels, "resourceVersion": "1", "uid": "u"},
+        "metadata": {"name": name, "labels": labels, "resourceVersion": str(version), "uid": "u"},
         "spec": {"finalizers": ["x"]},
     }
 
@@ -58,6 +58,56 @@ def test_a_namespace_is_only_its_name_and_the_labels_asked_for(desired: Desired)
     assert known(desired) == {"a": {"agentpool": "p1", "team": "t"}, "b": {}, "c": {}}
     assert desired.namespace("a") == {"metadata": {"name": "a", "labels": {"agentpool": "p1", "team": "t"}}}
     assert desired.namespace("none") is None
+
+
+def pools(**of: str) -> dict[str, dict[str, str]]:
+    return {name: {"agentpool": pool} for name, pool in of.items()}
+
+
+def pool(found: dict[str, Any] | None) -> str | None:
+    return None if found is None else str(found["metadata"]["labels"]["agentpool"])
+
+
+def test_no_event_takes_a_namespace_back_behind_what_was_looked_up(desired: Desired) -> None:
+    desired.replace(NAMESPACES, [])
+    assert pool(desired.looked_up("a", {"agentpool": "new", "x": "y"}, "7")) == "new"
+    desired.apply(NAMESPACES, False, namespace("a", {"agentpool": "old"}, 5))
+    desired.apply(NAMESPACES, True, namespace("a", {"agentpool": "old"}, 6))
+    assert known(desired) == {}
+    desired.apply(NAMESPACES, False, namespace("b", {"agentpool": "p"}, 6))
+    desired.apply(NAMESPACES, False, namespace("a", {"agentpool": "new"}, 7))
+    assert known(desired) == pools(a="new", b="p")
+    desired.apply(NAMESPACES, True, namespace("a", {"agentpool": "new"}, 8))
+    assert known(desired) == pools(b="p")
+
+
+def test_a_list_that_was_read_before_a_look_up_does_not_take_it_back_either(desired: Desired) -> None:
+    desired.replace(NAMESPACES, [])
+    desired.looked_up("a", {"agentpool": "new"}, "7")
+    desired.replace(NAMESPACES, [namespace("a", {"agentpool": "old"}, 5), namespace("b", {"agentpool": "p"}, 4)])
+    assert known(desired) == pools(b="p")
+
+
+def test_what_is_on_its_way_to_opa_goes_before_what_has_come_since(desired: Desired) -> None:
+    desired.replace(NAMESPACES, [namespace("a", {"agentpool": "first"}, 1)])
+    desired.take()
+    desired.apply(NAMESPACES, False, namespace("a", {"agentpool": "second"}, 2))
+    assert pool(desired.namespace("a")) == "first"
+    assert pool(desired.looked_up("a", {"agentpool": "second"}, "2")) == "first"
+    desired.take()
+    assert pool(desired.namespace("a")) == "second"
+    desired.apply(NAMESPACES, False, namespace("b", {"agentpool": "new"}, 3))
+    assert pool(desired.namespace("b")) == "new"
+
+
+def test_a_version_that_is_no_number_holds_nothing_up(desired: Desired) -> None:
+    desired.replace(NAMESPACES, [])
+    desired.looked_up("a", {"agentpool": "new"}, "v7")
+    desired.looked_up("b", {"agentpool": "new"}, "7")
+    event = namespace("b", {"agentpool": "p"})
+    event["metadata"]["resourceVersion"] = "v1"
+    desired.apply(NAMESPACES, False, event)
+    assert known(desired) == pools(b="p")
 
 
 def test_it_is_complete_only_once_every_source_of_config_maps_is_listed(desired: Desired) -> None:

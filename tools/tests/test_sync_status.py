@@ -43,6 +43,11 @@ class FakeApi:
             self.written.append(annotations[STATUS] or "")
         self.change(annotations)
 
+    def config_map(self, *_: object, **__: object) -> dict[str, Any]:
+        if self.error:
+            raise self.error
+        return self.value()
+
     def change(self, annotations: Mapping[str, str | None], data: dict[str, str] | None = None) -> None:
         """Change the ConfigMap, as anyone may."""
         self.version += 1
@@ -54,10 +59,13 @@ class FakeApi:
 
     def tell(self) -> None:
         """Tell all who watch."""
-        metadata: dict[str, Any] = {"namespace": "fairlead", "name": "rules", "resourceVersion": str(self.version)}
         for desired in self.watching:
-            value = {"metadata": {**metadata, "annotations": dict(self.annotations)}, "data": self.data}
-            desired.apply(POLICIES, False, value)
+            desired.apply(POLICIES, False, self.value())
+
+    def value(self) -> dict[str, Any]:
+        """The ConfigMap as the API has it."""
+        metadata: dict[str, Any] = {"namespace": "fairlead", "name": "rules", "resourceVersion": str(self.version)}
+        return {"metadata": {**metadata, "annotations": dict(self.annotations)}, "data": self.data}
 
     def entries(self) -> dict[str, dict[str, Any]]:
         """What each replica tells."""
@@ -251,6 +259,30 @@ def test_a_replica_that_ends_takes_its_word_back(one: Replica, api: FakeApi) -> 
     assert api.annotations[STATUS] == OK
     one.writer.retire()
     assert api.annotations == {STATUS: OK}, "the last one leaves what was told"
+
+
+def test_what_was_written_a_moment_ago_is_taken_back_before_the_watch_tells_of_it(one: Replica, api: FakeApi) -> None:
+    api.echo = False
+    one.write()
+    assert api.entries().keys() == {"one"}
+    one.writer.retire()
+    assert api.annotations == {STATUS: OK}
+
+
+def test_a_change_that_comes_between_does_not_leave_the_word_behind(
+    one: Replica, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one.write()
+    annotate, conflicts = api.annotate, iter([True, True, False])
+
+    def busy(*arguments: Any, **options: Any) -> None:
+        if next(conflicts):
+            api.change({"other": "x"})
+        annotate(*arguments, **options)
+
+    monkeypatch.setattr(api, "annotate", busy)
+    one.writer.retire()
+    assert api.annotations == {STATUS: OK, "other": "x"}
 
 
 def test_an_api_server_that_is_away_does_not_hold_up_the_end(one: Replica, api: FakeApi) -> None:

@@ -143,6 +143,7 @@ class Scene:
         if namespace is None or self._settled.get(namespace.name) == namespace.labels:
             return
         path = _path(namespace.name)
+        self._settled.pop(namespace.name, None)
         if namespace.state != "known":
             if self._rest.call("GET", path).ok:
                 _needed(self._rest.call("DELETE", path, _DELETION), f"deleting namespace {namespace.name}")

@@ -123,16 +123,20 @@ class ApiServer:
         finally:
             answer.close()
 
-    def namespace(self, name: str) -> Mapping[str, str] | None:
-        """The labels of the namespace `name` as the API server has it at this moment; None where there is none."""
+    def namespace(self, name: str) -> tuple[Mapping[str, str], str] | None:
+        """The labels and the resourceVersion of the namespace `name` at this moment; None where there is none."""
         try:
             found = self._json("GET", f"/api/v1/namespaces/{quote(name, safe='')}", {}, accept=_METADATA)
         except ApiServerError as error:
             if error.status == 404:
                 return None
             raise
-        labels: Mapping[str, str] = (found.get("metadata") or {}).get("labels") or {}
-        return labels
+        metadata = found.get("metadata") or {}
+        return metadata.get("labels") or {}, str(metadata.get("resourceVersion", ""))
+
+    def config_map(self, namespace: str, name: str, *, timeout: tuple[float, float] = _TIMEOUT) -> dict[str, Any]:
+        """A ConfigMap at this moment; `timeout` as for `annotate`. Raises ApiServerError, status 404 where none is."""
+        return self._json("GET", _config_map(namespace, name), {}, timeout=timeout)
 
     def annotate(
         self,
@@ -148,7 +152,7 @@ class ApiServer:
         `timeout` is in seconds, to connect and for each read. Raises ApiServerError, with status 409 where it has
         changed since, 404 where it is gone.
         """
-        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{quote(name, safe='')}"
+        path = _config_map(namespace, name)
         patch = {"metadata": {"resourceVersion": version, "annotations": dict(annotations)}}
         query = {"fieldManager": "fairlead-sync"}
         merge = "application/merge-patch+json"
@@ -197,6 +201,10 @@ class ApiServer:
         except ValueError:  # http.client's words would hold the token
             raise ApiServerError("the credentials hold characters that no HTTP header can carry") from None
         raise ApiServerError(f"the API server declines {method} {path} ({answer.status}): {reason}", answer.status)
+
+
+def _config_map(namespace: str, name: str) -> str:
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{quote(name, safe='')}"
 
 
 def _client(kubeconfig: Path | None) -> ApiClient:

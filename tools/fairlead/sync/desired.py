@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from threading import Event, Lock
+from threading import Event, RLock
 from typing import Any, Literal
 
 from fairlead.resources import Resource
@@ -112,14 +112,17 @@ class Desired:
         """Set at every change of what OPA should hold, until it is taken."""
         self._labels = tuple(namespace_labels)
         self._data_label = data_label
-        self._lock = Lock()
+        self._lock = RLock()
         self._changed_at: float | None = None
         self._listed: dict[Source, dict[Any, Any] | None] = dict.fromkeys(sources)
         self._trees: dict[Source, Tree] = {}
+        self._taken: Tree = {}
+        self._ahead: dict[str, int] = {}
 
     def replace(self, source: Source, objects: Iterable[Mapping[str, Any]]) -> None:
         """Take a whole list as what there is; `objects` may come page by page, nothing changes until the last."""
-        listed = dict(entry for entry in (self._read(source, value) for value in objects) if entry[1] is not None)
+        current = (value for value in objects if not self._overtaken(source, value))
+        listed = dict(entry for entry in (self._read(source, value) for value in current) if entry[1] is not None)
         with self._lock:
             before, self._listed[source] = self._listed[source], listed
             if before != listed:
@@ -132,6 +135,8 @@ class Desired:
             listed = self._listed[source]
             if listed is None:
                 return
+            if self._overtaken(source, value):
+                return
             before = listed.get(key)
             if removed or entry is None:
                 listed.pop(key, None)
@@ -142,13 +147,26 @@ class Desired:
                 self._change(source)
 
     def namespace(self, name: str) -> dict[str, Any] | None:
-        """A namespace as OPA gets it, None where it is not replicated."""
+        """A namespace as OPA gets it, None where it is not replicated.
+
+        OPA may be getting what was taken last at this moment: that goes before what has come since, so that nobody who
+        asks twice is told the newer first.
+        """
         with self._lock:
-            for source, listed in self._listed.items():
-                if source.tree == NAMESPACES and listed and (text := listed.get(("", name))):
-                    namespace: dict[str, Any] = json.loads(text)
-                    return namespace
-        return None
+            return self._namespace(name)
+
+    def looked_up(self, name: str, labels: Labels, version: str) -> dict[str, Any]:
+        """A namespace as OPA gets it, by what the API server has at this moment, at its resourceVersion `version`.
+
+        It is told once this is returned, so no older event may follow: those that are on their way are dropped. Where
+        one was faster, it is as that says.
+        """
+        with self._lock:
+            if found := self._namespace(name):
+                return found
+            if version.isdigit():
+                self._ahead[name] = int(version)
+        return self.thin(name, labels)
 
     def thin(self, name: str, labels: Labels | None) -> dict[str, Any]:
         """A namespace as OPA gets it: its name and those of its labels that are kept."""
@@ -181,6 +199,8 @@ class Desired:
                     if listed is not None and source not in self._trees:
                         self._trees[source] = dict(listed)
                     trees[source.tree] = self._trees.get(source)
+                    if source.tree == NAMESPACES:
+                        self._taken = self._trees.get(source, {})
                 elif listed is None:
                     complete = False
                 else:
@@ -188,6 +208,31 @@ class Desired:
         texts = {one.item(key): text for one in config_maps for key, text in one.texts.items()}
         kept = frozenset(one.item(key) for one in config_maps for key in one.problems)
         return Snapshot(texts, kept, trees, complete, tuple(config_maps))
+
+    def _namespace(self, name: str) -> dict[str, Any] | None:
+        listed = (listed for source, listed in self._listed.items() if source.tree == NAMESPACES)
+        for found in (self._taken, *listed):
+            if found and (text := found.get(("", name))):
+                namespace: dict[str, Any] = json.loads(text)
+                return namespace
+        return None
+
+    def _overtaken(self, source: Source, value: Mapping[str, Any]) -> bool:
+        """Whether a namespace was looked up at a later time than this is of.
+
+        Versions are numbers that grow with time (KEP-5504), and one watch brings them in order: what lies behind this
+        one need not be remembered any longer.
+        """
+        if source.kind != "namespaces" or not self._ahead:
+            return False
+        version = str(value["metadata"].get("resourceVersion", ""))
+        if not version.isdigit():
+            return False
+        with self._lock:
+            if int(version) < self._ahead.get(value["metadata"]["name"], 0):
+                return True
+            self._ahead = {name: at for name, at in self._ahead.items() if at > int(version)}
+        return False
 
     def _change(self, source: Source) -> None:
         self._trees.pop(source, None)
@@ -207,10 +252,11 @@ class Desired:
             label, wanted = self._data_label
             if (metadata.get("labels") or {}).get(label) == wanted:
                 return owner, None
-        return owner, _config_map(owner, source.kind, value)
+        return owner, read_config_map(owner, source.kind, value)
 
 
-def _config_map(owner: Owner, kind: Kind, value: Mapping[str, Any]) -> ConfigMap:
+def read_config_map(owner: Owner, kind: Kind, value: Mapping[str, Any]) -> ConfigMap:
+    """A ConfigMap as the API has it, thin."""
     texts: dict[str, str] = {}
     problems: dict[str, Problem] = {}
     check = problem.of_policy if kind == "policies" else problem.of_document

@@ -151,12 +151,13 @@ class Sidecar:
     def look_up(self, name: str) -> dict[str, Any] | None:
         """A namespace as OPA gets it: from memory, or where that has none, from the API server at this moment.
 
-        Raises FairleadError where the API server cannot be asked.
+        Who is told of a state by this or by OPA is never told of an earlier one afterwards. Raises FairleadError where
+        the API server cannot be asked.
         """
         if found := self._desired.namespace(name):
             return found
-        labels = self._api.namespace(name)
-        return None if labels is None else self._desired.thin(name, labels)
+        found = self._api.namespace(name)
+        return None if found is None else self._desired.looked_up(name, *found)
 
     def _connect(self) -> OpaApi:
         return self._opa.client()

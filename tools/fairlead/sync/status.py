@@ -19,7 +19,7 @@ from typing import Any
 
 from fairlead.sync import loop
 from fairlead.sync.apiserver import ApiServer, ApiServerError
-from fairlead.sync.desired import REPLICA_STATUS, STATUS, ConfigMap, Desired, Owner
+from fairlead.sync.desired import REPLICA_STATUS, STATUS, ConfigMap, Desired, Owner, read_config_map
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.problem import Problem
 
@@ -127,19 +127,31 @@ class StatusWriter:
     def retire(self) -> None:
         """Take this replica's word back, as far as that can be done at once: its OPA ends with it."""
         for owner in self._wanted:
-            config_map = self._desired.config_map(owner)
-            if config_map is None or self._own not in config_map.annotations:
-                continue
-            others = self._others(config_map)
-            wanted: Annotations = {self._own: None}
-            if others:
-                wanted[STATUS] = overall(others)
             try:
-                self._api.annotate(*owner, config_map.resource_version, wanted, timeout=_ENDING)
+                self._take_back(owner)
             except ApiServerError as error:
-                if error.status not in (404, 409):
+                if error.status != 404:
                     log.warning("the status of this replica stays behind: %s", error)
                     return
+
+    def _take_back(self, owner: Owner) -> None:
+        """Remove this replica's annotation; the watch may not have brought yet what was written a moment ago."""
+        known = self._desired.config_map(owner)
+        if known is None:
+            return
+        for last in (False, False, True):
+            live = read_config_map(owner, known.kind, self._api.config_map(*owner, timeout=_ENDING))
+            if self._own not in live.annotations:
+                return
+            others = self._others(live)
+            wanted: Annotations = {self._own: None, **({STATUS: overall(others)} if others else {})}
+            try:
+                self._api.annotate(*owner, live.resource_version, wanted, timeout=_ENDING)
+            except ApiServerError as error:
+                if error.status != 409 or last:
+                    raise
+            else:
+                return
 
     def _forget(self, wanted: Mapping[Owner, Verdict]) -> None:
         """Forget what was written of ConfigMaps that are gone, and of data that have changed since."""
