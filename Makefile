@@ -2,11 +2,13 @@
 .DEFAULT_GOAL := help
 .PHONY: help
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 FAIRLEAD := $(VENV)/bin/fairlead
 
-help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 22
+help: ## list the targets, and the variables that choose a cluster and images
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 22
+	@printf '\nVariables, from the environment or as in `make kind-start KIND_CLUSTER_NAME=mine`:\n'
+	@sed -nE 's/^# ([A-Z_]+): /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
 
 # Every target but help and requirements depends on the finished environment, so that nobody has to call setup.
 READY := $(VENV)/.ready
@@ -31,7 +33,7 @@ requirements: ## pin requirements.in anew into requirements.txt
 	  --output-file requirements.txt requirements.in requirements-dev.in
 
 # The everyday commands. ARGS hands further flags through: make up ARGS='--nodes 3'
-.PHONY: demo up down status deploy logs logs-sidecar update-rego force-update-rego rotate-token eval verify integration test settings tools
+.PHONY: demo up down status deploy logs logs-sidecar update-rego force-update-rego rotate-token eval audit diff verify integration test settings tools
 
 demo: $(READY) ## see the main job on a real API server, from nothing
 	$(FAIRLEAD) demo $(ARGS)
@@ -67,14 +69,25 @@ FILE ?= testdata/review.json
 eval: $(READY) ## the decision for one review or manifest: make eval FILE=...
 	$(FAIRLEAD) eval $(FILE) $(ARGS)
 
+audit: $(READY) ## what the policies would do to a cluster as it is
+	$(FAIRLEAD) audit $(ARGS)
+
+diff: $(READY) ## what changed policies would decide otherwise there
+	$(FAIRLEAD) diff $(ARGS)
+
 verify: $(READY) ## every conformance case on every engine
 	$(FAIRLEAD) verify $(ARGS)
 
-integration: verify ## the same
+integration: $(READY) ## the same; on a cluster of kind or context, the end-to-end checks there
+	$(FAIRLEAD) $(if $(filter embedded,$(FAIRLEAD_CLUSTER)),verify,e2e) $(ARGS)
 
 .PHONY: chaos
 chaos: $(READY) ## ten minutes in which everything breaks under load: make chaos ARGS='--seconds 60 --seed 1'
 	$(FAIRLEAD) chaos $(ARGS)
+
+.PHONY: fuzz
+fuzz: $(READY) ## 20,000 odd requests to OPA's API and 50,000 malformed reviews: make fuzz ARGS='guard --seed 1'
+	$(FAIRLEAD) fuzz $(ARGS)
 
 .PHONY: figures
 figures: $(READY) ## how fast it heals, into bench/resilience.json: make figures ARGS='--only kills'
@@ -83,11 +96,48 @@ figures: $(READY) ## how fast it heals, into bench/resilience.json: make figures
 test: $(READY) ## check, lint and test all of it
 	$(FAIRLEAD) test $(ARGS)
 
+# By hand, in a KIND cluster: docs/kind.md. What chooses it and its images is read by fairlead itself:
+#
+# FAIRLEAD_CLUSTER: embedded, kind or context (kind where only kind-start has made one here, else embedded)
+# KIND_CLUSTER_NAME: name of the KIND cluster (fairlead)
+# KIND_CONFIG: its configuration (integration/kind.yaml)
+# KIND_NODE_IMAGE: image of its nodes (kindest/node:v1.36.4)
+# OPA_IMAGE: image of OPA (images.opa of fairlead.yaml)
+# KUBE_MGMT_IMAGE: image of the sidecar kube-mgmt (images.kubeMgmt)
+# FAIRLEAD_IMAGE: image of the sidecar sync, which `make image` builds (images.fairlead)
+# IMAGE_PULL_POLICY: IfNotPresent (default), Always or Never (images.pullPolicy)
+# BASE_IMAGE: what images are built on (debian:bookworm-slim)
+.PHONY: kind-start kind-deploy kind-stop
+
+MADE := $(if $(wildcard .fairlead/fairlead),,$(wildcard .fairlead/kind-$(or $(KIND_CLUSTER_NAME),fairlead)/containers.json))
+status deploy logs logs-sidecar update-rego force-update-rego rotate-token audit diff integration: \
+  export FAIRLEAD_CLUSTER ?= $(if $(MADE),kind,embedded)
+
+kind-start: $(READY) ## make a KIND cluster, and load the images into it
+	$(FAIRLEAD) up --cluster kind --no-deploy $(ARGS)
+
+kind-deploy: $(READY) ## the same, and deploy OPA, its sidecar, the policies and the webhook
+	$(FAIRLEAD) up --cluster kind $(ARGS)
+
+kind-stop: $(READY) ## remove it
+	$(FAIRLEAD) down --cluster kind $(ARGS)
+
 settings: $(READY) ## the settings in force
 	$(FAIRLEAD) settings $(ARGS)
 
 tools: $(READY) ## the programs that Fairlead runs, and where they are
 	$(FAIRLEAD) tools $(ARGS)
+
+.PHONY: image docker-e2e
+image: $(READY) ## build the image of the sidecar
+	$(FAIRLEAD) image $(ARGS)
+
+docker-e2e: $(READY) ## the end-to-end checks in the devcontainer's image: FAIRLEAD_CLUSTER=kind (default) or embedded
+	$(FAIRLEAD) docker-e2e $(ARGS)
+
+.PHONY: kustomize
+kustomize: $(READY) ## write the kustomize base of the default settings anew, into integration/kustomize
+	$(FAIRLEAD) render --kustomize integration/kustomize $(ARGS)
 
 .PHONY: pictures
 pictures: $(READY) ## capture the README's terminal picture anew

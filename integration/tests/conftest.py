@@ -1,46 +1,88 @@
-"""One embedded cluster for all tests of a kind of sidecar; they ask for `cluster` and make namespaces of their own."""
+"""One cluster for all tests of a kind of sidecar; they ask for `cluster`, and do not know where it is.
+
+FAIRLEAD_CLUSTER says which: embedded (the default) starts one that ends with the tests, kind and context take one that
+is there (KIND_CLUSTER_NAME, FAIRLEAD_CONTEXT; not one that anybody needs: tests change its policies and labels).
+"""
 
 from __future__ import annotations
 
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fairlead import kube, serving, sidecars
+from fairlead import collect, deploy, kube, serving, sidecars
+from fairlead.clusters import registry
 from fairlead.clusters.base import Cluster
 from fairlead.errors import UsageError
 from fairlead.opa_api import OpaApi
 from fairlead.progress import Progress
-from fairlead.settings import Settings
+from fairlead.settings import Images, Settings, overridden
 from fairlead.up import started
 
+TARGET = registry.of_environment()
+EMBEDDED = TARGET.kind == "embedded"
+SETTINGS = Settings(images=overridden(Images(), os.environ))
 POOLS = {"pool1": 1, "pool2": 1}
-PAUSE = [{"name": "main", "image": "nginx:1.29"}]
+# The one image that every cluster has that decides by OPA.
+CONTAINERS = [{"name": "main", "image": SETTINGS.images.opa, "args": ["run", "--server", "--addr=127.0.0.1:8181"]}]
 _numbers = itertools.count()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "embedded: kills, restarts or looks into processes, which only run here")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("embedded") and not EMBEDDED:
+            item.add_marker(
+                pytest.mark.skip(reason="it ends servers, which run on this machine in embedded clusters only")
+            )
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests of a module run with each sidecar of its SIDECARS; by default just with `sync`."""
+    """Tests of a module run with each sidecar of its SIDECARS, by default just `sync`; elsewhere with what is there."""
     if "cluster" in metafunc.fixturenames:
-        names = getattr(metafunc.module, "SIDECARS", [sidecars.SYNC.name])
+        names = getattr(metafunc.module, "SIDECARS", [sidecars.SYNC.name]) if EMBEDDED else [None]
         ids = names if len(names) > 1 else [pytest.HIDDEN_PARAM]
         metafunc.parametrize("cluster", names, indirect=True, ids=ids, scope="session")
 
 
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A cluster with the default settings; it ends with this process, however that ends."""
-    sidecar = sidecars.SIDECARS[request.param]
+    """A cluster with the default settings; an embedded one ends with this process, however that ends."""
+    with _embedded(request.param) if EMBEDDED else _found() as running:
+        yield running
+        if request.session.testsfailed and (folder := os.environ.get("FAIRLEAD_LOGS")):
+            collect.collect(running, Path(folder) / running.name)
+
+
+@contextmanager
+def _embedded(sidecar: str) -> Iterator[Cluster]:
     try:
-        sidecar.command()
+        sidecars.SIDECARS[sidecar].command()
     except UsageError as error:
         pytest.skip(str(error))
-    name = f"test-{sidecar.name}-{os.getpid()}"
-    with started(name, Settings(), POOLS, sidecar=sidecar.name, progress=Progress()) as running:
+    with started(f"test-{sidecar}-{os.getpid()}", SETTINGS, POOLS, sidecar=sidecar, progress=Progress()) as running:
         yield running
+
+
+@contextmanager
+def _found() -> Iterator[Cluster]:
+    running = registry.find(TARGET)
+    deploy.deploy(running, SETTINGS, progress=Progress())
+    yield running
+
+
+@pytest.fixture(scope="session")
+def settings() -> Settings:
+    """Those that are deployed: the defaults, with the images that the environment names."""
+    return SETTINGS
 
 
 @pytest.fixture(scope="session")
@@ -59,8 +101,8 @@ def token(objects: kube.Objects) -> str:
 
 @pytest.fixture
 def opa(cluster: Cluster, token: str) -> Iterator[OpaApi]:
-    """OPA's API, with the token."""
-    (server,) = cluster.opas()
+    """OPA's API, with the token; the first one's where there are several."""
+    server, *_ = cluster.opas()
     api = OpaApi(server.url, ca=server.ca, token=token)
     yield api
     api.close_connection()
@@ -69,25 +111,30 @@ def opa(cluster: Cluster, token: str) -> Iterator[OpaApi]:
 @pytest.fixture
 def anonymous(cluster: Cluster) -> Iterator[OpaApi]:
     """OPA's API, without a token."""
-    (server,) = cluster.opas()
+    server, *_ = cluster.opas()
     api = OpaApi(server.url, ca=server.ca)
     yield api
     api.close_connection()
 
 
 @pytest.fixture
-def namespace(objects: kube.Objects) -> Callable[..., str]:
+def namespace(objects: kube.Objects) -> Iterator[Callable[..., str]]:
     """Makes a namespace with these labels, and the service account that the API server wants; tells its name."""
+    made = []
 
     def make(**labels: str) -> str:
-        name = f"case-{next(_numbers)}"
+        name = f"case-{os.getpid()}-{next(_numbers)}"
         objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+        made.append(name)
         objects.apply(
             {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
         )
         return name
 
-    return make
+    yield make
+    if not EMBEDDED:  # one of our own goes as a whole
+        for name in made:
+            objects.delete("v1", "Namespace", name)
 
 
 @pytest.fixture
@@ -99,7 +146,7 @@ def pod() -> Callable[..., dict[str, Any]]:
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": name, "namespace": namespace},
-            "spec": {"containers": PAUSE, **spec},
+            "spec": {"containers": CONTAINERS, **spec},
         }
 
     return make

@@ -6,12 +6,16 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from fairlead import kube
 from fairlead.chaos import invariants, load, schedule
 from fairlead.chaos.run import Options, run
 from fairlead.clusters.base import Cluster
 from fairlead.progress import Progress
 from fairlead.settings import Settings
+
+pytestmark = pytest.mark.embedded
 
 
 def test_whatever_breaks_every_invariant_holds() -> None:

@@ -1,14 +1,32 @@
-"""Every conformance case, on a real API server that asks a real OPA: through a cluster of the engine's own."""
+"""Every conformance case, on a real API server that asks a real OPA."""
 
 from __future__ import annotations
 
-from fairlead import cases, engines
+from collections.abc import Iterator
+
+import pytest
+
+from fairlead import cases, deploy, engines
+from fairlead.clusters import registry
 from fairlead.progress import Progress
 from fairlead.verify import verify
 
+TARGET = registry.of_environment()
 
-def test_every_case_holds_on_the_api_server() -> None:
+
+@pytest.fixture
+def target(request: pytest.FixtureRequest) -> Iterator[registry.Target | None]:
+    """The cluster to ask, whose settings change with the cases; None for one of the engine's own."""
+    if TARGET.kind == "embedded":
+        yield None
+        return
+    cluster, settings = request.getfixturevalue("cluster"), request.getfixturevalue("settings")
+    yield TARGET
+    deploy.deploy(cluster, settings, progress=Progress())
+
+
+def test_every_case_holds_on_the_api_server(target: registry.Target | None) -> None:
     wanted = cases.load(None)
-    results = verify(wanted, engines.load(["webhook"]), Progress())
+    results = verify(wanted, engines.load(["webhook"], target), Progress())
     assert [f"{r.case}: {r.detail}" for r in results if r.passed is not True] == []
     assert len(results) == len(wanted) >= 40

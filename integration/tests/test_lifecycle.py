@@ -16,6 +16,8 @@ import pytest
 
 from fairlead import paths, toolchain, waiting
 
+pytestmark = pytest.mark.embedded
+
 FAIRLEAD = [sys.executable, "-m", "fairlead"]
 
 

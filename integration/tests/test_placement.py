@@ -25,13 +25,18 @@ def running(objects: kube.Objects, namespace: str, name: str = "web") -> dict[st
     return waiting.until(check, deadline=60, what=f"pod {namespace}/{name} runs")
 
 
+def pool_of(objects: kube.Objects, node: str) -> str | None:
+    labels: dict[str, str] = (objects.get("v1", "Node", node) or {})["metadata"]["labels"]
+    return labels.get("agentpool")
+
+
 def test_a_pod_runs_on_a_node_of_its_namespaces_pool(objects: kube.Objects, namespace: Make, pod: Make) -> None:
     for pool in ("pool1", "pool2"):
         at = namespace(agentpool=pool)
         objects.create(pod(at))
         found = running(objects, at)
         assert found["spec"]["nodeSelector"] == {"agentpool": pool}
-        assert found["spec"]["nodeName"] == f"{pool}-0"
+        assert pool_of(objects, found["spec"]["nodeName"]) == pool
 
 
 def test_a_pod_of_an_unmapped_namespace_is_left_alone(objects: kube.Objects, namespace: Make, pod: Make) -> None:
@@ -74,7 +79,55 @@ def test_the_pods_of_a_deployment_are_placed(objects: kube.Objects, namespace: M
         found = [p["spec"].get("nodeName") for p in objects.list("v1", "Pod", at)]
         return found if len(found) == 3 and all(found) else None
 
-    assert waiting.until(nodes, deadline=60, what="three pods are scheduled") == ["pool2-0"] * 3
+    scheduled = waiting.until(nodes, deadline=60, what="three pods are scheduled")
+    assert [pool_of(objects, node) for node in scheduled] == ["pool2"] * 3
+
+
+def workload(kind: str, pod: dict[str, Any]) -> dict[str, Any]:
+    """A workload called `api` that makes such pods."""
+    labels, metadata = {"app": "api"}, {"name": "api", "namespace": pod["metadata"]["namespace"]}
+    template = {"metadata": {"labels": labels}, "spec": pod["spec"]}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def test_a_daemon_set_has_a_pod_on_each_node_of_its_pool_and_none_that_waits(
+    objects: kube.Objects, namespace: Make, pod: Make
+) -> None:
+    at = namespace(agentpool="pool1")
+    created = objects.create(workload("DaemonSet", pod(at)))
+    assert created["spec"]["template"]["spec"]["nodeSelector"] == {"agentpool": "pool1"}
+    wanted = {n["metadata"]["name"] for n in objects.list("v1", "Node", None, "agentpool=pool1")}
+
+    def scheduled() -> bool:
+        status = (objects.get("apps/v1", "DaemonSet", "api", at) or {})["status"]
+        nodes = {p["spec"].get("nodeName") for p in objects.list("v1", "Pod", at)}
+        return nodes == wanted and status["desiredNumberScheduled"] == len(wanted)
+
+    waiting.until(scheduled, deadline=60, what="the DaemonSet wants pods on the nodes of pool1 alone, and has them")
+
+
+def test_a_deployment_says_in_its_condition_and_in_an_event_why_it_has_no_pods(
+    objects: kube.Objects, namespace: Make, pod: Make
+) -> None:
+    at = namespace(agentpool="pool1")
+    objects.create(workload("Deployment", pod(at, nodeSelector={"disk": "ssd"})))
+    why = (
+        f'sets spec.nodeSelector disk, but namespace "{at}" places its pods in pool "pool1": '
+        "remove spec.nodeSelector, or set just agentpool=pool1 [decision "
+    )
+
+    def condition() -> str | None:
+        status = (objects.get("apps/v1", "Deployment", "api", at) or {}).get("status", {})
+        messages = {one["type"]: one["message"] for one in status.get("conditions", ())}
+        return messages.get("ReplicaFailure")
+
+    def event() -> str | None:
+        events = [one["message"] for one in objects.list("v1", "Event", at) if one["reason"] == "FailedCreate"]
+        return events[0] if events else None
+
+    for told in (condition, event):
+        assert why in waiting.until(told, deadline=60, what=f"the Deployment's {told.__name__} says why")
 
 
 def test_a_namespace_made_a_moment_ago_is_no_race(objects: kube.Objects, namespace: Make, pod: Make) -> None:
@@ -127,13 +180,13 @@ def test_opa_is_asked_for_nothing_else(objects: kube.Objects, namespace: Make, p
     running(objects, at)  # its status was updated, and it was bound
     assert calls(cluster) == before
     objects.create(pod(at, "second"))
-    assert calls(cluster) == before + 1
+    assert calls(cluster) == before + 2  # to place it, and about the final state
 
 
 def calls(cluster: Cluster) -> int:
-    """How often the API server has called the webhook."""
+    """How often the API server has called the webhooks."""
     api = kube.connect(cluster.kubeconfig)
     answer = api.call_api("GET", f"{api.configuration.host}/metrics", header_params={"Accept": "text/plain"})
     lines = answer.read().decode().splitlines()
     counts = [line for line in lines if line.startswith("apiserver_admission_webhook_request_total{")]
-    return sum(int(float(line.rpartition(" ")[2])) for line in counts if "node-pool.fairlead.dev" in line)
+    return sum(int(float(line.rpartition(" ")[2])) for line in counts if ".fairlead.dev" in line)

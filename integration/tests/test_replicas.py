@@ -27,6 +27,8 @@ from fairlead.settings import NAMESPACE, Settings
 from fairlead.status import status
 from fairlead.up import started
 
+pytestmark = pytest.mark.embedded
+
 QUIET = Progress()
 AGAIN = 10.0
 """Seconds for pods to be placed again after one of the OPAs failed."""

@@ -87,8 +87,9 @@ def test_a_rotated_certificate_refuses_no_pod_and_the_old_authority_is_trusted_n
     assert outcome["failed"] == []
     assert outcome["placed"]
     assert old.ca not in new.ca
-    webhook = objects.get("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "fairlead") or {}
-    assert {base64.b64decode(w["clientConfig"]["caBundle"]) for w in webhook["webhooks"]} == {new.ca}
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        webhook = objects.get("admissionregistration.k8s.io/v1", kind, "fairlead") or {}
+        assert {base64.b64decode(w["clientConfig"]["caBundle"]) for w in webhook["webhooks"]} == {new.ca}
     assert all(serving.served(opa, new.token).ready for opa in cluster.opas())
     secret = objects.get("v1", "Secret", "opa-tls", NAMESPACE) or {}
     assert base64.b64decode(secret["data"]["tls.crt"]) == new.certificate
@@ -96,7 +97,7 @@ def test_a_rotated_certificate_refuses_no_pod_and_the_old_authority_is_trusted_n
 
 @pytest.mark.parametrize("left", [timedelta(days=10), timedelta(seconds=-1)], ids=["about to end", "ended"])
 def test_a_deployment_replaces_a_certificate_that_ends(
-    cluster: Cluster, objects: kube.Objects, namespace: Make, pod: Make, left: timedelta
+    cluster: Cluster, settings: Settings, objects: kube.Objects, namespace: Make, pod: Make, left: timedelta
 ) -> None:
     old = serving.credentials(objects)
     assert old is not None
@@ -106,7 +107,7 @@ def test_a_deployment_replaces_a_certificate_that_ends(
     rotate._publish(cluster, objects, "opa-tls", parts)
     rotate._trust(objects, authority.cert_pem)
     assert all(c["warning"] for c in status.status(cluster)["certificates"])
-    deploy.deploy(cluster, Settings(), progress=Progress())
+    deploy.deploy(cluster, settings, progress=Progress())
     assert not any(c["warning"] for c in status.status(cluster)["certificates"])
     new = serving.credentials(objects)
     assert new is not None

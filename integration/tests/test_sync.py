@@ -22,6 +22,8 @@ from fairlead.credentials import Credentials
 from fairlead.opa_api import OpaApi
 from fairlead.settings import NAMESPACE
 
+pytestmark = pytest.mark.embedded
+
 POLICY = {"openpolicyagent.org/policy": "rego"}
 REPLICAS = "status.fairlead.dev/"
 ACCOUNT = "second-sync"

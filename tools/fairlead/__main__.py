@@ -24,14 +24,22 @@ COMMANDS = {
     "status": "Tell what runs and what it serves.",
     "logs": "Show the logs of OPA, its sidecar or another server.",
     "deploy": "Deploy into a cluster; safe to repeat.",
+    "render": "Write the manifests, for GitOps and kustomize.",
+    "uninstall": "Remove from a cluster all that Fairlead brought into it.",
     "push": "Test the policies and push them into a running cluster.",
     "history": "List the revisions of the policies that were in force.",
     "rollback": "Bring an earlier revision back.",
     "rotate": "Replace OPA's token or certificate without a refused request.",
     "eval": "The decision for one AdmissionReview or manifest.",
+    "audit": "What the policies would change, refuse or find misplaced in a cluster as it is.",
+    "diff": "What changed policies would decide otherwise for a cluster as it is.",
     "verify": "Run the conformance cases on each engine.",
     "chaos": "Break everything under load, and check what must hold.",
+    "fuzz": "Send OPA what nobody should, and check what it answers.",
     "test": "Check, lint and test policies and code.",
+    "image": "Build the image of the sidecar.",
+    "e2e": "Run the integration tests on a cluster of any kind.",
+    "docker-e2e": "Run the end-to-end checks in a container.",
     "settings": "Show the settings in force.",
     "tools": "The programs that Fairlead runs, and where they are.",
     "sync": "Run as OPA's sidecar: keep its policies and data current.",
@@ -45,7 +53,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"fairlead.commands.{cmd_name}")
+        module = importlib.import_module(f"fairlead.commands.{cmd_name.replace('-', '_')}")
         command = module.command
         assert isinstance(command, click.Command)  # noqa: S101 - each command module has one, named so
         return command

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
@@ -58,3 +59,8 @@ class Credentials:
     def left(self) -> timedelta:
         """How long the certificate and its authority are good for; negative when one has ended."""
         return min(map(certificates.not_after, (self.certificate, self.ca))) - datetime.now(UTC)
+
+    @property
+    def digest(self) -> str:
+        """What tells from others the token and the authority, which some sidecars read but once; not what they are."""
+        return hashlib.sha256(self.token.encode() + self.ca).hexdigest()[:12]

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from fairlead import history, kube, manifests, policy, rotate, serving, sidecars, staging
+from fairlead import history, kube, manifests, policy, preflight, render, rotate, serving, sidecars, staging
 from fairlead.clusters.base import Cluster
 from fairlead.credentials import RENEW, Credentials
 from fairlead.progress import Progress
@@ -26,8 +26,11 @@ def deploy(
 
     The webhook comes last, when OPA serves already, so that no pod is refused meanwhile. Token and certificate are
     kept, but a certificate that is about to end is rotated, and one that has ended replaced; the kind of sidecar is
-    kept until another is named as `sidecar`. Raises UsageError where that one cannot run there, FairleadError where
-    something does not come up; what was applied until then stays, and the next run goes on.
+    kept until another is named as `sidecar`. A cluster that is examined is so before anything is applied.
+
+    Raises UsageError where the sidecar cannot run there, FairleadError where the cluster lacks something (all of it is
+    told, and nothing was applied), or something does not come up; what was applied until then stays, and the next run
+    goes on.
     """
     if sidecar:
         cluster.choose(sidecars.SIDECARS[sidecar])
@@ -44,8 +47,11 @@ def deploy(
         replicas=cluster.replicas,
         sidecar=cluster.sidecar,
     )
+    if cluster.examined:
+        progress.update("cluster", "checking that it can take the deployment")
+        preflight.require(preflight.check(cluster, rendered))
     stale = serving.annotation(objects)
-    webhooks = [o for o in rendered if o["kind"] == "MutatingWebhookConfiguration"]
+    webhooks = [o for o in rendered if o["kind"].endswith("WebhookConfiguration")]
     for manifest in rendered:
         if manifest not in webhooks:
             progress.update("deploy", f"applying {manifest['kind']} {manifest['metadata']['name']}")
@@ -54,6 +60,8 @@ def deploy(
     states = serving.wait(
         cluster, objects, credentials.token, bundle.modules, progress=progress, deadline=60.0, stale=stale
     )
+    if cluster.examined:
+        preflight.reach(objects, webhooks[0], progress=progress)
     for manifest in webhooks:
         objects.apply(manifest)
     history.record(objects, manifests.policies(settings, bundle))
@@ -63,10 +71,23 @@ def deploy(
     return states
 
 
+def check(
+    cluster: Cluster, settings: Settings, folder: Path | None = None, *, sidecar: str | None = None
+) -> list[preflight.Finding]:
+    """What `deploy` would find before it applies anything; changes nothing. Raises FairleadError."""
+    rendered = manifests.render(
+        settings,
+        policy.bundle(settings, folder),
+        Credentials.fresh(),
+        webhook_url=cluster.webhook_url,
+        replicas=cluster.replicas,
+        sidecar=sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar,
+    )
+    return preflight.check(cluster, rendered)
+
+
 def preview(
     settings: Settings, folder: Path | None = None, *, sidecar: str | None = None, progress: Progress
 ) -> list[dict[str, Any]]:
     """All manifests, for a cluster that reaches OPA by its Service, with credentials made for this output."""
-    bundle = staging.stage(policy.bundle(settings, folder), progress)
-    chosen = sidecars.SIDECARS[sidecar] if sidecar else sidecars.KUBE_MGMT
-    return manifests.render(settings, bundle, Credentials.fresh(), sidecar=chosen)
+    return render.render(settings, folder, sidecar=sidecar, progress=progress).objects

@@ -182,7 +182,7 @@ def _note(name: Any, known: Mapping[str, Any], namespaces: Mapping[str, Any] | N
         return ()
     if namespaces is not None:
         return (f'the cluster has no namespace "{name}"',)
-    return (f'no labels of namespace "{name}" were given: add --namespace-labels KEY=VALUE, or --cluster NAME',)
+    return (f'no labels of namespace "{name}" were given: add --namespace-labels KEY=VALUE, or --live',)
 
 
 def _lookup(question: Question) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def _lost(error: BaseException) -> bool:
 
 
 # For what may be asked twice: a rotation or a push must not stop half-way because the API server restarts.
-_patiently = retry(
+patiently = retry(
     retry=retry_if_exception(_lost),
     stop=stop_after_delay(PATIENCE),
     wait=wait_random_exponential(multiplier=0.1, max=1.0),
@@ -106,7 +106,7 @@ class Objects:
         except FairleadError as error:
             raise UsageError(f"{getattr(api, 'source', 'the kubeconfig')}: {error}") from error
 
-    @_patiently
+    @patiently
     def apply(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
         """Server-side apply; a field that the API does not know is an error. Raises Refused."""
         metadata = manifest["metadata"]
@@ -130,7 +130,7 @@ class Objects:
             if foreign := (applied.get(field) or {}).keys() - manifest.get(field, {}).keys():
                 self._merge(manifest, {field: dict.fromkeys(foreign)})
 
-    @_patiently
+    @patiently
     def _merge(self, manifest: Mapping[str, Any], patch: Mapping[str, Any]) -> None:
         metadata = manifest["metadata"]
         with explained(f"cannot change {manifest['kind']} {metadata['name']}"):
@@ -145,7 +145,7 @@ class Objects:
             resource = self._dynamic.resources.get(api_version=manifest["apiVersion"], kind=manifest["kind"])
             return dict(resource.create(body=manifest, namespace=metadata.get("namespace")).to_dict())
 
-    @_patiently
+    @patiently
     def get(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> dict[str, Any] | None:
         """The object, or None where there is none. Raises Refused."""
         with explained(f"cannot read {kind} {name}"):
@@ -155,13 +155,13 @@ class Objects:
             except NotFoundError:
                 return None
 
-    @_patiently
+    @patiently
     def delete(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> None:
         """Delete the object; that there is none is fine. Raises Refused."""
         with explained(f"cannot delete {kind} {name}"), suppress(NotFoundError):
             self._dynamic.resources.get(api_version=api_version, kind=kind).delete(name=name, namespace=namespace)
 
-    @_patiently
+    @patiently
     def list(self, api_version: str, kind: str, namespace: str | None, labels: str = "") -> list[dict[str, Any]]:
         """The objects of a namespace (or all) that a label selector matches, by name. Raises Refused."""
         with explained(f"cannot list {kind}"):

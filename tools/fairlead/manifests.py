@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from base64 import b64encode
 from collections.abc import Mapping
@@ -22,6 +21,8 @@ EXEMPT = ("kube-system", "kube-public", "kube-node-lease", NAMESPACE)
 POLICIES = "fairlead-policies"
 REVISION = "fairlead.dev/revision"
 SETTINGS = "fairlead.dev/settings"
+CREDENTIALS = "fairlead.dev/credentials"
+"""The pods' annotation by which other credentials take other pods, where the sidecar reads them once."""
 
 
 def render(
@@ -33,7 +34,21 @@ def render(
     replicas: int | None = None,
     sidecar: Sidecar = sidecars.SYNC,
 ) -> list[dict[str, Any]]:
-    """All objects, in the order in which to apply them.
+    """All objects, in the order in which to apply them; the arguments are those of `by_file`."""
+    files = by_file(settings, bundle, credentials, webhook_url=webhook_url, replicas=replicas, sidecar=sidecar)
+    return [manifest for objects in files.values() for manifest in objects]
+
+
+def by_file(
+    settings: Settings,
+    bundle: policy.Bundle,
+    credentials: Credentials,
+    *,
+    webhook_url: str | None = None,
+    replicas: int | None = None,
+    sidecar: Sidecar = sidecars.SYNC,
+) -> dict[str, list[dict[str, Any]]]:
+    """All objects, in the order in which to apply them, by their template's name (without .j2).
 
     Args:
         webhook_url: where the API server asks OPA, instead of its Service.
@@ -68,12 +83,12 @@ def render(
         ],
         "sidecar": sidecar,
         "sidecar_arguments": sidecar.arguments(pod.MOUNTED, settings, opa, f"0.0.0.0:{pod.SYNC_PORT}"),
-        "read_once": "" if sidecar.rereads else _digest(credentials),
+        "read_once": "" if sidecar.rereads else credentials.digest,
     }
-    objects: list[dict[str, Any]] = []
-    for name in sorted(environment.list_templates(filter_func=_is_whole)):
-        objects += yaml.safe_load_all(environment.get_template(name).render(values))
-    return objects
+    return {
+        name.removesuffix(".j2"): list(yaml.safe_load_all(environment.get_template(name).render(values)))
+        for name in sorted(environment.list_templates(filter_func=_is_whole))
+    }
 
 
 def policies(settings: Settings, bundle: policy.Bundle) -> dict[str, Any]:
@@ -99,6 +114,13 @@ def dump(objects: list[dict[str, Any]]) -> str:
         def ignore_aliases(self, data: Any) -> bool:
             return True
 
+        def analyze_scalar(self, scalar: str) -> Any:
+            # PyYAML escapes all of a text that has a tab, such as every policy; YAML wants that in no block.
+            analysis = super().analyze_scalar(scalar)
+            if "\t" in scalar:
+                analysis.allow_block = super().analyze_scalar(scalar.replace("\t", " ")).allow_block
+            return analysis
+
     def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
 
@@ -109,11 +131,6 @@ def dump(objects: list[dict[str, Any]]) -> str:
 def _is_whole(template: str) -> bool:
     """Whether a template is one of whole objects, and no part that others include."""
     return template.endswith(".j2") and "/" not in template
-
-
-def _digest(credentials: Credentials) -> str:
-    """What tells the token and the authority from others, without telling them."""
-    return hashlib.sha256(credentials.token.encode() + credentials.ca).hexdigest()[:12]
 
 
 def _b64(value: str | bytes) -> str:

@@ -67,13 +67,7 @@ def bundle(settings: Settings, source: Path | None = None) -> Bundle:
 
 def settings_document(settings: Settings) -> dict[str, Any]:
     """`data.settings` as policies read it."""
-    pools = {
-        name: {
-            "nodeSelector": assignment.node_selector,
-            "tolerations": [t.model_dump(by_alias=True, exclude_none=True) for t in assignment.tolerations],
-        }
-        for name, assignment in ((name, settings.assignment(name)) for name in settings.pools)
-    }
+    pools = {name: settings.assignment(name).model_dump(by_alias=True, exclude_none=True) for name in settings.pools}
     return {
         "namespace_label": settings.namespace_label,
         "node_label": settings.node_label,
@@ -81,6 +75,7 @@ def settings_document(settings: Settings) -> dict[str, Any]:
         "enforcement": settings.enforcement,
         "default_pool": settings.default_pool or "",
         "pools": pools,
+        "contact": settings.contact or "",
     }
 
 

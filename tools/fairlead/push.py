@@ -15,7 +15,7 @@ from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE, Settings
 
 # What only the policies read; the rest of the settings shapes the webhook, the sidecar and the pods.
-_POLICY_ONLY = {"nodeLabel", "podSelector", "enforcement"}
+_POLICY_ONLY = {"nodeLabel", "podSelector", "contact"}
 
 
 def push(cluster: Cluster, settings: Settings, folder: Path | None = None, *, progress: Progress) -> dict[str, Any]:

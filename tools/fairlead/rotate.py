@@ -110,14 +110,15 @@ def _publish(cluster: Cluster, objects: kube.Objects, name: str, parts: dict[str
 
 def _trust(objects: kube.Objects, ca: bytes) -> None:
     """Make the API server verify OPA by `ca`."""
-    version, kind = "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"
-    found = objects.get(version, kind, "fairlead")
-    if found is None:
-        raise FairleadError("the webhook is not there: run `fairlead deploy`")
-    for webhook in found["webhooks"]:
-        webhook["clientConfig"]["caBundle"] = b64encode(ca).decode()
-    metadata = {"name": "fairlead", "labels": found["metadata"].get("labels") or {}}
-    objects.apply({"apiVersion": version, "kind": kind, "metadata": metadata, "webhooks": found["webhooks"]})
+    version = "admissionregistration.k8s.io/v1"
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        found = objects.get(version, kind, "fairlead")
+        if found is None:
+            raise FairleadError(f"there is no {kind} fairlead: run `fairlead deploy`")
+        for webhook in found["webhooks"]:
+            webhook["clientConfig"]["caBundle"] = b64encode(ca).decode()
+        metadata = {"name": "fairlead", "labels": found["metadata"].get("labels") or {}}
+        objects.apply({"apiVersion": version, "kind": kind, "metadata": metadata, "webhooks": found["webhooks"]})
 
 
 def _every(servers: Iterable[Any], holds: Callable[[Any], bool], what: str) -> None:

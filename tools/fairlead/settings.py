@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from fairlead import files, labels, paths, resources
-from fairlead.errors import InputError
+from fairlead.errors import InputError, UsageError
 from fairlead.resources import Resource
 
 FILE = "fairlead.yaml"
@@ -25,6 +35,10 @@ NODE_LABELS = {
     "eks": "eks.amazonaws.com/nodegroup",
     "karpenter": "karpenter.sh/nodepool",
 }
+
+Intent = Literal["node-pool"]
+INTENTS: tuple[Intent, ...] = get_args(Intent)
+"""What holds in a cluster, by the names that policies/main.rego gives."""
 
 LabelKey = Annotated[str, AfterValidator(labels.check_key)]
 LabelValue = Annotated[str, AfterValidator(labels.check_value)]
@@ -56,10 +70,15 @@ class Toleration(_Strict):
 
 
 class Pool(_Strict):
-    """What a pod of this pool gets; without a nodeSelector, the node label with the pool's name."""
+    """What a pod of this pool gets (without a nodeSelector, the node label with the pool's name), and may have besides.
+
+    Of the latter, None is anything; what the pool gives, and what clusters add by themselves, is always allowed.
+    """
 
     node_selector: dict[LabelKey, LabelValue] = {}
     tolerations: list[Toleration] = []
+    allowed_node_selector: dict[LabelKey, list[LabelValue]] | None = None
+    allowed_tolerations: list[Toleration] | None = None
 
 
 class Replicated(_Strict):
@@ -81,7 +100,8 @@ class Replicated(_Strict):
         return resources.make(self.group, self.version, self.resource, namespaced=self.namespaced, fields=self.fields)
 
 
-Image = Annotated[str, Field(pattern=r"^[^\s]+$")]
+# An image's name as Docker's "reference" grammar has it, not to the letter: what could be a flag or two names is none.
+Image = Annotated[str, Field(pattern=r"^[A-Za-z0-9][^\s]*$")]
 
 
 class Images(_Strict):
@@ -93,15 +113,25 @@ class Images(_Strict):
     pull_policy: Literal["IfNotPresent", "Always", "Never"] = "IfNotPresent"
 
 
+IMAGE_VARIABLES = {
+    "opa": "OPA_IMAGE",
+    "kube_mgmt": "KUBE_MGMT_IMAGE",
+    "fairlead": "FAIRLEAD_IMAGE",
+    "pull_policy": "IMAGE_PULL_POLICY",
+}
+"""The environment variable that overrides each field of Images."""
+
+
 class Settings(_Strict):
     """All settings; each field's name in the file is its name here in camelCase."""
 
     namespace_label: LabelKey = "agentpool"
     node_label: LabelKey = "agentpool"
     pod_selector: Literal["reject", "merge"] = "reject"
-    enforcement: Literal["deny", "warn"] = "deny"
+    enforcement: dict[Intent, Literal["deny", "warn"]] = dict.fromkeys(INTENTS, "deny")
     default_pool: PoolName | None = None
     pools: dict[PoolName, Pool] = {}
+    contact: str | None = None
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
     timeout_seconds: int = Field(5, ge=1, le=30)
     replicas: int = Field(2, ge=1, le=100)
@@ -113,11 +143,39 @@ class Settings(_Strict):
     def _preset(cls, value: object) -> object:
         return NODE_LABELS.get(value, value) if isinstance(value, str) else value
 
+    @field_validator("enforcement", mode="before")
+    @classmethod
+    def _each_intent(cls, value: object) -> object:
+        """One word is for all intents; one that a map leaves out is enforced."""
+        if isinstance(value, str):
+            return dict.fromkeys(INTENTS, value)
+        return {**dict.fromkeys(INTENTS, "deny"), **value} if isinstance(value, dict) else value
+
+    @field_serializer("enforcement")
+    def _in_one_word(self, value: dict[Intent, str]) -> str | dict[Intent, str]:
+        return next(iter(value.values())) if len(set(value.values())) == 1 else value
+
     @field_validator("replicate")
     @classmethod
     def _each_once(cls, value: list[Replicated]) -> list[Replicated]:
         resources.check_distinct(one.named() for one in value)
         return value
+
+    @field_validator("contact")
+    @classmethod
+    def _one_line(cls, value: str | None) -> str | None:
+        if value is not None and not (value.strip() and value.isprintable()):
+            raise ValueError(f"contact {value!r} is not one line of text")
+        return value
+
+    @model_validator(mode="after")
+    def _allowed_by_merge_alone(self) -> Settings:
+        for name, pool in self.pools.items():
+            if self.pod_selector == "reject" and pool.allowed_node_selector is not None:
+                raise ValueError(
+                    f"pool {name!r} has an allowedNodeSelector: set podSelector: merge, or it allows nothing"
+                )
+        return self
 
     @model_validator(mode="after")
     def _default_pool_declared(self) -> Settings:
@@ -125,11 +183,15 @@ class Settings(_Strict):
             raise ValueError(f"defaultPool {self.default_pool!r} is not one of pools: {', '.join(sorted(self.pools))}")
         return self
 
+    def enforced(self) -> Settings:
+        """These settings with every intent's enforcement `deny`."""
+        return self.model_copy(update={"enforcement": dict.fromkeys(INTENTS, "deny")})
+
     def assignment(self, pool: str) -> Pool:
         """What `pool` gives a pod. Raises KeyError where pools are declared and it is none of them."""
         declared = self.pools[pool] if self.pools else Pool()
         selector = declared.node_selector or {self.node_label: pool}
-        return Pool(node_selector=selector, tolerations=declared.tolerations)
+        return declared.model_copy(update={"node_selector": selector})
 
     def document(self) -> dict[str, object]:
         """The settings as they would stand in a file, all of them."""
@@ -147,7 +209,32 @@ def find(path: Path | None) -> Path | None:
 
 
 def load(path: Path | None = None) -> Settings:
-    """The settings of the file that `find` finds, or the defaults. Raises InputError with file and line."""
+    """The settings of the file that `find` finds, or the defaults; the environment's images come before either.
+
+    Raises InputError with file and line, UsageError with the variable.
+    """
+    settings = _read(path)
+    return settings.model_copy(update={"images": overridden(settings.images, os.environ)})
+
+
+def overridden(images: Images, environment: Mapping[str, str]) -> Images:
+    """`images` with what the variables of IMAGE_VARIABLES say; an empty one says nothing.
+
+    Raises UsageError with the variable.
+    """
+    for field, variable in IMAGE_VARIABLES.items():
+        if value := environment.get(variable):
+            try:
+                images = Images.model_validate({**images.model_dump(), field: value}, by_name=True)
+            except ValidationError as error:
+                wanted = (
+                    "IfNotPresent, Always or Never" if field == "pull_policy" else "an image's name, like name:1.2.3"
+                )
+                raise UsageError(f"{variable}: {value!r} is not {wanted}: set another, or unset it") from error
+    return images
+
+
+def _read(path: Path | None) -> Settings:
     found = find(path)
     if found is None:
         return Settings()

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from fairlead import sidecars, toolchain
 from fairlead.clusters.embedded.placing import EmbeddedCluster
+from fairlead.clusters.kind import KindCluster
 from fairlead.deploy import deploy
 from fairlead.progress import Progress
 from fairlead.settings import Settings
@@ -48,3 +49,22 @@ def started(
             deploy(cluster, settings, sidecar=sidecar, progress=progress)
             added.result()
         yield cluster
+
+
+def kind(
+    name: str, settings: Settings, *, sidecar: str | None = None, deployed: bool = True, progress: Progress
+) -> tuple[KindCluster, bool]:
+    """A KIND cluster with the images that pods of OPA need, and by default with these; and whether it is a new one.
+
+    Safe to repeat, and goes on where it was interrupted: making the cluster leaves all of it or nothing, and what
+    comes after that can be done again. It keeps its kind of sidecar until another is named. Raises UsageError for a
+    cluster, an image or an engine that is not to be had, FairleadError where something does not come up.
+    """
+    cluster = KindCluster(name)
+    new = cluster.create(progress=progress)
+    if sidecar:
+        cluster.choose(sidecars.SIDECARS[sidecar])
+    cluster.load_images(settings, progress=progress)
+    if deployed:
+        deploy(cluster, settings, sidecar=sidecar, progress=progress)
+    return cluster, new

@@ -110,6 +110,6 @@ def test_our_own_cases_cover_every_operation_state_and_setting() -> None:
     assert {case.request.operation for case in ours} == {"CREATE", "UPDATE", "DELETE", "CONNECT"}
     assert {case.namespace.state for case in ours if case.namespace} == {"known", "new", "absent"}
     assert {case.settings.pod_selector for case in ours} == {"reject", "merge"}
-    assert {case.settings.enforcement for case in ours} == {"deny", "warn"}
+    assert {mode for case in ours for mode in case.settings.enforcement.values()} == {"deny", "warn"}
     assert {bool(case.settings.pools) for case in ours} == {bool(case.settings.default_pool) for case in ours}
     assert {case.expect.allowed for case in ours} == {True, False}

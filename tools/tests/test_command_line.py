@@ -32,7 +32,7 @@ def refused(*arguments: str | Path) -> str:
     ("arguments", "words"),
     [
         (("up", "--engine", "x"), "'x' is not 'opa'"),
-        (("up", "--cluster", "x"), "'x' is not 'embedded'"),
+        (("up", "--cluster", "x"), "'x' is not one of 'embedded', 'kind', 'context'"),
         (("up", "--name", "No_Name"), "cannot name a cluster"),
         (("up", "--nodes", "Bad Pool=1"), "names no pool"),
         (("up", "--nodes", "a=x"), "a number is expected"),
@@ -44,7 +44,7 @@ def refused(*arguments: str | Path) -> str:
         (("rotate", "token", "--name", "nowhere"), "fairlead up --name nowhere"),
         (("rotate", "x"), "'x' is not one of"),
         (("eval", "nowhere.json"), "nowhere.json: cannot be read"),
-        (("eval", "testdata/review.json", "--cluster", "nowhere"), "no cluster 'nowhere'"),
+        (("eval", "testdata/review.json", "--live", "--name", "nowhere"), "no cluster 'nowhere'"),
         (("eval", "testdata/review.json", "--namespace-labels", "a=b c"), "is not a label value"),
         (("verify", "--engine", "x"), "unknown engine 'x'"),
         (("verify", "--cases", "nowhere.yaml"), "nowhere.yaml: cannot be read"),

@@ -77,7 +77,7 @@ def test_a_namespace_that_nothing_is_said_of_is_unknown(pod: Path) -> None:
     assert data["allowed"] is False
     assert 'namespace "payments" is not known' in data["message"]
     assert data["explanation"] == [
-        'no labels of namespace "payments" were given: add --namespace-labels KEY=VALUE, or --cluster NAME'
+        'no labels of namespace "payments" were given: add --namespace-labels KEY=VALUE, or --live'
     ]
 
 
@@ -91,11 +91,11 @@ def test_a_running_cluster_knows_its_namespaces(pod: Path, monkeypatch: pytest.M
         def namespaces(self) -> dict[str, Any]:
             return {"payments": {"metadata": {"name": "payments", "labels": {"agentpool": "pool3"}}}}
 
-    monkeypatch.setattr(registry, "find", {"mine": Cluster()}.__getitem__)
-    assert decided(pod, "--cluster", "mine")["object"]["spec"]["nodeSelector"] == {"agentpool": "pool3"}
+    monkeypatch.setattr(registry, "find", {registry.Target(name="mine"): Cluster()}.__getitem__)
+    assert decided(pod, "--live", "--name", "mine")["object"]["spec"]["nodeSelector"] == {"agentpool": "pool3"}
     other = pod.with_name("other.yaml")
     other.write_text(POD.replace("payments", "other"))
-    assert decided(other, "--cluster", "mine")["explanation"] == ['the cluster has no namespace "other"']
+    assert decided(other, "--live", "--name", "mine")["explanation"] == ['the cluster has no namespace "other"']
 
 
 def test_settings_are_those_of_the_file(pod: Path, tmp_path: Path) -> None:
@@ -137,8 +137,8 @@ def test_a_malformed_review_is_decided_by_the_policies(tmp_path: Path) -> None:
         (["--namespace-labels", "a b=c"], "not a label key"),
         (["--namespace-labels", "a=b,a=c"], "'a' stands there twice"),
         (["--namespace", "other"], "is for namespace 'payments', not 'other'"),
-        (["--cluster", "x", "--namespace-labels", "a=b"], "give one of them"),
-        (["--cluster", "nowhere"], "no cluster 'nowhere' is running"),
+        (["--live", "--namespace-labels", "a=b"], "give one of them"),
+        (["--live", "--name", "nowhere"], "no cluster 'nowhere' is running"),
     ],
 )
 def test_wrong_usage_is_told(pod: Path, arguments: list[str], words: str) -> None:

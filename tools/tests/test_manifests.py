@@ -25,42 +25,75 @@ def expressions(webhook: dict[str, Any]) -> list[tuple[Any, ...]]:
     return [tuple(e.values()) for e in webhook["namespaceSelector"]["matchExpressions"]]
 
 
-def test_the_webhook_fails_closed_and_asks_for_mapped_namespaces_only() -> None:
-    (webhook,) = render()["MutatingWebhookConfiguration"]["webhooks"]
-    assert webhook["failurePolicy"] == "Fail"
-    assert webhook["reinvocationPolicy"] == "IfNeeded"
-    assert webhook["admissionReviewVersions"] == ["v1"]
-    assert ("agentpool", "Exists") in expressions(webhook)
-    assert ("agentpool", "NotIn", [""]) in expressions(webhook)
-    assert webhook["clientConfig"]["service"]["name"] == "opa"
+def webhooks(rendered: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Those of both kinds, by the first part of their names; each begins with what the API server calls first."""
+    kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    return {one["name"].removesuffix(".fairlead.dev"): one for kind in kinds for one in rendered[kind]["webhooks"]}
+
+
+def test_the_webhooks_fail_closed_and_ask_for_mapped_namespaces_only() -> None:
+    found = webhooks(render())
+    policies = {name: webhook["failurePolicy"] for name, webhook in found.items()}
+    assert policies == {"node-pool": "Fail", "daemonsets": "Fail", "final-state": "Fail", "workloads": "Ignore"}
+    for webhook in found.values():
+        assert webhook["admissionReviewVersions"] == ["v1"]
+        assert ("agentpool", "Exists") in expressions(webhook)
+        assert ("agentpool", "NotIn", [""]) in expressions(webhook)
+        assert webhook["clientConfig"]["service"]["name"] == "opa"
+        assert webhook["matchConditions"]
+    assert {name for name, webhook in found.items() if webhook.get("reinvocationPolicy") == "IfNeeded"} == {
+        "node-pool",
+        "daemonsets",
+    }
+
+
+def test_the_validating_webhook_is_the_last_that_is_applied() -> None:
+    assert [*render()][-2:] == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+
+
+def test_the_failure_policy_is_the_settings_but_what_only_warns_never_fails_closed() -> None:
+    def policies(chosen: dict[str, Any]) -> dict[str, str]:
+        return {name: webhook["failurePolicy"] for name, webhook in webhooks(render(chosen)).items()}
+
+    assert set(policies({"failurePolicy": "Ignore"}).values()) == {"Ignore"}
+    trial = policies({"enforcement": "warn"})
+    assert trial == {"node-pool": "Fail", "daemonsets": "Fail", "final-state": "Ignore", "workloads": "Ignore"}
+
+
+def test_updates_of_tolerations_are_asked_about_where_a_pool_limits_them() -> None:
+    for allowed, asked in ((None, False), ([], True), ([{"key": "a"}], True)):
+        found = webhooks(render({"pools": {"a": {"allowedTolerations": allowed}, "b": {}}}))
+        for name in ("node-pool", "final-state"):
+            (condition,) = found[name]["matchConditions"]
+            assert ("object.spec.?tolerations != oldObject.spec.?tolerations" in condition["expression"]) == asked
 
 
 def test_no_selector_may_lock_the_cluster_or_opa_out() -> None:
     for chosen in ({}, {"defaultPool": "x"}):
-        (webhook,) = render(chosen)["MutatingWebhookConfiguration"]["webhooks"]
         exempt = ["kube-system", "kube-public", "kube-node-lease", "fairlead"]
-        assert ("kubernetes.io/metadata.name", "NotIn", exempt) in expressions(webhook)
+        for webhook in webhooks(render(chosen)).values():
+            assert ("kubernetes.io/metadata.name", "NotIn", exempt) in expressions(webhook)
 
 
 def test_a_default_pool_takes_in_unlabelled_namespaces() -> None:
     rendered = render({"defaultPool": "x"})
-    (webhook,) = rendered["MutatingWebhookConfiguration"]["webhooks"]
-    assert ("agentpool", "Exists") not in expressions(webhook)
+    for webhook in webhooks(rendered).values():
+        assert ("agentpool", "Exists") not in expressions(webhook)
     arguments = rendered["Deployment"]["spec"]["template"]["spec"]["containers"][1]["args"]
     assert not [a for a in arguments if a.startswith("--namespace-selector")]
 
 
 def test_declared_pools_bring_the_warning_for_namespaces() -> None:
-    pods, namespaces = render({"pools": {"a": {}, "b": {}}})["MutatingWebhookConfiguration"]["webhooks"]
+    namespaces = webhooks(render({"pools": {"a": {}, "b": {}}}))["namespaces"]
     assert namespaces["failurePolicy"] == "Ignore"
     assert ("agentpool", "NotIn", ["", "a", "b"]) in expressions(namespaces)
-    assert pods["rules"][0]["resources"] == ["pods"]
+    assert "namespaces" not in webhooks(render())
 
 
 def test_the_embedded_cluster_reaches_opa_by_url() -> None:
     rendered = render(webhook_url="https://127.0.0.1:1/", replicas=0)
-    (webhook,) = rendered["MutatingWebhookConfiguration"]["webhooks"]
-    assert webhook["clientConfig"].keys() == {"caBundle", "url"}
+    for webhook in webhooks(rendered).values():
+        assert webhook["clientConfig"].keys() == {"caBundle", "url"}
     assert rendered["Deployment"]["spec"]["replicas"] == 0
 
 

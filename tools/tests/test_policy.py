@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fairlead import opa_cli, paths, policy, toolchain
-from fairlead.errors import InputError, UsageError
-from fairlead.settings import Settings
+from fairlead.errors import FairleadError, InputError, UsageError
+from fairlead.settings import INTENTS, Settings
 
 REVIEW = {
     "apiVersion": "admission.k8s.io/v1",
@@ -52,6 +52,26 @@ def test_while_a_module_is_missing_there_is_no_answer(missing: str) -> None:
     assert opa_cli.evaluate("data.system.main", modules=modules, data=DATA, input=REVIEW) is None
 
 
+def test_every_intent_that_decides_has_an_enforcement() -> None:
+    modules = policy.bundle(Settings()).modules
+    assert opa_cli.evaluate("object.keys(data.system._decisions)", modules=modules, data=DATA, input=REVIEW) == [
+        *INTENTS
+    ]
+
+
+def test_all_that_decides_is_loaded_in_one_pass_module_by_module() -> None:
+    """As sidecars do it, in the order of names; what fails is tried again, by upstream's kube-mgmt just twice."""
+    modules, loaded = policy.bundle(Settings()).modules, dict[str, str]()
+    for key in sorted(modules):
+        more = {**loaded, key: modules[key]}
+        try:
+            opa_cli.evaluate("true", modules=more, data={})
+        except FairleadError:
+            continue
+        loaded = more
+    assert modules.keys() - loaded.keys() <= {"node_pool.explanation.rego"}
+
+
 def test_the_guard_gets_digests_and_no_token() -> None:
     module = policy.authz_module(["one", "two"])
     assert '"one"' not in module
@@ -79,7 +99,15 @@ def test_settings_reach_the_policies() -> None:
         {
             "nodeLabel": "aks",
             "defaultPool": "gpu",
-            "pools": {"gpu": {"tolerations": [{"key": "gpu", "operator": "Exists"}]}},
+            "podSelector": "merge",
+            "contact": '"platform" \U0001f6a2',
+            "pools": {
+                "gpu": {
+                    "tolerations": [{"key": "gpu", "operator": "Exists"}],
+                    "allowedTolerations": [{"key": "spot"}],
+                    "allowedNodeSelector": {"zone": ["a", "b"]},
+                },
+            },
         }
     )
     modules = policy.bundle(settings).modules
@@ -88,6 +116,8 @@ def test_settings_reach_the_policies() -> None:
         "gpu": {
             "nodeSelector": {"kubernetes.azure.com/agentpool": "gpu"},
             "tolerations": [{"key": "gpu", "operator": "Exists"}],
+            "allowedTolerations": [{"key": "spot", "operator": "Equal"}],
+            "allowedNodeSelector": {"zone": ["a", "b"]},
         }
     }
 

@@ -9,8 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead import labels, policy
-from fairlead.errors import InputError
-from fairlead.settings import Settings, load
+from fairlead.errors import InputError, UsageError
+from fairlead.settings import IMAGE_VARIABLES, Images, Settings, load
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("FAIRLEAD_SETTINGS", *IMAGE_VARIABLES.values()):
+        monkeypatch.delenv(variable, raising=False)
 
 
 def write(folder: Path, text: str) -> Path:
@@ -19,8 +25,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_without_a_file_all_is_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("FAIRLEAD_SETTINGS", raising=False)
+def test_without_a_file_all_is_default() -> None:
     assert load() == Settings()
 
 
@@ -64,12 +69,24 @@ def test_a_pool_without_a_selector_has_the_node_label(tmp_path: Path) -> None:
         ("timeoutSeconds: 0\n", 1, "greater than or equal to 1"),
         ("timeoutSeconds: 31\n", 1, "less than or equal to 30"),
         ("enforcement: maybe\n", 1, "'deny' or 'warn'"),
+        ("enforcement: 3\n", 1, "valid dictionary"),
+        ("enforcement:\n  node-pool: warn\n  node-pol: warn\n", 3, "enforcement.node-pol: Input should be 'node-pool'"),
+        ("enforcement:\n  node-pool: maybe\n", 2, "enforcement.node-pool: Input should be 'deny' or 'warn'"),
         ("namespaceLabel: 'a b'\n", 1, "is not a label key"),
         ("defaultPool: '-x'\n", 1, "is not a label value"),
         ("defaultPool: ''\n", 1, "at least 1 character"),
         ("pools:\n  gpu:\n    nodeSelector:\n      a: 'b c'\n", 4, "is not a label value"),
         ("pools:\n  gpu:\n    tolerations:\n      - key: a\n        efect: x\n", 5, "unknown key"),
         ("pools:\n  gpu:\n    tolerations:\n      - {operator: Exists, value: x, key: y}\n", 4, "Exists has no value"),
+        ("pools:\n  gpu:\n    allowedTolerations:\n      - {key: a, operator: exists}\n", 4, "'Exists', 'Equal'"),
+        ("podSelector: merge\npools:\n  gpu:\n    allowedNodeSelector: {zone: a}\n", 4, "valid list"),
+        (
+            "pools: {gpu: {allowedNodeSelector: {zone: [a]}}}\n",
+            None,
+            "'gpu' has an allowedNodeSelector: set podSelector",
+        ),
+        ("contact: ''\n", 1, "is not one line of text"),
+        ('contact: "a\\nb"\n', 1, "is not one line of text"),
         ("defaultPool: a\npools: {b: {}}\n", None, "defaultPool 'a' is not one of pools: b"),
         ("nodeLabel: a\n---\nnodeLabel: b\n", 3, "more than one document"),
     ],
@@ -80,6 +97,13 @@ def test_what_is_wrong_is_told_with_file_and_line(tmp_path: Path, text: str, lin
         load(path)
     assert words in str(error.value)
     assert str(error.value).startswith(f"{path}:{line}: " if line else str(path))
+
+
+def test_one_word_enforces_all_intents_and_a_map_those_it_names(tmp_path: Path) -> None:
+    assert load(write(tmp_path, "enforcement: warn\n")).enforcement == {"node-pool": "warn"}
+    assert load(write(tmp_path, "enforcement: {node-pool: warn}\n")).enforcement == {"node-pool": "warn"}
+    assert load(write(tmp_path, "enforcement: {}\n")).enforcement == {"node-pool": "deny"}
+    assert load(write(tmp_path, "enforcement: warn\n")).enforced() == Settings()
 
 
 def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
@@ -113,3 +137,36 @@ def test_illegal_label_keys_are_not(key: str) -> None:
 def test_the_committed_settings_module_is_what_the_defaults_render_to() -> None:
     module = policy.bundle(Settings()).modules["settings.rego"]
     assert module == (policy.folder() / "settings.rego").read_text()
+
+
+@pytest.mark.parametrize(("field", "variable"), IMAGE_VARIABLES.items())
+def test_the_environments_image_comes_before_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str, variable: str
+) -> None:
+    path = write(tmp_path, "replicas: 3\nimages: {opa: a:1, kubeMgmt: b:1, fairlead: c:1, pullPolicy: Always}\n")
+    value = "Never" if field == "pull_policy" else "mine:2"
+    monkeypatch.setenv(variable, value)
+    of_the_file = {"opa": "a:1", "kube_mgmt": "b:1", "fairlead": "c:1", "pull_policy": "Always"}
+    assert load(path).images == Images.model_validate({**of_the_file, field: value}, by_name=True)
+    assert load(path).replicas == 3
+
+
+def test_an_empty_variable_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in IMAGE_VARIABLES.values():
+        monkeypatch.setenv(variable, "")
+    assert load() == Settings()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("OPA_IMAGE", "a b", "'a b' is not an image's name"),
+        ("FAIRLEAD_IMAGE", "--privileged", "'--privileged' is not an image's name"),
+        ("KUBE_MGMT_IMAGE", " x:1", "' x:1' is not an image's name"),
+        ("IMAGE_PULL_POLICY", "never", "'never' is not IfNotPresent, Always or Never"),
+    ],
+)
+def test_a_bad_variable_is_told_by_name(monkeypatch: pytest.MonkeyPatch, variable: str, value: str, words: str) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(UsageError, match=f"^{variable}: {words}"):
+        load()

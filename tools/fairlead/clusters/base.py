@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -37,6 +37,9 @@ class Cluster(Protocol):
     kind: str
     name: str
 
+    examined: bool
+    """Whether a deployment looks first whether all that it takes is there: others made the cluster, or its nodes."""
+
     @property
     def kubeconfig(self) -> Path:
         """An administrator's."""
@@ -52,6 +55,9 @@ class Cluster(Protocol):
     @property
     def sidecar(self) -> Sidecar:
         """The kind of sidecar that was chosen for it, or else what suits it."""
+
+    def running(self) -> bool:
+        """Whether it runs, as far as can be told without asking it."""
 
     def choose(self, sidecar: Sidecar) -> None:
         """Have this kind of sidecar from the next `serve` on. Raises UsageError where it cannot run there."""
@@ -78,8 +84,15 @@ class Cluster(Protocol):
     def namespaces(self) -> Mapping[str, Any]:
         """Every namespace as its API server has it, name -> object. Raises FairleadError."""
 
-    def log(self, server: str) -> Path:
-        """Where the output of a server goes; `opa` and `sidecar` mean the first where there are several."""
+    def logs(self, server: str, lines: int, follow: bool) -> Iterator[str]:
+        """The last `lines` lines that a server wrote, in pieces, and with `follow` what it writes from then on.
+
+        `opa` and `sidecar` mean the first where there are several. Raises UsageError where it is no server, with the
+        names of those there are, or where its log is gone; FairleadError.
+        """
 
     def servers(self) -> Mapping[str, Mapping[str, Any]]:
         """What runs for this cluster, name -> {pid, restarts, ...}; empty where that is not ours to know."""
+
+    def stop(self) -> None:
+        """End what serves for this cluster beside it, once nothing there asks it any more. Raises FairleadError."""

@@ -1,26 +1,99 @@
-"""The kinds of cluster, and how one is found by its name."""
+"""The kinds of cluster, and how the one that a command is for is found."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
 from fairlead import paths
+from fairlead.clusters import remote
+from fairlead.clusters.base import Cluster
 from fairlead.clusters.embedded.placing import EmbeddedCluster
+from fairlead.clusters.kind import KindCluster
 from fairlead.errors import UsageError
 
-KINDS = {"embedded": EmbeddedCluster}
+NAME = "fairlead"
+"""The name of a cluster where none is given."""
 
 
-def find(name: str) -> EmbeddedCluster:
-    """The running cluster `name`. Raises UsageError where there is none, with the names of those that are."""
-    cluster = EmbeddedCluster(name)
+@dataclass(frozen=True)
+class Target:
+    """Which cluster is meant: its kind and name, or, for the kind context, the context and the kubeconfig that has it.
+
+    Without a context the current one is meant, without a kubeconfig KUBECONFIG or ~/.kube/config.
+    """
+
+    kind: str = "embedded"
+    name: str = NAME
+    context: str | None = None
+    kubeconfig: Path | None = None
+
+    def environment(self) -> dict[str, str]:
+        """The variables by which `of_environment` finds it in another process."""
+        told = {"FAIRLEAD_CLUSTER": self.kind, "FAIRLEAD_CONTEXT": self.context, "KUBECONFIG": self.kubeconfig}
+        told |= {"KIND_CLUSTER_NAME": self.name if self.kind == "kind" else None}
+        return {name: str(value) for name, value in told.items() if value}
+
+
+# A new kind is a module, and its line here.
+KINDS: Mapping[str, Callable[[Target], Cluster]] = MappingProxyType(
+    {
+        "embedded": lambda target: EmbeddedCluster(target.name),
+        "kind": lambda target: KindCluster(target.name),
+        "context": lambda target: remote.of_context(target.context, target.kubeconfig),
+    }
+)
+
+
+def of_environment() -> Target:
+    """What FAIRLEAD_CLUSTER, KIND_CLUSTER_NAME and FAIRLEAD_CONTEXT name; an embedded one by default.
+
+    Raises UsageError where there is no such kind.
+    """
+    kind = os.environ.get("FAIRLEAD_CLUSTER") or "embedded"
+    if kind not in KINDS:
+        raise UsageError(f"FAIRLEAD_CLUSTER: {kind!r} is not one of {', '.join(KINDS)}")
+    return chosen(kind)
+
+
+def chosen(kind: str, name: str | None = None, context: str | None = None, kubeconfig: Path | None = None) -> Target:
+    """What is meant where the rest is left to its defaults. Raises UsageError for what does not go together."""
+    if kind == "context":
+        if name is not None:
+            raise UsageError("--name is for clusters that Fairlead makes: choose an existing one by --context alone")
+        return Target(kind, NAME, context or os.environ.get("FAIRLEAD_CONTEXT") or None, kubeconfig)
+    if context is not None:
+        raise UsageError(f"--context means --cluster context, not {kind}: leave one of them out")
+    if kubeconfig is not None:
+        raise UsageError("--kubeconfig is for existing clusters: name a --context with it, or leave it out")
+    named = os.environ.get("KIND_CLUSTER_NAME") if kind == "kind" else None
+    return Target(kind, name or named or NAME)
+
+
+def make(target: Target) -> Cluster:
+    """The cluster that is meant, whether it runs or not. Raises UsageError where there can be none such."""
+    return KINDS[target.kind](target)
+
+
+def find(target: Target) -> Cluster:
+    """The running cluster that is meant.
+
+    Raises UsageError where it does not run, with the names of those that do, or there is no such context.
+    """
+    cluster = make(target)
     if not cluster.running():
-        others = ", ".join(running()) or "none"
-        hint = "" if name == "fairlead" else f" --name {name}"
-        raise UsageError(f"no cluster {name!r} is running (running: {others}): start it with `fairlead up{hint}`")
+        flags = "" if target.kind == "embedded" else f" --cluster {target.kind}"
+        flags += "" if target.name == NAME else f" --name {target.name}"
+        others = f" (running: {', '.join(running()) or 'none'})" if target.kind == "embedded" else ""
+        raise UsageError(f"no cluster {target.name!r} is running{others}: start it with `fairlead up{flags}`")
     return cluster
 
 
 def running() -> list[str]:
-    """The names of the clusters that run on this machine, out of this checkout."""
+    """The names of the embedded clusters that run on this machine, out of this checkout."""
     folder = paths.state("x").parent
     names = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     return [name for name in names if EmbeddedCluster(name).running()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -12,33 +13,49 @@ from fairlead import output as out
 from fairlead import settings as settings_library
 from fairlead.clusters import registry
 from fairlead.commands import options
+from fairlead.errors import UsageError
 
 
 @click.command()
-@options.name
+@options.cluster
 @options.settings
 @options.policies
 @options.sidecar
 @click.option("--dry-run", is_flag=True, help="Print the manifests, for a cluster that reaches OPA by its Service.")
+@click.option("--check", is_flag=True, help="Only tell whether the cluster can take it; changes nothing.")
+@options.yes
 @options.output
 def command(
-    name: str,
+    target: registry.Target,
     settings_file: Path | None,
     policies_folder: Path | None,
     sidecar: str | None,
     dry_run: bool,
+    check: bool,
+    yes: bool,
     output: str,
-) -> None:
-    """Deploy OPA, its sidecar, the policies and the webhook into a running cluster; safe to repeat."""
+) -> int:
+    """Deploy OPA, its sidecar, the policies and the webhook into a running cluster; safe to repeat.
+
+    Into one that Fairlead did not make only after a question, and after checks that say all that is missing at once.
+    """
+    if dry_run and check:
+        raise UsageError("--dry-run asks no cluster, --check does: leave one of them out")
     settings = settings_library.load(settings_file)
     if dry_run:
         out.note("the Secrets hold a token and a certificate made for this output alone")
         with out.progress() as progress:
             rendered = library.preview(settings, policies_folder, sidecar=sidecar, progress=progress)
         out.emit(rendered, output, lambda _: out.line(manifests.dump(rendered).rstrip()))
-        return
-    cluster = registry.find(name)
+        return 0
+    cluster = registry.find(target)
+    if check:
+        findings = [asdict(found) for found in library.check(cluster, settings, policies_folder, sidecar=sidecar)]
+        out.emit(findings, output, out.rows(None, ("check", "ok", "detail"), findings))
+        return int(not all(found["ok"] for found in findings))
+    options.ask(target, cluster, "deploy into", yes=yes)
     with out.progress() as progress:
         states = library.deploy(cluster, settings, policies_folder, sidecar=sidecar, progress=progress)
     rows = [{"url": s.opa.url, "ready": s.ready, "revision": s.revision} for s in states]
     out.emit(rows, output, out.rows(None, ("url", "ready", "revision"), rows))
+    return 0

@@ -5,13 +5,23 @@ from __future__ import annotations
 import click
 
 from fairlead import output as out
+from fairlead.clusters import registry
 from fairlead.clusters.embedded.placing import EmbeddedCluster
+from fairlead.clusters.kind import KindCluster
 from fairlead.commands import options
+from fairlead.errors import UsageError
 
 
 @click.command()
-@options.name
-def command(name: str) -> None:
+@options.cluster
+def command(target: registry.Target) -> None:
     """End just what `fairlead up` started, and remove what it left; safe to repeat."""
-    ended = EmbeddedCluster(name).down()
+    match registry.make(target):
+        case EmbeddedCluster() as cluster:
+            ended = cluster.down()
+        case KindCluster() as cluster:
+            ended = cluster.delete()
+        case _:
+            raise UsageError("`fairlead up` did not start this cluster: `fairlead uninstall` removes what is in it")
+    name = target.name
     out.note(f"cluster {name!r} is down" if ended else f"no cluster {name!r} is here; nothing to do")

@@ -23,7 +23,8 @@ from fairlead.evaluate import Answer, Question
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--namespace", metavar="NAME", help="The manifest's namespace, where it names none.  [default: default]")
 @click.option("--namespace-labels", metavar="K=V,...", help="The labels of the namespace; '' for none.")
-@click.option("--cluster", metavar="NAME", help="Take the namespaces from this running cluster.")
+@click.option("--live", is_flag=True, help="Take the namespaces from the cluster that the next options choose.")
+@options.cluster
 @click.option(
     "--operation", type=click.Choice(review.OPERATIONS), help="What is done with the manifest.  [default: CREATE]"
 )
@@ -33,7 +34,8 @@ def command(
     file: Path,
     namespace: str | None,
     namespace_labels: str | None,
-    cluster: str | None,
+    live: bool,
+    target: registry.Target,
     operation: str | None,
     settings_file: Path | None,
     output: str,
@@ -45,11 +47,11 @@ def command(
 
     Exit code: 0 for any decision, 2 for a file that none can be made of.
     """
-    if cluster is not None and namespace_labels is not None:
-        raise UsageError("--cluster and --namespace-labels both say what the namespace is: give one of them")
+    if live and namespace_labels is not None:
+        raise UsageError("--live and --namespace-labels both say what the namespace is: give one of them")
     given = None if namespace_labels is None else evaluate.parse_labels(namespace_labels)
     settings = settings_library.load(settings_file)
-    known = None if cluster is None else registry.find(cluster).namespaces()
+    known = registry.find(target).namespaces() if live else None
     with out.progress() as progress:
         evaluated = evaluate.evaluate(
             file,

@@ -11,9 +11,9 @@ from fairlead.commands import options
 
 
 @click.command()
-@options.name
+@options.cluster
 @options.output
-def command(name: str, output: str) -> None:
+def command(target: registry.Target, output: str) -> None:
     """List the last revisions that were in force, the latest first; `fairlead rollback REVISION` brings one back."""
-    lines = history.table(registry.find(name))
+    lines = history.table(registry.find(target))
     out.emit(lines, output, out.rows(None, ("revision", "since", "current"), lines))

@@ -21,14 +21,19 @@ _LOOK = 0.3
 
 
 @click.command()
-@options.name
+@options.cluster
 @options.settings
 @options.policies
 @click.option("--restart", is_flag=True, help="Then restart OPA and its sidecar, one pair after the other.")
 @click.option("--watch", is_flag=True, help="Push again on every save, until Ctrl-C; for development.")
 @options.output
 def command(
-    name: str, settings_file: Path | None, policies_folder: Path | None, restart: bool, watch: bool, output: str
+    target: registry.Target,
+    settings_file: Path | None,
+    policies_folder: Path | None,
+    restart: bool,
+    watch: bool,
+    output: str,
 ) -> None:
     """Check and test the policies, push them, and return when every OPA serves exactly this revision.
 
@@ -37,7 +42,7 @@ def command(
     """
     if watch and output != "table":
         raise UsageError("--watch tells people what happens: leave out -o")
-    cluster = registry.find(name)
+    cluster = registry.find(target)
     if not watch:
         _push(cluster, settings_file, policies_folder, restart, output)
         return

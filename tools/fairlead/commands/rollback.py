@@ -12,11 +12,11 @@ from fairlead.commands import options
 
 @click.command()
 @click.argument("revision", required=False)
-@options.name
+@options.cluster
 @options.output
-def command(revision: str | None, name: str, output: str) -> None:
+def command(revision: str | None, target: registry.Target, output: str) -> None:
     """Bring REVISION (see `fairlead history`; its first digits suffice) back into force, by default the one before."""
-    cluster = registry.find(name)
+    cluster = registry.find(target)
     with out.progress() as progress:
         result = push.rollback(cluster, revision, progress=progress)
     out.emit(result, output, out.rows(f"revision {result['revision']}", ("url", "revision"), result["opa"]))

@@ -14,11 +14,11 @@ _ROTATIONS = {"token": rotate.token, "cert": rotate.certificate}
 
 @click.command()
 @click.argument("what", type=click.Choice(list(_ROTATIONS)))
-@options.name
+@options.cluster
 @options.output
-def command(what: str, name: str, output: str) -> None:
+def command(what: str, target: registry.Target, output: str) -> None:
     """Replace the token or the certificate (authority included) of OPA's API, without a refused request."""
-    cluster = registry.find(name)
+    cluster = registry.find(target)
     with out.progress() as progress:
         result = _ROTATIONS[what](cluster, progress=progress)
     out.emit(result, output, out.rows(None, tuple(result), [result]))

@@ -14,14 +14,14 @@ from fairlead.commands import options
 
 
 @click.command()
-@options.name
+@options.cluster
 @options.output
-def command(name: str, output: str) -> None:
+def command(target: registry.Target, output: str) -> None:
     """Tell what runs in a cluster, which policies are in force, and until when the certificates last.
 
     Exit code 1 when an OPA is not ready or a policy is not in force.
     """
-    data = library.status(registry.find(name))
+    data = library.status(registry.find(target))
     out.emit(data, output, lambda console: _draw(data, console))
     good = data["opa"] and all(opa["ready"] for opa in data["opa"])
     if not good or any(policy["status"] != "ok" for policy in data["policies"]):

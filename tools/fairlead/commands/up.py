@@ -5,70 +5,87 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import click
 
 from fairlead import output as out
 from fairlead import settings as library
-from fairlead import sidecars, status
+from fairlead import sidecars, status, up
 from fairlead.clusters import registry
+from fairlead.clusters.embedded.placing import EmbeddedCluster
 from fairlead.commands import options
 from fairlead.errors import FairleadError, UsageError
-from fairlead.up import default_nodes, started
 
 
 @click.command()
-@click.option(
-    "--cluster",
-    "kind",
-    type=click.Choice(list(registry.KINDS)),
-    default="embedded",
-    show_default=True,
-    help="Kind of cluster.",
-)
-@options.name
+@options.cluster
 @click.option("--engine", type=click.Choice(["opa"]), default="opa", show_default=True, help="What decides.")
 @options.sidecar
 @click.option(
-    "--replicas", type=click.IntRange(1, 20), default=1, show_default=True, help="How many OPAs, each with a sidecar."
+    "--replicas", type=click.IntRange(1, 20), help="How many OPAs, each with a sidecar; embedded.  [default: 1]"
 )
-@click.option("--nodes", metavar="N|POOL=N,...", default="1", show_default=True, help="Nodes in each pool.")
+@click.option("--nodes", metavar="N|POOL=N,...", help="Nodes in each pool; embedded.  [default: 1]")
+@click.option("--no-deploy", is_flag=True, help="Only make the cluster and load the images; kind.")
 @options.settings
 @options.output
 def command(
-    kind: str,
-    name: str,
+    target: registry.Target,
     engine: str,
     sidecar: str | None,
-    replicas: int,
-    nodes: str,
+    replicas: int | None,
+    nodes: str | None,
+    no_deploy: bool,
     settings_file: Path | None,
     output: str,
 ) -> None:
     """Start a cluster with all that places pods, and print the kubeconfig to use; `fairlead down` ends it."""
     settings = library.load(settings_file)
-    wanted = _nodes(nodes, settings)
-    cluster = registry.KINDS[kind](name)
+    match target.kind:
+        case "embedded" if not no_deploy:
+            data = _embedded(target.name, settings, sidecar, replicas or 1, _nodes(nodes or "1", settings))
+        case "kind" if replicas is None and nodes is None:
+            data = _kind(target.name, settings, sidecar, deployed=not no_deploy)
+        case "context":
+            raise UsageError("an existing cluster is not to be started: `fairlead deploy` brings Fairlead into it")
+        case kind:
+            flag = "--no-deploy" if no_deploy else "--replicas" if replicas is not None else "--nodes"
+            raise UsageError(f"{flag} is not for a cluster of kind {kind}: leave it out")
+    out.emit(data, output, lambda _: out.line(f"export KUBECONFIG={shlex.quote(data['kubeconfig'])}"))
+
+
+def _embedded(
+    name: str, settings: library.Settings, sidecar: str | None, replicas: int, nodes: dict[str, int]
+) -> dict[str, Any]:
+    cluster = EmbeddedCluster(name)
     if cluster.running():
         data = status.status(cluster)
         if not data["opa"]:
             raise FairleadError(f"cluster {name!r} is being started by another command: wait for that one")
         out.note(f"cluster {name!r} is running already; nothing was changed")
-    else:
-        chosen = sidecar or sidecars.SYNC.name
-        with (
-            out.progress() as progress,
-            started(name, settings, wanted, replicas=replicas, sidecar=chosen, progress=progress) as cluster,
-        ):
-            data = status.status(cluster)
-            cluster.detach()  # the last thing that can be interrupted
-    out.emit(data, output, lambda _: out.line(f"export KUBECONFIG={shlex.quote(data['kubeconfig'])}"))
+        return data
+    chosen = sidecar or sidecars.SYNC.name
+    with (
+        out.progress() as progress,
+        up.started(name, settings, nodes, replicas=replicas, sidecar=chosen, progress=progress) as cluster,
+    ):
+        data = status.status(cluster)
+        cluster.detach()  # the last thing that can be interrupted
+    return data
+
+
+def _kind(name: str, settings: library.Settings, sidecar: str | None, *, deployed: bool) -> dict[str, Any]:
+    with out.progress() as progress:
+        cluster, new = up.kind(name, settings, sidecar=sidecar, deployed=deployed, progress=progress)
+    if not new:
+        out.note(f"cluster {name!r} is running already")
+    return status.status(cluster)
 
 
 def _nodes(text: str, settings: library.Settings) -> dict[str, int]:
     try:
         if "=" not in text:
-            return default_nodes(settings, _count(text))
+            return up.default_nodes(settings, _count(text))
         pairs = [part.split("=", 1) for part in text.split(",")]
         wanted = {pool.strip(): _count(count) for pool, count in pairs}
     except ValueError as error:

@@ -11,6 +11,7 @@ from rich.console import Console
 from fairlead import cases as library
 from fairlead import engines, verify
 from fairlead import output as out
+from fairlead.clusters.registry import Target
 from fairlead.commands import options
 
 
@@ -21,13 +22,17 @@ from fairlead.commands import options
 @click.option(
     "--engine", "names", multiple=True, metavar="NAME", help=f"One of {', '.join(engines.ENGINES)}.  [default: all]"
 )
+@options.cluster
 @options.output
-def command(path: Path | None, names: tuple[str, ...], output: str) -> int:
+def command(path: Path | None, names: tuple[str, ...], target: Target, output: str) -> int:
     """Run every conformance case on every engine, or on those named, each in its own real program.
+
+    Engines that take a cluster start an embedded one for it. With another kind they ask the one that is there: it
+    decides by the settings of each case meanwhile, and by those of `fairlead deploy` only after the next deployment.
 
     Exit code: 0 where all passed, 1 where one failed. A case that an engine cannot express is listed as such.
     """
-    wanted = engines.load(names)
+    wanted = engines.load(names, None if target.kind == "embedded" else target)
     cases = library.load(path)
     with out.progress() as progress:
         results = verify.verify(cases, wanted, progress)

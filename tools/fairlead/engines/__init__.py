@@ -6,6 +6,7 @@ import difflib
 import importlib
 from collections.abc import Iterable
 
+from fairlead.clusters.registry import Target
 from fairlead.engines.base import Engine
 from fairlead.errors import UsageError
 
@@ -16,17 +17,21 @@ ENGINES = {
 }
 
 
-def load(names: Iterable[str]) -> list[Engine]:
-    """The engines called `names`, each once, in the order of ENGINES; all where `names` is empty. Raises UsageError."""
+def load(names: Iterable[str], target: Target | None = None) -> list[Engine]:
+    """The engines called `names`, each once, in the order of ENGINES; all where `names` is empty.
+
+    Those that take a cluster start one of their own, or ask that of `target`, whose policies they change. Raises
+    UsageError.
+    """
     wanted = set(names)
     for name in sorted(wanted - set(ENGINES)):
         close = difflib.get_close_matches(name, ENGINES, 1)
         hint = f": did you mean {close[0]!r}?" if close else "."
         raise UsageError(f"unknown engine {name!r}{hint} There are: {', '.join(ENGINES)}")
-    return [_load(target) for name, target in ENGINES.items() if not wanted or name in wanted]
+    return [_load(path, target) for name, path in ENGINES.items() if not wanted or name in wanted]
 
 
-def _load(target: str) -> Engine:
-    module, _, name = target.partition(":")
-    engine: Engine = getattr(importlib.import_module(module), name)()
+def _load(path: str, target: Target | None) -> Engine:
+    module, _, name = path.partition(":")
+    engine: Engine = getattr(importlib.import_module(module), name)(target)
     return engine

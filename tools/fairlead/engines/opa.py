@@ -7,6 +7,7 @@ from typing import Any
 
 from fairlead import evaluate, review
 from fairlead.cases import Case
+from fairlead.clusters.registry import Target
 from fairlead.engines.base import Decision, Outcome, Undecided
 from fairlead.errors import FairleadError
 from fairlead.evaluate import Answer, Question
@@ -17,6 +18,9 @@ class OpaEngine:
     """OPA without an API server: the answer, and the answer to what it made of the object, must both allow."""
 
     name = "opa"
+
+    def __init__(self, _target: Target | None = None) -> None:
+        """Every engine is told which cluster to ask; this one asks none."""
 
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
         """See fairlead.engines.base.Engine."""

@@ -15,7 +15,12 @@ from fairlead.errors import FairleadError
 from fairlead.settings import Settings
 
 _DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict"}
-_DELETION = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
+_DELETION = {
+    "apiVersion": "v1",
+    "kind": "DeleteOptions",
+    "gracePeriodSeconds": 0,
+    "propagationPolicy": "Background",  # else a Job's pods would stay
+}
 _DEADLINE = 10.0
 """Seconds until a change of labels is known to the API server and to OPA; it takes some milliseconds."""
 
@@ -171,16 +176,29 @@ class Scene:
         _needed(answer, f"setting the labels of namespace {namespace.name}")
 
     def _wait_until_known(self, namespace: Namespace) -> None:
-        """Return when a pod that every pool refuses is decided by the namespace's labels as they are now."""
+        """Return when what every pool refuses is decided by the namespace's labels as they are now.
+
+        The API server takes the mutating and the validating webhooks into force one by one: a pod is asked of the
+        former first, a Deployment of the latter alone, and one is ahead of the other where a good pod is refused.
+        """
         pool = namespace.labels.get(self._settings.namespace_label, self._settings.default_pool)
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}, "spec": _PROBE}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}}
+        deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "probe"}}
+
+        def asked(manifest: Mapping[str, Any], spec: Mapping[str, Any]) -> Response:
+            body = {**manifest, "spec": spec}
+            return self._rest.call("POST", path_of(manifest, namespace.name), body, query=_DRY_RUN)
 
         def known() -> bool:
-            answer = self._rest.call("POST", path_of(pod, namespace.name), pod, query=_DRY_RUN)
-            said = "; ".join((answer.message, *answer.warnings))
+            answers = [asked(pod, _PROBE), asked(deployment, _workload(_PROBE))]
             if not pool:
-                return answer.ok and not answer.warnings
-            return f'namespace "{namespace.name}"' in said and (f'pool "{pool}"' in said or f"={pool}," in said)
+                return all(answer.ok and not answer.warnings for answer in answers)
+            said = ["; ".join((answer.message, *answer.warnings)) for answer in answers]
+            told = (
+                f'namespace "{namespace.name}"' in one and (f'pool "{pool}"' in one or f"={pool}," in one)
+                for one in said
+            )
+            return all(told) and asked(pod, {"containers": _CONTAINERS}).status < 500
 
         self._wait(known, f"namespace {namespace.name} is known with pool {pool or '(none)'}")
 
@@ -205,6 +223,11 @@ class Scene:
 
     def _wait_until_gone(self, path: str) -> None:
         waiting.until(lambda: self._rest.call("GET", path).status == 404, deadline=60.0, what=f"{path} is gone")
+
+
+def _workload(spec: Mapping[str, Any]) -> dict[str, Any]:
+    labels = {"app": "probe"}
+    return {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}}
 
 
 def _path(namespace: str) -> str:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from fairlead import deploy, kube, up
 from fairlead.cases import Case
+from fairlead.clusters import registry
 from fairlead.clusters.base import Cluster
+from fairlead.clusters.registry import Target
 from fairlead.engines.base import Outcome
 from fairlead.engines.rest import Rest
 from fairlead.engines.scene import Scene
 from fairlead.progress import Progress
-from fairlead.settings import Settings
+from fairlead.settings import Settings, overridden
 
 
-class Target(Protocol):
+class Stage(Protocol):
     """A cluster to ask: how an administrator reaches it, and how it comes to decide by other settings."""
 
     @property
@@ -31,30 +34,41 @@ class Target(Protocol):
 
 
 class WebhookEngine:
-    """Every request is made for real, as a dry run, in a cluster that is started for it and ends with it."""
+    """Every request is made for real, as a dry run, in a cluster that is started for it, or in that of `target`."""
 
     name = "webhook"
 
-    def __init__(self, target: Callable[[Progress], AbstractContextManager[Target]] | None = None) -> None:
-        self._target = target or _own_cluster
+    def __init__(self, target: Target | None = None) -> None:
+        self._target = target
 
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
         """See fairlead.engines.base.Engine. Cases are gone through by their settings: each is deployed once."""
         groups: dict[str, list[Case]] = {}
         for case in cases:
             groups.setdefault(case.settings.model_dump_json(), []).append(case)
-        with self._target(progress) as target:
-            rest = Rest(kube.connect(target.kubeconfig))
+        with self._stage(progress) as stage:
+            rest = Rest(kube.connect(stage.kubeconfig))
             for group in groups.values():
-                target.configure(group[0].settings)
+                stage.configure(group[0].settings)
                 scene = Scene(rest, group[0].settings)
                 for case in group:
                     yield case, scene.decide(case)
 
+    @contextmanager
+    def _stage(self, progress: Progress) -> Iterator[Stage]:
+        """The cluster to ask."""
+        if self._target is not None:
+            yield _Deployed(registry.find(self._target), progress)
+            return
+        settings = Settings()
+        name = f"verify-{secrets.token_hex(4)}"
+        with up.started(name, settings, up.default_nodes(settings), progress=progress) as cluster:
+            yield _Deployed(cluster, progress)
+
 
 @dataclass(frozen=True)
 class _Deployed:
-    """A cluster of our own kinds, as a Target."""
+    """A cluster of our own kinds, as a Stage; its images are those that the environment names."""
 
     cluster: Cluster
     progress: Progress
@@ -64,12 +78,5 @@ class _Deployed:
         return self.cluster.kubeconfig
 
     def configure(self, settings: Settings) -> None:
-        deploy.deploy(self.cluster, settings, progress=self.progress)
-
-
-@contextmanager
-def _own_cluster(progress: Progress) -> Iterator[Target]:
-    settings = Settings()
-    name = f"verify-{secrets.token_hex(4)}"
-    with up.started(name, settings, up.default_nodes(settings), progress=progress) as cluster:
-        yield _Deployed(cluster, progress)
+        images = overridden(settings.images, os.environ)
+        deploy.deploy(self.cluster, settings.model_copy(update={"images": images}), progress=self.progress)

@@ -156,8 +156,8 @@ class Sidecar:
         """
         if found := self._desired.namespace(name):
             return found
-        found = self._api.namespace(name)
-        return None if found is None else self._desired.looked_up(name, *found)
+        live = self._api.namespace(name)
+        return None if live is None else self._desired.looked_up(name, *live)
 
     def _connect(self) -> OpaApi:
         return self._opa.client()

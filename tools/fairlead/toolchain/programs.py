@@ -31,6 +31,7 @@ PROGRAMS = (
     _kubernetes("kube-scheduler"),
     _kubernetes("kubectl", ("version", "--client"), "Client Version: v{version}"),
     Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", ("--version",), "kwok version v{version}"),
+    Program("kind", "kind", "sigs.k8s.io/kind", ("version",), "kind v{version}"),
 )
 NAMES = tuple(program.name for program in PROGRAMS)
 

@@ -24,6 +24,9 @@ from fairlead.errors import FairleadError, UsageError
 from fairlead.progress import Progress
 
 _HERE = Path(__file__).parent
+STAGES = _HERE / "stages.yaml"
+"""What the simulated nodes do."""
+
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _NONE: Mapping[str, Any] = MappingProxyType({})
@@ -56,8 +59,12 @@ class Embedded:
         """Whether it runs, or is being started."""
         return client.is_running(self.path)
 
-    def start_control_plane(self, *, progress: Progress, deadline: float = 60.0) -> None:
+    def start_control_plane(
+        self, *, further: Mapping[str, Mapping[str, object]] = _NONE, progress: Progress, deadline: float = 60.0
+    ) -> None:
         """Start etcd, the API server, the scheduler, the controller manager and kwok; returns when each is healthy.
+
+        `further` are flags that a server gets beside its own, or instead of them: server -> flag -> value.
 
         Raises FairleadError where it runs already, or a server does not start within `deadline` seconds (with the end
         of that server's log). Then, and after Ctrl-C, nothing is left of it.
@@ -74,7 +81,7 @@ class Embedded:
                 made = True
                 self.path.mkdir(mode=0o700)
                 self._supervisor = client.Supervisor.start(self.path)
-            self._start(self._supervisor, self._prepare(programs), progress, end)
+            self._start(self._supervisor, self._prepare(programs, further), progress, end)
         except BaseException as error:
             if made:
                 self._abandon()
@@ -213,7 +220,9 @@ class Embedded:
         if self._supervisor:
             self._abandon()
 
-    def _prepare(self, programs: Mapping[str, Path]) -> control_plane.ControlPlane:
+    def _prepare(
+        self, programs: Mapping[str, Path], further: Mapping[str, Mapping[str, object]]
+    ) -> control_plane.ControlPlane:
         """Everything that the servers read: keys, certificates, kubeconfigs and free ports."""
         taken = dict(zip(control_plane.PORTS, ports.free_ports(len(control_plane.PORTS)), strict=True))
         url = f"https://{ports.HOST}:{taken['kube-apiserver']}"
@@ -221,7 +230,7 @@ class Embedded:
             self._pki().folder, cluster=self._context(), server=url, service_address=control_plane.SERVICE_ADDRESS
         )
         certificates.write_private(self.kubeconfig, keys.kubeconfig("admin").read_bytes())
-        return control_plane.ControlPlane(programs, keys, taken, self.path / "etcd", _HERE / "stages.yaml")
+        return control_plane.ControlPlane(programs, keys, taken, self.path / "etcd", STAGES, further)
 
     def _start(
         self, supervisor: client.Supervisor, plane: control_plane.ControlPlane, progress: Progress, end: float

@@ -7,7 +7,7 @@ no fsync, as the data are thrown away with the cluster.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairlead.clusters.embedded.pki import Pki
@@ -25,13 +25,17 @@ LEASE_SECONDS = 12
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """All that the argument lists are made of; `ports` has one for each name in PORTS."""
+    """All that the argument lists are made of; `ports` has one for each name in PORTS.
+
+    `further` are more flags and their values, or other values, by server.
+    """
 
     programs: Mapping[str, Path]
     pki: Pki
     ports: Mapping[str, int]
     data: Path
     kwok_config: Path
+    further: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -52,6 +56,7 @@ class ControlPlane:
             "kube-controller-manager": self._controller_manager,
             "kwok": self._kwok,
         }[name]()
+        arguments = {**arguments, **self.further.get(name, {})}
         return [str(self.programs[name]), *(f"--{key}={value}" for key, value in arguments.items())]
 
     def _url(self, name: str) -> str:
@@ -112,7 +117,7 @@ class ControlPlane:
             "service-cluster-ip-range": SERVICE_CIDR,
             # The Service `kubernetes` would point at loopback, which is no valid endpoint.
             "endpoint-reconciler-type": "none",
-            # No node has such an address: `kubectl logs` and `exec` fail at once, with no look-up and no time-out.
+            # At that address it finds kwok, which says at once that it has no logs.
             "kubelet-preferred-address-types": "ExternalDNS",
             "profiling": "false",
         }
@@ -162,6 +167,7 @@ class ControlPlane:
             "manage-all-nodes": "true",
             "node-lease-duration-seconds": LEASE_SECONDS,
             "server-address": f"{HOST}:{self.ports['kwok']}",
+            "node-port": self.ports["kwok"],
             "tls-cert-file": self.pki.cert("kwok"),
             "tls-private-key-file": self.pki.key("kwok"),
         }

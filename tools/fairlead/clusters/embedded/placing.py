@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,15 @@ from fairlead.clusters.embedded import balancer, ports, volume
 from fairlead.clusters.embedded.cluster import Embedded
 from fairlead.clusters.embedded.server import Probe
 from fairlead.credentials import Credentials
+from fairlead.errors import UsageError
 from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE, Settings
 from fairlead.sidecars import Sidecar
 
 BALANCER = "balancer"
+
+_LOOK = 0.2
+"""Seconds between two looks at a log that is followed."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,7 @@ class EmbeddedCluster(Embedded):
     One OPA is asked by its own address; several, by that of a balancer, which routes to those that are Ready.
     """
 
+    examined = False
     # No kubelet runs here: a pod of OPA would only seem to run. The Deployment is there, scaled to none.
     replicas = 0
 
@@ -136,10 +142,26 @@ class EmbeddedCluster(Embedded):
         found = kube.Objects(kube.connect(self.kubeconfig)).list("v1", "Namespace", None)
         return {namespace["metadata"]["name"]: namespace for namespace in found}
 
+    def logs(self, server: str, lines: int, follow: bool) -> Iterator[str]:
+        """See fairlead.clusters.base.Cluster."""
+        path, names = self.log(server), list(self.servers())
+        if path.stem not in names:
+            raise UsageError(f"no server {server!r} in cluster {self.name!r}: one of {', '.join(names)}")
+        if not path.exists():
+            raise UsageError(f"{path}: there is no log of {server} any more")
+        return _tail(path, lines, follow)
+
     def log(self, server: str) -> Path:
         """Where the output of a server goes; `opa` and `sidecar` mean the first where there are several."""
         first = self._pairs()[0] if server in ("opa", "sidecar") else None
         return super().log({"opa": first.opa, "sidecar": first.sidecar}[server] if first else server)
+
+    def stop(self) -> None:
+        """Stop every OPA and sidecar, and the balancer. Raises FairleadError."""
+        pairs, running = self._pairs(), self.servers()
+        for name in [BALANCER, *(pair.opa for pair in pairs), *(pair.sidecar for pair in pairs)]:
+            if name in running:
+                self.stop_server(name)
 
     def _serve(self, pair: _Pair, settings: Settings, progress: Progress) -> None:
         sidecar, files = self.sidecar, pair.files
@@ -230,6 +252,16 @@ class EmbeddedCluster(Embedded):
 
     def _remember(self, what: str, value: Any) -> None:
         certificates.write_private(self.path / f"{what}.json", json.dumps(value).encode())
+
+
+def _tail(path: Path, lines: int, follow: bool) -> Iterator[str]:
+    with path.open(encoding="utf-8", errors="replace") as log:
+        yield from log.readlines()[-lines:] if lines else []
+        while follow:
+            text = log.read()
+            yield text
+            if not text:
+                time.sleep(_LOOK)
 
 
 def _suffixes(count: int) -> list[str]:

@@ -1,0 +1,254 @@
+"""A cluster that Fairlead did not make, with pods of OPA that can be reached as in any other.
+
+It is an API server and simulated nodes; behind the simulated pods run the real programs, started from the pods' own
+arguments, with their Secrets mounted, by a thread that does a kubelet's work. kwok serves ports and logs of the pods,
+and what the API server sends to a Service goes through a proxy of the kind that managed clusters have (Konnectivity).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import socket
+import socketserver
+import sys
+import threading
+from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import yaml
+from kubernetes import client
+
+from fairlead import kube, paths, pod, toolchain, waiting
+from fairlead.clusters.embedded import ports, volume
+from fairlead.clusters.embedded.cluster import STAGES, Embedded
+from fairlead.errors import FairleadError
+from fairlead.progress import Progress
+from fairlead.settings import NAMESPACE
+
+LOGGED = [f"2026-01-01T00:00:0{second}Z stdout F line {second} of {{}}\n" for second in range(3)]
+
+
+class Foreign(Embedded):
+    """The cluster; `reachable` tells whether its API server reaches the pods of OPA by their Service."""
+
+    reachable = True
+
+    def __init__(self, name: str, folder: Path) -> None:
+        super().__init__(name)
+        self.folder = folder
+        self.opa_port, self.sync_port = ports.free_ports(2)
+        self.core = client.CoreV1Api()
+
+    @property
+    def context(self) -> str:
+        """The name of its context in its kubeconfig."""
+        return self._context()
+
+    def log_of(self, container: str) -> Path:
+        """What kwok says that the container wrote."""
+        return self.folder / f"{container}.log"
+
+    def objects(self) -> kube.Objects:
+        """Its API, as an administrator."""
+        return kube.Objects(kube.connect(self.kubeconfig))
+
+    @contextmanager
+    def up(self) -> Iterator[Foreign]:
+        """It runs until the block ends."""
+        with self, _Proxy(self) as proxy:
+            for container in ("opa", "sync"):
+                self.log_of(container).write_text("".join(LOGGED).format(*[container] * 3))
+            further = {"kube-apiserver": {"egress-selector-config-file": proxy.config(self.folder)}}
+            further["kwok"] = {"config": self._kwok()}
+            self.start_control_plane(further=further, progress=Progress())
+            self.add_nodes({"pool1": 1, "pool2": 1})
+            self.core = client.CoreV1Api(kube.connect(self.kubeconfig))
+            with _Kubelet(self).working():
+                yield self
+
+    def _kwok(self) -> Path:
+        """The nodes' own stages, and where the ports and logs of the pods of OPA are."""
+        documents = list(yaml.safe_load_all(STAGES.read_text()))
+        documents[0]["options"]["enableDebuggingHandlers"] = True
+        there = {"selector": {"matchNamespaces": [NAMESPACE]}}
+        targets = {pod.OPA_PORT: self.opa_port, pod.SYNC_PORT: self.sync_port}
+        forwards = [{"ports": [port], "target": {"address": ports.HOST, "port": to}} for port, to in targets.items()]
+        logs = [{"containers": [name], "logsFile": str(self.log_of(name)), "follow": True} for name in ("opa", "sync")]
+        for kind, what in {"ClusterPortForward": {"forwards": forwards}, "ClusterLogs": {"logs": logs}}.items():
+            version = "kwok.x-k8s.io/v1alpha1"
+            documents.append(
+                {"apiVersion": version, "kind": kind, "metadata": {"name": "opa"}, "spec": {**there, **what}}
+            )
+        path = self.folder / "kwok.yaml"
+        path.write_text(yaml.safe_dump_all(documents))
+        return path
+
+
+class _Kubelet:
+    """Runs what the newest pods of OPA say, and mounts Secrets anew when a pod is new or has changed."""
+
+    def __init__(self, cluster: Foreign) -> None:
+        self.cluster = cluster
+        self.mounted = cluster.folder / "mounted"
+        self._seen: dict[str, str] = {}
+        self._running: str | None = None
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        stop, problems = threading.Event(), []
+
+        def work() -> None:
+            while not stop.wait(0.05):
+                try:
+                    self.synchronise()
+                except Exception as error:  # told at the end: a thread's own error would be lost
+                    problems.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+            others = [e for e in problems if not isinstance(e, FairleadError | client.ApiException | OSError)]
+            assert others == []
+
+    def synchronise(self) -> None:
+        found = self.cluster.core.list_namespaced_pod(NAMESPACE, label_selector="app.kubernetes.io/name=opa").items
+        alive = [p for p in found if not p.metadata.deletion_timestamp and p.status.phase == "Running"]
+        seen = {p.metadata.uid: p.metadata.resource_version for p in alive}
+        if seen == self._seen:
+            return
+        if not found:
+            for name in {"opa", "sync"} & self.cluster.servers().keys():
+                self.cluster.stop_server(name)
+            self._seen, self._running = {}, None
+        if not alive:
+            return
+        self.mount()
+        newest = max(alive, key=lambda p: p.metadata.creation_timestamp)
+        revision = newest.metadata.labels["pod-template-hash"] + newest.metadata.namespace
+        if revision != self._running:
+            self.run(newest)
+            self._running = revision
+        self._seen = seen
+
+    def mount(self) -> None:
+        secrets = {s.metadata.name: s.data for s in self.cluster.core.list_namespaced_secret(NAMESPACE).items}
+        if not {"opa-tls", "opa-token"} <= secrets.keys():
+            raise FairleadError("the Secrets are not there, or no more: a kubelet tries again")
+        data = {name: {key: b64decode(value) for key, value in secrets[name].items()} for name in secrets}
+        volume.write(self.mounted / "tls", data["opa-tls"])
+        for name, key in {"authz": "authz.rego", "token": "token"}.items():
+            volume.write(self.mounted / name, {key: data["opa-token"][key]})
+
+    def run(self, newest: Any) -> None:
+        for container in newest.spec.containers:
+            program = {"opa": [str(toolchain.ensure(["opa"])["opa"])], "sync": [sys.executable, "-m", "fairlead"]}
+            argv = [*program[container.name], *map(self.here, container.args)]
+            env = {one.name: self.here(one.value) for one in container.env or ()}
+            if container.name == "sync":
+                kubeconfig = self.cluster.folder / "sync.kubeconfig"
+                self.cluster.service_account_kubeconfig(NAMESPACE, "opa", kubeconfig)
+                argv.append(f"--kubeconfig={kubeconfig}")
+            if container.name in self.cluster.servers():
+                self.cluster.stop_server(container.name)
+            self.cluster.start_server(container.name, argv, env=env)
+
+    def here(self, text: str) -> str:
+        """What a pod's argument means on this machine."""
+        for old, new in {
+            "/run/fairlead": str(self.mounted),
+            "=:8443": f"={ports.HOST}:{self.cluster.opa_port}",
+            "127.0.0.1:8443": f"{ports.HOST}:{self.cluster.opa_port}",
+            "127.0.0.1:8444": f"{ports.HOST}:{self.cluster.sync_port}",
+            "0.0.0.0:8444": f"{ports.HOST}:{self.cluster.sync_port}",
+        }.items():
+            text = text.replace(old, new)
+        return text
+
+
+class _Proxy(socketserver.ThreadingUnixStreamServer):
+    """An HTTP CONNECT proxy: connections to a Service end at OPA, all others where they would."""
+
+    daemon_threads = True
+
+    def __init__(self, cluster: Foreign) -> None:
+        self._folder = TemporaryDirectory()  # a socket's path may have but 107 characters
+        super().__init__(f"{self._folder.name}/egress", _Connect)
+        self.cluster = cluster
+
+    def __enter__(self) -> _Proxy:
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self.server_close()
+        self._folder.cleanup()
+
+    def config(self, folder: Path) -> Path:
+        transport = {"uds": {"udsName": self.server_address}}
+        connection = {"proxyProtocol": "HTTPConnect", "transport": transport}
+        document = {
+            "apiVersion": "apiserver.k8s.io/v1beta1",
+            "kind": "EgressSelectorConfiguration",
+            "egressSelections": [{"name": "cluster", "connection": connection}],
+        }
+        path = folder / "egress.yaml"
+        path.write_text(yaml.safe_dump(document))
+        return path
+
+
+class _Connect(socketserver.StreamRequestHandler):
+    server: _Proxy
+    rbufsize = 0
+
+    def handle(self) -> None:
+        request = self.rfile.readline().split()
+        while self.rfile.readline().strip():
+            pass
+        host, _, port = request[1].decode().rpartition(":")
+        cluster = self.server.cluster
+        if host != "localhost" and port == "443":
+            if not cluster.reachable:
+                self.wfile.write(b"HTTP/1.1 503 no route to the nodes\r\n\r\n")
+                return
+            host, port = ports.HOST, str(cluster.opa_port)
+        try:
+            target = socket.create_connection((host, int(port)))
+        except OSError:
+            self.wfile.write(b"HTTP/1.1 502 refused\r\n\r\n")
+            return
+        self.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        with target, contextlib.suppress(OSError):
+            other = {self.connection: target, target: self.connection}
+            while True:
+                for ready in select.select(list(other), [], [])[0]:
+                    data = ready.recv(65536)
+                    if not data:
+                        return
+                    other[ready].sendall(data)
+
+
+@contextmanager
+def started(folder: Path) -> Iterator[Foreign]:
+    """A foreign cluster with two node pools, and nothing of Fairlead in it."""
+    with Foreign(f"foreign-{os.getpid()}", folder).up() as cluster:
+        objects = cluster.objects()
+        waiting.until(
+            lambda: objects.get("v1", "ServiceAccount", "default", "default"), deadline=30, what="the cluster is there"
+        )
+        try:
+            yield cluster
+        finally:
+            for path in paths.state("x").parent.glob(f"context-{cluster.context}-*"):
+                shutil.rmtree(path)

@@ -1,0 +1,73 @@
+"""The kustomize base and its overlay, built by the real kubectl and taken by a real API server."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fairlead import kube, kustomize, manifests, paths, policy, secrets_file, sidecars, staging, toolchain
+from fairlead.progress import Progress
+from fairlead.settings import Settings
+
+SILENT = Progress()
+COMMITTED = paths.root() / "integration" / "kustomize"
+
+
+def built(folder: Path) -> list[dict[str, Any]]:
+    """What `kubectl kustomize` makes of a folder."""
+    program = toolchain.ensure(["kubectl"])["kubectl"]
+    done = subprocess.run([program, "kustomize", folder], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def named(objects: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+    """The objects by kind and name."""
+    found = {(one["kind"], one["metadata"]["name"]): one for one in objects}
+    assert len(found) == len(objects)
+    return found
+
+
+def test_the_committed_base_is_what_render_writes_for_the_defaults(tmp_path: Path) -> None:
+    kustomize.write(Settings(), tmp_path, progress=SILENT)
+    made, committed = ({path.name: path.read_text() for path in at.iterdir()} for at in (tmp_path, COMMITTED))
+    differ = sorted(name for name in made.keys() | committed.keys() if made.get(name) != committed.get(name))
+    assert not differ, f"{COMMITTED} is not what the templates and policies say now: run `make kustomize`"
+
+
+@pytest.mark.parametrize("sidecar", sidecars.SIDECARS)
+@pytest.mark.parametrize("chosen", [{}, {"pools": {"a": {}}, "defaultPool": "a"}], ids=["defaults", "pools"])
+def test_base_and_overlay_are_together_what_deploy_applies(
+    tmp_path: Path, sidecar: str, chosen: dict[str, Any]
+) -> None:
+    settings, secrets = Settings.model_validate(chosen), tmp_path / "overlay" / "secrets.yaml"
+    kustomize.write(settings, tmp_path / "base", secrets=secrets, sidecar=sidecar, progress=SILENT)
+    bundle = staging.stage(policy.bundle(settings), SILENT)
+    credentials = secrets_file.load(secrets).credentials
+    whole = named(manifests.render(settings, bundle, credentials, sidecar=sidecars.SIDECARS[sidecar]))
+    assert named(built(secrets.parent)) == whole
+    assert built(secrets.parent)[0]["kind"] == "Namespace"
+    assert built(secrets.parent)[-1]["kind"] == "ValidatingWebhookConfiguration"
+    base = named(built(tmp_path / "base"))
+    assert whole.keys() - base.keys() == {("Secret", "opa-token"), ("Secret", "opa-tls")}
+    assert "caBundle" not in yaml.safe_dump(base)
+
+
+@pytest.mark.parametrize("sidecar", sidecars.SIDECARS)
+def test_the_api_server_takes_all_that_kustomize_builds_strictly(
+    tmp_path: Path, objects: kube.Objects, sidecar: str
+) -> None:
+    secrets = tmp_path / "secrets.yaml"
+    kustomize.write(Settings(), tmp_path / "base", secrets=secrets, sidecar=sidecar, progress=SILENT)
+    taken = [objects.apply(manifest, dry_run=True)["kind"] for manifest in built(tmp_path)]
+    assert len(taken) == 14
+
+
+def test_the_api_server_takes_the_committed_base(objects: kube.Objects) -> None:
+    taken = [objects.apply(manifest, dry_run=True)["kind"] for manifest in built(COMMITTED)]
+    assert len(taken) == 12
+    assert "Secret" not in taken

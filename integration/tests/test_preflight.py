@@ -1,0 +1,172 @@
+"""What is missing in a cluster is told at once, before anything is applied, by the API server's own answers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from foreign import Foreign, started
+
+from fairlead import deploy, kube, preflight
+from fairlead.clusters import remote
+from fairlead.errors import FairleadError
+from fairlead.preflight import Finding
+from fairlead.progress import Progress
+from fairlead.settings import NAMESPACE, Settings
+
+pytestmark = pytest.mark.embedded  # a cluster of their own, made of such a one
+
+_WEBHOOK = ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration")
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
+    with started(tmp_path_factory.mktemp("foreign")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def admin(foreign: Foreign) -> Iterator[remote.RemoteCluster]:
+    """As its administrator."""
+    found = remote.RemoteCluster(foreign.context, foreign.kubeconfig)
+    yield found
+    found.stop()
+
+
+def missing(cluster: remote.RemoteCluster) -> dict[str, list[str]]:
+    told: dict[str, list[str]] = {}
+    for finding in deploy.check(cluster, Settings()):
+        if not finding.ok:
+            told.setdefault(finding.check, []).append(finding.detail)
+    return told
+
+
+def limited(foreign: Foreign, folder: Path, name: str, rules: list[dict[str, Any]]) -> remote.RemoteCluster:
+    """The cluster as one sees it who has just these rights."""
+    objects, rbac = foreign.objects(), "rbac.authorization.k8s.io"
+    metadata = {"name": name}
+    objects.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**metadata, "namespace": "default"}})
+    objects.apply({"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules})
+    subjects = [{"kind": "ServiceAccount", "name": name, "namespace": "default"}]
+    role = {"apiGroup": rbac, "kind": "ClusterRole", "name": name}
+    binding = {"kind": "ClusterRoleBinding", "metadata": metadata, "roleRef": role, "subjects": subjects}
+    objects.apply({"apiVersion": f"{rbac}/v1", **binding})
+    foreign.service_account_kubeconfig("default", name, folder / "kubeconfig")
+    return remote.RemoteCluster(name, folder / "kubeconfig")
+
+
+def test_an_administrator_lacks_nothing_and_nothing_changes(foreign: Foreign, admin: remote.RemoteCluster) -> None:
+    findings = deploy.check(admin, Settings())
+    assert [(found.check, found.ok) for found in findings] == [
+        ("version", True),
+        ("api", True),
+        ("rights", True),
+        ("namespace", True),
+    ]
+    assert foreign.objects().get("v1", "Namespace", NAMESPACE) is None
+
+
+def test_the_command_tells_the_same_and_exits_by_it(foreign: Foreign, tmp_path: Path) -> None:
+    reader = limited(foreign, tmp_path, "nobody", [])
+    for kubeconfig, code in {foreign.kubeconfig: 0, reader.kubeconfig: 1}.items():
+        argv = ["deploy", "--check", "-o", "json", "--cluster", "context", "--kubeconfig", str(kubeconfig)]
+        done = subprocess.run(
+            [sys.executable, "-m", "fairlead", *argv, "--sidecar", "sync"], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (code, "")
+        findings = json.loads(done.stdout)
+        assert all(found.keys() == {"check", "ok", "detail"} for found in findings)
+        assert all(found["ok"] for found in findings) == (code == 0)
+
+
+def test_each_missing_right_is_told_in_one_go_and_nothing_is_applied(foreign: Foreign, tmp_path: Path) -> None:
+    every = {"apiGroups": ["", "apps", "policy"], "resources": ["*"], "verbs": ["*"]}
+    roles = {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"], "verbs": ["get", "create", "patch"]}
+    hooks = {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"], "verbs": ["get"]}
+    reader = limited(foreign, tmp_path, "reader", [every, roles, hooks])
+    lacks = [
+        "create, patch, delete on mutatingwebhookconfigurations.admissionregistration.k8s.io (whole cluster): ",
+        "create, patch on validatingwebhookconfigurations.admissionregistration.k8s.io (whole cluster): ",
+    ]
+    assert missing(reader) == {"rights": [f"{lack}have them granted" for lack in lacks]}
+    with pytest.raises(
+        FairleadError, match=r"nothing was applied:\n  rights: create, patch, delete on mutatingwebhook"
+    ):
+        deploy.deploy(reader, Settings(), sidecar="sync", progress=Progress())
+    assert foreign.objects().get("v1", "Namespace", NAMESPACE) is None
+
+
+def test_rights_that_cannot_be_handed_on_are_told(foreign: Foreign, tmp_path: Path) -> None:
+    """RBAC refuses a role with more rights than its maker has; with the verb escalate it does not."""
+    groups = ["apps", "policy", "admissionregistration.k8s.io", "rbac.authorization.k8s.io"]
+    most = {"apiGroups": groups, "resources": ["*"], "verbs": ["get", "create", "patch", "delete", "list"]}
+    core = {"apiGroups": [""], "resources": ["*"], "verbs": ["get", "create", "patch", "delete", "list"]}
+    told = missing(limited(foreign, tmp_path, "maker", [most, core]))
+    assert told == {
+        "rights": [
+            f"watch on {what}, to grant it to OPA's service account: have it granted, or the verb escalate on roles "
+            "and clusterroles"
+            for what in ("configmaps in namespace fairlead", "namespaces (whole cluster)")
+        ]
+    }
+    roles = {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "clusterroles"], "verbs": ["escalate"]}
+    assert missing(limited(foreign, tmp_path, "maker", [most, core, roles])) == {}
+
+
+def test_a_namespace_that_refuses_our_pods_is_told(foreign: Foreign, admin: remote.RemoteCluster) -> None:
+    objects = foreign.objects()
+    objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    metadata = {"name": "tight", "namespace": NAMESPACE}
+    spec = {"hard": {"limits.cpu": "1"}}
+    objects.apply({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": spec})
+    try:
+        told = preflight.waiting.until(lambda: missing(admin), deadline=30, what="the quota is in force")
+        assert list(told) == ["namespace"]
+        assert "must specify limits.cpu" in told["namespace"][0]
+    finally:
+        objects.delete("v1", "Namespace", NAMESPACE)
+        preflight.waiting.until(
+            lambda: objects.get("v1", "Namespace", NAMESPACE) is None, deadline=30, what="the namespace is gone"
+        )
+
+
+@pytest.mark.parametrize(
+    ("major", "minor", "ok"), [("1", "29", False), ("1", "30", True), ("1", "31+", True), ("2", "0", True)]
+)
+def test_the_version_is_one_that_has_what_is_used(
+    monkeypatch: pytest.MonkeyPatch, major: str, minor: str, ok: bool
+) -> None:
+    told = SimpleNamespace(major=major, minor=minor, git_version=f"v{major}.{minor}.0")
+    monkeypatch.setattr(preflight.client, "VersionApi", lambda _: SimpleNamespace(get_code=lambda: told))
+    finding = preflight._version(None)  # type: ignore[arg-type]
+    assert finding.ok is ok
+    assert told.git_version in finding.detail
+
+
+def test_a_kind_that_is_not_served_is_told(foreign: Foreign) -> None:
+    kinds = preflight.served.kinds(kube.connect(foreign.kubeconfig))
+    manifest = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
+    assert preflight._kinds(kinds, [manifest]) == [Finding("api", True, "all 1 kinds are served")]
+    (finding,) = preflight._kinds([kind for kind in kinds if kind.group != "policy"], [manifest])
+    assert (finding.ok, finding.detail.split(" is not served")[0]) == (False, "policy/v1 PodDisruptionBudget")
+
+
+def test_a_webhook_that_the_api_server_cannot_reach_is_never_applied(
+    foreign: Foreign, admin: remote.RemoteCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "REACH", 3.0)
+    foreign.reachable = False
+    try:
+        with pytest.raises(FairleadError, match=r"no route to the nodes.*port 8443 of OPA's pods"):
+            deploy.deploy(admin, Settings(), sidecar="sync", progress=Progress())
+        assert foreign.objects().list(*_WEBHOOK, None) == []
+    finally:
+        foreign.reachable = True
+    deploy.deploy(admin, Settings(), sidecar="sync", progress=Progress())
+    assert [found["metadata"]["name"] for found in foreign.objects().list(*_WEBHOOK, None)] == ["fairlead"]

@@ -1,0 +1,283 @@
+"""A cluster that Fairlead did not make, through the command line: pods, a Service, ports and logs as anywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from base64 import b64encode
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from foreign import Foreign, started
+from kubernetes import client
+
+from fairlead import kube, policy, rotate, serving, sidecars, waiting
+from fairlead.clusters import remote
+from fairlead.errors import FairleadError
+from fairlead.manifests import CREDENTIALS
+from fairlead.opa_api import OpaApi, OpaRefused
+from fairlead.progress import Progress
+from fairlead.settings import NAMESPACE
+
+pytestmark = pytest.mark.embedded  # a cluster of their own, made of such a one
+
+FAIRLEAD = [sys.executable, "-m", "fairlead"]
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
+    """The cluster, at first without anything of Fairlead."""
+    with started(tmp_path_factory.mktemp("foreign")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def foreign(bare: Foreign) -> Foreign:
+    """The cluster with Fairlead deployed into it."""
+    fairlead(bare, "deploy", "--sidecar", "sync", "--yes")
+    return bare
+
+
+@pytest.fixture
+def deployed(foreign: Foreign) -> Iterator[remote.RemoteCluster]:
+    """The same as the library has it."""
+    cluster = remote.of_context(foreign.context, foreign.kubeconfig)
+    yield cluster
+    cluster.stop()
+
+
+def fairlead(
+    cluster: Foreign, *arguments: str, code: int = 0, stdin: int = subprocess.DEVNULL
+) -> subprocess.CompletedProcess[str]:
+    chosen = ("--context", cluster.context, "--kubeconfig", str(cluster.kubeconfig))
+    done = subprocess.run(
+        [*FAIRLEAD, *arguments, *chosen], capture_output=True, text=True, check=False, timeout=180, stdin=stdin
+    )
+    assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def result(cluster: Foreign, *arguments: str, code: int = 0) -> Any:
+    return json.loads(fairlead(cluster, *arguments, "-o", "json", code=code).stdout)
+
+
+def created(cluster: Foreign, namespace: str) -> dict[str, Any]:
+    """A pod as it comes out of admission in a namespace that is mapped to pool1."""
+    objects = cluster.objects()
+    objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": POOL}})
+    metadata = {"name": "web", "namespace": namespace}
+    spec = {"containers": [{"name": "main", "image": "nginx:1.29"}], "serviceAccountName": "default"}
+    objects.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**metadata, "name": "default"}})
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    return dict(objects.apply(pod, dry_run=True)["spec"].get("nodeSelector") or {})
+
+
+POOL = {"agentpool": "pool1"}
+
+
+def test_who_cannot_be_asked_is_told_to_say_yes_and_nothing_changes(bare: Foreign) -> None:
+    for command, doing in {"deploy": "deploy into", "uninstall": "uninstall from"}.items():
+        said = fairlead(bare, command, code=2).stderr
+        assert f"this would {doing} a cluster that Fairlead did not make" in said
+        assert f"context {bare.context}, server https://127.0.0.1:" in said
+        assert "2 nodes" in said
+        assert "--yes" in said
+    assert bare.objects().get("v1", "Namespace", NAMESPACE) is None
+
+
+def test_who_says_no_changes_nothing(bare: Foreign) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, b"n\n")
+        said = fairlead(bare, "deploy", code=1, stdin=theirs).stderr
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert f"Fairlead did not make this cluster: context {bare.context}" in said
+    assert "nothing was changed" in said
+    assert bare.objects().get("v1", "Namespace", NAMESPACE) is None
+
+
+def test_a_deployed_cluster_places_pods_and_is_asked_about_no_more(foreign: Foreign) -> None:
+    assert created(foreign, "remote-a") == POOL
+    rows = result(foreign, "deploy")
+    assert [row["ready"] for row in rows] == [True, True]
+    found = result(foreign, "status")
+    assert (found["name"], found["cluster"], found["sidecar"]) == (foreign.context, "context", "sync")
+    assert [policy["status"] for policy in found["policies"]] == ["ok"]
+    assert [(opa["ready"], opa["pid"]) for opa in found["opa"]] == [(True, None)] * 2
+    assert {server["name"].partition("/")[2] for server in found["servers"]} == {"opa", "sync"}
+    assert Path(found["kubeconfig"]).stat().st_mode & 0o777 == 0o600
+    webhook = foreign.objects().get("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "fairlead")
+    assert webhook is not None
+    assert webhook["webhooks"][0]["clientConfig"]["service"]["name"] == "opa"
+    names = [w["metadata"]["name"] for w in webhooks(foreign)]
+    assert names == ["fairlead"]
+
+
+def test_a_push_reaches_the_pods_and_is_taken_back(foreign: Foreign, tmp_path: Path) -> None:
+    policies = tmp_path / "policies"
+    shutil.copytree(policy.folder(), policies)
+    before = result(foreign, "status")["opa"][0]["revision"]
+    with (policies / "node_pool" / "node_pool.rego").open("a") as module:
+        module.write("\n# another revision\n")
+    pushed = result(foreign, "push", "--policies", str(policies))
+    assert pushed["previous"] == before
+    assert {opa["revision"] for opa in pushed["opa"]} == {pushed["revision"]}
+    assert pushed["revision"] != before
+    assert [entry["current"] for entry in result(foreign, "history")] == [True, False]
+    assert result(foreign, "rollback")["revision"] == before
+
+
+def test_rotations_reach_the_pods_without_waiting_for_a_kubelet(
+    foreign: Foreign, deployed: remote.RemoteCluster
+) -> None:
+    old = serving.credentials(foreign.objects())
+    assert old is not None
+    rotate.token(deployed, progress=Progress())
+    result(foreign, "rotate", "cert")
+    new = serving.credentials(foreign.objects())
+    assert new is not None
+    assert (old.token != new.token, old.ca != new.ca) == (True, True)
+    for opa in deployed.opas():
+        assert serving.served(opa, new.token).ready
+        with pytest.raises(OpaRefused):
+            OpaApi(opa.url, ca=opa.ca, token=old.token).policies()
+    assert created(foreign, "remote-b") == POOL
+
+
+def test_logs_are_those_of_the_pods(foreign: Foreign) -> None:
+    assert fairlead(foreign, "logs").stdout == "line 0 of opa\nline 1 of opa\nline 2 of opa\n"
+    for name in ("sidecar", "sync"):
+        assert fairlead(foreign, "logs", name, "-n", "1").stdout == "line 2 of sync\n"
+    server = result(foreign, "status")["servers"][1]["name"]
+    assert fairlead(foreign, "logs", server, "-n", "1").stdout == "line 2 of sync\n"
+    assert f"one of {server.partition('/')[0]}/opa" in fairlead(foreign, "logs", "x", code=2).stderr
+
+
+def test_a_log_is_followed(foreign: Foreign, deployed: remote.RemoteCluster) -> None:
+    pieces = deployed.logs("opa", 1, follow=True)
+    text = next(pieces)
+    with foreign.log_of("opa").open("a") as log:
+        log.write("2026-01-01T00:00:09Z stdout F later\n")
+    while "later\n" not in text:
+        text += next(pieces)
+    assert text == "line 2 of opa\nlater\n"
+
+
+def test_much_goes_through_a_forward_both_ways_and_by_several_at_once(
+    foreign: Foreign, deployed: remote.RemoteCluster
+) -> None:
+    opa, *_ = deployed.opas()
+    value, token = "x" * 2_000_000, current(foreign).token
+
+    def there_and_back(number: int) -> bool:
+        api = OpaApi(opa.url, ca=opa.ca, token=token)
+        path = [f"much-{number}"]
+        try:
+            api.put_document(path, value)
+            same = api.document(path) == value
+            api.remove_document(path)
+        finally:
+            api.close_connection()
+        return same
+
+    with ThreadPoolExecutor(4) as several:
+        assert all(several.map(there_and_back, range(8)))
+
+
+def test_a_pod_that_is_gone_is_asked_no_more(foreign: Foreign, deployed: remote.RemoteCluster) -> None:
+    opa, *others = deployed.opas()
+    foreign.core.delete_namespaced_pod(pods(foreign)[0].metadata.name, NAMESPACE)
+    waiting.until(lambda: opa.url not in [o.url for o in deployed.opas()], deadline=30, what="it is gone")
+    with pytest.raises(FairleadError, match="cannot be reached"):
+        OpaApi(opa.url, ca=opa.ca, token=current(foreign).token).policies()
+    waiting.until(lambda: len(deployed.opas()) == 2, deadline=30, what="another one is there")
+    assert [o in deployed.opas() for o in others] == [True]
+
+
+def test_a_restart_replaces_the_pods(foreign: Foreign, deployed: remote.RemoteCluster) -> None:
+    before = set(deployed.servers())
+    deployed.restart(progress=Progress())
+    assert before.isdisjoint(deployed.servers())
+    token = current(foreign).token
+    waiting.until(
+        lambda: [serving.served(opa, token).ready for opa in deployed.opas()] == [True, True],
+        deadline=30,
+        what="the new pods serve",
+    )
+
+
+def test_a_sidecar_that_reads_its_files_once_gets_new_pods_for_other_ones_alone(
+    foreign: Foreign, deployed: remote.RemoteCluster
+) -> None:
+    deployed.choose(sidecars.KUBE_MGMT)
+    digest = current(foreign).digest
+    deployed.refresh({"opa-token": {}})
+    before = set(deployed.servers())
+    apps = client.AppsV1Api(kube.connect(foreign.kubeconfig))
+    template: Any = apps.read_namespaced_deployment("opa", NAMESPACE)
+    assert template.spec.template.metadata.annotations[CREDENTIALS] == digest
+    deployed.refresh({"opa-token": {}})
+    assert set(deployed.servers()) == before
+    changed = b64encode(current(foreign).token[::-1].encode()).decode()
+    foreign.core.patch_namespaced_secret("opa-token", NAMESPACE, {"data": {"token": changed}})
+    deployed.refresh({"opa-token": {}})
+    assert before.isdisjoint(deployed.servers())
+
+
+def test_pods_that_do_not_come_up_tell_why(
+    foreign: Foreign, deployed: remote.RemoteCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = [node.metadata.name for node in foreign.core.list_node().items]
+    for node in nodes:
+        foreign.core.patch_node(node, {"spec": {"unschedulable": True}})
+    try:
+        monkeypatch.setattr(remote, "ROLLOUT", 2.0)
+        with pytest.raises(
+            FairleadError, match=r"not within 2 s:\n  opa-.* cannot be scheduled: 0/2 nodes are available"
+        ):
+            deployed.restart(progress=Progress())
+        monkeypatch.setattr(remote, "ROLLOUT", 60.0)
+        (waits,) = [p for p in pods(foreign) if p.status.phase == "Pending"]
+        state = {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}}
+        status = {
+            "name": "opa",
+            "image": "example/opa:1",
+            "imageID": "",
+            "ready": False,
+            "restartCount": 0,
+            "state": state,
+        }
+        patch = {"status": {"containerStatuses": [status]}}
+        foreign.core.patch_namespaced_pod_status(waits.metadata.name, NAMESPACE, patch)
+        with pytest.raises(FairleadError) as caught:
+            deployed.serve(*[None] * 3, progress=Progress())  # type: ignore[arg-type]
+        assert "do not come up" in str(caught.value)
+        assert "can pull example/opa:1, or name another by OPA_IMAGE" in str(caught.value)
+    finally:
+        for node in nodes:
+            foreign.core.patch_node(node, {"spec": {"unschedulable": None}})
+    deployed.restart(progress=Progress())
+
+
+def current(cluster: Foreign) -> Any:
+    found = serving.credentials(cluster.objects())
+    assert found is not None
+    return found
+
+
+def pods(cluster: Foreign) -> list[Any]:
+    return [p for p in cluster.core.list_namespaced_pod(NAMESPACE).items if not p.metadata.deletion_timestamp]
+
+
+def webhooks(cluster: Foreign) -> list[dict[str, Any]]:
+    return cluster.objects().list("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", None)

@@ -1,0 +1,119 @@
+"""What Fairlead brought into a cluster goes, the webhook first; everything else stays as it was."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from foreign import Foreign, started
+
+from fairlead import deploy, kube, served, uninstall
+from fairlead.clusters import remote
+from fairlead.progress import Progress
+from fairlead.settings import NAMESPACE, Settings
+
+pytestmark = pytest.mark.embedded  # a cluster of their own, made of such a one
+
+_COMES_AND_GOES = {"Event", "Lease", "ComponentStatus", "IPAddress", "Endpoints", "EndpointSlice"}
+POLICY = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "mine", "namespace": NAMESPACE, "labels": {"openpolicyagent.org/policy": "rego"}},
+    "data": {"mine.rego": "package mine\nx := 1\n"},
+}
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
+    with started(tmp_path_factory.mktemp("foreign")) as cluster:
+        yield cluster
+
+
+def everything(foreign: Foreign) -> set[tuple[str, str, str]]:
+    """Every object in the cluster, as (kind, namespace, name)."""
+    objects, found = foreign.objects(), set()
+    for kind in served.kinds(kube.connect(foreign.kubeconfig)):
+        if "list" in kind.verbs and kind.name not in _COMES_AND_GOES:
+            listed = objects.list(kind.api_version, kind.name, None)
+            found |= {(kind.name, o["metadata"].get("namespace") or "", o["metadata"]["name"]) for o in listed}
+    return found
+
+
+def fairlead(foreign: Foreign, *arguments: str) -> tuple[list[dict[str, Any]], str]:
+    """What a command says, as data and on stderr."""
+    chosen = ("--context", foreign.context, "--kubeconfig", str(foreign.kubeconfig), "-o", "json")
+    argv = [sys.executable, "-m", "fairlead", *arguments, *chosen]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=180, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+def test_all_of_it_goes_and_nothing_else_and_again(foreign: Foreign) -> None:
+    objects = foreign.objects()
+    theirs = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "rules": []}
+    objects.create({**theirs, "metadata": {"name": "fairlead-auditors"}})
+    before = everything(foreign)
+    fairlead(foreign, "deploy", "--sidecar", "sync", "--yes")
+    made = everything(foreign) - before
+    assert ("ClusterRole", "", "fairlead-opa") in made
+    rows, _ = fairlead(foreign, "uninstall")
+    assert all(row.keys() == {"kind", "name", "namespace", "removed"} for row in rows)
+    assert rows[0]["kind"] == "ValidatingWebhookConfiguration"
+    assert rows[-1] == {"kind": "Namespace", "name": NAMESPACE, "namespace": None, "removed": True}
+    history = [row["name"] for row in rows if row["name"].startswith("fairlead-policies-")]
+    assert len(history) == 1
+    assert everything(foreign) == before
+    again, said = fairlead(foreign, "uninstall", "--yes")
+    assert (again, "nothing of Fairlead is there" in said) == ([], True)
+    assert everything(foreign) == before
+    objects.delete("rbac.authorization.k8s.io/v1", "ClusterRole", "fairlead-auditors")
+
+
+def test_a_namespace_with_something_else_in_it_stays_and_tells_what(foreign: Foreign) -> None:
+    fairlead(foreign, "deploy", "--sidecar", "sync", "--yes")
+    objects = foreign.objects()
+    objects.create(POLICY)
+    rows, said = fairlead(foreign, "uninstall")
+    assert rows[-1] == {"kind": "Namespace", "name": NAMESPACE, "namespace": None, "removed": False}
+    assert "the namespace stays, for what else is in it: ConfigMap mine" in said
+    assert objects.get("v1", "ConfigMap", "mine", NAMESPACE) is not None
+    assert objects.get("apps/v1", "Deployment", "opa", NAMESPACE) is None
+    objects.delete("v1", "ConfigMap", "mine", NAMESPACE)
+    rows, _ = fairlead(foreign, "uninstall")
+    assert rows == [{"kind": "Namespace", "name": NAMESPACE, "namespace": None, "removed": True}]
+
+
+def test_pods_are_created_all_the_while(foreign: Foreign) -> None:
+    """The webhook fails closed: were it there for a moment longer than OPA, pods would be refused."""
+    cluster = remote.RemoteCluster(foreign.context, foreign.kubeconfig)
+    deploy.deploy(cluster, Settings(), sidecar="sync", progress=Progress())
+    objects = foreign.objects()
+    labels = {"agentpool": "pool1"}
+    objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "busy", "labels": labels}})
+    objects.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "busy"}})
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "busy"}}
+    pod["spec"] = {"containers": [{"name": "main", "image": "nginx:1.29"}]}
+    stop, selectors, refused = threading.Event(), [], []
+
+    def create() -> None:
+        while not stop.is_set():
+            try:
+                selectors.append(objects.apply(pod, dry_run=True)["spec"].get("nodeSelector"))
+            except kube.Refused as error:
+                refused.append(str(error))
+
+    thread = threading.Thread(target=create)
+    thread.start()
+    try:
+        uninstall.uninstall(cluster, progress=Progress())
+    finally:
+        stop.set()
+        thread.join()
+    assert refused == []
+    assert selectors[0] == labels
+    assert selectors[-1] is None

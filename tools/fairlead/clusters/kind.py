@@ -1,0 +1,260 @@
+"""KIND clusters: made, found again, filled with images, and removed; the rest is as in any cluster.
+
+A cluster of the name asked for is ours where its containers are those that we noted down when it was made, or where it
+carries our mark, by which another checkout knows it, too. Nothing is done to one that is not ours.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from fairlead import certificates, docker_cli, kind_cli, kube, paths, toolchain, waiting
+from fairlead.clusters.remote import IMAGES, RemoteCluster
+from fairlead.errors import FairleadError, InputError, UsageError
+from fairlead.progress import Progress
+from fairlead.settings import IMAGE_VARIABLES, Settings
+
+NODE_IMAGE = "kindest/node:v1.36.4"
+"""The Kubernetes that Fairlead is made for, as kind 0.33 has it; KIND_NODE_IMAGE names another."""
+
+MARK = "fairlead-kind"
+"""The ConfigMap in kube-public that only our clusters have."""
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?")  # kind adds -control-plane, and a host's name has 64
+_WITHIN = 300.0  # seconds for the nodes to be Ready
+
+
+def default_name() -> str:
+    """The name of the cluster where none is given: KIND_CLUSTER_NAME, or fairlead."""
+    return os.environ.get("KIND_CLUSTER_NAME") or "fairlead"
+
+
+class KindCluster(RemoteCluster):
+    """The KIND cluster `name`, whether it is there or not; what this checkout knows of it lies in `path`."""
+
+    def __init__(self, name: str) -> None:
+        if not _NAME.fullmatch(name):
+            raise UsageError(
+                f"{name!r} cannot name a KIND cluster: at most 50 of a-z, 0-9 and '-', with a letter or digit at both "
+                "ends: choose another by --name or KIND_CLUSTER_NAME"
+            )
+        self.path = paths.state(f"kind-{name}")
+        super().__init__(name, self.path / "kubeconfig", "kind")
+
+    def running(self) -> bool:
+        """Whether it is there, and whole. Raises UsageError where it is not ours, or Docker cannot be used."""
+        return self._state() == "whole"
+
+    def create(self, *, progress: Progress) -> bool:
+        """See that it is there, every node of it Ready; False where it was. Failed or interrupted, nothing is left.
+
+        Raises UsageError where it is not ours, where Docker cannot be used, and for a configuration or an image that
+        is not to be had; FairleadError with kind's words where kind fails.
+        """
+        config, image = _config(), os.environ.get("KIND_NODE_IMAGE") or NODE_IMAGE
+        docker_cli.available()
+        toolchain.ensure(["kind"], progress)
+        with self._claimed():
+            state = self._state()
+            if state == "whole":
+                return False
+            if state == "half-made":
+                self._remove()
+            _have(image, "KIND_NODE_IMAGE", progress=progress)
+            try:
+                self._begun.touch()
+                kind_cli.create(
+                    self.name, config=config, image=image, kubeconfig=self.kubeconfig, wait=_WITHIN, progress=progress
+                )
+                self._finish(progress)
+            except kind_cli.ExistsError:  # somebody else's, made in the same moment
+                self._forget()
+                raise
+            except BaseException:
+                self._remove()
+                raise
+        return True
+
+    def delete(self) -> bool:
+        """Remove it and what this checkout knows of it; False where there was none. Safe to repeat.
+
+        Raises UsageError where it is not ours, or Docker cannot be used.
+        """
+        with self._claimed():
+            there = self._state() != "absent"
+            self._remove()
+        return there
+
+    def load_images(self, settings: Settings, *, progress: Progress) -> None:
+        """Bring the images of OPA and of the sidecar chosen to every node: from the Docker engine, or pulled into it.
+
+        With the pull policy Always the nodes see to it themselves. Raises UsageError with the image and its variable
+        where it is nowhere to be had, FairleadError where it cannot be copied to the nodes.
+        """
+        policy = settings.images.pull_policy
+        if policy == "Always":
+            return
+        docker_cli.available()
+        images = []
+        for container in ("opa", self.sidecar.name):
+            image = getattr(settings.images, IMAGES[container])
+            _have(image, IMAGE_VARIABLES[IMAGES[container]], pull=policy != "Never", progress=progress)
+            images.append(image)
+        progress.update("images", f"loading {', '.join(images)}")
+        try:
+            kind_cli.load(self.name, images, progress=progress)
+        except kind_cli.KindError as error:
+            hint = "IMAGE_PULL_POLICY=Always has the nodes pull what a registry holds"
+            raise FairleadError(
+                f"cannot load {', '.join(images)} into cluster {self.name!r}: {error}\n{hint}"
+            ) from error
+        progress.update("images", "loaded")
+
+    def _state(self) -> Literal["absent", "half-made", "whole"]:
+        """What there is of it. Raises UsageError where that is not ours, or cannot be told."""
+        docker_cli.available()
+        if self.name not in kind_cli.clusters():
+            return "absent"
+        if self._noted() == kind_cli.containers(self.name):
+            return "whole"
+        problem = self._adopt()
+        if problem is None:
+            return "whole"
+        if self._begun.exists():
+            return "half-made"
+        raise UsageError(
+            f"KIND cluster {self.name!r} is there, but {problem}: choose another name by KIND_CLUSTER_NAME, "
+            f"or remove it by `$(fairlead tools --path kind) delete cluster --name {self.name}`"
+        )
+
+    def _adopt(self) -> str | None:
+        """Take over a cluster that carries our mark, and note it down; else why not, and nothing is changed."""
+        try:
+            kubeconfig = kind_cli.kubeconfig(self.name)
+            with TemporaryDirectory(prefix="fairlead-") as folder:
+                path = Path(folder) / "kubeconfig"
+                certificates.write_private(path, kubeconfig.encode())
+                marked = kube.Objects(kube.connect(path)).get("v1", "ConfigMap", MARK, "kube-public")
+        except FairleadError as error:
+            return f"does not answer, so that nobody knows whose it is ({' '.join(str(error).split())})"
+        if not marked:
+            return "was not made by Fairlead"
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        certificates.write_private(self.kubeconfig, kubeconfig.encode())
+        self._note()
+        return None
+
+    def _finish(self, progress: Progress) -> None:
+        """Wait for the nodes, which kind does for control planes alone, and mark what is now whole."""
+        progress.update("kind", "waiting for the nodes")
+        objects = kube.Objects(kube.connect(self.kubeconfig))
+        waiting.until(lambda: _all_ready(objects), deadline=_WITHIN, what="all nodes are Ready", pause=0.5)
+        objects.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": MARK, "namespace": "kube-public"}})
+        self._note()
+        progress.update("kind", "ready")
+
+    def _remove(self) -> None:
+        """Remove whatever there is of it; containers that were just being made, too."""
+
+        def gone() -> bool:
+            kind_cli.delete(self.name, kubeconfig=self.kubeconfig)
+            return self.name not in kind_cli.clusters()
+
+        if self.name in kind_cli.clusters():
+            waiting.until(gone, deadline=60.0, what=f"the containers of cluster {self.name!r} are removed", pause=0.5)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Empty the folder, which itself is the lock."""
+        for path in self.path.iterdir():
+            path.unlink()
+
+    @property
+    def _begun(self) -> Path:
+        """There while it is being made, and after that was killed."""
+        return self.path / "begun"
+
+    def _noted(self) -> list[str] | None:
+        try:
+            found: list[str] = json.loads((self.path / "containers.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return found
+
+    def _note(self) -> None:
+        """Note down the containers that it consists of: it is whole, and ours."""
+        containers = kind_cli.containers(self.name)
+        certificates.write_private(self.path / "containers.json", json.dumps(containers).encode())
+        self._begun.unlink(missing_ok=True)
+
+    @contextmanager
+    def _claimed(self) -> Iterator[None]:
+        """No other command makes or removes this cluster meanwhile: one waits for the other."""
+        while (lock := self._lock()) is None:
+            pass
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # it holds something: the cluster is there
+                self.path.rmdir()
+            os.close(lock)
+
+    def _lock(self) -> int | None:
+        """The folder, made and locked; None where another command, which was waited for, removed it meanwhile."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileNotFoundError), ExitStack() as undo:
+            lock = os.open(self.path, os.O_RDONLY)
+            undo.callback(os.close, lock)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if os.path.samestat(os.fstat(lock), self.path.stat()):
+                undo.pop_all()
+                return lock
+        return None
+
+
+def _config() -> Path:
+    """The file of KIND_CONFIG, or the project's own. Raises InputError."""
+    named = os.environ.get("KIND_CONFIG")
+    path = Path(named) if named else paths.root() / "integration" / "kind.yaml"
+    if not path.is_file():
+        raise InputError(path, "there is no such file: KIND_CONFIG names the cluster's configuration for kind")
+    return path
+
+
+def _have(image: str, variable: str, *, pull: bool = True, progress: Progress) -> None:
+    """See that the Docker engine has the image. Raises UsageError."""
+    if docker_cli.has_image(image):
+        return
+    if pull:
+        progress.update("images", f"pulling {image}")
+        if docker_cli.pull(image):
+            return
+    why = "it cannot be pulled" if pull else "the pull policy Never forbids to pull it"
+    way_out = _WAYS_OUT.get(variable, f"see what `docker pull {image}` says")
+    raise UsageError(
+        f"no image {image} in the Docker engine, and {why}: {way_out}, or set {variable} to one of `docker images`"
+    )
+
+
+_WAYS_OUT = {
+    "FAIRLEAD_IMAGE": "build it by `make image`",
+    "KUBE_MGMT_IMAGE": "take --sidecar sync",
+}
+
+
+def _all_ready(objects: kube.Objects) -> bool:
+    nodes = objects.list("v1", "Node", None)
+    return bool(nodes) and all(
+        any(
+            condition["type"] == "Ready" and condition["status"] == "True" for condition in node["status"]["conditions"]
+        )
+        for node in nodes
+    )

@@ -1,0 +1,399 @@
+"""A cluster that is reached by a kubeconfig: OPA and its sidecar run there as pods, which are reached through it."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import os
+import re
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+from kubernetes import client
+
+from fairlead import certificates, files, kube, manifests, paths, pod, sidecars, waiting
+from fairlead.clusters.base import OpaServer, SidecarServer
+from fairlead.clusters.portforward import HOST, Forward
+from fairlead.credentials import Credentials
+from fairlead.errors import FairleadError, InputError, UsageError
+from fairlead.progress import Progress
+from fairlead.settings import IMAGE_VARIABLES, NAMESPACE, Settings
+from fairlead.sidecars import Sidecar
+
+ROLLOUT = 300.0
+"""Seconds in which every pod has to be Ready: images are pulled meanwhile."""
+
+PODS = "app.kubernetes.io/name=opa"
+PART_OF = "app.kubernetes.io/part-of"
+
+IMAGES = {"opa": "opa", "kube-mgmt": "kube_mgmt", "sync": "fairlead"}  # container -> field of Images
+
+_HOPELESS = {"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}
+"""Waiting reasons that no waiting ends."""
+
+_SILENCE = 24 * 3600.0
+"""Seconds for which a log that is followed may have nothing new; there is no other way to say for ever."""
+
+_RESTARTED = "kubectl.kubernetes.io/restartedAt"  # as `kubectl rollout restart` has it
+_REFRESHED = "fairlead.dev/refreshed"
+_REVISION = "deployment.kubernetes.io/revision"
+
+
+class RemoteCluster:
+    """A cluster whose OPAs are the pods of the Deployment `opa`; see fairlead.clusters.base.Cluster.
+
+    The pods are reached by forwards on loopback ports, which last as long as this object's process.
+    """
+
+    examined = True
+    webhook_url: str | None = None
+    replicas: int | None = None
+
+    def __init__(self, name: str, kubeconfig: Path, kind: str = "context") -> None:
+        """`kubeconfig` has the cluster's context as its current one; what there is to keep is kept beside it."""
+        self.name = name
+        self.kind = kind
+        self.kubeconfig = kubeconfig
+        self._chosen: Sidecar | None = None
+        self._forwards: dict[tuple[str, int], Forward] = {}
+
+    @property
+    def sidecar(self) -> Sidecar:
+        """What was chosen, or what the Deployment has, or kube-mgmt."""
+        if self._chosen:
+            return self._chosen
+        deployment = self._deployment()
+        names = {c.name for c in deployment.spec.template.spec.containers} if deployment else set()
+        return next((found for name, found in sidecars.SIDECARS.items() if name in names), sidecars.KUBE_MGMT)
+
+    def choose(self, sidecar: Sidecar) -> None:
+        """Have this kind of sidecar from the next `serve` on."""
+        self._chosen = sidecar
+
+    def running(self) -> bool:
+        """Whether it is there: it is somebody else's, so it is taken to be until it is asked."""
+        return True
+
+    def serve(self, settings: Settings, credentials: Credentials, authz: str, *, progress: Progress) -> None:
+        """Wait until the Deployment that was applied is rolled out. Raises FairleadError with what its pods say."""
+        self._roll_out(progress)
+
+    def opas(self) -> Sequence[OpaServer]:
+        """Every OPA whose container runs."""
+        return [OpaServer(url, self._ca()) for url in self._urls("opa", pod.OPA_PORT)]
+
+    def sidecars(self) -> Sequence[SidecarServer]:
+        """Every sidecar that tells its health and whose container runs."""
+        sidecar = self.sidecar
+        if not sidecar.look_up:
+            return []
+        return [SidecarServer(url, self._ca()) for url in self._urls(sidecar.name, pod.SYNC_PORT)]
+
+    def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
+        """Have the kubelets mount the Secrets anew, now and not within a minute; see the protocol.
+
+        A pod that changes in any way is synchronised at once. Raises FairleadError.
+        """
+        if "opa-tls" in secrets:
+            self._ca()
+        if not self.sidecar.rereads and (credentials := self._credentials()):
+            self._annotate_template(manifests.CREDENTIALS, credentials.digest)
+            self._roll_out(Progress())
+        now = datetime.now(UTC).isoformat()
+        for found in self._pods():
+            self._annotate_pod(found.metadata.name, _REFRESHED, now)
+
+    def restart(self, *, progress: Progress) -> None:
+        """Roll all pods, as `kubectl rollout restart` does. Raises FairleadError where they do not come up."""
+        self._annotate_template(_RESTARTED, datetime.now(UTC).isoformat(timespec="microseconds"))
+        self._roll_out(progress)
+
+    def namespaces(self) -> dict[str, Any]:
+        """Every namespace as its API server has it, name -> object. Raises FairleadError."""
+        found = kube.Objects(self._api).list("v1", "Namespace", None)
+        return {namespace["metadata"]["name"]: namespace for namespace in found}
+
+    def servers(self) -> dict[str, dict[str, Any]]:
+        """Every container of the pods, <pod>/<container> -> {pid: None, restarts}."""
+        return {
+            f"{found.metadata.name}/{status.name}": {"pid": None, "restarts": status.restart_count}
+            for found in self._pods()
+            for status in found.status.container_statuses or ()
+        }
+
+    def logs(self, server: str, lines: int, follow: bool) -> Iterator[str]:
+        """See the protocol; a server is named <pod>/<container>."""
+        names = list(self.servers())
+        container = self.sidecar.name if server == "sidecar" else server
+        wanted = next((name for name in names if name == server or name.endswith(f"/{container}")), None)
+        if wanted is None:
+            raise UsageError(f"no server {server!r} in cluster {self.name!r}: {_one_of(names)}")
+        pod_name, container = wanted.split("/")
+        with kube.explained(f"cannot read the log of {wanted}"):
+            answer = self._core.read_namespaced_pod_log(
+                pod_name,
+                NAMESPACE,
+                container=container,
+                tail_lines=lines,
+                follow=follow,
+                _preload_content=False,
+                _request_timeout=(kube.TIMEOUT[0], _SILENCE if follow else kube.TIMEOUT[1]),
+            )
+        return self._text(answer, wanted)
+
+    def stop(self) -> None:
+        """End the forwards; the pods go with their Deployment."""
+        while self._forwards:
+            self._forwards.popitem()[1].close()
+
+    def known(self) -> bool:
+        """Whether Fairlead was deployed here before. Raises FairleadError."""
+        with kube.explained("cannot read namespaces"):
+            found = self._core.list_namespace(label_selector=f"{PART_OF}=fairlead").items
+        return any(namespace.metadata.name == NAMESPACE for namespace in found)
+
+    def described(self) -> str:
+        """Context, server and number of nodes, for who is asked whether this is the cluster that is meant."""
+        try:
+            with kube.explained("cannot list nodes"):
+                count = len(self._core.list_node().items)
+            nodes = f"{count} node{'' if count == 1 else 's'}"
+        except kube.Refused as error:
+            nodes = f"nodes unknown ({error.status})"
+        return f"context {self.name}, server {self._api.configuration.host}, {nodes}"
+
+    @cached_property
+    def _api(self) -> client.ApiClient:
+        return kube.connect(self.kubeconfig)
+
+    # Any: in the package's models every field may be None, also those that an API server always sets.
+    @property
+    def _core(self) -> Any:
+        return client.CoreV1Api(self._api)
+
+    @property
+    def _apps(self) -> Any:
+        return client.AppsV1Api(self._api)
+
+    @kube.patiently
+    def _deployment(self) -> Any | None:
+        with kube.explained("cannot read the Deployment of OPA"):
+            found = self._apps.list_namespaced_deployment(NAMESPACE, field_selector="metadata.name=opa").items
+        return found[0] if found else None
+
+    @kube.patiently
+    def _pods(self) -> list[Any]:
+        """The pods of OPA that are neither over nor about to be."""
+        with kube.explained("cannot list the pods of OPA"):
+            found = self._core.list_namespaced_pod(NAMESPACE, label_selector=PODS).items
+        alive = [p for p in found if not p.metadata.deletion_timestamp and p.status.phase in ("Pending", "Running")]
+        return sorted(alive, key=lambda p: str(p.metadata.name))
+
+    def _urls(self, container: str, port: int) -> list[str]:
+        """Where this port of each pod is reached; a forward to a pod that is gone ends."""
+        wanted = [(p.metadata.name, port) for p in self._pods() if _runs(p, container)]
+        for key in [key for key in self._forwards if key[1] == port and key not in wanted]:
+            self._forwards.pop(key).close()
+        for name, _ in wanted:
+            if (name, port) not in self._forwards:
+                self._forwards[name, port] = Forward(self.kubeconfig, NAMESPACE, name, port)
+        return [f"https://{HOST}:{self._forwards[key].port}" for key in wanted]
+
+    @kube.patiently
+    def _secret(self, name: str) -> dict[str, str]:
+        with kube.explained(f"cannot read Secret {name}"):
+            found = self._core.list_namespaced_secret(NAMESPACE, field_selector=f"metadata.name={name}").items
+        return dict(found[0].data or {}) if found else {}
+
+    def _credentials(self) -> Credentials | None:
+        return Credentials.kept(self._secret("opa-token"), self._secret("opa-tls"))
+
+    def _ca(self) -> Path:
+        """The file of the authorities by which the pods are verified now."""
+        path = self.kubeconfig.with_name("opa-ca.crt")
+        authorities = b64decode(self._secret("opa-tls").get("ca.crt", ""))
+        if not path.exists() or path.read_bytes() != authorities:
+            certificates.write_private(path, authorities)
+        return path
+
+    @kube.patiently
+    def _annotate_pod(self, name: str, key: str, value: str) -> None:
+        """Annotate a pod; that it is gone by now is fine."""
+        try:
+            with kube.explained(f"cannot annotate pod {name}"):
+                self._core.patch_namespaced_pod(name, NAMESPACE, {"metadata": {"annotations": {key: value}}})
+        except kube.Refused as error:
+            if error.status != 404:
+                raise
+
+    @kube.patiently
+    def _annotate_template(self, key: str, value: str) -> None:
+        """Annotate the pods to come; where that changes anything they replace those that are there."""
+        patch = {"spec": {"template": {"metadata": {"annotations": {key: value}}}}}
+        with kube.explained("cannot change the Deployment of OPA"):
+            self._apps.patch_namespaced_deployment("opa", NAMESPACE, patch)
+
+    def _roll_out(self, progress: Progress) -> None:
+        def done() -> bool:
+            deployment = self._deployment()
+            if deployment is None:
+                return False
+            wanted, status = deployment.spec.replicas, deployment.status
+            progress.update("opa", f"{status.available_replicas or 0} of {wanted} pods ready")
+            if (status.observed_generation or 0) < deployment.metadata.generation:
+                return False
+            counts = (status.replicas, status.updated_replicas, status.available_replicas)
+            if all((count or 0) == wanted for count in counts):
+                return True
+            if any(reason in _HOPELESS for reason, _ in self._problems(deployment)):
+                raise _Hopeless
+            return False
+
+        try:
+            waiting.until(done, deadline=ROLLOUT, what="every pod of OPA is Ready", pause=0.25)
+        except (FairleadError, _Hopeless) as error:
+            deployment = self._deployment()
+            told = [line for _, line in self._problems(deployment)] if deployment else []
+            lines = "".join(f"\n  {line}" for line in dict.fromkeys(told))
+            what = "OPA's pods do not come up" if isinstance(error, _Hopeless) else str(error)
+            raise FairleadError(f"{what}{':' if lines else ''}{lines}") from error
+
+    def _problems(self, deployment: Any) -> list[tuple[str, str]]:
+        """What keeps the pods from being Ready, (reason, line), as the cluster tells it."""
+        told = [
+            (str(condition.reason), str(condition.message))
+            for condition in deployment.status.conditions or ()
+            if condition.type == "ReplicaFailure" and condition.status == "True"
+        ]
+        for found in self._newest(deployment):
+            name = found.metadata.name
+            told += [
+                (str(condition.reason), f"{name} cannot be scheduled: {condition.message}")
+                for condition in found.status.conditions or ()
+                if condition.type == "PodScheduled" and condition.status == "False"
+            ]
+            for status in found.status.container_statuses or ():
+                if waits := status.state.waiting:
+                    told.append((str(waits.reason), f"{name}/{status.name}: {_waiting(status, waits)}"))
+                elif not status.ready:
+                    told.append(("NotReady", f"{name}/{status.name}: runs, but is not Ready"))
+        return told
+
+    def _newest(self, deployment: Any) -> list[Any]:
+        """The pods of the Deployment as it is now: what ails those that they replace is over."""
+        with kube.explained("cannot list the ReplicaSets of OPA"):
+            sets = self._apps.list_namespaced_replica_set(NAMESPACE, label_selector=PODS).items
+        now = (deployment.metadata.annotations or {}).get(_REVISION)
+        uids = {one.metadata.uid for one in sets if (one.metadata.annotations or {}).get(_REVISION) == now}
+        return [p for p in self._pods() if any(owner.uid in uids for owner in p.metadata.owner_references or ())]
+
+    def _text(self, answer: Any, server: str) -> Iterator[str]:
+        decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
+        try:
+            with kube.explained(f"cannot read on in the log of {server}"):
+                for chunk in answer.stream():
+                    yield decode(chunk)
+        finally:
+            answer.close()
+
+
+class _Hopeless(Exception):
+    """Ends the wait early."""
+
+
+def _runs(found: Any, container: str) -> bool:
+    statuses = found.status.container_statuses or ()
+    return any(status.name == container and status.state.running for status in statuses)
+
+
+def _waiting(status: Any, waits: Any) -> str:
+    words = " ".join(filter(None, (waits.reason, waits.message)))
+    last = status.last_state and status.last_state.terminated
+    if last:
+        words += f" (ended before with {last.exit_code}: see `fairlead logs {status.name}`)"
+    if "Image" in str(waits.reason):
+        variable = IMAGE_VARIABLES[IMAGES[status.name]]
+        words += f"; see that the nodes can pull {status.image}, or name another by {variable} or in fairlead.yaml"
+    return words
+
+
+def _one_of(names: Sequence[str]) -> str:
+    return f"one of {', '.join(names)}" if names else "no pod of OPA is there"
+
+
+def of_context(context: str | None, kubeconfig: Path | None) -> RemoteCluster:
+    """The cluster of a context, by default the current one, of `kubeconfig`, KUBECONFIG or ~/.kube/config.
+
+    Raises UsageError that lists the contexts where it is none of them, InputError where a file is no kubeconfig.
+    """
+    name, document = minified(context, _sources(kubeconfig))
+    prefix = re.sub(r"[^a-z0-9]+", "-", name.lower())[:40].strip("-")
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    path = paths.state("-".join(filter(None, ("context", prefix, digest)))) / "kubeconfig"
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    certificates.write_private(path, yaml.safe_dump(document, sort_keys=False).encode())
+    return RemoteCluster(name, path)
+
+
+def minified(context: str | None, sources: Sequence[Path]) -> tuple[str, dict[str, Any]]:
+    """The name of the context and a kubeconfig that holds just what it needs, with absolute paths.
+
+    Of entries with one name the first counts, as with kubectl. Raises UsageError, InputError.
+    """
+    found: dict[str, dict[str, tuple[Path, Any]]] = {"contexts": {}, "clusters": {}, "users": {}}
+    current = None
+    for source in sources:
+        document = files.read_yaml(source)[0].value
+        if not isinstance(document, dict):
+            raise InputError(source, "is no kubeconfig: name another file by --kubeconfig")
+        current = current or document.get("current-context")
+        for section, entries in found.items():
+            for entry in document.get(section) or ():
+                if not isinstance(entry, dict) or "name" not in entry:
+                    raise InputError(source, f"is no kubeconfig: an entry of {section} has no name")
+                entries.setdefault(str(entry["name"]), (source, entry.get(section[:-1]) or {}))
+    listed = ", ".join(sorted(found["contexts"])) or "none"
+    wanted = context or current
+    if not wanted:
+        raise UsageError(f"no context is the current one: choose one by --context (there are: {listed})")
+    if wanted not in found["contexts"]:
+        where = ", ".join(map(str, sources)) or "any kubeconfig"
+        raise UsageError(f"no context {wanted!r} in {where} (there are: {listed}): choose one of them by --context")
+    source, inner = found["contexts"][wanted]
+    sections = {"contexts": [{"name": wanted, "context": inner}]}
+    for section in ("clusters", "users"):
+        name = str(inner.get(section[:-1]))
+        if name not in found[section]:
+            raise InputError(source, f"context {wanted!r} names the {section[:-1]} {name!r}, which is not there")
+        origin, entry = found[section][name]
+        sections[section] = [{"name": name, section[:-1]: _absolute(entry, origin.absolute().parent)}]
+    return str(wanted), {"apiVersion": "v1", "kind": "Config", "current-context": wanted, **sections}
+
+
+def _sources(kubeconfig: Path | None) -> list[Path]:
+    """The files to read. Raises InputError where one was named that is not there, UsageError where there is none."""
+    if kubeconfig is not None:
+        return [kubeconfig]
+    named = [Path(path) for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
+    usual = named or [Path.home() / ".kube" / "config"]
+    there = [path for path in usual if path.exists()]
+    if not there:
+        raise UsageError(f"no kubeconfig at {', '.join(map(str, usual))}: name one by --kubeconfig or KUBECONFIG")
+    return there
+
+
+def _absolute(entry: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A cluster or user with the files that it names relative to its kubeconfig named absolutely."""
+    made = dict(entry)
+    for key in ("certificate-authority", "client-certificate", "client-key", "tokenFile"):
+        if made.get(key):
+            made[key] = str(folder / made[key])
+    command = (made.get("exec") or {}).get("command", "")
+    if os.sep in command:  # else it is found on PATH
+        made["exec"] = {**made["exec"], "command": str(folder / command)}
+    return made

@@ -1,0 +1,113 @@
+"""Token and certificate kept in a file beside the manifests, where no cluster is at hand to keep them (GitOps).
+
+The file holds the two Secrets as they are applied, so that it can be encrypted, sealed or applied as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from pydantic import BaseModel
+
+from fairlead import certificates, files, manifests
+from fairlead.credentials import RENEW, Credentials
+from fairlead.errors import InputError, UsageError
+
+TOKEN, TLS = "opa-token", "opa-tls"
+"""The names of the two Secrets."""
+
+_HEAD = "# A token and a private key: encrypt this file before it goes into Git.\n"
+
+
+class _Metadata(BaseModel):
+    name: str
+
+
+class _Secret(BaseModel):
+    kind: Literal["Secret"]
+    metadata: _Metadata
+    data: dict[str, str]
+
+
+@dataclass(frozen=True)
+class SecretsFile:
+    """Credentials, and the file that keeps them, or will once `save` was called.
+
+    `documents` are the objects in it, [] where there is no file yet; `news` says what the file does not hold yet.
+    """
+
+    path: Path
+    credentials: Credentials
+    documents: Sequence[Mapping[str, Any]]
+    news: str | None
+
+    def save(self, secrets: Sequence[Mapping[str, Any]]) -> str | None:
+        """Bring the file (0600) to the data of the rendered `secrets`; tells what was changed, None where nothing was.
+
+        What people added to the Secrets, such as annotations, is kept. Raises UsageError where it cannot be written.
+        """
+        data = {secret["metadata"]["name"]: secret["data"] for secret in secrets}
+        documents = [{**one, "data": data[one["metadata"]["name"]]} for one in self.documents]
+        if self.documents and documents == list(self.documents):
+            return None
+        text = _HEAD + manifests.dump(documents or [dict(secret) for secret in secrets])
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            certificates.write_private(self.path.resolve(), text.encode())
+        except OSError as error:
+            raise UsageError(f"{self.path}: cannot be written ({error.strerror}): name another file") from error
+        return self.news or f"{self.path}: the guard of OPA's API changed, and so did the Secret {TOKEN}"
+
+
+def load(path: Path, *, renew: bool = False) -> SecretsFile:
+    """The credentials of the file, or new ones where it does not exist; writes nothing.
+
+    A certificate that ends within RENEW is replaced, and with `renew` the token too, whatever is left of them. The
+    authority of the one before stays trusted beside the new one, for as long as a pod still serves it. Raises
+    InputError where the file does not hold both Secrets whole.
+    """
+    if not path.exists():
+        return SecretsFile(path, Credentials.fresh(), (), f"{path}: made, with a new token and certificate")
+    documents = files.read_yaml(path)
+    secrets = {one.metadata.name: one.data for one in (document.parse(_Secret) for document in documents)}
+    if len(documents) != 2 or secrets.keys() != {TOKEN, TLS}:
+        raise InputError(path, f"has to hold the Secrets {TOKEN} and {TLS}, each once: {_WAY_OUT}")
+    try:
+        credentials = Credentials.kept(secrets[TOKEN], secrets[TLS])
+        if credentials is None:
+            raise ValueError("a part is missing, damaged or encrypted")
+        issuer = _issuer(credentials)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise InputError(path, f"holds no token and certificate that can be used ({error}): {_WAY_OUT}") from error
+    news = None
+    if renew or credentials.left <= RENEW:
+        fresh = Credentials.fresh()
+        token = fresh.token if renew else credentials.token
+        credentials = replace(fresh, token=token, ca=fresh.ca + issuer)
+        until = f"{certificates.not_after(fresh.certificate):%Y-%m-%d}"
+        news = f"{path}: {'token and certificate' if renew else 'certificate'} renewed, until {until}"
+    return SecretsFile(path, credentials, [document.value for document in documents], news)
+
+
+_WAY_OUT = "bring it back (decrypted) from where it is kept, or remove it to have new ones made"
+
+
+def _issuer(credentials: Credentials) -> bytes:
+    """The authority (PEM) that issued the certificate. Raises ValueError where key or authority are another's."""
+    certificate = x509.load_pem_x509_certificate(credentials.certificate)
+    key = serialization.load_pem_private_key(credentials.key, password=None)
+    if key.public_key() != certificate.public_key():
+        raise ValueError("tls.key is not the key of tls.crt")
+    for authority in x509.load_pem_x509_certificates(credentials.ca):
+        try:
+            certificate.verify_directly_issued_by(authority)
+        except (ValueError, TypeError, InvalidSignature):
+            continue
+        return authority.public_bytes(serialization.Encoding.PEM)
+    raise ValueError("tls.crt was issued by none of ca.crt")

@@ -1,0 +1,135 @@
+"""Takes out of a cluster what Fairlead brought into it, and nothing else; the webhook first, so that no pod waits.
+
+What is ours is what the field manager `fairlead` applied, in the namespace `fairlead`, or named `fairlead` or
+`fairlead-...` where it is in none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fairlead import kube, served, waiting
+from fairlead.clusters.base import Cluster
+from fairlead.progress import Progress
+from fairlead.settings import NAMESPACE
+
+DEADLINE = 180.0
+"""Seconds in which the namespace has to be gone, its pods included."""
+
+# In this order; any other kind in the namespace comes before the Deployment. Without the mutating webhook, the
+# validating one would refuse pods.
+_FIRST = (
+    "ValidatingWebhookConfiguration",
+    "MutatingWebhookConfiguration",
+    "MutatingAdmissionPolicyBinding",
+    "MutatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "ValidatingAdmissionPolicy",
+)
+_LAST = (
+    "Deployment",
+    "ConfigMap",
+    "Secret",
+    "ClusterRoleBinding",
+    "ClusterRole",
+    "RoleBinding",
+    "Role",
+    "ServiceAccount",
+)
+
+# What the cluster itself puts into every namespace, or keeps beside what is ours.
+_MADE_BY_CLUSTER = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
+_KINDS_OF_CLUSTER = {"Event", "Endpoints", "EndpointSlice", "PodMetrics"}
+
+
+@dataclass(frozen=True)
+class Uninstalled:
+    """`objects` has a {kind, name, namespace, removed} each; `left` names what else is in the namespace."""
+
+    objects: list[dict[str, Any]]
+    left: list[str]
+
+
+def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
+    """Remove every object that Fairlead made, and the namespace where nothing else is in it; safe to repeat.
+
+    Raises FairleadError where something cannot be removed; what was removed until then stays so.
+    """
+    api = kube.connect(cluster.kubeconfig)
+    objects, kinds = kube.Objects(api), served.kinds(api)
+    ours, left = _found(objects, kinds)
+    removed = []
+    for kind, found in sorted(ours, key=lambda one: _order(one[0].name)):
+        metadata = found["metadata"]
+        progress.update("uninstall", f"removing {kind.name} {metadata['name']}")
+        objects.delete(kind.api_version, kind.name, metadata["name"], metadata.get("namespace"))
+        removed.append(_row(kind.name, metadata["name"], metadata.get("namespace"), removed=True))
+    namespace = objects.get("v1", "Namespace", NAMESPACE)
+    if namespace is not None and _is_ours(namespace):
+        if not left:
+            progress.update("uninstall", f"removing Namespace {NAMESPACE}")
+            objects.delete("v1", "Namespace", NAMESPACE)
+            waiting.until(
+                lambda: objects.get("v1", "Namespace", NAMESPACE) is None,
+                deadline=DEADLINE,
+                what=f"namespace {NAMESPACE} is gone",
+                pause=0.2,
+            )
+        removed.append(_row("Namespace", NAMESPACE, None, removed=not left))
+    cluster.stop()
+    progress.update("uninstall", "done")
+    return Uninstalled(removed, left)
+
+
+def _found(
+    objects: kube.Objects, kinds: Iterable[served.Kind]
+) -> tuple[list[tuple[served.Kind, dict[str, Any]]], list[str]]:
+    """What is ours, and the names of what else is in our namespace."""
+    ours, left = [], []
+    for kind in kinds:
+        if "list" not in kind.verbs or kind.name in _KINDS_OF_CLUSTER:
+            continue
+        if not kind.namespaced:
+            if kind.name in _FIRST + _LAST:
+                every = objects.list(kind.api_version, kind.name, None)
+                ours += [(kind, found) for found in every if _is_named_ours(found) and _is_ours(found)]
+            continue
+        try:
+            every = objects.list(kind.api_version, kind.name, NAMESPACE)
+        except kube.Refused as error:
+            if error.status not in (403, 404, 405):
+                raise
+            if error.status == 403:
+                left.append(f"{kind.name} (may not be listed)")
+            continue
+        for found in every:
+            metadata = found["metadata"]
+            if metadata.get("ownerReferences") or (kind.name, metadata["name"]) in _MADE_BY_CLUSTER:
+                continue
+            if _is_ours(found):
+                ours.append((kind, found))
+            else:
+                left.append(f"{kind.name} {metadata['name']}")
+    return ours, left
+
+
+def _is_ours(found: Mapping[str, Any]) -> bool:
+    managers = found["metadata"].get("managedFields") or ()
+    return any(one.get("manager") == kube.FIELD_MANAGER and one.get("operation") == "Apply" for one in managers)
+
+
+def _is_named_ours(found: Mapping[str, Any]) -> bool:
+    name = str(found["metadata"]["name"])
+    return name == "fairlead" or name.startswith("fairlead-")
+
+
+def _order(kind: str) -> int:
+    if kind in _FIRST:
+        return _FIRST.index(kind) - len(_FIRST)
+    return _LAST.index(kind) + 1 if kind in _LAST else 0
+
+
+def _row(kind: str, name: str, namespace: str | None, *, removed: bool) -> dict[str, Any]:
+    return {"kind": kind, "name": name, "namespace": namespace, "removed": removed}
