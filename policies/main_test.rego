@@ -23,32 +23,74 @@ test_a_pod_is_patched if {
 		"allowed": true,
 		"patchType": "JSONPatch",
 		"patch": base64.encode(`[{"op":"add","path":"/spec/nodeSelector","value":{"agentpool":"pool1"}}]`),
+		"auditAnnotations": {"node-pool": "placed: pool1"},
 	})
 }
 
 test_an_allowed_pod_gets_no_patch if {
 	answer := system.main with input as _pod({"nodeSelector": {"agentpool": "pool1"}})
 		with data.kubernetes.namespaces as _namespaces
-	answer == _answer({"uid": "42", "allowed": true})
+	answer == _answer({"uid": "42", "allowed": true, "auditAnnotations": {"node-pool": "placed: pool1"}})
 }
 
 test_a_refusal_is_a_forbidden_status_without_a_patch if {
 	answer := system.main with input as _pod({"nodeName": "n1"}) with data.kubernetes.namespaces as _namespaces
-	answer == _answer({"uid": "42", "allowed": false, "status": {"code": 403, "reason": "Forbidden", "message": _refusal}})
+	answer == _answer({
+		"uid": "42",
+		"allowed": false,
+		"auditAnnotations": {"node-pool": sprintf("refused: %s", [_refusal])},
+		"status": {"code": 403, "reason": "Forbidden", "message": sprintf("%s [decision 42]", [_refusal])},
+	})
 }
 
 test_enforcement_warn_admits_unchanged_and_tells if {
 	answer := system.main with input as _pod({"nodeName": "n1"})
 		with data.kubernetes.namespaces as _namespaces
-		with data.settings.enforcement as "warn"
-	answer == _answer({"uid": "42", "allowed": true, "warnings": [_refusal]})
+		with data.settings.enforcement as {"node-pool": "warn"}
+	answer == _answer({
+		"uid": "42",
+		"allowed": true,
+		"auditAnnotations": {"node-pool": sprintf("would be refused: %s", [_refusal])},
+		"warnings": [_refusal],
+	})
 }
 
 test_enforcement_warn_places_all_the_same if {
 	answer := system.main with input as _pod({})
 		with data.kubernetes.namespaces as _namespaces
-		with data.settings.enforcement as "warn"
+		with data.settings.enforcement as {"node-pool": "warn"}
 	answer.response.patchType == "JSONPatch"
+}
+
+test_an_intent_whose_enforcement_is_not_told_is_enforced if {
+	answer := system.main with input as _pod({"nodeName": "n1"})
+		with data.kubernetes.namespaces as _namespaces
+		with data.settings.enforcement as {"other": "warn"}
+	answer.response.allowed == false
+}
+
+test_a_refused_request_is_not_told_to_be_placed_by_another_intent if {
+	refused := {"deny": {"no"}, "patch": [], "warn": set()}
+	placed := {"deny": set(), "patch": [], "warn": set()}
+	answer := system.main with input as _pod({})
+		with data.system._decisions as {"node-pool": placed, "other": refused}
+		with data.node_pool.audit as "placed: pool1"
+	answer.response.auditAnnotations == {"other": "refused: no"}
+}
+
+test_what_an_intent_only_warns_of_is_no_denial_of_another if {
+	no := {"deny": {"no"}, "patch": [], "warn": set()}
+	never := {"deny": {"never"}, "patch": [], "warn": set()}
+	answer := system.main with input as _pod({})
+		with data.system._decisions as {"node-pool": no, "other": never}
+		with data.settings.enforcement as {"node-pool": "warn"}
+	answer.response.warnings == ["no"]
+	answer.response.status.message == "never [decision 42]"
+}
+
+test_no_enforcement_lets_through_what_cannot_be_read if {
+	answer := system.main with input as {} with data.settings.enforcement as {"node-pool": "warn"}
+	answer.response.allowed == false
 }
 
 test_a_warning_of_an_intent_is_told if {
@@ -58,7 +100,14 @@ test_a_warning_of_an_intent_is_told if {
 
 test_refusals_are_told_together_in_order if {
 	answer := system.main with input as _pod({}) with data.node_pool.decision as {"deny": {"b", "a"}, "patch": [], "warn": set()}
-	answer.response.status.message == "a; b"
+	answer.response.status.message == "a; b [decision 42]"
+}
+
+test_a_refusal_says_whom_to_ask if {
+	answer := system.main with input as _pod({})
+		with data.node_pool.decision as {"deny": {"no"}, "patch": [], "warn": set()}
+		with data.settings.contact as "#platform on chat"
+	answer.response.status.message == "no (ask #platform on chat) [decision 42]"
 }
 
 test_what_no_intent_has_a_say_in_is_allowed if {

@@ -17,13 +17,17 @@ node_label := "agentpool"
 pod_selector := "reject"
 
 # METADATA
-# description: What happens to a refusal - `deny`, or `warn`, which admits and tells.
-enforcement := "deny"
+# description: What happens to an intent's refusal - `deny`, or `warn`, which admits and tells.
+enforcement := {"node-pool": "deny"}
 
 # METADATA
 # description: The pool of namespaces without the label; empty for none.
 default_pool := ""
 
 # METADATA
-# description: The closed set of pools, name to nodeSelector and tolerations; empty where any label value is a pool.
+# description: The closed set of pools, name to what it gives and allows; empty where any label value is a pool.
 pools := {}
+
+# METADATA
+# description: Whom messages tell to ask; empty for nobody.
+contact := ""

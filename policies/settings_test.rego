@@ -7,8 +7,9 @@ test_the_defaults if {
 		"namespace_label": "agentpool",
 		"node_label": "agentpool",
 		"pod_selector": "reject",
-		"enforcement": "deny",
+		"enforcement": {"node-pool": "deny"},
 		"default_pool": "",
 		"pools": {},
+		"contact": "",
 	}
 }

@@ -7,7 +7,7 @@ import data.settings
 # METADATA
 # description: The facts that the decision rests on.
 explanation contains sprintf("node-pool has no say in a %s of kind %s", [input.request.operation, review.kind[1]]) if {
-	not _is_pod
+	not _template
 	review.kind != ["", "Namespace"]
 }
 
@@ -17,6 +17,17 @@ explanation contains "the update leaves spec.nodeSelector as it is: left alone" 
 	_is_pod
 	input.request.operation == "UPDATE"
 	not _changed
+}
+
+explanation contains "the update leaves the template as it is: left alone" if {
+	_is_template
+	input.request.operation == "UPDATE"
+	not _comes
+}
+
+explanation contains "only its pods are placed, and a template that would make them in vain is warned of" if {
+	_comes
+	not _enforced
 }
 
 explanation contains sprintf("namespace %q has no pool: its pods are left alone", [_namespace]) if {
@@ -43,6 +54,5 @@ explanation contains sprintf("pool %q gives nodeSelector %s and %d tolerations",
 
 explanation contains "the pod has all of it already" if {
 	_placed
-	count(deny) == 0
 	patch == []
 }

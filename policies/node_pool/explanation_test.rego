@@ -65,3 +65,20 @@ test_a_mirror_pod if {
 test_what_the_intent_has_no_say_in if {
 	_explain({"kind": {"group": "", "kind": "Service"}}) == {"node-pool has no say in a CREATE of kind Service"}
 }
+
+test_a_template if {
+	explanation := _explain({
+		"kind": {"group": "apps", "kind": "Deployment"},
+		"object": {"spec": {"template": {"spec": {}}}},
+	})
+	explanation == _mapped | {"only its pods are placed, and a template that would make them in vain is warned of"}
+}
+
+test_an_update_of_a_template_that_changes_nothing if {
+	_explain({
+		"operation": "UPDATE",
+		"kind": {"group": "apps", "kind": "DaemonSet"},
+		"object": {"spec": {"template": {"spec": {}}}},
+		"oldObject": {"spec": {"template": {"spec": {}}}},
+	}) == {"the update leaves the template as it is: left alone"}
+}

@@ -137,6 +137,64 @@ test_merge_refuses_another_value_of_an_assigned_key if {
 	_decide_merge(_create({"nodeSelector": {"agentpool": "pool2", "zone": "a"}})) == _denied(`pod "web" sets spec.nodeSelector agentpool against pool "pool1" of namespace "payments": remove the key, or set agentpool=pool1`)
 }
 
+_choosy := {
+	"pool1": {
+		"nodeSelector": {"disk": "ssd"},
+		"tolerations": [],
+		"allowedNodeSelector": {"zone": ["a", "b"], "arch": ["arm64"]},
+	},
+	"pool9": {"nodeSelector": {"disk": "hdd"}, "tolerations": [], "allowedNodeSelector": {}},
+}
+
+_decide_choosy(review) := decision if {
+	decision := _decide_merge(review) with data.settings.pools as _choosy
+}
+
+test_a_pool_may_allow_certain_other_keys_and_values_only if {
+	_decide_choosy(_create({"nodeSelector": {"zone": "b"}})) == _patched([_add({"disk": "ssd", "zone": "b"})])
+	every selector, named in {{"zone": "c"}: "zone=c", {"zone": "a", "arch": "amd64", "os": "x"}: "arch=amd64, os=x"} {
+		_decide_choosy(_create({"nodeSelector": selector})) == _denied(sprintf(
+			`pod "web" sets spec.nodeSelector %s, which pool "pool1" of namespace "payments" does not allow: remove it, or use arch=arm64, zone=a, zone=b`,
+			[named],
+		))
+	}
+	_decide_choosy(_in("odd", _create({"nodeSelector": {"zone": "a"}}))) == _denied(`pod "web" sets spec.nodeSelector zone=a, which pool "pool9" of namespace "odd" does not allow: remove it, or use none`)
+}
+
+test_a_choosy_pool_accepts_its_own_key_and_names_a_conflict_once if {
+	_decide_choosy(_create({"nodeSelector": {"disk": "ssd"}})) == _untouched
+	_decide_choosy(_create({"nodeSelector": {"disk": "hdd"}})) == _denied(`pod "web" sets spec.nodeSelector disk against pool "pool1" of namespace "payments": remove the key, or set disk=ssd`)
+}
+
+test_a_mirror_pod_may_have_what_its_pool_does_not_allow if {
+	mirror := _mirror({"username": "system:node:n1", "groups": ["system:nodes"]})
+	spec := {"nodeSelector": {"os": "x"}, "tolerations": [{"operator": "Exists"}]}
+	_decide_choosy(object.union(mirror, {"request": {"object": {"spec": spec}}})) == _untouched
+	decision := _decide(object.union(mirror, {"request": {"object": {"spec": spec}}}))
+		with data.settings.pools as {"pool1": object.union(_choosy.pool1, {"allowedTolerations": []})}
+	decision == _untouched
+}
+
+test_merge_tells_of_an_update_that_leaves_the_pool_once if {
+	old := {"nodeSelector": {"agentpool": "pool1"}}
+	_decide_merge(_update(old, {"nodeSelector": {"agentpool": "pool2"}})) == _denied(`pod "web" changes spec.nodeSelector so that it leaves pool "pool1" of namespace "payments": keep agentpool=pool1`)
+}
+
+test_of_a_pool_that_is_not_declared_nothing_else_is_told if {
+	count(_decide_pools(_in("odd", _create({"nodeName": "n1", "nodeSelector": {"zone": "a"}}))).deny) == 1
+}
+
+test_a_pods_own_label_means_nothing if {
+	labelled := object.union(_create({}), {"request": {"object": {"metadata": {"labels": {"agentpool": "pool9"}}}}})
+	_decide_pools(labelled).warn == set()
+}
+
+test_an_update_may_keep_a_key_that_is_not_allowed_but_not_add_one if {
+	before := {"nodeSelector": {"disk": "ssd", "os": "x"}}
+	_decide_choosy(_update(before, {"nodeSelector": {"disk": "ssd", "os": "x", "zone": "a"}})) == _untouched
+	count(_decide_choosy(_update(before, {"nodeSelector": {"disk": "ssd", "os": "x", "zone": "c"}})).deny) == 1
+}
+
 test_an_update_that_leaves_the_selector_is_allowed_whatever_it_is if {
 	every selector in [{}, null, {"agentpool": "pool1"}, {"agentpool": "pool2"}, {"zone": "a"}] {
 		_decide(_update({"nodeSelector": selector}, {"nodeSelector": selector, "nodeName": "n1"})) == _untouched
