@@ -1,0 +1,53 @@
+"""`fairlead diff`: what changed policies would decide otherwise for a whole cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from fairlead import diff as library
+from fairlead import output as out
+from fairlead import settings as settings_library
+from fairlead.clusters import registry
+from fairlead.commands import grouped, options
+from fairlead.decisions import described
+
+
+@click.command()
+@options.cluster
+@options.settings
+@options.policies
+@options.output
+def command(target: registry.Target, settings_file: Path | None, policies_folder: Path | None, output: str) -> int:
+    """Tell for which pods and templates of a cluster the policies of this checkout would decide otherwise.
+
+    They are compared with what is deployed there: what is refused, what is changed, and what users are told. Run it
+    before `fairlead push` or `fairlead deploy`.
+
+    Exit code: 0 where nothing differs, 1 where something does.
+    """
+    settings = settings_library.load(settings_file)
+    cluster = registry.find(target)
+    with out.progress() as progress:
+        data = library.diff(cluster, settings, policies_folder, progress=progress)
+    out.emit(data, output, lambda console: _draw(data, console))
+    return int(bool(data["differences"]))
+
+
+def _draw(data: dict[str, Any], console: Console) -> None:
+    if told := [{**found, "message": _message(found)} for found in data["differences"]]:
+        out.rows(None, ("difference", "namespace", "objects", "message"), grouped.lines(told, "difference"))(console)
+        console.print()
+    counts = grouped.counts(data["counts"], "pods and templates")
+    console.print(f"{data['revisions']['deployed']} -> {data['revisions']['new']}: {counts}", soft_wrap=True)
+
+
+def _message(found: dict[str, Any]) -> str:
+    new, old = (
+        "; ".join(filter(None, (said["message"], *said["warnings"], described(said["patch"])))) or "left alone"
+        for said in (found["new"], found["deployed"])
+    )
+    return f"{new} (now: {old})"

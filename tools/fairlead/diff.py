@@ -1,0 +1,112 @@
+"""What changed policies and settings would decide otherwise than the deployed ones, for a cluster as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from fairlead import decisions, history, kube, manifests, policy
+from fairlead.clusters.base import Cluster
+from fairlead.decisions import Decision
+from fairlead.errors import UsageError
+from fairlead.inventory import Inventory
+from fairlead.progress import Progress
+from fairlead.settings import NAMESPACE, Replicated, Settings
+
+REFUSED = "would be refused"
+ADMITTED = "would be admitted"
+PATCHED = "would be changed otherwise"
+TOLD = "would be told otherwise"
+KINDS = (REFUSED, ADMITTED, PATCHED, TOLD)
+"""How a decision can differ, the gravest first."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A pod or a template on which the policies decide otherwise; `deployed` and `new` are {allowed, message, ...}."""
+
+    namespace: str
+    kind: str
+    name: str
+    difference: str
+    deployed: dict[str, Any]
+    new: dict[str, Any]
+
+
+def diff(cluster: Cluster, settings: Settings, folder: Path | None = None, *, progress: Progress) -> dict[str, Any]:
+    """Compare what is deployed in `cluster` with `settings` and the policies of `folder`, or the project's.
+
+    Returns {differences, counts, revisions}: a list of Difference, the gravest first, {same, different}, and
+    {deployed, new}. Raises UsageError where nothing is deployed, FairleadError where something cannot be read or
+    decided.
+    """
+    deployed = _deployed(cluster)
+    bundle = policy.bundle(settings, folder)
+    inventory = Inventory(cluster, progress)
+    subjects = inventory.subjects
+    reviews = [review for subject in subjects for review in subject.reviews]
+
+    def decide(name: str, modules: Mapping[str, str], replicated: Sequence[Replicated]) -> Iterator[Decision]:
+        kubernetes = inventory.data(replicated)
+        return iter(decisions.decide(reviews, modules=modules, kubernetes=kubernetes, progress=progress, name=name))
+
+    before = decide("deployed", deployed["data"], _replicated(deployed))
+    after = decide("new", bundle.modules, settings.replicate)
+    found = []
+    for subject in subjects:
+        pairs = [(next(before), next(after)) for _ in subject.reviews]
+        for old, new in pairs:
+            if difference := compare(old, new):  # the pod's comes before its workload's, and says it all
+                named = (subject.namespace, subject.kind, subject.name)
+                found.append(Difference(*named, difference, _told(old), _told(new)))
+                break
+    found.sort(key=lambda d: (KINDS.index(d.difference), d.namespace, d.kind, d.name))
+    return {
+        "differences": [asdict(difference) for difference in found],
+        "counts": {"same": len(subjects) - len(found), "different": len(found)},
+        "revisions": {"deployed": policy.revision(deployed["data"]), "new": bundle.revision},
+    }
+
+
+def compare(deployed: Decision, new: Decision) -> str | None:
+    """How two decisions on one request differ, in one of KINDS; None where they do not."""
+    if deployed.allowed != new.allowed:
+        return ADMITTED if new.allowed else REFUSED
+    if deployed.patch != new.patch:
+        return PATCHED
+    if (deployed.message, sorted(deployed.warnings)) != (new.message, sorted(new.warnings)):
+        return TOLD
+    return None
+
+
+def _told(decision: Decision) -> dict[str, Any]:
+    return {
+        "allowed": decision.allowed,
+        "message": decision.message,
+        "warnings": list(decision.warnings),
+        "patch": list(decision.patch),
+    }
+
+
+def _replicated(deployed: dict[str, Any]) -> list[Replicated]:
+    """What OPA holds beside namespaces, as far as the deployment tells."""
+    told = history.settings_of(deployed) or {}
+    try:
+        return [Replicated.model_validate(one) for one in told.get("replicate") or ()]
+    except (ValidationError, TypeError):  # somebody, or another version, wrote it otherwise
+        return []
+
+
+def _deployed(cluster: Cluster) -> dict[str, Any]:
+    objects = kube.Objects(kube.connect(cluster.kubeconfig))
+    found = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE)
+    if found is None or not found.get("data"):
+        raise UsageError(
+            f"cluster {cluster.name} has no deployed policies to compare with: "
+            "`fairlead audit` tells what these would do"
+        )
+    return found
