@@ -1,0 +1,75 @@
+"""`fairlead fuzz`: send a real OPA what nobody should, and check what it answers."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import random
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+from rich.console import Console
+
+from fairlead import output as out
+from fairlead.commands import options
+from fairlead.errors import FairleadError, UsageError
+
+_KINDS = ("guard", "reviews")
+
+
+@click.command()
+@click.argument("kinds", nargs=-1, type=click.Choice(_KINDS), metavar="[guard|reviews]...")
+@click.option(
+    "--examples", type=click.IntRange(1), help="How many of each.  [default: 20,000 requests and 50,000 reviews]"
+)
+@click.option("--seed", type=click.IntRange(0), help="Of all that is random; by default another one each time.")
+@options.policies
+@options.output
+def command(
+    kinds: tuple[str, ...], examples: int | None, seed: int | None, policies_folder: Path | None, output: str
+) -> None:
+    """Fuzz OPAs of its own, started as they are deployed: the guard of their API, and admission reviews gone wrong.
+
+    Where something does not hold, the smallest example is printed: kept as a file in testdata/fuzz/guard or
+    testdata/fuzz/reviews, it is tried first by each later run. Exit code: 0 where all holds, 1 where it does not.
+    """
+    if seed is None:
+        seed = random.SystemRandom().randrange(1_000_000)
+    results = []
+    with out.progress() as progress:
+        for kind in dict.fromkeys(kinds or _KINDS):
+            module = _load(kind)
+            wanted = {} if examples is None else {"examples": examples}
+            results.append(module.run(seed=seed, progress=progress, policies=policies_folder, **wanted))
+    out.emit(results, output, lambda console: _draw(results, console))
+    broken = [f"{one['fuzz']}: {one['why']}" for one in results if one["why"]]
+    if broken:
+        raise FairleadError(f"{'; '.join(broken)}; `--seed {seed}` repeats it")
+
+
+def _load(kind: str) -> ModuleType:
+    """What fuzzes `kind`; its libraries are not among those that Fairlead needs to run."""
+    try:
+        return importlib.import_module(f"fairlead.fuzz.{kind}")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "fairlead":
+            raise
+        raise UsageError(f"fuzzing needs {error.name}: `make setup` installs it, as requirements.txt has it") from error
+
+
+def _draw(results: list[dict[str, Any]], console: Console) -> None:
+    for one in results:
+        rotations = f", {one['rotations']} rotations" if "rotations" in one else ""
+        memory = f", {one['memory'] >> 20} MiB at most" if one.get("memory") else ""
+        console.print(
+            f"{one['fuzz']}: seed {one['seed']}, {one['tried']} tried in {one['seconds']} s{rotations}{memory}\n"
+        )
+        out.rows(None, ("count", "outcome"), one["outcomes"])(console)
+        if one["why"]:
+            console.print(f"\nDoes not hold: {one['why']}")
+        if one["example"]:
+            text = json.dumps(one["example"], ensure_ascii=True)
+            console.print(f"The smallest example, for testdata/fuzz/{one['fuzz']}/NAME.json:\n{text}", soft_wrap=True)
+        console.print()

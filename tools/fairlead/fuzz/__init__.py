@@ -1,0 +1,6 @@
+"""Fuzzing: a real OPA, started as it is deployed, is sent what nobody sane would send, and its answers are judged.
+
+guard.py asks its API by every path, method, spelling and credential (spellings.py), reviews.py sends AdmissionReviews
+gone wrong (bodies.py); their oracles are written from the contract, not from the policies. search.py drives hypothesis
+and keeps the smallest failing example, server.py runs the OPA, client.py sends requests just as they are spelt.
+"""

@@ -1,0 +1,266 @@
+"""Short fuzz runs against a real OPA, and that each oracle can fail."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from fairlead import paths, policy
+from fairlead.commands.fuzz import command
+from fairlead.errors import FairleadError, InputError, UsageError
+from fairlead.fuzz import guard, reviews
+from fairlead.fuzz.bodies import Body
+from fairlead.fuzz.client import Response
+from fairlead.fuzz.search import Violation
+from fairlead.fuzz.spellings import Request
+from fairlead.progress import Progress
+from fairlead.settings import Settings
+
+SEED = 1
+POD: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": []}}
+ASSIGN = {"op": "add", "path": "/spec/nodeSelector", "value": {"agentpool": "pool1"}}
+
+
+def counts(result: dict[str, Any]) -> dict[str, int]:
+    return {one["outcome"]: one["count"] for one in result["outcomes"]}
+
+
+def test_the_guard_lets_through_what_the_contract_lists() -> None:
+    result = guard.run(examples=1_500, seed=SEED, progress=Progress())
+    assert result["why"] is None, result
+    assert result["tried"] >= 1_500
+    assert result["rotations"] == 2
+    assert counts(result).keys() >= {"listed: 200", "refused: 401", "valid token: 200", "in another spelling"}
+
+
+@pytest.mark.parametrize(
+    ("hole", "found"),
+    [
+        ('allow if input.path == ["v1", "data"]', "v1/data"),
+        ('allow if input.path[0] == "health"', "ealth"),
+        ('allow if "pretty" in object.keys(input.params)', "pretty"),
+        ('allow if startswith(input.headers.Authorization[0], "Basic")', "Basic"),
+        ("allow if input.headers.Authorization[1]", "Authorization"),
+        ('allow if input.headers["X-Forwarded-For"]', "X-Forwarded-For"),
+    ],
+)
+def test_a_hole_in_the_guard_is_found(hole: str, found: str) -> None:
+    result = guard.run(
+        examples=1_500, seed=SEED, progress=Progress(), guard=lambda tokens: f"{policy.authz_module(tokens)}\n{hole}\n"
+    )
+    assert result["why"]
+    assert found in json.dumps(result["example"])
+
+
+def test_a_guard_that_refuses_the_api_server_is_found() -> None:
+    def deaf(tokens: list[str]) -> str:
+        return policy.authz_module(tokens).replace('["POST", [""]]', '["POST", ["x"]]')
+
+    result = guard.run(examples=1_500, seed=SEED, progress=Progress(), guard=deaf)
+    assert "the contract lists this request" in result["why"]
+    assert (result["example"]["method"], result["example"]["target"][:2]) in {("POST", "/"), ("POST", "/?")}
+
+
+def test_a_token_in_the_log_is_found() -> None:
+    def chatty(tokens: list[str]) -> str:
+        return policy.authz_module(tokens) + "\nallow if {\n\tprint(input.identity)\n\tfalse\n}\n"
+
+    result = guard.run(examples=500, seed=SEED, progress=Progress(), guard=chatty)
+    assert "a token stands in OPA's log" in result["why"]
+    assert "<valid>" in result["why"]
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "listed", "equivalent"),
+    [
+        ("POST", "/", True, True),
+        ("POST", "/?timeout=30s", True, True),
+        ("GET", "/health/ready", True, True),
+        ("GET", "/%68ealth", False, True),
+        ("GET", "https://any.example/health", False, True),
+        ("POST", "/?&timeout=5%73", False, True),
+        ("GET", "/health?;", False, True),
+        ("GET", "/", False, False),
+        ("post", "/", False, False),
+        ("POST", "//", False, False),
+        ("POST", "/?timeout=100s", False, False),
+        ("POST", "/?timeout=5s&timeout=5s", False, False),
+        ("POST", "/?timeout=5s%26pretty=true", False, False),
+        ("GET", "/health?timeout=5s", False, False),
+        ("GET", "/health/", False, False),
+        ("GET", "/health%2Fready", False, False),
+        ("GET", "/v1/../health", False, False),
+        ("GET", "health", False, False),
+        ("GET", "/v1/data", False, False),
+    ],
+)
+def test_what_the_contract_lists_in_which_spelling(method: str, target: str, listed: bool, equivalent: bool) -> None:
+    assert (guard.listed(method, target), guard.equivalent(method, target)) == (listed, equivalent)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ((), False),
+        (("Bearer <valid>",), True),
+        (("Bearer <valid>", "Bearer x"), True),
+        (("Bearer x", "Bearer <valid>"), False),
+        (("bearer  <valid>",), None),
+        (("Basic <valid>",), False),
+        (("Bearer <retired>",), False),
+    ],
+)
+def test_which_credentials_count(values: tuple[str, ...], expected: bool | None) -> None:
+    request = Request("GET", "/v1/data", tuple(("authorization", value) for value in values))
+    assert guard.authorized(request) is expected
+
+
+def test_malformed_reviews_are_answered_well() -> None:
+    result = reviews.run(examples=1_500, seed=SEED, progress=Progress())
+    assert result["why"] is None, result
+    assert result["tried"] >= 1_500
+    assert counts(result).keys() >= {"allowed: pod placed", "denied: pod", "denied: not readable", "allowed: no pod"}
+
+
+def test_policies_that_only_warn_are_found() -> None:
+    lax = policy.bundle(Settings(enforcement="warn"))
+    result = reviews.run(examples=1_500, seed=SEED, progress=Progress(), spoil=lambda _: lax)
+    assert result["why"]
+    assert result["example"]
+
+
+ALLOWS_ALL = """package system
+
+main := {
+	"apiVersion": "admission.k8s.io/v1",
+	"kind": "AdmissionReview",
+	"response": {"uid": object.get(input, ["request", "uid"], ""), "allowed": true},
+}
+"""
+
+
+def test_policies_that_let_all_pods_through_fail_the_command(tmp_path: Path) -> None:
+    folder = tmp_path / "policies"
+    shutil.copytree(paths.root() / "policies", folder)
+    (folder / "main.rego").write_text(ALLOWS_ALL)
+    arguments = ["reviews", "--examples", "10", "--seed", "7", "-o", "json", "--policies", str(folder)]
+    done = CliRunner().invoke(command, arguments)
+    assert isinstance(done.exception, FairleadError)
+    assert done.exception.exit_code == 1
+    assert "allowed with nodeSelector None" in str(done.exception)
+    assert "`--seed 7` repeats it" in str(done.exception)
+    assert json.loads(done.stdout)[0]["fuzz"] == "reviews"
+
+
+def test_the_command_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("fairlead.fuzz")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    done = CliRunner().invoke(command, ["guard", "--examples", "1"])
+    assert isinstance(done.exception, UsageError)
+    assert "fuzzing needs hypothesis" in str(done.exception)
+
+
+@pytest.mark.parametrize("kind", [Request, Body])
+def test_a_kept_example_that_is_none_is_named(tmp_path: Path, kind: type[Request] | type[Body]) -> None:
+    (tmp_path / "x.json").write_text('{"verb": "GET"}')
+    with pytest.raises(InputError, match=r"x\.json: is no (request|body)"):
+        kind.load(tmp_path / "x.json")
+
+
+def test_a_body_is_read_as_it_is_printed(tmp_path: Path) -> None:
+    for content in (b"{}", b"\xff"):
+        written = Body(content, "text/plain", "gzip")
+        (tmp_path / "x.json").write_text(json.dumps(written.document()))
+        assert Body.load(tmp_path / "x.json") == written
+
+
+def body(**request: Any) -> Body:
+    asked = {
+        "uid": "1",
+        "operation": "CREATE",
+        "kind": {"group": "", "kind": "Pod"},
+        "namespace": "payments",
+        "object": POD,
+    }
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked | request}
+    return Body(json.dumps(review).encode())
+
+
+def answer(*, version: str = "v1", patch: list[Any] | None = None, **response: Any) -> Response:
+    told: dict[str, Any] = {"uid": "1", "allowed": True, **response}
+    if patch is not None:
+        told |= {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(patch).encode()).decode()}
+    review = {"apiVersion": f"admission.k8s.io/{version}", "kind": "AdmissionReview", "response": told}
+    return Response(200, b"", json.dumps(review).encode())
+
+
+DENIED = {"allowed": False, "status": {"code": 403, "message": "no"}}
+
+
+def pod(**spec: Any) -> dict[str, Any]:
+    return {**POD, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("asked", "told", "outcome"),
+    [
+        (body(), answer(patch=[ASSIGN]), "allowed: pod placed"),
+        (body(), answer(**DENIED), "denied: pod"),
+        (body(namespace="playground"), answer(), "allowed: pod of no pool"),
+        (body(kind={"group": "", "kind": "Service"}), answer(), "allowed: no pod"),
+        (body(operation="UPDATE", oldObject=POD), answer(), "allowed: pod's update"),
+        (body(uid=7), answer(uid="", **DENIED), "denied: not readable"),
+        (Body(b"{"), Response(400, b"", b"{}"), "400: not JSON, or too large"),
+        (Body(b"x", encoding="gzip"), None, "no answer to gzip that is none"),
+    ],
+)
+def test_good_answers_pass(asked: Body, told: Response | None, outcome: str) -> None:
+    assert reviews.judge(asked, told, Settings()) == outcome
+
+
+@pytest.mark.parametrize(
+    ("asked", "told", "why"),
+    [
+        (body(), answer(), "allowed with nodeSelector None"),
+        (body(object=pod(nodeSelector={"agentpool": "pool2"})), answer(), "allowed with nodeSelector"),
+        (body(object=pod(nodeName="n1")), answer(patch=[ASSIGN]), "nodeName"),
+        (body(object={}), answer(), "without a spec"),
+        (body(namespace="new"), answer(), "which nobody knows"),
+        (body(namespace="playground"), answer(patch=[ASSIGN]), "a namespace without a pool"),
+        (body(), answer(patch=[ASSIGN, {"op": "remove", "path": "/metadata/name"}]), "changes more of the pod"),
+        (body(), answer(patch=[{**ASSIGN, "path": "/nowhere/spec"}]), "does not apply"),
+        (body(operation="UPDATE", oldObject=POD), answer(patch=[ASSIGN]), "an update of a pod is patched"),
+        (
+            body(operation="UPDATE", oldObject=POD, object=pod(nodeSelector={"zone": "a"})),
+            answer(),
+            "leaves the pool",
+        ),
+        (body(operation="DELETE"), answer(patch=[ASSIGN]), "what goes, is patched"),
+        (body(operation="create"), answer(), "does not say what is asked"),
+        (body(uid=7), answer(uid=""), "does not say what is asked"),
+        (body(), answer(patch=[ASSIGN], uid="2"), "uid"),
+        (body(), answer(version="v1beta1", **DENIED), "apiVersion"),
+        (body(), answer(allowed="yes"), "no truth value"),
+        (body(), answer(allowed=False), "denies without a message"),
+        (body(), answer(patch=[ASSIGN], **DENIED), "a patch for what it denies"),
+        (body(), answer(patch=[ASSIGN], patched=True), "unknown fields"),
+        (body(), answer(patch=[ASSIGN], warnings=[1]), "warnings"),
+        (body(), Response(200, b"", b"{}"), "something else than a review"),
+        (body(), Response(200, b"", b"<html>"), "no JSON"),
+        (body(), Response(400, b"", b"{}"), "JSON is answered with 400"),
+        (body(), Response(500, b"", b"number too big"), "answered with 500"),
+        (body(), Response(404, b"", b"{}"), "answered with 404"),
+        (body(), None, "without an answer"),
+    ],
+)
+def test_bad_answers_do_not(asked: Body, told: Response | None, why: str) -> None:
+    with pytest.raises(Violation, match=why):
+        reviews.judge(asked, told, Settings())
