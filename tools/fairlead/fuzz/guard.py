@@ -3,7 +3,7 @@
 The contract (docs: "the guarded OPA API"): without a token, `POST /`, also with the query `timeout=<n>s`, `GET /health`
 and `GET /health/ready`; with a token in force as `Authorization: Bearer <token>`, all that OPA serves.
 
-What the oracle takes as they are, since they tell nothing and change nothing:
+What the oracle takes as it is, since it tells nothing and changes nothing:
 - Another spelling of the same address (percent-encoded letters: RFC 3986, 6.2.2; `GET https://host/health`: RFC 9112,
   3.2.2) may be answered as the plain one is. OPA's policy sees only the decoded path.
 - A piece of a query that Go's library cannot read (with `;` or a broken escape) is none, for guard and handler alike.
@@ -12,15 +12,15 @@ What the oracle takes as they are, since they tell nothing and change nothing:
 - OPA 1.22 ends the connection, or the stream, of a body that says to be gzip and is none: it closes a reader that was
   never opened, and Go's HTTP library outlives that. Nobody else's connection is touched, and API servers send no gzip.
 - Go's HTTP library answers by itself, before any guard: 400, 431, 501 or 505 to what is no proper request, the end of
-  the stream to a header that HTTP/2 does not know (RFC 9113, 8.2.1), and
-  `OPTIONS *` with an empty 200. OPA answers 400 to a body that it cannot read. OPA's guard does not tell `post /` from
-  `POST /`, but its router does: 405.
+  the stream to a header that HTTP/2 does not know (RFC 9113, 8.2.1), an empty 200 to `OPTIONS *`. OPA answers 400 to a
+  body that it cannot read. Its guard does not tell `post /` from `POST /`, but its router does: 405.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
 import re
 import secrets
@@ -36,7 +36,7 @@ from fairlead.errors import FairleadError
 from fairlead.fuzz.client import Client, Http1, Http2, Response
 from fairlead.fuzz.search import Search, Violation, search
 from fairlead.fuzz.server import Guard, Opa, running
-from fairlead.fuzz.spellings import READS, Request, requests
+from fairlead.fuzz.spellings import READS, Request, plain, requests
 from fairlead.progress import Progress
 from fairlead.settings import Settings
 
@@ -108,10 +108,11 @@ def run(
 
 
 def _search(target: _Target, count: int, seed: int, name: str, progress: Progress) -> Search[Request]:
-    """Send `count` requests, and rotate the token now and then."""
+    """Send those that are kept, then every plain one, then others up to `count`; rotate the token now and then."""
     found: Search[Request] = Search()
     try:
-        found.try_known(map(Request.load, sorted((paths.root() / FOLDER).glob("*.json"))), target.check)
+        kept = map(Request.load, sorted((paths.root() / FOLDER).glob("*.json")))
+        found.try_known(itertools.chain(kept, plain()), target.check)
         rotations = min(_ROTATIONS, max(1, count // 1_000))
         for part in range(rotations + 1):
             if found.why:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -133,6 +133,21 @@ _OTHERS = (
     *(("POST", "/?pretty=true", _REVIEW), ("POST", "/", _REVIEW), ("HEAD", "/v1/data", "")),
     ("OPTIONS", "/v1/data", ""),
 )
+
+
+def plain() -> Iterator[Request]:
+    """Every path by every method without a token, and what is worth most to read with every token that is none."""
+    for path in _PATHS:
+        for method in _METHODS:
+            yield Request(method, path)
+    for method, path in (
+        ("GET", "/v1/data"),
+        ("GET", "/v1/policies"),
+        ("PUT", "/v1/policies/fuzz"),
+        ("GET", "/metrics"),
+    ):
+        for value in _WRONG:
+            yield Request(method, path, (("Authorization", value),))
 
 
 @st.composite

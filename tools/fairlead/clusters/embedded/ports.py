@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import json
 import random
 import socket
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
+from fairlead import paths
 from fairlead.errors import FairleadError
 
 HOST = "127.0.0.1"
@@ -14,10 +19,11 @@ _LOWEST, _HIGHEST = 20000, 60999
 # Linux, and what RFC 6335 (section 6) sets aside for other systems.
 _EPHEMERAL_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _EPHEMERAL = (49152, 65535)
+_KEPT = 120.0  # seconds in which whoever was given a port has to listen on it
 
 
 def free_ports(count: int) -> list[int]:
-    """`count` different ports that nothing listens on, checked while all are held.
+    """`count` different ports that nothing listens on, and that nobody else of this user is given for two minutes.
 
     None is in the range from which the kernel takes the ports of outgoing connections: one of those could have it
     before the server does. Raises FairleadError where there are not as many.
@@ -27,21 +33,45 @@ def free_ports(count: int) -> list[int]:
     if len(candidates) < count:
         # Everything above 1024 is ephemeral here: better a port that may be lost to a connection than none.
         candidates = list(range(_LOWEST, _HIGHEST + 1))
-    random.shuffle(candidates)  # clusters that start at the same moment take different ones
-    with contextlib.ExitStack() as held:
+    random.shuffle(candidates)  # so that a file of given ones that cannot be kept does little harm
+    with _given() as given, contextlib.ExitStack() as held:
         ports: list[int] = []
         for port in candidates:
             if len(ports) == count:
                 break
+            if str(port) in given:
+                continue
             holder = held.enter_context(socket.socket(socket.AF_INET))
             try:
                 holder.bind((HOST, port))
             except OSError:
                 continue
             ports.append(port)
+        given |= {str(port): time.time() + _KEPT for port in ports}
     if len(ports) < count:
         raise FairleadError(f"only {len(ports)} of {count} ports are free on {HOST}: stop some servers and try again")
     return ports
+
+
+@contextlib.contextmanager
+def _given() -> Iterator[dict[str, float]]:
+    """The ports that others were given a moment ago, and until when (seconds of time.time), to read and to add to."""
+    given: dict[str, float] = {}
+    try:
+        paths.cache().mkdir(parents=True, exist_ok=True)
+        file = (paths.cache() / "ports.json").open("a+", encoding="ascii")
+    except OSError:  # a cache that cannot be written keeps nobody from starting servers
+        yield given
+        return
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        with contextlib.suppress(ValueError, AttributeError, TypeError):
+            given |= {port: until for port, until in json.load(file).items() if 0 < until - time.time() <= _KEPT}
+        yield given
+        file.seek(0)
+        file.truncate()
+        json.dump(given, file)
 
 
 def _ephemeral() -> tuple[int, int]:
