@@ -48,9 +48,10 @@ class Second:
             "tls/tls.crt": self.credentials.certificate,
             "tls/tls.key": self.credentials.key,
             "tls/ca.crt": self.credentials.ca,
-            "authz/authz.rego": policy.authz_module([self.credentials.token]).encode(),
             "token/token": self.credentials.token.encode(),
         }
+        guards = policy.guards([self.credentials.token])
+        contents |= {f"authz/{name}": text.encode() for name, text in guards.items()}
         for name, data in contents.items():
             (folder / name).parent.mkdir(exist_ok=True)
             certificates.write_private(folder / name, data)
@@ -275,7 +276,7 @@ def test_labels_and_namespaces_may_be_others(second: Second, put: Put, namespace
         "--policy-label=example.com/rego", "--policy-value=yes", f"--namespaces={at}", "--namespace-labels=team"
     )
     eventually(second.healthy, "it is healthy")
-    ours = [id_ for id_ in second.opa.policies() if not id_.endswith("authz.rego")]
+    ours = [id_ for id_ in second.opa.policies() if not id_.endswith(policy.GUARDS)]
     assert ours == [f"{at}/custom/a.rego"]
 
 

@@ -56,7 +56,7 @@ def deploy(
         if manifest not in webhooks:
             progress.update("deploy", f"applying {manifest['kind']} {manifest['metadata']['name']}")
             (objects.apply_whole if manifest["kind"] == "ConfigMap" else objects.apply)(manifest)
-    cluster.serve(settings, credentials, policy.authz_module([credentials.token]), progress=progress)
+    cluster.serve(settings, credentials, policy.guards([credentials.token]), progress=progress)
     states = serving.wait(
         cluster, objects, credentials.token, bundle.modules, progress=progress, deadline=60.0, stale=stale
     )

@@ -70,14 +70,14 @@ def by_file(
         "settings": settings,
         "bundle": bundle,
         "credentials": credentials,
-        "authz": policy.authz_module([credentials.token]),
+        "guards": policy.guards([credentials.token]),
         "webhook_url": webhook_url,
         "replicas": settings.replicas if replicas is None else replicas,
         "exempt": EXEMPT,
         "files": pod.MOUNTED,
         "opa_port": pod.OPA_PORT,
         "sync_port": pod.SYNC_PORT,
-        "opa_arguments": pod.opa_arguments(pod.MOUNTED, f":{pod.OPA_PORT}"),
+        "opa_arguments": pod.opa_arguments(pod.MOUNTED, f":{pod.OPA_PORT}", sidecar.decision_logs(settings, look_up)),
         "opa_environment": [
             {"name": name, "value": value} for name, value in sidecar.opa_environment(pod.MOUNTED, look_up).items()
         ],

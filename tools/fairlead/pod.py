@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath, PurePosixPath
 
@@ -27,8 +28,8 @@ class Files:
 MOUNTED = Files(*(PurePosixPath("/run/fairlead") / name for name in ("tls", "authz", "token")))
 
 
-def opa_arguments(files: Files, address: str) -> list[str]:
-    """What `opa` is started with, to serve at `address` (host:port)."""
+def opa_arguments(files: Files, address: str, decision_logs: Sequence[str] = ()) -> list[str]:
+    """What `opa` is started with, to serve at `address` (host:port); `decision_logs` say where its decisions go."""
     return [
         "run",
         "--server",
@@ -42,7 +43,9 @@ def opa_arguments(files: Files, address: str) -> list[str]:
         f"--set=server.decoding.gzip.max_length={LARGEST_REVIEW}",
         "--log-level=error",
         "--skip-version-check",
-        # The guard is the one policy that no API call can replace; OPA sees the kubelet's swap of the Secret's files.
+        *decision_logs,
+        # The guards are the policies that no API call can replace; OPA sees the kubelet's swap of the Secret's files.
         "--watch",
         str(files.authz / "authz.rego"),
+        str(files.authz / "log.rego"),
     ]

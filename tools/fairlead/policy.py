@@ -18,6 +18,10 @@ from fairlead.settings import Settings
 
 SETTINGS = "settings.rego"
 AUTHZ = "authz.rego"
+LOG = "log.rego"
+GUARDS = (AUTHZ, LOG)
+"""What guards OPA, from inside and out: OPA reads them from files, and no API call can replace them."""
+
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,200}")
 
 
@@ -41,19 +45,20 @@ def folder() -> Path:
 def bundle(settings: Settings, source: Path | None = None) -> Bundle:
     """All modules of the folder `source` (the project's own by default), with `settings` written into settings.rego.
 
-    Left out are tests, and authz.rego, which OPA reads from a Secret. Raises InputError where a module cannot be read,
+    Left out are tests, and GUARDS, which OPA reads from a Secret. Raises InputError where a module cannot be read,
     UsageError where there is none.
     """
     source = source or folder()
     data = sorted(path for path in source.rglob("*") if path.suffix in (".json", ".yaml", ".yml"))
     if data:
         raise InputError(data[0], "no deployment takes data from here: put it into a ConfigMap, labelled as data")
-    guard = source / AUTHZ
-    if guard.exists() and guard.read_bytes() != (folder() / AUTHZ).read_bytes():
-        raise InputError(guard, f"differs from {folder() / AUTHZ}, which guards OPA: change it there, then deploy")
+    for name in GUARDS:
+        guard = source / name
+        if guard.exists() and guard.read_bytes() != (folder() / name).read_bytes():
+            raise InputError(guard, f"differs from {folder() / name}, which guards OPA: change it there, then deploy")
     modules: dict[str, str] = {}
     for path in sorted(source.rglob("*.rego")):
-        if path.name.endswith("_test.rego") or path == source / AUTHZ:
+        if path.name.endswith("_test.rego") or path in [source / name for name in GUARDS]:
             continue
         text = files.read_text(path)
         key = ".".join(path.relative_to(source).parts)
@@ -77,6 +82,11 @@ def settings_document(settings: Settings) -> dict[str, Any]:
         "pools": pools,
         "contact": settings.contact or "",
     }
+
+
+def guards(tokens: list[str]) -> dict[str, str]:
+    """The modules that OPA reads from files, name -> text, with these tokens in force."""
+    return {AUTHZ: authz_module(tokens), LOG: files.read_text(folder() / LOG)}
 
 
 def authz_module(tokens: list[str]) -> str:

@@ -40,8 +40,8 @@ def token(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
     old, new = credentials.token, Credentials.fresh().token
 
     def publish(used: str, accepted: list[str]) -> None:
-        parts = {"token": used.encode(), "authz.rego": policy.authz_module(accepted).encode()}
-        _publish(cluster, objects, "opa-token", parts)
+        guards = {name: text.encode() for name, text in policy.guards(accepted).items()}
+        _publish(cluster, objects, "opa-token", {"token": used.encode(), **guards})
 
     progress.update("token", "making OPA accept a new one")
     publish(old, [old, new])

@@ -122,6 +122,12 @@ IMAGE_VARIABLES = {
 """The environment variable that overrides each field of Images."""
 
 
+class DecisionLogs(_Strict):
+    """Where decisions are logged, with what may be secret left out: see policies/log.rego."""
+
+    console: bool = True
+
+
 class Settings(_Strict):
     """All settings; each field's name in the file is its name here in camelCase."""
 
@@ -137,6 +143,7 @@ class Settings(_Strict):
     replicas: int = Field(2, ge=1, le=100)
     images: Images = Images()
     replicate: list[Replicated] = []
+    decision_logs: DecisionLogs = DecisionLogs()
 
     @field_validator("node_label", mode="before")
     @classmethod

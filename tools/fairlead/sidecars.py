@@ -18,6 +18,12 @@ from fairlead.pod import Files
 from fairlead.settings import NAMESPACE, Settings
 from fairlead.toolchain import found
 
+_UPLOAD = (1, 2)
+"""Seconds between two uploads of decisions, at least and at most; a failed one is tried again after no more."""
+
+_KEPT = 16 * 1024 * 1024
+"""Bytes of decisions that OPA keeps while they cannot be uploaded, of which it drops the oldest."""
+
 
 @dataclass(frozen=True)
 class Liveness:
@@ -55,6 +61,9 @@ class Sidecar(Protocol):
     def opa_environment(self, files: Files, address: str) -> Mapping[str, str]:
         """What the OPA beside it needs to know of the sidecar that serves at `address` (host:port)."""
 
+    def decision_logs(self, settings: Settings, address: str) -> list[str]:
+        """The flags by which OPA logs its decisions as set, where the sidecar serves at `address` (host:port)."""
+
 
 class Sync:
     """`fairlead sync`."""
@@ -79,6 +88,7 @@ class Sync:
             *selector,
             f"--namespace-labels={label}",
             *resources.flags(one.named() for one in settings.replicate),
+            *(["--log-decisions"] if settings.decision_logs.console else []),
             f"--health-endpoint={listen}",
             f"--tls-cert-file={files.tls / 'tls.crt'}",
             f"--tls-private-key-file={files.tls / 'tls.key'}",
@@ -86,6 +96,18 @@ class Sync:
 
     def opa_environment(self, files: Files, address: str) -> dict[str, str]:
         return {"FAIRLEAD_NAMESPACES_URL": f"https://{address}/v1/namespaces", "FAIRLEAD_CA_FILE": str(files.ca)}
+
+    def decision_logs(self, settings: Settings, address: str) -> list[str]:
+        return [
+            "--set=decision_logs.service=sync",
+            f"--set=services.sync.url=https://{address}",
+            # OPA reads an authority here but once, and would be deaf after `fairlead rotate cert`. Who else answers on
+            # loopback learns what is masked already, and nothing that lets it in.
+            "--set=services.sync.allow_insecure_tls=true",
+            f"--set=decision_logs.reporting.min_delay_seconds={_UPLOAD[0]}",
+            f"--set=decision_logs.reporting.max_delay_seconds={_UPLOAD[1]}",
+            f"--set=decision_logs.reporting.buffer_size_limit_bytes={_KEPT}",
+        ]
 
 
 class KubeMgmt:
@@ -129,6 +151,9 @@ class KubeMgmt:
 
     def opa_environment(self, files: Files, address: str) -> dict[str, str]:
         return {"FAIRLEAD_MAPPED_ONLY": "true"}  # see policies/node_pool
+
+    def decision_logs(self, settings: Settings, address: str) -> list[str]:
+        return ["--set=decision_logs.console=true"] if settings.decision_logs.console else []
 
 
 SIDECARS: Mapping[str, Sidecar] = {sidecar.name: sidecar for sidecar in (Sync(), KubeMgmt())}

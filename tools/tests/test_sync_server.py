@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import http.client
+import json
 import socket
 import ssl
 import threading
@@ -18,6 +22,7 @@ from fairlead.certificates import Authority
 from fairlead.errors import FairleadError, InputError, UsageError
 from fairlead.sync import server as library
 from fairlead.sync.credentials import digest
+from fairlead.sync.decisions import LARGEST, Decisions
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.server import Certificate, Server, loopback
 
@@ -37,13 +42,15 @@ class Site:
         self.issue("first")
         self.health: dict[str, Any] = {"healthy": True, "reasons": []}
         self.look_up: Callable[[str], dict[str, Any] | None] = {"payments": THIN}.get
+        self.metrics, self.written = Metrics(), list[str]()
         self.certificate = Certificate(folder / "server.crt", folder / "server.key")
         self.server = Server(
             "127.0.0.1:0",
             self.certificate,
             health=lambda: self.health,
-            metrics=Metrics(),
+            metrics=self.metrics,
             look_up=lambda name: self.look_up(name),
+            decisions=Decisions(self.metrics, self.written.append),
         )
         self.port = self.server.server_address[1]
 
@@ -53,6 +60,10 @@ class Site:
 
     def get(self, path: str) -> requests.Response:
         return requests.get(f"https://127.0.0.1:{self.port}{path}", verify=str(self.ca), timeout=DEADLINE)
+
+    def post(self, path: str, body: bytes) -> requests.Response:
+        url = f"https://127.0.0.1:{self.port}{path}"
+        return requests.post(url, data=body, verify=str(self.ca), timeout=DEADLINE)
 
     def common_name(self) -> str:
         """The name in the certificate that is served now."""
@@ -118,6 +129,77 @@ def test_only_loopback_may_look_up_namespaces(site: Site, monkeypatch: pytest.Mo
     monkeypatch.setattr(library, "loopback", lambda _: False)
     assert site.get("/v1/namespaces/payments").status_code == 403
     assert site.get("/health").status_code == 200
+
+
+def decision(**response: Any) -> dict[str, Any]:
+    return {"decision_id": "1", "result": {"response": {"uid": "42", **response}}}
+
+
+def packed(entries: Any) -> bytes:
+    return gzip.compress(json.dumps(entries).encode())
+
+
+def test_each_decision_is_counted_by_intent_and_outcome_and_written_as_one_line(site: Site) -> None:
+    told = [
+        ("node-pool", "placed", {"allowed": True, "auditAnnotations": {"node-pool": "placed: gpu"}}),
+        ("node-pool", "denied", {"allowed": False, "auditAnnotations": {"node-pool": "refused: a\nb: c"}}),
+        ("node-pool", "warned", {"allowed": True, "auditAnnotations": {"node-pool": "would be refused: a"}}),
+        ("", "allowed", {"allowed": True}),
+        ("", "warned", {"allowed": True, "warnings": ["a"]}),
+        ("", "denied", {"allowed": False}),
+    ]
+    entries = [decision(**response) for _, _, response in told] + [{"decision_id": "2", "error": "undefined"}]
+    assert site.post("/logs", packed(entries)).status_code == 200
+    assert site.post("/logs", packed(entries[:1])).status_code == 200
+    counts = {(intent, outcome): 1 for intent, outcome, _ in told} | {("node-pool", "placed"): 2, ("", "failed"): 1}
+    page = site.get("/metrics").text
+    lines = {line for line in page.splitlines() if line.startswith("fairlead_decisions_total{")}
+    assert lines == {
+        f'fairlead_decisions_total{{intent="{intent}",outcome="{outcome}"}} {count}.0'
+        for (intent, outcome), count in counts.items()
+    }
+    assert [json.loads(line) for line in site.written] == [*entries, entries[0]]
+    assert all(line.count("\n") == 1 and line.endswith("\n") for line in site.written)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        packed([decision(allowed=True)])[:-1],
+        packed({}),
+        packed([decision(allowed=True), 1]),
+        gzip.compress(b"[" + b" " * (33 * LARGEST) + b"]"),
+        gzip.compress(b"[" * 100_000),
+    ],
+    ids=["empty", "not packed", "cut off", "an object", "a number", "a bomb", "deep"],
+)
+def test_what_is_no_batch_of_decisions_is_refused_whole(site: Site, body: bytes) -> None:
+    assert site.post("/logs", body).status_code == 400
+    assert site.written == []
+    assert "fairlead_decisions_total{" not in site.get("/metrics").text
+
+
+def test_no_batch_is_larger_than_opa_makes_them(site: Site) -> None:
+    context = ssl.create_default_context(cafile=str(site.ca))
+    for length in (str(LARGEST + 1), "-1", "x"):
+        connection = http.client.HTTPSConnection("127.0.0.1", site.port, timeout=DEADLINE, context=context)
+        with contextlib.closing(connection):
+            connection.request("POST", "/logs", headers={"Content-Length": length})
+            assert connection.getresponse().status == 413
+
+
+def test_only_loopback_may_upload_decisions(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "loopback", lambda _: False)
+    assert site.post("/logs", packed([decision(allowed=True)])).status_code == 403
+    assert site.written == []
+
+
+@pytest.mark.parametrize("path", ["/", "/log", "/logs/", "/health", "/v1/namespaces/payments"])
+def test_nothing_else_takes_a_post(site: Site, path: str) -> None:
+    assert site.post(path, packed([decision(allowed=True)])).status_code == 404
+    assert site.written == []
 
 
 @pytest.mark.parametrize(
@@ -187,9 +269,23 @@ def test_a_certificate_that_cannot_be_used_is_refused_at_the_start(tmp_path: Pat
 @pytest.mark.parametrize("endpoint", ["8444", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:99999", "192.0.2.1:1"])
 def test_an_endpoint_that_cannot_be_listened_at_is_refused(site: Site, endpoint: str) -> None:
     with pytest.raises(UsageError, match=r"127\.0\.0\.1:8444|cannot listen"):
-        Server(endpoint, site.certificate, health=dict, metrics=Metrics(), look_up=lambda _: None)
+        Server(
+            endpoint,
+            site.certificate,
+            health=dict,
+            metrics=site.metrics,
+            look_up=lambda _: None,
+            decisions=Decisions(site.metrics, None),
+        )
 
 
 def test_a_port_that_is_taken_is_told(site: Site) -> None:
     with pytest.raises(UsageError, match="cannot listen"):
-        Server(f"127.0.0.1:{site.port}", site.certificate, health=dict, metrics=Metrics(), look_up=lambda _: None)
+        Server(
+            f"127.0.0.1:{site.port}",
+            site.certificate,
+            health=dict,
+            metrics=Metrics(),
+            look_up=lambda _: None,
+            decisions=Decisions(Metrics(), None),
+        )

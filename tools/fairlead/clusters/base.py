@@ -62,7 +62,9 @@ class Cluster(Protocol):
     def choose(self, sidecar: Sidecar) -> None:
         """Have this kind of sidecar from the next `serve` on. Raises UsageError where it cannot run there."""
 
-    def serve(self, settings: Settings, credentials: Credentials, authz: str, *, progress: Progress) -> None:
+    def serve(
+        self, settings: Settings, credentials: Credentials, guards: Mapping[str, str], *, progress: Progress
+    ) -> None:
         """See that OPA and its sidecar run with what was applied. Raises FairleadError where they do not come up."""
 
     def opas(self) -> Sequence[OpaServer]:

@@ -79,7 +79,9 @@ class RemoteCluster:
         """Whether it is there: it is somebody else's, so it is taken to be until it is asked."""
         return True
 
-    def serve(self, settings: Settings, credentials: Credentials, authz: str, *, progress: Progress) -> None:
+    def serve(
+        self, settings: Settings, credentials: Credentials, guards: Mapping[str, str], *, progress: Progress
+    ) -> None:
         """Wait until the Deployment that was applied is rolled out. Raises FairleadError with what its pods say."""
         self._roll_out(progress)
 

@@ -84,6 +84,9 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--health-endpoint", help="host:port to serve /health, /metrics and look-ups at; nowhere by default.")
 @click.option("--tls-cert-file", type=FILE, help="The certificate to serve with; read again when it changes.")
 @click.option("--tls-private-key-file", type=FILE, help="The key of the certificate.")
+@click.option(
+    "--log-decisions", is_flag=True, help="Write each decision that OPA uploads to stdout, as a line of JSON."
+)
 @click.option("--log-level", type=click.Choice(list(LEVELS)), default="info", show_default=True, help="What to log.")
 def command(
     kubeconfig: Path | None,
@@ -109,6 +112,7 @@ def command(
     health_endpoint: str | None,
     tls_cert_file: Path | None,
     tls_private_key_file: Path | None,
+    log_decisions: bool,
     log_level: str,
 ) -> None:
     """Run as OPA's sidecar: keep its policies and data current.
@@ -156,6 +160,7 @@ def command(
             system=None if system_policies == "*" else system_policies,
             replica=replica or _replica(opa_url, alone=kubeconfig is None),
             health_endpoint=health_endpoint,
+            log_decisions=_write if log_decisions else None,
             certificate=(tls_cert_file, tls_private_key_file) if tls_cert_file and tls_private_key_file else None,
         )
     )
@@ -206,6 +211,12 @@ def _check(flag: str, check: Callable[[str], str], value: str) -> None:
         check(value)
     except ValueError as error:
         raise UsageError(f"{flag}: {error}") from error
+
+
+def _write(line: str) -> None:
+    """One line to stdout, now."""
+    sys.stdout.write(line)
+    sys.stdout.flush()
 
 
 def _log(level: int) -> None:

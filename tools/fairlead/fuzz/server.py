@@ -157,8 +157,8 @@ class Opa:
             left = refused
 
     def _guards(self) -> set[str]:
-        path = str(Path(self.files.authz) / policy.AUTHZ)
-        return {path, path.lstrip("/")}
+        paths = {str(Path(self.files.authz) / name) for name in policy.GUARDS}
+        return paths | {path.lstrip("/") for path in paths}
 
     def _accepts(self, token: str) -> bool:
         api = self.api(token)
@@ -171,7 +171,8 @@ class Opa:
         return True
 
     def _write_guard(self) -> None:
-        volume.write(Path(self.files.authz), {policy.AUTHZ: self._guard(self.tokens).encode()})
+        modules = policy.guards(self.tokens) | {policy.AUTHZ: self._guard(self.tokens)}
+        volume.write(Path(self.files.authz), {name: text.encode() for name, text in modules.items()})
 
 
 @contextmanager

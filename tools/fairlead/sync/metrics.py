@@ -22,6 +22,12 @@ class Metrics:
         self.relists = Counter(
             "fairlead_sync_relists", "Complete lists read from the API server.", registry=self._registry
         )
+        self.decisions = Counter(
+            "fairlead_decisions",
+            "Decisions of OPA, by intent and outcome.",
+            ["intent", "outcome"],
+            registry=self._registry,
+        )
         self._policies = self._gauge("policies", "Policies that OPA should hold.")
         self._documents = self._gauge("documents", "Documents that OPA should hold.")
         self._namespaces = self._gauge("namespaces", "Namespaces that OPA holds.")

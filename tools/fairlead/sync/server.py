@@ -1,4 +1,4 @@
-"""The sidecar's HTTPS server: /health, /metrics, and /v1/namespaces/<name> for the OPA beside it."""
+"""The sidecar's HTTPS server: /health, /metrics, and for the OPA beside it /v1/namespaces/<name> and /logs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from typing import Any
 
 from fairlead.errors import FairleadError, InputError, UsageError
 from fairlead.sync.credentials import digest
+from fairlead.sync.decisions import LARGEST, Decisions
 from fairlead.sync.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -76,7 +77,9 @@ class Certificate:
 
 
 class Server(ThreadingHTTPServer):
-    """Serves what `health`, `metrics` and `look_up` give; `serve_forever` belongs to one thread.
+    """Serves what `health`, `metrics` and `look_up` give, and hands `decisions` what OPA uploads.
+
+    `serve_forever` belongs to one thread.
 
     `health` gives an object whose "healthy" decides between 200 and 503. `look_up` gives a namespace's thin object or
     None where there is none, and raises FairleadError where that cannot be known.
@@ -86,7 +89,14 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def __init__(
-        self, endpoint: str, certificate: Certificate, *, health: Health, metrics: Metrics, look_up: LookUp
+        self,
+        endpoint: str,
+        certificate: Certificate,
+        *,
+        health: Health,
+        metrics: Metrics,
+        look_up: LookUp,
+        decisions: Decisions,
     ) -> None:
         """`endpoint` is host:port. Raises UsageError where it cannot be listened at."""
         host, port = _endpoint(endpoint)
@@ -95,6 +105,7 @@ class Server(ThreadingHTTPServer):
         self.health = health
         self.metrics = metrics
         self.look_up = look_up
+        self.decisions = decisions
         self._certificate = certificate
         self._slots = {True: BoundedSemaphore(LOOK_UPS), False: BoundedSemaphore(OTHERS)}
         try:
@@ -153,9 +164,34 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer(HTTPStatus.NOT_FOUND, {})
 
-    def _namespace(self, path: str) -> None:
-        if not loopback(self.client_address[0]):
+    def do_POST(self) -> None:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or int(length) > LARGEST:
+            self._answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"message": f"give the length, at most {LARGEST}"})
+            return
+        body = self.rfile.read(int(length))  # in any case: who has not sent all of it sees no answer
+        if self.path != "/logs":
+            self._answer(HTTPStatus.NOT_FOUND, {})
+        elif self._beside():
+            self._logs(body)
+
+    def _logs(self, body: bytes) -> None:
+        try:
+            self.server.decisions.take(body)
+        except ValueError as error:
+            self._answer(HTTPStatus.BAD_REQUEST, {"message": str(error)})
+        else:
+            self._answer(HTTPStatus.OK, {})
+
+    def _beside(self) -> bool:
+        """Whether it is OPA that asks; who else does is refused."""
+        own = loopback(self.client_address[0])
+        if not own:
             self._answer(HTTPStatus.FORBIDDEN, {"message": "only for the OPA beside this sidecar"})
+        return own
+
+    def _namespace(self, path: str) -> None:
+        if not self._beside():
             return
         match = _NAMESPACE.fullmatch(path)
         try:

@@ -15,6 +15,7 @@ from fairlead.opa_api import OpaApi
 from fairlead.resources import Resource
 from fairlead.sync.apiserver import ApiServer
 from fairlead.sync.credentials import OpaCredentials
+from fairlead.sync.decisions import Decisions
 from fairlead.sync.desired import Desired, Source
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.reconcile import SYSTEM, Reconciler
@@ -37,7 +38,7 @@ class Options:
     `namespaces` are where ConfigMaps are read, ("*",) for all. `resources` are replicated beside namespaces, but for
     the objects in `ignored`. `system` is the ConfigMap (<namespace>/<configmap>) whose policies alone may define the
     package system, None for any. `replica` is a name that no other replica has. `health_endpoint` is host:port, None
-    for no server.
+    for no server. `log_decisions` takes each decision that OPA uploads, as a line of JSON; None where nobody does.
     """
 
     kubeconfig: Path | None = None
@@ -55,6 +56,7 @@ class Options:
     system: str | None = SYSTEM
     replica: str = field(default_factory=lambda: replica(socket.gethostname()))
     health_endpoint: str | None = None
+    log_decisions: Callable[[str], None] | None = None
     certificate: tuple[Path, Path] | None = None
 
 
@@ -93,6 +95,7 @@ class Sidecar:
                 health=self.health,
                 metrics=self._metrics,
                 look_up=self.look_up,
+                decisions=Decisions(self._metrics, options.log_decisions),
             )
 
     def run(self, stop: Event) -> None:

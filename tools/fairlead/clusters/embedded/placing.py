@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead import certificates, kube, pod, sidecars, toolchain
+from fairlead import certificates, kube, pod, policy, sidecars, toolchain
 from fairlead.clusters.base import OpaServer, SidecarServer
 from fairlead.clusters.embedded import balancer, ports, volume
 from fairlead.clusters.embedded.cluster import Embedded
@@ -80,12 +80,14 @@ class EmbeddedCluster(Embedded):
         """Have `count` OPAs, each with its sidecar; before the first `serve`, as the webhook's address follows it."""
         self._remember("pods", self._planned(count))
 
-    def serve(self, settings: Settings, credentials: Credentials, authz: str, *, progress: Progress) -> None:
+    def serve(
+        self, settings: Settings, credentials: Credentials, guards: Mapping[str, str], *, progress: Progress
+    ) -> None:
         """Bring the Secrets to where the pods would have them mounted, and start what does not run so already.
 
         What has to be started again, as its arguments changed, is: one pair after the other.
         """
-        token = {"token": credentials.token.encode(), "authz.rego": authz.encode()}
+        token = {"token": credentials.token.encode()} | {name: text.encode() for name, text in guards.items()}
         tls = {"tls.crt": credentials.certificate, "tls.key": credentials.key, "ca.crt": credentials.ca}
         self.refresh({"opa-token": token, "opa-tls": tls})
         pairs = self._pairs()
@@ -123,7 +125,7 @@ class EmbeddedCluster(Embedded):
             if tls is not None:
                 volume.write(Path(pair.files.tls), tls)
             if token is not None:
-                volume.write(Path(pair.files.authz), {"authz.rego": token["authz.rego"]})
+                volume.write(Path(pair.files.authz), {name: token[name] for name in policy.GUARDS})
                 volume.write(Path(pair.files.token), {"token": token["token"]})
             if pair.sidecar in self.servers() and not self.sidecar.rereads and _read_once(pair.files) != before:
                 self.restart_server(pair.sidecar)
@@ -166,7 +168,8 @@ class EmbeddedCluster(Embedded):
     def _serve(self, pair: _Pair, settings: Settings, progress: Progress) -> None:
         sidecar, files = self.sidecar, pair.files
         program = toolchain.ensure(["opa"], progress)["opa"]
-        argv = [str(program), *pod.opa_arguments(files, pair.opa_address)]
+        logs = sidecar.decision_logs(settings, pair.sidecar_address)
+        argv = [str(program), *pod.opa_arguments(files, pair.opa_address, logs)]
         environment = sidecar.opa_environment(files, pair.sidecar_address)
         again = pair.opa in self.servers()
         started = self._run(pair.opa, argv, progress, env=environment, ready=pair.opa_url("/health"), ca=pair.ca)

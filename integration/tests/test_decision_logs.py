@@ -1,0 +1,116 @@
+"""Decision logs of a running cluster: each decision is found by its uid and counted, and nothing secret is in them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import requests
+from kubernetes.client.exceptions import ApiException
+
+from fairlead import kube, rotate, waiting
+from fairlead.clusters.embedded.placing import EmbeddedCluster
+from fairlead.progress import Progress
+
+pytestmark = pytest.mark.embedded
+
+SECRET = "hunter2-hunter2"
+CONTAINER = {
+    "name": "c",
+    "image": "nginx",
+    "command": ["run", SECRET],
+    "args": [f"--password={SECRET}"],
+    "env": [{"name": "PASSWORD", "value": SECRET}],
+    "livenessProbe": {
+        "httpGet": {"path": "/", "port": 80, "httpHeaders": [{"name": "Authorization", "value": SECRET}]}
+    },
+}
+Make = Callable[..., Any]
+
+
+def eventually(check: Callable[[], Any], what: str) -> Any:
+    return waiting.until(check, deadline=30, what=what)
+
+
+def entries(cluster: EmbeddedCluster) -> dict[str, Any]:
+    """What is logged on the console, by the request's uid."""
+    found = [json.loads(line) for line in logged(cluster).splitlines() if line.startswith('{"')]
+    return {entry["input"]["request"]["uid"]: entry for entry in found}
+
+
+def logged(cluster: EmbeddedCluster) -> str:
+    return "".join(cluster.logs("sidecar", 1_000_000, False))
+
+
+def count(cluster: EmbeddedCluster, intent: str, outcome: str) -> float:
+    server, *_ = cluster.sidecars()
+    with requests.Session() as session:
+        session.trust_env = False
+        page = session.get(f"{server.url}/metrics", verify=str(server.ca), timeout=10).text
+    found = re.search(rf'^fairlead_decisions_total{{intent="{intent}",outcome="{outcome}"}} (\S+)$', page, re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
+def refused(objects: kube.Objects, manifest: dict[str, Any]) -> str:
+    """The uid that the refusal names."""
+    with pytest.raises(ApiException) as caught:
+        objects.create(manifest)
+    found = re.search(r"\[decision ([-0-9a-f]+)\]", json.loads(caught.value.body)["message"])
+    assert found
+    return found[1]
+
+
+def test_a_refusal_names_the_uid_by_which_its_decision_is_found(
+    cluster: EmbeddedCluster, objects: kube.Objects, namespace: Make, pod: Make
+) -> None:
+    at = namespace(agentpool="pool1")
+    uid = refused(objects, pod(at, nodeSelector={"agentpool": "pool2"}))
+    eventually(lambda: uid in entries(cluster), f"decision {uid} is logged")
+    entry = entries(cluster)[uid]
+    request = entry["input"]["request"]
+    assert (request["namespace"], request["operation"], request["kind"]["kind"]) == (at, "CREATE", "Pod")
+    assert request["object"]["spec"]["nodeSelector"] == {"agentpool": "pool2"}
+    assert request["userInfo"]["username"]
+    assert entry["result"]["response"]["allowed"] is False
+
+
+def test_nothing_that_may_be_secret_is_logged(
+    cluster: EmbeddedCluster, objects: kube.Objects, namespace: Make, pod: Make, token: str
+) -> None:
+    at = namespace(agentpool="pool1")
+    manifest = pod(at, containers=[CONTAINER], initContainers=[{**CONTAINER, "name": "i", "livenessProbe": None}])
+    manifest["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": SECRET}
+    objects.create(manifest)
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": {**manifest["spec"], "nodeName": "n"}}
+    spec = {"selector": {"matchLabels": {"app": "a"}}, "template": template}
+    objects.create(
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": at}, "spec": spec}
+    )
+    uid = refused(objects, {**manifest, "spec": {**manifest["spec"], "nodeName": "n"}})
+    eventually(lambda: uid in entries(cluster), f"decision {uid} is logged")
+    ours = [one["input"]["request"] for one in entries(cluster).values() if one["input"]["request"]["namespace"] == at]
+    assert {request["kind"]["kind"] for request in ours} >= {"Pod", "Deployment"}
+    for server in cluster.servers():
+        text = "".join(cluster.logs(server, 1_000_000, False))
+        assert SECRET not in text, server
+        assert token not in text, server
+
+
+def test_decisions_are_counted(cluster: EmbeddedCluster, objects: kube.Objects, namespace: Make, pod: Make) -> None:
+    at = namespace(agentpool="pool1")
+    placed, denied = (count(cluster, "node-pool", outcome) for outcome in ("placed", "denied"))
+    objects.create(pod(at))
+    refused(objects, pod(at, "other", nodeSelector={"a": "b"}))
+    eventually(lambda: count(cluster, "node-pool", "placed") > placed, "the placed pod is counted")
+    eventually(lambda: count(cluster, "node-pool", "denied") > denied, "the refused pod is counted")
+
+
+def test_decisions_are_logged_after_a_new_authority_too(
+    cluster: EmbeddedCluster, objects: kube.Objects, namespace: Make, pod: Make
+) -> None:
+    rotate.certificate(cluster, progress=Progress())
+    uid = refused(objects, pod(namespace(agentpool="pool1"), nodeSelector={"a": "b"}))
+    eventually(lambda: uid in entries(cluster), f"decision {uid} is logged")
