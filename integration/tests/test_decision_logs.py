@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import requests
-from kubernetes.client.exceptions import ApiException
 
-from fairlead import kube, rotate, waiting
+from fairlead import kube, logged, rotate, waiting
 from fairlead.clusters.embedded.placing import EmbeddedCluster
 from fairlead.progress import Progress
 
@@ -37,12 +38,7 @@ def eventually(check: Callable[[], Any], what: str) -> Any:
 
 def entries(cluster: EmbeddedCluster) -> dict[str, Any]:
     """What is logged on the console, by the request's uid."""
-    found = [json.loads(line) for line in logged(cluster).splitlines() if line.startswith('{"')]
-    return {entry["input"]["request"]["uid"]: entry for entry in found}
-
-
-def logged(cluster: EmbeddedCluster) -> str:
-    return "".join(cluster.logs("sidecar", 1_000_000, False))
+    return {entry["input"]["request"]["uid"]: entry for entry in logged.decisions(cluster)}
 
 
 def count(cluster: EmbeddedCluster, intent: str, outcome: str) -> float:
@@ -56,9 +52,9 @@ def count(cluster: EmbeddedCluster, intent: str, outcome: str) -> float:
 
 def refused(objects: kube.Objects, manifest: dict[str, Any]) -> str:
     """The uid that the refusal names."""
-    with pytest.raises(ApiException) as caught:
+    with pytest.raises(kube.Refused) as caught:
         objects.create(manifest)
-    found = re.search(r"\[decision ([-0-9a-f]+)\]", json.loads(caught.value.body)["message"])
+    found = re.search(r"\[decision ([-0-9a-f]+)\]", str(caught.value))
     assert found
     return found[1]
 
@@ -114,3 +110,19 @@ def test_decisions_are_logged_after_a_new_authority_too(
     rotate.certificate(cluster, progress=Progress())
     uid = refused(objects, pod(namespace(agentpool="pool1"), nodeSelector={"a": "b"}))
     eventually(lambda: uid in entries(cluster), f"decision {uid} is logged")
+
+
+def test_fairlead_logs_finds_a_decision_by_its_uid(
+    cluster: EmbeddedCluster, objects: kube.Objects, namespace: Make, pod: Make
+) -> None:
+    uid = refused(objects, pod(namespace(agentpool="pool1"), nodeSelector={"a": "b"}))
+    asked = [sys.executable, "-m", "fairlead", "logs", "decisions", f"--name={cluster.name}", f"--id={uid}"]
+
+    def told() -> str | None:
+        return subprocess.run(asked, capture_output=True, text=True, check=False).stdout or None
+
+    found = json.loads(eventually(told, f"decision {uid} is found"))
+    assert found["input"]["request"]["uid"] == uid
+    unknown = subprocess.run([*asked[:-1], "--id=unknown"], capture_output=True, text=True, check=False)
+    assert (unknown.returncode, unknown.stdout) == (1, "")
+    assert "no decision unknown in the logs of " in unknown.stderr

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import click
 
+from fairlead import logged
 from fairlead.clusters import registry
 from fairlead.commands import options
+from fairlead.errors import UsageError
 
 
 @click.command()
@@ -17,8 +20,22 @@ from fairlead.commands import options
 @click.option(
     "-n", "--lines", type=click.IntRange(0), default=50, show_default=True, help="How many of the last lines."
 )
-def command(server: str, target: registry.Target, follow: bool, lines: int) -> None:
-    """Show the log of a SERVER: opa, sidecar (the first of several), or any other that `fairlead status` lists."""
-    for text in registry.find(target).logs(server, lines, follow):
+@click.option("--id", "uid", metavar="UID", help="Of the decisions only that one, as a refusal names it.")
+def command(server: str, target: registry.Target, follow: bool, lines: int, uid: str | None) -> None:
+    """Show the log of a SERVER: opa, sidecar (the first of several), or any other that `fairlead status` lists.
+
+    With `decisions` as the SERVER, show the decisions in the logs of all of them, one JSON object a line.
+    """
+    cluster = registry.find(target)
+    if server == "decisions":
+        if follow:
+            raise UsageError("decisions are not followed: leave out --follow, or follow sidecar, or opa")
+        found = logged.decisions(cluster, uid)
+        for entry in found[-lines:] if lines else []:
+            click.echo(json.dumps(entry, sort_keys=True))
+        return
+    if uid:
+        raise UsageError("--id names a decision: say `fairlead logs decisions --id UID`")
+    for text in cluster.logs(server, lines, follow):
         sys.stdout.write(text)
         sys.stdout.flush()
