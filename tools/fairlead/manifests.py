@@ -77,10 +77,13 @@ def by_file(
         "files": pod.MOUNTED,
         "opa_port": pod.OPA_PORT,
         "sync_port": pod.SYNC_PORT,
-        "opa_arguments": pod.opa_arguments(pod.MOUNTED, f":{pod.OPA_PORT}", sidecar.decision_logs(settings, look_up)),
+        "opa_arguments": pod.opa_arguments(
+            pod.MOUNTED, f":{pod.OPA_PORT}", sidecar.decision_logs(pod.MOUNTED, settings, look_up)
+        ),
         "opa_environment": [
             {"name": name, "value": value} for name, value in sidecar.opa_environment(pod.MOUNTED, look_up).items()
         ],
+        "logs_secret": settings.decision_logs.service.secret if settings.decision_logs.service else None,
         "sidecar": sidecar,
         "sidecar_arguments": sidecar.arguments(pod.MOUNTED, settings, opa, f"0.0.0.0:{pod.SYNC_PORT}"),
         "read_once": "" if sidecar.rereads else credentials.digest,

@@ -24,6 +24,11 @@ class Files:
     def ca(self) -> PurePath:
         return self.tls / "ca.crt"
 
+    @property
+    def logs(self) -> PurePath:
+        """Where the Secret of the decision logs' service is mounted, if there is one: `token`, `ca.crt`."""
+        return self.tls.parent / "logs"
+
 
 MOUNTED = Files(*(PurePosixPath("/run/fairlead") / name for name in ("tls", "authz", "token")))
 

@@ -122,10 +122,29 @@ IMAGE_VARIABLES = {
 """The environment variable that overrides each field of Images."""
 
 
+class LogService(_Strict):
+    """What OPA uploads decisions to, by POST <url>/logs.
+
+    `secret` names a Secret of NAMESPACE with a bearer `token`, and if `private_authority` is set also the `ca.crt` by
+    which the service is verified.
+    """
+
+    url: Annotated[str, Field(pattern=r"^https://[-A-Za-z0-9._~:/@%\[\]]+$")]
+    secret: Annotated[str, Field(pattern=r"^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$")] | None = None
+    private_authority: bool = False
+
+    @model_validator(mode="after")
+    def _authority_of_the_secret(self) -> LogService:
+        if self.private_authority and not self.secret:
+            raise ValueError("privateAuthority takes the ca.crt of a Secret: name it as `secret`")
+        return self
+
+
 class DecisionLogs(_Strict):
     """Where decisions are logged, with what may be secret left out: see policies/log.rego."""
 
     console: bool = True
+    service: LogService | None = None
 
 
 class Settings(_Strict):

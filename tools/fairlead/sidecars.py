@@ -15,14 +15,16 @@ from typing import Protocol
 from fairlead import resources
 from fairlead.errors import UsageError
 from fairlead.pod import Files
-from fairlead.settings import NAMESPACE, Settings
+from fairlead.settings import NAMESPACE, DecisionLogs, Settings
 from fairlead.toolchain import found
 
-_UPLOAD = (1, 2)
-"""Seconds between two uploads of decisions, at least and at most; a failed one is tried again after no more."""
-
-_KEPT = 16 * 1024 * 1024
-"""Bytes of decisions that OPA keeps while they cannot be uploaded, of which it drops the oldest."""
+_BATCHES = (
+    # Seconds between two uploads of decisions; a failed one is tried again after no more.
+    "--set=decision_logs.reporting.min_delay_seconds=1",
+    "--set=decision_logs.reporting.max_delay_seconds=2",
+    # Bytes that OPA keeps while nothing can be uploaded; beyond it drops the oldest.
+    f"--set=decision_logs.reporting.buffer_size_limit_bytes={16 * 1024 * 1024}",
+)
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Sidecar(Protocol):
     def opa_environment(self, files: Files, address: str) -> Mapping[str, str]:
         """What the OPA beside it needs to know of the sidecar that serves at `address` (host:port)."""
 
-    def decision_logs(self, settings: Settings, address: str) -> list[str]:
+    def decision_logs(self, files: Files, settings: Settings, address: str) -> list[str]:
         """The flags by which OPA logs its decisions as set, where the sidecar serves at `address` (host:port)."""
 
 
@@ -88,7 +90,7 @@ class Sync:
             *selector,
             f"--namespace-labels={label}",
             *resources.flags(one.named() for one in settings.replicate),
-            *(["--log-decisions"] if settings.decision_logs.console else []),
+            *(["--log-decisions"] if settings.decision_logs.console and not settings.decision_logs.service else []),
             f"--health-endpoint={listen}",
             f"--tls-cert-file={files.tls / 'tls.crt'}",
             f"--tls-private-key-file={files.tls / 'tls.key'}",
@@ -97,16 +99,16 @@ class Sync:
     def opa_environment(self, files: Files, address: str) -> dict[str, str]:
         return {"FAIRLEAD_NAMESPACES_URL": f"https://{address}/v1/namespaces", "FAIRLEAD_CA_FILE": str(files.ca)}
 
-    def decision_logs(self, settings: Settings, address: str) -> list[str]:
+    def decision_logs(self, files: Files, settings: Settings, address: str) -> list[str]:
+        if settings.decision_logs.service:
+            return _uploaded(files, settings.decision_logs)
         return [
             "--set=decision_logs.service=sync",
             f"--set=services.sync.url=https://{address}",
             # OPA reads an authority here but once, and would be deaf after `fairlead rotate cert`. Who else answers on
             # loopback learns what is masked already, and nothing that lets it in.
             "--set=services.sync.allow_insecure_tls=true",
-            f"--set=decision_logs.reporting.min_delay_seconds={_UPLOAD[0]}",
-            f"--set=decision_logs.reporting.max_delay_seconds={_UPLOAD[1]}",
-            f"--set=decision_logs.reporting.buffer_size_limit_bytes={_KEPT}",
+            *_BATCHES,
         ]
 
 
@@ -152,8 +154,20 @@ class KubeMgmt:
     def opa_environment(self, files: Files, address: str) -> dict[str, str]:
         return {"FAIRLEAD_MAPPED_ONLY": "true"}  # see policies/node_pool
 
-    def decision_logs(self, settings: Settings, address: str) -> list[str]:
-        return ["--set=decision_logs.console=true"] if settings.decision_logs.console else []
+    def decision_logs(self, files: Files, settings: Settings, address: str) -> list[str]:
+        return _uploaded(files, settings.decision_logs)
+
+
+def _uploaded(files: Files, logs: DecisionLogs) -> list[str]:
+    """OPA's own console and the service, each where it is set."""
+    console = ["--set=decision_logs.console=true"] if logs.console else []
+    service = logs.service
+    if service is None:
+        return console
+    token = [f"--set=services.logs.credentials.bearer.token_path={files.logs / 'token'}"] if service.secret else []
+    authority = [f"--set=services.logs.tls.ca_cert={files.logs / 'ca.crt'}"] if service.private_authority else []
+    named = ["--set=decision_logs.service=logs", f"--set=services.logs.url={service.url}"]
+    return [*console, *named, *token, *authority, *_BATCHES]
 
 
 SIDECARS: Mapping[str, Sidecar] = {sidecar.name: sidecar for sidecar in (Sync(), KubeMgmt())}

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
-from fairlead import cases, opa_cli, pod, policy, sidecars, staging, waiting
+from fairlead import cases, manifests, opa_cli, pod, policy, sidecars, staging, waiting
+from fairlead.clusters.embedded import volume
+from fairlead.credentials import LOOPBACK, Credentials
 from fairlead.engines import opa as opa_engine
 from fairlead.evaluate import ask
 from fairlead.fuzz.server import Opa, running
 from fairlead.opa_api import OpaApi, OpaUnavailable
 from fairlead.progress import Progress
-from fairlead.settings import DecisionLogs, Settings
+from fairlead.settings import DecisionLogs, LogService, Settings
+from fairlead.sidecars import Sidecar
 
 SECRET = "hunter2-hunter2"
-CONSOLE = sidecars.KUBE_MGMT.decision_logs(Settings(), "127.0.0.1:1")
+FILES = pod.Files(*(Path(name) for name in ("tls", "authz", "token")))
+CONSOLE = sidecars.KUBE_MGMT.decision_logs(FILES, Settings(), "127.0.0.1:1")
 NAMESPACES = {"kubernetes/namespaces": {"payments": {"metadata": {"labels": {"agentpool": "pool1"}}}}}
 
 
@@ -124,12 +135,100 @@ def test_no_deployment_puts_the_mask_where_an_api_call_could_change_it() -> None
 
 def test_without_the_console_no_decision_is_written() -> None:
     quiet = Settings(decision_logs=DecisionLogs(console=False))
-    files = pod.Files(*(Path(name) for name in ("tls", "authz", "token")))
-    sync = sidecars.SYNC.arguments(files, Settings(), "127.0.0.1:1", "127.0.0.1:2")
-    assert set(sync) - set(sidecars.SYNC.arguments(files, quiet, "127.0.0.1:1", "127.0.0.1:2")) == {"--log-decisions"}
-    assert sidecars.KUBE_MGMT.decision_logs(quiet, "127.0.0.1:2") == []
+    sync = sidecars.SYNC.arguments(FILES, Settings(), "127.0.0.1:1", "127.0.0.1:2")
+    assert set(sync) - set(sidecars.SYNC.arguments(FILES, quiet, "127.0.0.1:1", "127.0.0.1:2")) == {"--log-decisions"}
+    assert sidecars.KUBE_MGMT.decision_logs(FILES, quiet, "127.0.0.1:2") == []
     # The sidecar counts them all the same.
-    assert sidecars.SYNC.decision_logs(quiet, "127.0.0.1:2") == sidecars.SYNC.decision_logs(Settings(), "127.0.0.1:2")
+    assert sidecars.SYNC.decision_logs(FILES, quiet, "127.0.0.1:2") == sidecars.SYNC.decision_logs(
+        FILES, Settings(), "127.0.0.1:2"
+    )
+
+
+class Service:
+    """A service for decision logs: HTTPS by an authority of its own, and only with the token."""
+
+    def __init__(self, token: str) -> None:
+        self.made = Credentials.fresh(LOOPBACK)
+        self.entries: list[dict[str, Any]] = []
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                known = (self.path, self.headers["Authorization"]) == ("/opa/logs", f"Bearer {token}")
+                if known:
+                    service.entries += json.loads(gzip.decompress(body))
+                self.send_response(200 if known else 401)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"https://127.0.0.1:{self._server.server_address[1]}/opa"
+
+    @contextmanager
+    def serving(self, folder: Path) -> Iterator[None]:
+        (folder / "crt").write_bytes(self.made.certificate)
+        (folder / "key").write_bytes(self.made.key)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(folder / "crt", folder / "key")
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        thread = Thread(target=self._server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield
+        finally:
+            self._server.shutdown()
+            thread.join()
+            self._server.server_close()
+
+
+@pytest.mark.parametrize("sidecar", sidecars.SIDECARS.values(), ids=sidecars.SIDECARS)
+def test_a_service_gets_the_decisions_with_its_token_and_by_its_authority(tmp_path: Path, sidecar: Sidecar) -> None:
+    service = Service("the-token-of-the-service")
+    logs = LogService(url=service.url, secret="logs", private_authority=True)
+    settings = Settings(decision_logs=DecisionLogs(service=logs))
+    files = pod.Files(*(tmp_path / name for name in ("tls", "authz", "token")))
+    volume.write(Path(files.logs), {"token": b"the-token-of-the-service\n", "ca.crt": service.made.ca})
+    opa = Logging(tmp_path, *sidecar.decision_logs(files, settings, "127.0.0.1:1"))
+    with service.serving(tmp_path), running(opa):
+        opa.decide(review("42"))
+        waiting.until(lambda: len(service.entries) > 0, deadline=20, what="the decision is uploaded")
+        assert [entry["input"]["request"]["uid"] for entry in service.entries] == ["42"]
+        assert SECRET not in json.dumps(service.entries)
+        opa.logged("42")
+        assert "the-token-of-the-service" not in opa.log.read_text()
+
+
+def test_the_secret_of_a_service_is_mounted_where_opa_reads_it() -> None:
+    logs = LogService(url="https://logs.example", secret="logs", private_authority=True)
+    settings = Settings(decision_logs=DecisionLogs(service=logs))
+    for chosen, mounted in ((settings, [("logs", "/run/fairlead/logs", "logs")]), (Settings(), [])):
+        rendered = manifests.render(chosen, policy.bundle(chosen), Credentials.fresh())
+        spec = next(one for one in rendered if one["kind"] == "Deployment")["spec"]["template"]["spec"]
+        opa = next(one for one in spec["containers"] if one["name"] == "opa")
+        volumes = {one["name"]: one.get("secret", {}).get("secretName") for one in spec["volumes"]}
+        found = [(one["name"], one["mountPath"], volumes[one["name"]]) for one in opa["volumeMounts"]]
+        assert [one for one in found if one[0] == "logs"] == mounted
+        assert ("--set=services.logs.credentials.bearer.token_path=/run/fairlead/logs/token" in opa["args"]) == bool(
+            mounted
+        )
+
+
+@pytest.mark.parametrize(
+    ("service", "wrong"),
+    [
+        ({"url": "http://logs.example"}, "url"),
+        ({"url": "https://logs.example,x=y"}, "url"),
+        ({"url": "https://logs.example", "privateAuthority": True}, "name it as `secret`"),
+        ({"url": "https://logs.example", "token": "x"}, "token"),
+        ({"url": "https://logs.example", "secret": "A b"}, "secret"),
+    ],
+)
+def test_a_service_that_cannot_be_is_refused(service: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(ValidationError, match=wrong):
+        Settings.model_validate({"decisionLogs": {"service": service}})
 
 
 def test_what_is_shown_of_a_review_is_decided_as_the_review_is() -> None:

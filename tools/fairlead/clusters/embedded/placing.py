@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +92,10 @@ class EmbeddedCluster(Embedded):
         tls = {"tls.crt": credentials.certificate, "tls.key": credentials.key, "ca.crt": credentials.ca}
         self.refresh({"opa-token": token, "opa-tls": tls})
         pairs = self._pairs()
+        if (service := settings.decision_logs.service) and service.secret:
+            secret = self._secret(service.secret)
+            for pair in pairs:
+                volume.write(Path(pair.files.logs), secret)
         for pair in pairs:
             self._serve(pair, settings, progress)
         if len(pairs) > 1:
@@ -165,10 +170,19 @@ class EmbeddedCluster(Embedded):
             if name in running:
                 self.stop_server(name)
 
+    def _secret(self, name: str) -> dict[str, bytes]:
+        """The contents of a Secret. Raises UsageError where there is none."""
+        found = kube.Objects(kube.connect(self.kubeconfig)).get("v1", "Secret", name, NAMESPACE)
+        if found is None:
+            raise UsageError(
+                f"decisionLogs.service: there is no Secret {name} in namespace {NAMESPACE}: create it first"
+            )
+        return {key: b64decode(value) for key, value in (found.get("data") or {}).items()}
+
     def _serve(self, pair: _Pair, settings: Settings, progress: Progress) -> None:
         sidecar, files = self.sidecar, pair.files
         program = toolchain.ensure(["opa"], progress)["opa"]
-        logs = sidecar.decision_logs(settings, pair.sidecar_address)
+        logs = sidecar.decision_logs(files, settings, pair.sidecar_address)
         argv = [str(program), *pod.opa_arguments(files, pair.opa_address, logs)]
         environment = sidecar.opa_environment(files, pair.sidecar_address)
         again = pair.opa in self.servers()
