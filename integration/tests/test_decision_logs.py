@@ -38,7 +38,7 @@ def eventually(check: Callable[[], Any], what: str) -> Any:
 
 def requests_of(cluster: EmbeddedCluster) -> dict[str, Any]:
     """The requests whose decisions are on the console, by their uid; nothing is shown of those that were no reviews."""
-    shown = [entry["input"].get("request") for entry in logged.decisions(cluster)]
+    shown = [(entry.get("input") or {}).get("request") for entry in logged.decisions(cluster)]
     return {request["uid"]: request for request in shown if request}
 
 
