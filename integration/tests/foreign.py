@@ -25,7 +25,7 @@ from typing import Any
 import yaml
 from kubernetes import client
 
-from fairlead import kube, paths, pod, toolchain, waiting
+from fairlead import kube, paths, pod, policy, toolchain, waiting
 from fairlead.clusters.embedded import ports, volume
 from fairlead.clusters.embedded.cluster import STAGES, Embedded
 from fairlead.errors import FairleadError
@@ -147,8 +147,8 @@ class _Kubelet:
             raise FairleadError("the Secrets are not there, or no more: a kubelet tries again")
         data = {name: {key: b64decode(value) for key, value in secrets[name].items()} for name in secrets}
         volume.write(self.mounted / "tls", data["opa-tls"])
-        for name, key in {"authz": "authz.rego", "token": "token"}.items():
-            volume.write(self.mounted / name, {key: data["opa-token"][key]})
+        for name, keys in {"authz": policy.GUARDS, "token": ("token",)}.items():
+            volume.write(self.mounted / name, {key: data["opa-token"][key] for key in keys})
 
     def run(self, newest: Any) -> None:
         for container in newest.spec.containers:

@@ -116,12 +116,13 @@ def _deployed(cluster: Cluster, objects: kube.Objects) -> dict[str, Any]:
 
 
 def _require_same_guard(objects: kube.Objects) -> None:
-    """Raises UsageError where authz.rego changed: OPA reads it from a Secret, which no push touches."""
+    """Raises UsageError where a guard changed: OPA reads them from a Secret, which no push touches."""
     secret = objects.get("v1", "Secret", "opa-token", NAMESPACE) or {}
-    deployed = b64decode((secret.get("data") or {}).get("authz.rego", "")).decode(errors="replace")
-    guard = policy.folder() / policy.AUTHZ
-    if deployed and not deployed.startswith(guard.read_text(encoding="utf-8", errors="replace")):
-        raise UsageError(f"{guard} changed since the last deployment: run `fairlead deploy`")
+    for name in policy.GUARDS:
+        deployed = b64decode((secret.get("data") or {}).get(name, "")).decode(errors="replace")
+        guard = policy.folder() / name
+        if deployed and not deployed.startswith(guard.read_text(encoding="utf-8", errors="replace")):
+            raise UsageError(f"{guard} changed since the last deployment: run `fairlead deploy`")
 
 
 def _require_same_deployment(deployed: dict[str, Any], new: Mapping[str, Any] | None) -> None:
