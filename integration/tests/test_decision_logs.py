@@ -7,14 +7,17 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 
-from fairlead import kube, logged, rotate, waiting
+from fairlead import deploy, kube, logged, rotate, waiting
 from fairlead.clusters.embedded.placing import EmbeddedCluster
+from fairlead.errors import UsageError
 from fairlead.progress import Progress
+from fairlead.settings import NAMESPACE, DecisionLogs, LogService, Settings
 
 pytestmark = pytest.mark.embedded
 
@@ -127,3 +130,28 @@ def test_fairlead_logs_finds_a_decision_by_its_uid(
     unknown = subprocess.run([*asked[:-1], "--id=unknown"], capture_output=True, text=True, check=False)
     assert (unknown.returncode, unknown.stdout) == (1, "")
     assert "no decision unknown in the logs of " in unknown.stderr
+
+
+def test_a_deployment_brings_the_secret_of_a_service_to_opa_and_asks_for_one_that_is_missing(
+    cluster: EmbeddedCluster, objects: kube.Objects, settings: Settings
+) -> None:
+    service = LogService(url="https://127.0.0.1:1", secret="decision-logs", private_authority=True)
+    chosen = settings.model_copy(update={"decision_logs": DecisionLogs(service=service)})
+    with pytest.raises(UsageError, match="there is no Secret decision-logs in namespace fairlead: create it first"):
+        deploy.deploy(cluster, chosen, progress=Progress())
+    metadata = {"name": "decision-logs", "namespace": NAMESPACE}
+    data = {"token": "the-token", "ca.crt": cluster.opas()[0].ca.read_text()}
+    objects.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data})
+    try:
+        deploy.deploy(cluster, chosen, progress=Progress())
+        pid = cluster.opas()[0].pid
+        arguments = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        paths = dict(
+            argument.split("=", 2)[1:] for argument in arguments if argument.startswith("--set=services.logs.")
+        )
+        token = Path(paths["services.logs.credentials.bearer.token_path"])
+        assert (token.read_text(), token.stat().st_mode & 0o077) == ("the-token", 0)
+        assert Path(paths["services.logs.tls.ca_cert"]).read_text() == data["ca.crt"]
+    finally:
+        objects.delete("v1", "Secret", "decision-logs", NAMESPACE)
+        deploy.deploy(cluster, settings, progress=Progress())

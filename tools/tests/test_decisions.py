@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from fairlead import cases, manifests, opa_cli, pod, policy, sidecars, staging, 
 from fairlead.clusters.embedded import volume
 from fairlead.credentials import LOOPBACK, Credentials
 from fairlead.engines import opa as opa_engine
+from fairlead.errors import InputError
 from fairlead.evaluate import ask
 from fairlead.fuzz.server import Opa, running
 from fairlead.opa_api import OpaApi, OpaUnavailable
@@ -131,6 +133,14 @@ def test_a_policy_that_unmasks_has_nothing_logged(tmp_path: Path) -> None:
 
 def test_no_deployment_puts_the_mask_where_an_api_call_could_change_it() -> None:
     assert not [key for key in policy.bundle(Settings()).modules if key.endswith(policy.LOG)]
+
+
+def test_another_mask_is_refused_before_it_is_left_out(tmp_path: Path) -> None:
+    copy = tmp_path / "policies"
+    shutil.copytree(policy.folder(), copy)
+    (copy / policy.LOG).write_text("package system.log\n\nmask := []\n")
+    with pytest.raises(InputError, match="guards OPA: change it there, then deploy"):
+        policy.bundle(Settings(), copy)
 
 
 def test_without_the_console_no_decision_is_written() -> None:
