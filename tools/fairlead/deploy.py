@@ -24,8 +24,8 @@ def deploy(
 ) -> list[serving.Served]:
     """Apply everything, and return when every OPA decides by it; the policies are those of `folder`, or the project's.
 
-    The webhook comes last, when OPA serves already, so that no pod is refused meanwhile. Token and certificate are
-    kept, but a certificate that is about to end is rotated, and one that has ended replaced; the kind of sidecar is
+    Guards and webhooks come last, when OPA serves already, so that no pod is refused meanwhile. Token and certificate
+    are kept, but a certificate that is about to end is rotated, and one that has ended replaced; the kind of sidecar is
     kept until another is named as `sidecar`. A cluster that is examined is so before anything is applied.
 
     Raises UsageError where the sidecar cannot run there, FairleadError where the cluster lacks something (all of it is
@@ -51,9 +51,9 @@ def deploy(
         progress.update("cluster", "checking that it can take the deployment")
         preflight.require(preflight.check(cluster, rendered))
     stale = serving.annotation(objects)
-    webhooks = [o for o in rendered if o["kind"].endswith("WebhookConfiguration")]
+    admission = [o for o in rendered if o["apiVersion"].startswith("admissionregistration.k8s.io/")]
     for manifest in rendered:
-        if manifest not in webhooks:
+        if manifest not in admission:
             progress.update("deploy", f"applying {manifest['kind']} {manifest['metadata']['name']}")
             (objects.apply_whole if manifest["kind"] == "ConfigMap" else objects.apply)(manifest)
     cluster.serve(settings, credentials, policy.guards([credentials.token]), progress=progress)
@@ -61,8 +61,9 @@ def deploy(
         cluster, objects, credentials.token, bundle.modules, progress=progress, deadline=60.0, stale=stale
     )
     if cluster.examined:
-        preflight.reach(objects, webhooks[0], progress=progress)
-    for manifest in webhooks:
+        webhook = next(o for o in admission if o["kind"] == "MutatingWebhookConfiguration")
+        preflight.reach(objects, webhook, progress=progress)
+    for manifest in admission:
         objects.apply(manifest)
     history.record(objects, manifests.policies(settings, bundle))
     if credentials.left <= RENEW:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from base64 import b64encode
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from fairlead.settings import NAMESPACE, Settings
 from fairlead.sidecars import Sidecar
 
 EXEMPT = ("kube-system", "kube-public", "kube-node-lease", NAMESPACE)
-"""Namespaces that no policy applies to: the cluster must come up by itself, and so must OPA."""
+"""Namespaces that no policy applies to: the cluster must come up by itself, and so must OPA. No setting adds one."""
 
 POLICIES = "fairlead-policies"
 REVISION = "fairlead.dev/revision"
@@ -65,6 +66,7 @@ def by_file(
     )
     environment.filters["b64"] = _b64
     environment.filters["json"] = json.dumps  # which is YAML, too; Jinja2's own tojson escapes for HTML
+    environment.filters["cel"] = functools.partial(json.dumps, ensure_ascii=False)  # a literal; CEL has no surrogates
     values = {
         "namespace": NAMESPACE,
         "settings": settings,

@@ -42,6 +42,9 @@ INTENTS: tuple[Intent, ...] = get_args(Intent)
 
 LabelKey = Annotated[str, AfterValidator(labels.check_key)]
 LabelValue = Annotated[str, AfterValidator(labels.check_value)]
+# Source: RBAC's own check of a subject's name, and what a header can carry.
+Group = Annotated[str, Field(pattern=r"^[^\s,][^\n\r,]*$")]
+Port = Annotated[int, Field(ge=1, le=65535)]
 PoolName = Annotated[str, Field(min_length=1), AfterValidator(labels.check_value)]
 
 
@@ -157,12 +160,15 @@ class Settings(_Strict):
     default_pool: PoolName | None = None
     pools: dict[PoolName, Pool] = {}
     contact: str | None = None
+    admins: list[Group] = []
+    pool_admins: list[Group] | None = None
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
     timeout_seconds: int = Field(5, ge=1, le=30)
     replicas: int = Field(2, ge=1, le=100)
     images: Images = Images()
     replicate: list[Replicated] = []
     decision_logs: DecisionLogs = DecisionLogs()
+    api_server_ports: list[Port] = Field([443, 6443, 8443, 16443], min_length=1)
 
     @field_validator("node_label", mode="before")
     @classmethod
