@@ -24,6 +24,7 @@ from typing import Any
 
 import yaml
 from kubernetes import client
+from urllib3.exceptions import HTTPError
 
 from fairlead import kube, paths, pod, policy, toolchain, waiting
 from fairlead.clusters.embedded import ports, volume
@@ -118,7 +119,8 @@ class _Kubelet:
         finally:
             stop.set()
             thread.join()
-            others = [e for e in problems if not isinstance(e, FairleadError | client.ApiException | OSError)]
+            away = (FairleadError, client.ApiException, HTTPError, OSError)
+            others = [e for e in problems if not isinstance(e, away)]
             assert others == []
 
     def synchronise(self) -> None:
@@ -127,11 +129,10 @@ class _Kubelet:
         seen = {p.metadata.uid: p.metadata.resource_version for p in alive}
         if seen == self._seen:
             return
-        if not found:
+        if not alive:
             for name in {"opa", "sync"} & self.cluster.servers().keys():
                 self.cluster.stop_server(name)
             self._seen, self._running = {}, None
-        if not alive:
             return
         self.mount()
         newest = max(alive, key=lambda p: p.metadata.creation_timestamp)

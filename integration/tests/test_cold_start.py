@@ -1,0 +1,95 @@
+"""No webhook and no guard keeps a cluster down: it comes up from nothing by itself, and OPA with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from foreign import Foreign, started
+
+from fairlead import deploy, kube, waiting
+from fairlead.clusters import remote
+from fairlead.progress import Progress
+from fairlead.settings import NAMESPACE, Settings
+
+pytestmark = pytest.mark.embedded  # a cluster of their own, made of such a one
+
+POOL = {"agentpool": "pool1"}
+CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
+UP = 120.0
+"""Seconds for everything to be there again; a replaced pod waits for its node's lease, and Services for their pods."""
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
+    """A cluster with Fairlead deployed into it, as into any, and a mapped namespace."""
+    with started(tmp_path_factory.mktemp("foreign")) as cluster:
+        found = remote.RemoteCluster(cluster.context, cluster.kubeconfig)
+        deploy.deploy(found, Settings(), sidecar="sync", progress=Progress())
+        found.stop()
+        objects = cluster.objects()
+        objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mapped", "labels": POOL}})
+        yield cluster
+
+
+def pod(foreign: Foreign, namespace: str) -> dict[str, Any]:
+    """A pod as it comes out of admission: a dry run. Raises kube.Refused."""
+    security = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    locked = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    container = {"name": "main", "image": "nginx:1.29", "securityContext": locked}
+    spec = {"containers": [container], "securityContext": security}
+    metadata = {"name": "web", "namespace": namespace}
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    return foreign.objects().apply(manifest, dry_run=True)
+
+
+def placed(foreign: Foreign) -> bool:
+    return bool(pod(foreign, "mapped")["spec"].get("nodeSelector") == POOL)
+
+
+def pods_of_opa(foreign: Foreign) -> list[Any]:
+    return list(foreign.core.list_namespaced_pod(NAMESPACE, label_selector="app.kubernetes.io/name=opa").items)
+
+
+def unschedulable(foreign: Foreign, value: bool) -> None:
+    """Whether the nodes take new pods: no node is up yet, or all are."""
+    for node in foreign.core.list_node().items:
+        foreign.core.patch_node(node.metadata.name, {"spec": {"unschedulable": value}})
+
+
+def test_all_of_it_comes_back_from_nothing_by_itself(foreign: Foreign) -> None:
+    waiting.until(lambda: placed(foreign), deadline=UP, what="pods are placed")
+    before = {p.metadata.uid for p in pods_of_opa(foreign)}
+
+    unschedulable(foreign, True)
+    foreign.core.delete_collection_namespaced_pod(NAMESPACE)
+    waiting.until(lambda: not {"opa", "sync"} & foreign.servers().keys(), deadline=UP, what="OPA is gone")
+    for server in CONTROL_PLANE:
+        foreign.restart_server(server, deadline=60.0)
+    foreign.wait_for("kube-apiserver", f"{foreign.core.api_client.configuration.host}/readyz", deadline=60.0)
+
+    with pytest.raises(kube.Refused, match=r"failed calling webhook \"node-pool.fairlead.dev\"") as refused:
+        pod(foreign, "mapped")
+    assert refused.value.status == 500
+    for namespace in ("kube-system", NAMESPACE, "default"):
+        assert pod(foreign, namespace)["metadata"]["namespace"] == namespace
+    # Its pods are made, by its controllers, while it is away; they wait for a node alone.
+    made = waiting.until(lambda: _new(foreign, before), deadline=UP, what="there are new pods of OPA")
+    assert not any(p.spec.node_name for p in made)
+
+    unschedulable(foreign, False)
+    waiting.until(lambda: placed(foreign), deadline=UP, what="pods are placed again")
+    deployment = waiting.until(lambda: _available(foreign), deadline=UP, what="the Deployment is available")
+    assert deployment["spec"]["replicas"] == 2
+    assert before.isdisjoint(p.metadata.uid for p in pods_of_opa(foreign))
+
+
+def _new(foreign: Foreign, before: set[str]) -> list[Any] | None:
+    found = [p for p in pods_of_opa(foreign) if p.metadata.uid not in before and not p.metadata.deletion_timestamp]
+    return found if len(found) == 2 else None
+
+
+def _available(foreign: Foreign) -> dict[str, Any] | None:
+    found = foreign.objects().get("apps/v1", "Deployment", "opa", NAMESPACE) or {}
+    return found if found.get("status", {}).get("availableReplicas") == 2 else None
