@@ -177,7 +177,7 @@ def refusals(sent: As) -> dict[str, str]:
         way_out = (
             "as a member of platform, or ask #platform: 'help'"
             if guard != "fairlead-pool-label"
-            else "capacity, platform set it"
+            else "or have a member of capacity or platform set it: ask #platform: 'help'"
         )
         if status != 403 or f"ValidatingAdmissionPolicy '{guard}'" not in told or f"{DENIED}alice may not" not in told:
             wrong[name] = f"{status}: {told}"

@@ -10,13 +10,21 @@ from fairlead import kube, manifests, policy
 from fairlead.credentials import Credentials
 from fairlead.settings import Settings
 
+AWKWARD = 'oidc:/it\'s "us" \\ {{ é }} \U0001f642: #1'
 POOLS = {"gpu": {"tolerations": [{"key": "gpu", "operator": "Exists"}]}, "two": {"nodeSelector": {"a": "b", "c": "d"}}}
 
 
 @pytest.mark.parametrize(
     "chosen",
-    [{}, {"pools": POOLS}, {"defaultPool": "gpu"}, {"namespaceLabel": "acme.io/pool", "failurePolicy": "Ignore"}],
-    ids=["defaults", "pools", "default pool", "label"],
+    [
+        {},
+        {"pools": POOLS},
+        {"defaultPool": "gpu"},
+        {"namespaceLabel": "acme.io/pool", "failurePolicy": "Ignore"},
+        {"admins": [AWKWARD], "poolAdmins": [AWKWARD], "contact": AWKWARD},
+        {"poolAdmins": []},
+    ],
+    ids=["defaults", "pools", "default pool", "label", "awkward names", "nobody places"],
 )
 @pytest.mark.parametrize("url", [None, "https://127.0.0.1:1/"], ids=["by service", "by URL"])
 def test_the_api_server_takes_each_manifest_strictly(
@@ -27,7 +35,7 @@ def test_the_api_server_takes_each_manifest_strictly(
     for manifest in rendered:
         applied = objects.apply(manifest, dry_run=True)
         assert applied["kind"] == manifest["kind"]
-    assert len(rendered) == 14
+    assert len(rendered) == 27
 
 
 def test_a_field_that_the_api_does_not_know_is_an_error(objects: kube.Objects) -> None:

@@ -86,17 +86,22 @@ def test_the_command_tells_the_same_and_exits_by_it(foreign: Foreign, tmp_path: 
 
 
 def test_each_missing_right_is_told_in_one_go_and_nothing_is_applied(foreign: Foreign, tmp_path: Path) -> None:
-    every = {"apiGroups": ["", "apps", "policy"], "resources": ["*"], "verbs": ["*"]}
+    every = {"apiGroups": ["", "apps", "policy", "networking.k8s.io"], "resources": ["*"], "verbs": ["*"]}
     roles = {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"], "verbs": ["get", "create", "patch"]}
     hooks = {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"], "verbs": ["get"]}
     reader = limited(foreign, tmp_path, "reader", [every, roles, hooks])
-    lacks = [
-        "create, patch, delete on mutatingwebhookconfigurations.admissionregistration.k8s.io (whole cluster): ",
-        "create, patch on validatingwebhookconfigurations.admissionregistration.k8s.io (whole cluster): ",
+    hook = "admissionregistration.k8s.io (whole cluster): have them granted"
+    assert missing(reader)["rights"] == [
+        f"create, patch on validatingadmissionpolicies.{hook}",
+        f"create, patch on validatingadmissionpolicybindings.{hook}",
+        f"create, patch, delete on mutatingwebhookconfigurations.{hook}",
+        f"create, patch on validatingwebhookconfigurations.{hook}",
+        "administer on policies.fairlead.dev (whole cluster): have them granted",
+        "place on namespaces.fairlead.dev (whole cluster), to grant it in turn: have it granted, or the verb escalate on "
+        "roles and clusterroles",
     ]
-    assert missing(reader) == {"rights": [f"{lack}have them granted" for lack in lacks]}
     with pytest.raises(
-        FairleadError, match=r"nothing was applied:\n  rights: create, patch, delete on mutatingwebhook"
+        FairleadError, match=r"nothing was applied:\n  rights: create, patch on validatingadmissionpolicies"
     ):
         deploy.deploy(reader, Settings(), sidecar="sync", progress=Progress())
     assert foreign.objects().get("v1", "Namespace", NAMESPACE) is None
@@ -104,19 +109,23 @@ def test_each_missing_right_is_told_in_one_go_and_nothing_is_applied(foreign: Fo
 
 def test_rights_that_cannot_be_handed_on_are_told(foreign: Foreign, tmp_path: Path) -> None:
     """RBAC refuses a role with more rights than its maker has; with the verb escalate it does not."""
-    groups = ["apps", "policy", "admissionregistration.k8s.io", "rbac.authorization.k8s.io"]
+    groups = ["apps", "policy", "networking.k8s.io", "admissionregistration.k8s.io", "rbac.authorization.k8s.io"]
+    ours = {"apiGroups": ["fairlead.dev"], "resources": ["policies"], "verbs": ["administer"]}
     most = {"apiGroups": groups, "resources": ["*"], "verbs": ["get", "create", "patch", "delete", "list"]}
     core = {"apiGroups": [""], "resources": ["*"], "verbs": ["get", "create", "patch", "delete", "list"]}
-    told = missing(limited(foreign, tmp_path, "maker", [most, core]))
+    told = missing(limited(foreign, tmp_path, "maker", [most, core, ours]))
     assert told == {
         "rights": [
-            f"watch on {what}, to grant it to OPA's service account: have it granted, or the verb escalate on roles "
-            "and clusterroles"
-            for what in ("configmaps in namespace fairlead", "namespaces (whole cluster)")
+            f"{what}, to grant it in turn: have it granted, or the verb escalate on roles and clusterroles"
+            for what in (
+                "watch on configmaps in namespace fairlead",
+                "watch on namespaces (whole cluster)",
+                "place on namespaces.fairlead.dev (whole cluster)",
+            )
         ]
     }
     roles = {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "clusterroles"], "verbs": ["escalate"]}
-    assert missing(limited(foreign, tmp_path, "maker", [most, core, roles])) == {}
+    assert missing(limited(foreign, tmp_path, "maker", [most, core, ours, roles])) == {}
 
 
 def test_a_namespace_that_refuses_our_pods_is_told(foreign: Foreign, admin: remote.RemoteCluster) -> None:

@@ -171,13 +171,13 @@ def _rights(
     granted = [
         right
         for role, right in _granted(rendered)
-        if not may(_Right("escalate", _RBAC, role, right.namespace)) and not may(right)
+        if right not in missing and not may(_Right("escalate", _RBAC, role, right.namespace)) and not may(right)
     ]
     found += [
         Finding(
             "rights",
             False,
-            f"{', '.join(right.verb for right in some)} on {_place(some[0])}, to grant it to OPA's service account: "
+            f"{', '.join(right.verb for right in some)} on {_place(some[0])}, to grant it in turn: "
             "have it granted, or the verb escalate on roles and clusterroles",
         )
         for some in _by_place(list(dict.fromkeys(granted)))

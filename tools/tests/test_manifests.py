@@ -15,10 +15,13 @@ from fairlead.settings import Settings
 
 
 def render(chosen: dict[str, Any] | None = None, **more: Any) -> dict[str, dict[str, Any]]:
-    """The objects by kind."""
+    """The first object of each kind."""
     settings = Settings.model_validate(chosen or {})
     rendered = manifests.render(settings, policy.bundle(settings), Credentials.fresh(), **more)
-    return {manifest["kind"]: manifest for manifest in rendered if manifest["metadata"]["name"] != "opa-tls"}
+    found: dict[str, dict[str, Any]] = {}
+    for manifest in rendered:
+        found.setdefault(manifest["kind"], manifest)
+    return found
 
 
 def expressions(webhook: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -150,6 +153,85 @@ def test_other_credentials_take_other_pods_where_the_sidecar_reads_them_once() -
     assert one != other
 
 
+def every(chosen: dict[str, Any] | None = None) -> dict[tuple[str, str], dict[str, Any]]:
+    """All objects by kind and name."""
+    settings = Settings.model_validate(chosen or {})
+    rendered = manifests.render(settings, policy.bundle(settings), Credentials.fresh())
+    return {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in rendered}
+
+
+def test_each_guard_fails_closed_and_denies_but_the_one_that_only_warns() -> None:
+    found = every()
+    guards = {name: o["spec"] for (kind, name), o in found.items() if kind == "ValidatingAdmissionPolicy"}
+    bindings = {name: o["spec"] for (kind, name), o in found.items() if kind == "ValidatingAdmissionPolicyBinding"}
+    assert {name: spec["policyName"] for name, spec in bindings.items()} == {name: name for name in guards}
+    assert {name: (spec["failurePolicy"], *bindings[name]["validationActions"]) for name, spec in guards.items()} == {
+        "fairlead-objects": ("Fail", "Deny"),
+        "fairlead-cluster-objects": ("Fail", "Deny"),
+        "fairlead-pool-label": ("Fail", "Deny"),
+        "fairlead-exempt": ("Ignore", "Warn"),
+    }
+    for name, spec in guards.items():
+        reasons = [validation.get("reason") for validation in spec["validations"]]
+        assert reasons == [None if name == "fairlead-exempt" else "Forbidden"]
+
+
+def test_the_pool_label_is_guarded_where_settings_name_who_sets_it_if_nobody() -> None:
+    def guarded(chosen: dict[str, Any]) -> str:
+        guard = every(chosen)["ValidatingAdmissionPolicy", "fairlead-pool-label"]
+        return str(guard["spec"]["matchConditions"][0]["expression"])
+
+    assert guarded({}) == "false"
+    assert guarded({"poolAdmins": []}) == guarded({"poolAdmins": ["a"]}) == "true"
+
+
+def test_groups_get_what_settings_grant_them_and_lose_it_again() -> None:
+    def groups(chosen: dict[str, Any]) -> list[list[str]]:
+        names = ("fairlead-admin", "fairlead-pool-admin")
+        return [[one["name"] for one in every(chosen)["ClusterRoleBinding", name]["subjects"]] for name in names]
+
+    assert groups({}) == [[], []]
+    assert groups({"admins": ["a", "b"], "poolAdmins": ["c"]}) == [["a", "b"], ["c"]]
+
+
+def test_no_role_has_a_wildcard_and_none_writes_more_than_a_status() -> None:
+    roles = {name: o["rules"] for (kind, name), o in every().items() if kind in ("Role", "ClusterRole")}
+    assert roles.keys() == {"opa", "fairlead-opa", "fairlead-admin", "fairlead-pool-admin"}
+    for name in ("opa", "fairlead-opa"):
+        for rule in roles[name]:
+            assert "*" not in rule["verbs"] + rule["resources"] + rule["apiGroups"]
+            writes = set(rule["verbs"]) - {"get", "list", "watch"}
+            assert writes == ({"patch"} if rule["resources"] == ["configmaps"] else set())
+
+
+@pytest.mark.parametrize("sidecar", sidecars.SIDECARS.values(), ids=list(sidecars.SIDECARS))
+def test_pods_are_hardened(sidecar: sidecars.Sidecar) -> None:
+    rendered = render(sidecar=sidecar)
+    spec = rendered["Deployment"]["spec"]["template"]["spec"]
+    assert (spec["automountServiceAccountToken"], spec["enableServiceLinks"]) == (False, False)
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["topologySpreadConstraints"][0]["topologyKey"] == "kubernetes.io/hostname"
+    for container in spec["containers"]:
+        context = container["securityContext"]
+        assert (context["readOnlyRootFilesystem"], context["allowPrivilegeEscalation"]) == (True, False)
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+        assert container["resources"]["limits"].keys() == {"memory"}
+    assert rendered["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
+
+
+def test_the_network_policy_lets_in_what_is_served_and_out_what_watches() -> None:
+    def ports(chosen: dict[str, Any], **more: Any) -> tuple[list[int], list[int]]:
+        spec = render(chosen, **more)["NetworkPolicy"]["spec"]
+        assert (spec["podSelector"], spec["policyTypes"]) == ({}, ["Ingress", "Egress"])
+        into, out = ([port["port"] for port in spec[way][0]["ports"]] for way in ("ingress", "egress"))
+        return into, out
+
+    assert ports({}) == ([8443, 8444], [443, 6443, 8443, 16443])
+    assert ports({"apiServerPorts": [7443]}, sidecar=sidecars.KUBE_MGMT) == ([8443], [7443])
+
+
 def test_only_the_secret_holds_the_token() -> None:
     settings, credentials = Settings(), Credentials.fresh()
     rendered = manifests.render(settings, policy.bundle(settings), credentials)
@@ -162,7 +244,7 @@ def test_only_the_secret_holds_the_token() -> None:
 
 def test_a_preview_is_what_kubectl_reads() -> None:
     documents = list(yaml.safe_load_all(manifests.dump(deploy.preview(Settings(), progress=Progress()))))
-    assert [d["kind"] for d in documents][0::6] == ["Namespace", "Secret", "MutatingWebhookConfiguration"]
+    assert [d["kind"] for d in documents][0::13] == ["Namespace", "Deployment", "ValidatingWebhookConfiguration"]
     config_map = next(d for d in documents if d["kind"] == "ConfigMap")
     assert policy.revision(config_map["data"]) == policy.bundle(Settings()).revision
 
