@@ -10,7 +10,7 @@ from fairlead import kube, manifests, policy
 from fairlead.credentials import Credentials
 from fairlead.settings import Settings
 
-AWKWARD = 'oidc:/it\'s "us" \\ {{ é }} \U0001f642: #1'
+AWKWARD = 'oidc:/it\'s "us" \\ {{ é }}: #1'
 POOLS = {"gpu": {"tolerations": [{"key": "gpu", "operator": "Exists"}]}, "two": {"nodeSelector": {"a": "b", "c": "d"}}}
 
 

@@ -97,8 +97,8 @@ def test_each_missing_right_is_told_in_one_go_and_nothing_is_applied(foreign: Fo
         f"create, patch, delete on mutatingwebhookconfigurations.{hook}",
         f"create, patch on validatingwebhookconfigurations.{hook}",
         "administer on policies.fairlead.dev (whole cluster): have them granted",
-        "place on namespaces.fairlead.dev (whole cluster), to grant it in turn: have it granted, or the verb escalate on "
-        "roles and clusterroles",
+        "place on namespaces.fairlead.dev (whole cluster), to grant it in turn: have it granted, or the verb escalate "
+        "on roles and clusterroles",
     ]
     with pytest.raises(
         FairleadError, match=r"nothing was applied:\n  rights: create, patch on validatingadmissionpolicies"
