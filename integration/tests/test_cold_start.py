@@ -16,6 +16,7 @@ from fairlead.settings import NAMESPACE, Settings
 pytestmark = pytest.mark.embedded  # a cluster of their own, made of such a one
 
 POOL = {"agentpool": "pool1"}
+SETTINGS = Settings(default_pool="pool2")  # so that OPA is asked about every namespace that is not exempt
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 UP = 120.0
 """Seconds for everything to be there again; a replaced pod waits for its node's lease, and Services for their pods."""
@@ -26,7 +27,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
     """A cluster with Fairlead deployed into it, as into any, and a mapped namespace."""
     with started(tmp_path_factory.mktemp("foreign")) as cluster:
         found = remote.RemoteCluster(cluster.context, cluster.kubeconfig)
-        deploy.deploy(found, Settings(), sidecar="sync", progress=Progress())
+        deploy.deploy(found, SETTINGS, sidecar="sync", progress=Progress())
         found.stop()
         objects = cluster.objects()
         objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mapped", "labels": POOL}})
@@ -69,10 +70,11 @@ def test_all_of_it_comes_back_from_nothing_by_itself(foreign: Foreign) -> None:
         foreign.restart_server(server, deadline=60.0)
     foreign.wait_for("kube-apiserver", f"{foreign.core.api_client.configuration.host}/readyz", deadline=60.0)
 
-    with pytest.raises(kube.Refused, match=r"failed calling webhook \"node-pool.fairlead.dev\"") as refused:
-        pod(foreign, "mapped")
-    assert refused.value.status == 500
-    for namespace in ("kube-system", NAMESPACE, "default"):
+    for namespace in ("mapped", "default"):
+        with pytest.raises(kube.Refused, match=r"failed calling webhook \"node-pool.fairlead.dev\"") as refused:
+            pod(foreign, namespace)
+        assert refused.value.status == 500
+    for namespace in ("kube-system", NAMESPACE):
         assert pod(foreign, namespace)["metadata"]["namespace"] == namespace
     # Its pods are made, by its controllers, while it is away; they wait for a node alone.
     made = waiting.until(lambda: _new(foreign, before), deadline=UP, what="there are new pods of OPA")
