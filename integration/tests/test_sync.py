@@ -26,7 +26,7 @@ pytestmark = pytest.mark.embedded
 
 POLICY = {"openpolicyagent.org/policy": "rego"}
 REPLICAS = "status.fairlead.dev/"
-ACCOUNT = "second-sync"
+ROLE = "second-sync"
 RULES = [
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "patch"]},
     {"apiGroups": [""], "resources": ["namespaces", "pods", "nodes"], "verbs": ["get", "list", "watch"]},
@@ -112,20 +112,18 @@ class Second:
 
 @pytest.fixture
 def account(cluster: EmbeddedCluster, objects: kube.Objects, tmp_path: Path) -> Iterator[Path]:
-    """The kubeconfig of a service account that may read what these tests replicate."""
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ACCOUNT}
-    subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
+    """The kubeconfig of the sidecars' service account, which may for now read what these tests replicate."""
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE}
+    subject = {"kind": "ServiceAccount", "name": "opa", "namespace": NAMESPACE}
     api = "rbac.authorization.k8s.io/v1"
-    objects.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": NAMESPACE}})
-    objects.apply({"apiVersion": api, "kind": "ClusterRole", "metadata": {"name": ACCOUNT}, "rules": RULES})
-    binding = {"apiVersion": api, "kind": "ClusterRoleBinding", "metadata": {"name": ACCOUNT}}
+    objects.apply({"apiVersion": api, "kind": "ClusterRole", "metadata": {"name": ROLE}, "rules": RULES})
+    binding = {"apiVersion": api, "kind": "ClusterRoleBinding", "metadata": {"name": ROLE}}
     objects.apply({**binding, "roleRef": role, "subjects": [subject]})
     path = tmp_path / "kubeconfig"
-    cluster.service_account_kubeconfig(NAMESPACE, ACCOUNT, path)
+    cluster.service_account_kubeconfig(NAMESPACE, "opa", path)
     yield path
     for kind in ("ClusterRoleBinding", "ClusterRole"):
-        objects.delete(api, kind, ACCOUNT)
-    objects.delete("v1", "ServiceAccount", ACCOUNT, NAMESPACE)
+        objects.delete(api, kind, ROLE)
 
 
 @pytest.fixture
