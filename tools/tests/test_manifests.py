@@ -229,6 +229,8 @@ def test_the_network_policy_lets_in_what_is_served_and_out_what_watches() -> Non
         return into, out
 
     assert ports({}) == ([8443, 8444], [443, 6443, 8443, 16443])
+    logged = render({"decisionLogs": {"service": {"url": "https://logs.example"}}})["NetworkPolicy"]["spec"]["egress"]
+    assert logged[1:] == [{"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP"}]}]
     assert ports({"apiServerPorts": [7443]}, sidecar=sidecars.KUBE_MGMT) == ([8443], [7443])
 
 
