@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from fairlead.clusters.embedded import ports
+from fairlead.errors import FairleadError
 
 
 @pytest.fixture(autouse=True)
@@ -15,6 +17,17 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder of the test's own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return tmp_path / "fairlead"
+
+
+def test_a_port_that_is_taken_is_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "_KEPT", 0.0)
+    (taken,) = ports.free_ports(1)
+    with socket.create_server((ports.HOST, taken)):
+        monkeypatch.setattr(ports, "_LOWEST", taken)
+        monkeypatch.setattr(ports, "_HIGHEST", taken)
+        with pytest.raises(FairleadError, match="only 0 of 1 ports are free"):
+            ports.free_ports(1)
+    assert ports.free_ports(1) == [taken]
 
 
 def test_no_port_is_given_twice_though_nobody_listens_yet(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +42,7 @@ def test_what_was_given_long_ago_is_free_again(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(ports, "_LOWEST", 20400)
     monkeypatch.setattr(ports, "_HIGHEST", 20419)
     first = ports.free_ports(15)
-    with pytest.raises(ports.FairleadError, match="of 15 ports are free"):
+    with pytest.raises(FairleadError, match="of 15 ports are free"):
         ports.free_ports(15)
     monkeypatch.setattr(ports, "_KEPT", 0.0)
     assert len(set(first) & set(ports.free_ports(15))) >= 10
