@@ -127,7 +127,7 @@ def test_settings_name_what_the_sidecar_replicates_and_may_read(tmp_path: Path) 
         "--replicate-fields=v1/pods=spec.nodeName",
         "--replicate-cluster=storage.k8s.io/v1/storageclasses",
     ]
-    (role,) = (one for one in rendered if one["kind"] == "ClusterRole")
+    (role,) = (one for one in rendered if one["kind"] == "ClusterRole" and one["metadata"]["name"] == "fairlead-opa")
     verbs = ["get", "list", "watch"]
     assert role["rules"][1:] == [
         {"apiGroups": [""], "resources": ["pods"], "verbs": verbs},
