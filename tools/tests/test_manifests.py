@@ -50,6 +50,22 @@ def test_the_webhooks_fail_closed_and_ask_for_mapped_namespaces_only() -> None:
     }
 
 
+def test_the_webhooks_ask_for_just_what_policies_have_a_say_in_and_change_nothing_else() -> None:
+    found = webhooks(render({"pools": {"cheap": {}}, "timeoutSeconds": 3}))
+    workloads = {"deployments", "replicasets", "statefulsets", "jobs", "cronjobs", "replicationcontrollers"}
+    resources = {"node-pool": {"pods"}, "final-state": {"pods"}, "daemonsets": {"daemonsets"}, "workloads": workloads}
+    assert {name: set(webhook["rules"][0]["resources"]) for name, webhook in found.items()} == {
+        **resources,
+        "namespaces": {"namespaces"},
+    }
+    for webhook in found.values():
+        (rule,) = webhook["rules"]
+        assert (rule["operations"], rule["apiVersions"]) == (["CREATE", "UPDATE"], ["v1"])
+        assert rule["scope"] == ("Cluster" if webhook is found["namespaces"] else "Namespaced")
+        assert (webhook["sideEffects"], webhook["timeoutSeconds"]) == ("None", 3)
+        assert webhook["matchPolicy"] == "Equivalent"
+
+
 def test_the_validating_webhook_is_the_last_that_is_applied() -> None:
     assert [*render()][-2:] == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
 
