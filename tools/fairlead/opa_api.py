@@ -269,6 +269,17 @@ class _TrustOnly(HTTPAdapter):
         """The context does; requests would add the system's authorities."""
 
 
+def lets_in(api: OpaApi) -> bool:
+    """Whether OPA lets this caller in; closes its connection. Raises OpaUnavailable where it cannot be asked."""
+    try:
+        api.document(["system", "authz", "allow"])
+    except OpaRefused:
+        return False
+    finally:
+        api.close_connection()
+    return True
+
+
 def number(text: str) -> int | float:
     """A number of JSON with a point or an exponent: what is whole is an int, however it is written."""
     value = float(text)
