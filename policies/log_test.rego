@@ -148,3 +148,91 @@ test_admission_decisions_alone_are_logged if {
 		log.drop == true with input as other
 	}
 }
+
+# What is shown of a value where a megabyte could stand.
+_long(character) := concat("", [character | some _ in numbers.range(1, 300)])
+
+_cut(character) := concat("", [substring(_long(character), 0, 256), "..."])
+
+_numbered(count) := {sprintf("key-%d", [number]): "value" | some number in numbers.range(1, count)}
+
+_only(object) := shown if {
+	[entry] := log.mask with input as _event(object, null)
+	shown := entry.value.request.object
+}
+
+_shown_metadata(metadata) := _only({"metadata": metadata}).metadata
+
+_shown_spec_of(spec) := _only({"spec": spec}).spec
+
+test_a_long_text_is_cut if {
+	long := _long("x")
+	_shown_metadata({"name": long}) == {"name": _cut("x"), "annotations": null}
+	_shown_metadata({"labels": {"a": _long("ü"), long: "b"}}) == {
+		"labels": {"a": _cut("ü")},
+		"labelsLeftOut": 1,
+		"annotations": null,
+	}
+	_shown_spec_of({"nodeName": "node", "nodeSelector": {"a": long}}) == {"nodeName": "node", "nodeSelector": {"a": _cut("x")}}
+	[entry] := log.mask with input as json.patch(_event(null, null), [
+		{"op": "replace", "path": "/input/request/uid", "value": long},
+		{"op": "replace", "path": "/input/request/kind/kind", "value": long},
+		{"op": "replace", "path": "/input/request/userInfo", "value": {"username": long, "groups": ["a", long, ["secret"], 5]}},
+	])
+	entry.value.request.uid == _cut("x")
+	entry.value.request.kind == {"group": "", "version": "v1", "kind": _cut("x")}
+	entry.value.request.userInfo == {"username": _cut("x"), "groups": ["a", _cut("x"), 5], "groupsLeftOut": 1}
+}
+
+test_of_long_lists_and_maps_the_rest_is_counted if {
+	_shown_metadata({"labels": _numbered(32)}) == {"labels": _numbered(32), "annotations": null}
+	_shown_metadata({"labels": _numbered(33)}) == {"labels": {}, "labelsLeftOut": 33, "annotations": null}
+	owner := {"name": "web", "controller": true}
+	owners := [object.union(owner, {"secret": "secret"}) | some _ in numbers.range(1, 40)]
+	_shown_metadata({"ownerReferences": owners}) == {
+		"ownerReferences": [owner | some _ in numbers.range(1, 32)],
+		"ownerReferencesLeftOut": 8,
+		"annotations": null,
+	}
+	tolerations := [{"key": "a", "tolerationSeconds": 5, "secret": "secret"} | some _ in numbers.range(1, 33)]
+	_shown_spec_of({"tolerations": tolerations}) == {
+		"tolerations": [{"key": "a", "tolerationSeconds": 5} | some _ in numbers.range(1, 32)],
+		"tolerationsLeftOut": 1,
+	}
+}
+
+test_of_another_type_nothing_is_shown if {
+	every wrong in ["secret", 5, true, null, [["secret"]], {"a": ["secret"]}] {
+		shown := _only({"metadata": {"labels": wrong, "ownerReferences": wrong}, "spec": {
+			"nodeSelector": wrong,
+			"tolerations": wrong,
+			"nodeName": [wrong],
+		}})
+		not contains(json.marshal(shown), "secret")
+	}
+	every user, shown in {"secret": null, {"groups": "secret"}: {}} {
+		asked := json.patch(_event(null, null), [{"op": "replace", "path": "/input/request/userInfo", "value": user}])
+		[entry] := log.mask with input as asked
+		entry.value.request.userInfo == shown
+	}
+	_shown_spec_of({"tolerations": [{"tolerationSeconds": json.unmarshal(_long("1"))}]}) == {"tolerations": [{}]}
+}
+
+test_where_all_the_small_values_are_too_many_the_objects_are_left_out if {
+	every_text := {sprintf("%s%d", [substring(_long("k"), 0, 250), number]): _long("v") | some number in numbers.range(1, 32)}
+	huge := _object("Pod", {"nodeSelector": every_text})
+	[entry] := log.mask with input as _event(huge, huge)
+	entry.value.request == object.union(_asked, {
+		"userInfo": {"username": "jane", "groups": ["dev"]},
+		"object": "left out",
+		"oldObject": "left out",
+	})
+}
+
+test_a_long_patch_is_not_shown if {
+	answered := object.union(_event(null, null), {"result": {"response": {"patch": _long("x")}}})
+	count(log.mask) == 1 with input as answered
+	patch := concat("", [_long("x") | some _ in numbers.range(1, 30)])
+	masks := log.mask with input as object.union(answered, {"result": {"response": {"patch": patch}}})
+	masks[1] == {"op": "upsert", "path": "/result/response/patch", "value": "9000 characters, left out"}
+}
