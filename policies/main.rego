@@ -44,7 +44,7 @@ _patched := {"patchType": "JSONPatch", "patch": base64.encode(json.marshal(_patc
 
 _patched := {} if count(_patch) == 0
 
-_warned := {"warnings": sort(_warnings)} if count(_warnings) > 0
+_warned := {"warnings": sort({_cut(message) | some message in _warnings})} if count(_warnings) > 0
 
 _warned := {} if count(_warnings) == 0
 
@@ -56,7 +56,7 @@ _audited := {} if count(_annotations) == 0
 # What each intent says of a request that it admits; empty where it has no say.
 _audits := {"node-pool": node_pool.audit}
 
-_annotations := {intent: _outcome(intent, decision) | some intent, decision in _decisions}
+_annotations := {intent: _cut(_outcome(intent, decision)) | some intent, decision in _decisions}
 
 _outcome(intent, decision) := sprintf("would be refused: %s", [concat("; ", sort(decision.deny))]) if {
 	count(decision.deny) > 0
@@ -74,7 +74,14 @@ _status := {"status": {"code": 403, "reason": "Forbidden", "message": concat("",
 
 _status := {} if count(_denials) == 0
 
-_told := concat("; ", sort(_denials))
+_told := _cut(concat("; ", sort(_denials)))
+
+# Messages quote the request, where a name, a selector or a list of tolerations can be a megabyte.
+_longest := 4096
+
+_cut(message) := message if count(message) <= _longest
+
+_cut(message) := concat("", [substring(message, 0, _longest), "..."]) if count(message) > _longest
 
 _contact := sprintf(" (ask %s)", [settings.contact]) if settings.contact != ""
 

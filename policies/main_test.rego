@@ -151,3 +151,15 @@ test_no_input_at_all_is_denied if {
 		"message": "the review is not an AdmissionReview of admission.k8s.io/v1",
 	}})
 }
+
+test_messages_quote_no_more_than_some_of_a_long_request if {
+	long := concat("", ["n" | some _ in numbers.range(1, 5000)])
+	refused := system.main with input as _pod({"nodeName": long}) with data.kubernetes.namespaces as _namespaces
+	count(refused.response.status.message) == 4096 + count("... [decision 42]")
+	count(refused.response.auditAnnotations["node-pool"]) == 4096 + count("...")
+	admitted := system.main with input as _pod({"nodeName": long})
+		with data.kubernetes.namespaces as _namespaces
+		with data.settings.enforcement as {"node-pool": "warn"}
+	[warning] := admitted.response.warnings
+	count(warning) == 4096 + count("...")
+}

@@ -66,10 +66,9 @@ _changed if _changed_selector
 
 _changed if {
 	_is_pod
-	_restricts_tolerations
-	some toleration in _tolerations
-	not toleration in _old_tolerations
 	input.request.operation == "UPDATE"
+	_restricts_tolerations
+	count(_new_tolerations) > 0
 }
 
 _changed_selector if {
@@ -112,6 +111,9 @@ _old_selector := {} if not _is_old_pod
 _old_tolerations := _tolerations_of(input.request.oldObject) if _is_old_pod
 
 _old_tolerations := [] if not _is_old_pod
+
+# As sets: to look for each in a list would cost the square of their number.
+_new_tolerations := {toleration | some toleration in _tolerations} - {toleration | some toleration in _old_tolerations}
 
 _is_old_pod if {
 	_is_pod

@@ -4,7 +4,9 @@ package node_pool
 # What a pool allows beside its own nodeSelector, key to values; undefined where that is anything.
 _allowed_selector := _assignment.allowedNodeSelector
 
-_foreign_selector[key] := value if {
+# A comprehension: OPA builds a rule with keys in the square of their number.
+_foreign_selector := {key: value |
+	_allowed_selector
 	some key, value in _selector
 	not key in object.keys(_assignment.nodeSelector)
 	not value in object.get(_allowed_selector, key, [])
@@ -23,11 +25,11 @@ _allowed_tolerations := {_toleration_text(toleration) |
 }
 
 _foreign_tolerations contains _toleration_text(toleration) if {
-	allowed := _assignment.allowedTolerations
-	some toleration in _tolerations
-	not toleration in _old_tolerations
-	not _covered(toleration, array.flatten([allowed, _assignment.tolerations, _added_by_cluster]))
+	some toleration in _new_tolerations
+	not _covered(toleration, _permitted_tolerations)
 }
+
+_permitted_tolerations := array.flatten([_assignment.allowedTolerations, _assignment.tolerations, _added_by_cluster])
 
 # What control planes add to pods by themselves: the plugin DefaultTolerationSeconds, PodTolerationRestriction for pods
 # that request memory, and the controller of DaemonSets.

@@ -6,10 +6,13 @@
 package review
 
 # METADATA
-# description: The request's uid, which the answer repeats; empty where it has none.
+# description: The request's uid, which the answer repeats; empty where it has none. API servers send 36 characters.
 default uid := ""
 
-uid := input.request.uid if is_string(input.request.uid)
+uid := input.request.uid if {
+	is_string(input.request.uid)
+	count(input.request.uid) <= 256
+}
 
 # METADATA
 # description: Whether policies have a say - a readable CREATE or UPDATE of an object itself, not of a subresource.
@@ -53,7 +56,7 @@ problems contains "request.operation is not one of CREATE, UPDATE, DELETE, CONNE
 	not _operation_known
 }
 
-problems contains "request.uid is no text: the answer could not be matched to it" if {
+problems contains "request.uid is no text of 1 to 256 characters: the answer could not be matched to it" if {
 	_is_review
 	uid == ""
 }

@@ -49,9 +49,11 @@ test_a_group_or_subresource_that_is_no_text_is_a_problem if {
 	}
 }
 
+_long := concat("", ["x" | some _ in numbers.range(1, 257)])
+
 test_a_request_without_a_uid_is_a_problem if {
-	every uid in ["", 42, null] {
-		review.problems == {"request.uid is no text: the answer could not be matched to it"} with input as _review({"uid": uid})
+	every uid in ["", 42, null, _long] {
+		review.problems == {"request.uid is no text of 1 to 256 characters: the answer could not be matched to it"} with input as _review({"uid": uid})
 	}
 }
 
@@ -59,6 +61,7 @@ test_the_uid_is_the_requests_or_empty if {
 	review.uid == "42" with input as _review({})
 	review.uid == "" with input as _review({"uid": 42})
 	review.uid == "" with input as {}
+	review.uid == "" with input as _review({"uid": _long})
 }
 
 test_the_kind_has_its_group if {

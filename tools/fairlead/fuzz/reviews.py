@@ -3,8 +3,8 @@
 The oracle is written from the contract (docs/node-pool.md), not from the policies:
 - What is JSON and not too large is answered with 200 and an AdmissionReview v1 that an API server takes; what is not,
   with 400; numbers like 1e999999999, which no API server sends, OPA 1.22 answers with 500, which an API server takes
-  for a refusal. An answer has the request's uid; where that is missing or no text, the uid is empty and the request
-  denied, as is every review that does not say what is asked.
+  for a refusal. An answer has the request's uid; where that is missing, too long or no text, the uid is empty and
+  the request denied, as is every review that does not say what is asked.
 - A pod that is created in a mapped namespace and allowed has the assignment once the patch is applied, no nodeName, and
   is the same pod otherwise. In a namespace that nobody knows it is never allowed. An update gets no patch, and what it
   makes of the nodeSelector satisfies the assignment. What has no say in is not patched.
@@ -40,6 +40,8 @@ from fairlead.settings import Pool, Settings, Toleration
 EXAMPLES = 50_000
 FOLDER = "testdata/fuzz/reviews"
 """Bodies that once were answered wrongly, or might be: each run sends them first."""
+_LONGEST_UID = 256
+"""Characters; of a longer one the answer repeats nothing."""
 MEMORY = 512 * 1024 * 1024
 """Bytes; the limit of OPA's container (integration/deploy/50-deployment.yaml.j2)."""
 
@@ -310,7 +312,7 @@ class _Judgement:
             and isinstance(self._request.get("operation"), str)
             and self._request["operation"] in review.OPERATIONS
             and isinstance(self._request.get("uid"), str)
-            and self._request["uid"] != ""
+            and 1 <= len(self._request["uid"]) <= _LONGEST_UID
             and isinstance(self._request.get("subResource", ""), str | None)
         )
 
