@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -74,12 +74,14 @@ class OpaApi(OpaClient):  # type: ignore[misc]  # opa_client has no types
         authorities: bytes | None = None,
         token: str | None = None,
         timeout: float = 5.0,
+        asking: Callable[[], None] | None = None,
     ) -> None:
         """Connect to nothing yet.
 
         `url` is like https://127.0.0.1:8443 (a trailing /v1 is accepted). Instead of the system's authorities `ca`
         names a PEM file, which is read at every new connection, or `authorities` is such a file's content, whatever
-        becomes of the file. `timeout` is in seconds, for connecting and for each read. Raises UsageError.
+        becomes of the file. `timeout` is in seconds, for connecting and for each read. `asking` is called before each
+        request. Raises UsageError.
         """
         scheme, host, port = _address(url)
         if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
@@ -87,6 +89,7 @@ class OpaApi(OpaClient):  # type: ignore[misc]  # opa_client has no types
         super().__init__(host=host, port=port, ssl=scheme == "https", token=token, retries=0, timeout=timeout)
         self.url = f"{scheme}://{host}:{port}"
         self._session.trust_env = False
+        self._asking = asking
         if scheme == "https":
             self._session.verify = str(ca) if ca else True
             if authorities is not None:
@@ -227,6 +230,8 @@ class OpaApi(OpaClient):  # type: ignore[misc]  # opa_client has no types
         *,
         patience: float = 0.0,
     ) -> requests.Response:
+        if self._asking:
+            self._asking()
         try:
             answer: requests.Response = self._session.request(
                 method,

@@ -49,7 +49,7 @@ class Followed:
         self.desired = Desired([NAMESPACES], namespace_labels=["agentpool"], data_label=None)
         self.watch = Watch(api, NAMESPACES, {"labelSelector": "agentpool"}, self.desired, Metrics())
         self.stop = Event()
-        self.thread = Thread(target=self.watch.run, args=(self.stop,))
+        self.thread = Thread(target=self.watch.run, args=(self.stop, lambda: None))
         self.thread.start()
 
     def sees(self, expected: dict[str, dict[str, str]]) -> None:

@@ -130,6 +130,16 @@ def test_it_brings_policies_data_and_namespaces_to_opa_and_word_back(pod: Pod) -
     assert writes == 3, "one annotation for each thing told"
 
 
+def test_it_is_live_while_those_that_it_asks_are_away(pod: Pod) -> None:
+    """Its liveness probe asks this: to start again would help nobody then."""
+    pod.until(pod.healthy, "healthy")
+    pod.cluster.token = "another"
+    pod.opa.kill()
+    pod.until(lambda: not pod.healthy(), "it tells that OPA is away")
+    answer = pod.get("/live")
+    assert (answer.status_code, answer.json()) == (200, {"live": True, "hung": []})
+
+
 def test_a_namespace_that_is_not_replicated_is_looked_up_now(pod: Pod) -> None:
     pod.until(pod.healthy, "healthy")
     pod.cluster.put("namespaces", "plain", labels={"other": "x"})

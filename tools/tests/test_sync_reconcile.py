@@ -295,7 +295,7 @@ def test_failures_are_told_and_tried_again_until_opa_is_there(world: World, capl
     world.server.kill()
     world.cluster({"map": {"a": "package a"}})
     stop = Event()
-    thread = Thread(target=world.reconciler.run, args=(stop,))
+    thread = Thread(target=world.reconciler.run, args=(stop, lambda: None))
     thread.start()
     try:
         waiting.until(

@@ -41,6 +41,7 @@ class Site:
         self.folder = folder
         self.issue("first")
         self.health: dict[str, Any] = {"healthy": True, "reasons": []}
+        self.live: dict[str, Any] = {"live": True, "hung": []}
         self.look_up: Callable[[str], dict[str, Any] | None] = {"payments": THIN}.get
         self.metrics, self.written = Metrics(), list[str]()
         self.certificate = Certificate(folder / "server.crt", folder / "server.key")
@@ -48,6 +49,7 @@ class Site:
             "127.0.0.1:0",
             self.certificate,
             health=lambda: self.health,
+            live=lambda: self.live,
             metrics=self.metrics,
             look_up=lambda name: self.look_up(name),
             decisions=Decisions(self.metrics, self.written.append),
@@ -92,6 +94,13 @@ def test_health_is_200_only_while_all_is_well(site: Site) -> None:
     site.health = {"healthy": False, "reasons": ["OPA is away"]}
     answer = site.get("/health?verbose")
     assert (answer.status_code, answer.json()) == (503, site.health)
+
+
+def test_live_tells_whether_threads_go_on_whatever_health_says(site: Site) -> None:
+    site.health = {"healthy": False, "reasons": ["the API server is away"]}
+    assert (site.get("/live").status_code, site.get("/live").json()) == (200, site.live)
+    site.live = {"live": False, "hung": ["reconcile has not gone on for 130 s"]}
+    assert (site.get("/live").status_code, site.get("/live").json()) == (503, site.live)
 
 
 def test_metrics_are_in_the_exposition_format(site: Site) -> None:
@@ -273,6 +282,7 @@ def test_an_endpoint_that_cannot_be_listened_at_is_refused(site: Site, endpoint:
             endpoint,
             site.certificate,
             health=dict,
+            live=dict,
             metrics=site.metrics,
             look_up=lambda _: None,
             decisions=Decisions(site.metrics, None),
@@ -285,6 +295,7 @@ def test_a_port_that_is_taken_is_told(site: Site) -> None:
             f"127.0.0.1:{site.port}",
             site.certificate,
             health=dict,
+            live=dict,
             metrics=Metrics(),
             look_up=lambda _: None,
             decisions=Decisions(Metrics(), None),

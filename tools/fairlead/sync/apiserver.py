@@ -51,9 +51,13 @@ class ApiServerError(FairleadError):
 class ApiServer:
     """A client for several threads; never retries."""
 
-    def __init__(self, kubeconfig: Path | None) -> None:
-        """Read the credentials of `kubeconfig`, or of the pod that this runs in. Raises UsageError; asks nobody yet."""
+    def __init__(self, kubeconfig: Path | None, turn: Callable[[], None] | None = None) -> None:
+        """Read the credentials of `kubeconfig`, or of the pod that this runs in. Raises UsageError; asks nobody yet.
+
+        `turn` is called before each request and at each event.
+        """
         self._kubeconfig = kubeconfig
+        self._turn = turn or (lambda: None)
         self._lock = Lock()
         self._client = _client(kubeconfig)
 
@@ -109,6 +113,7 @@ class ApiServer:
         opened()
         try:
             for line in _lines(answer):
+                self._turn()
                 event = json.loads(line, parse_float=number)
                 if event["type"] == "ERROR":
                     status = event["object"]
@@ -179,6 +184,7 @@ class ApiServer:
         content_type: str | None = None,
         timeout: tuple[float, float] = _TIMEOUT,
     ) -> urllib3.BaseHTTPResponse:
+        self._turn()
         client = self._client
         headers = {"Accept": accept} | ({"Content-Type": content_type} if content_type else {})
         asked = {key: value for key, value in query.items() if value}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from fairlead.errors import UsageError
@@ -19,14 +20,20 @@ _Used = tuple[str | None, bytes | None]  # token, and authorities in PEM form
 class OpaCredentials:
     """Gives a client of OPA that uses the token and the CA that the files hold at this moment."""
 
-    def __init__(self, url: str, ca: Path | None, token_file: Path | None) -> None:
-        """Raises UsageError where `url` is none; a file that is not there yet is waited for."""
+    def __init__(
+        self, url: str, ca: Path | None, token_file: Path | None, asking: Callable[[], None] | None = None
+    ) -> None:
+        """Raises UsageError where `url` is none; a file that is not there yet is waited for.
+
+        `asking` is called before each request of a client.
+        """
         self._url = url
         self._ca = ca
         self._token_file = token_file
         self._troubles: list[str] = []
         self._used: _Used = (None, None)
-        self._client = OpaApi(url, ca=ca, timeout=_TIMEOUT)
+        self._asking = asking
+        self._client = OpaApi(url, ca=ca, timeout=_TIMEOUT, asking=asking)
 
     @property
     def trouble(self) -> str | None:
@@ -61,7 +68,7 @@ class OpaCredentials:
             if use == self._used:
                 break
             try:
-                client = OpaApi(self._url, authorities=use[1], token=use[0], timeout=_TIMEOUT)
+                client = OpaApi(self._url, authorities=use[1], token=use[0], timeout=_TIMEOUT, asking=self._asking)
             except UsageError as error:
                 troubles.append(f"{self._token_file if 'token' in str(error) else self._ca}: {error}")
                 continue

@@ -15,8 +15,15 @@ from tenacity import (
 )
 
 
-def repeat(step: Callable[[], None], stop: Event, failed: Callable[[BaseException], None], *, longest: float) -> None:
-    """Call `step` until `stop` is set.
+def repeat(
+    step: Callable[[], None],
+    stop: Event,
+    failed: Callable[[BaseException], None],
+    *,
+    turn: Callable[[], None],
+    longest: float,
+) -> None:
+    """Call `step` until `stop` is set, and `turn` before each time.
 
     After a failure `failed` is told, and the pause is random, up to 0.1 s, which doubles with every failure in a row up
     to `longest` seconds: peers that lost the same server do not come back all at once.
@@ -34,5 +41,10 @@ def repeat(step: Callable[[], None], stop: Event, failed: Callable[[BaseExceptio
         before_sleep=tell,
         retry_error_callback=lambda _: None,
     )
+
+    def go_on() -> None:
+        turn()
+        step()
+
     while not stop.is_set():
-        retrying(step)
+        retrying(go_on)

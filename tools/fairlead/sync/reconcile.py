@@ -78,9 +78,9 @@ class Reconciler:
         self._compare_at = float("-inf")
         self._behind: float | None = time.monotonic()
 
-    def run(self, stop: Event) -> None:
+    def run(self, stop: Event, turn: Callable[[], None]) -> None:
         """Reconcile at every change and every tick until `stop` is set; a failure is told and tried again."""
-        loop.repeat(self._step, stop, self._failed, longest=1.0)
+        loop.repeat(self._step, stop, self._failed, turn=turn, longest=1.0)
 
     def cycle(self) -> None:
         """Compare, where it is time to, and do what is missing. Raises FairleadError where OPA cannot be asked."""

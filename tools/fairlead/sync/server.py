@@ -1,4 +1,4 @@
-"""The sidecar's HTTPS server: /health, /metrics, and for the OPA beside it /v1/namespaces/<name> and /logs."""
+"""The sidecar's HTTPS server: /health, /live, /metrics, and for the OPA beside it /v1/namespaces/<name> and /logs."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ class Server(ThreadingHTTPServer):
 
     `serve_forever` belongs to one thread.
 
-    `health` gives an object whose "healthy" decides between 200 and 503. `look_up` gives a namespace's thin object or
-    None where there is none, and raises FairleadError where that cannot be known.
+    `health` gives an object whose "healthy" decides between 200 and 503, as "live" does in that of `live`. `look_up`
+    gives a namespace's thin object or None where there is none, and raises FairleadError where that cannot be known.
     """
 
     block_on_close = False
@@ -94,6 +94,7 @@ class Server(ThreadingHTTPServer):
         certificate: Certificate,
         *,
         health: Health,
+        live: Health,
         metrics: Metrics,
         look_up: LookUp,
         decisions: Decisions,
@@ -103,6 +104,7 @@ class Server(ThreadingHTTPServer):
         if ":" in host:
             self.address_family = socket.AF_INET6
         self.health = health
+        self.live = live
         self.metrics = metrics
         self.look_up = look_up
         self.decisions = decisions
@@ -157,6 +159,9 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/health":
             health = self.server.health()
             self._answer(HTTPStatus.OK if health["healthy"] else HTTPStatus.SERVICE_UNAVAILABLE, health)
+        elif path == "/live":
+            live = self.server.live()
+            self._answer(HTTPStatus.OK if live["live"] else HTTPStatus.SERVICE_UNAVAILABLE, live)
         elif path == "/metrics":
             self._send(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", self.server.metrics.text())
         elif path.startswith("/v1/namespaces/"):

@@ -18,6 +18,7 @@ from fairlead.sync.credentials import OpaCredentials
 from fairlead.sync.decisions import Decisions
 from fairlead.sync.desired import Desired, Source
 from fairlead.sync.metrics import Metrics
+from fairlead.sync.pulse import Pulse
 from fairlead.sync.reconcile import SYSTEM, Reconciler
 from fairlead.sync.server import Certificate, Server
 from fairlead.sync.status import StatusWriter, replica
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 
 _LAG = 2.0  # seconds in which a change may be on its way to OPA
 _STALE = 5.0  # seconds without an answer from OPA after which nothing is certain
+_RECONCILE, _STATUS = "reconcile", "status"  # threads
 _ENDING = 3.0  # seconds in which the status of this replica can be taken back
 
 
@@ -67,9 +69,10 @@ class Sidecar:
         """Read the files that `options` name and listen; ask nobody yet. Raises UsageError."""
         self._replica = options.replica
         self._metrics = Metrics()
-        self._api = ApiServer(options.kubeconfig)
-        self._opa = OpaCredentials(options.opa_url, options.opa_ca_file, options.opa_auth_token_file)
         selectors = _sources(options)
+        self._pulse = Pulse([*map(str, selectors), _RECONCILE, _STATUS])
+        self._api = ApiServer(options.kubeconfig, self._pulse.turn)
+        self._opa = OpaCredentials(options.opa_url, options.opa_ca_file, options.opa_auth_token_file, self._pulse.turn)
         self._desired = Desired(selectors, namespace_labels=options.namespace_labels, data_label=options.data)
         self._watches = [
             Watch(self._api, source, selector, self._desired, self._metrics) for source, selector in selectors.items()
@@ -93,6 +96,7 @@ class Sidecar:
                 options.health_endpoint,
                 self._certificate,
                 health=self.health,
+                live=self.live,
                 metrics=self._metrics,
                 look_up=self.look_up,
                 decisions=Decisions(self._metrics, options.log_decisions),
@@ -100,11 +104,11 @@ class Sidecar:
 
     def run(self, stop: Event) -> None:
         """Work until `stop` is set or the process is interrupted."""
-        loops: list[tuple[str, Callable[[Event], None]]] = [(str(watch), watch.run) for watch in self._watches]
-        loops.append(("reconcile", self._reconciler.run))
-        for name, loop in loops:
-            Thread(target=loop, args=(stop,), name=name, daemon=True).start()
-        status = Thread(target=self._status.run, args=(stop,), name="status", daemon=True)
+        turn = self._pulse.turn
+        for watch in self._watches:
+            Thread(target=watch.run, args=(stop, turn), name=str(watch.source), daemon=True).start()
+        Thread(target=self._reconciler.run, args=(stop, turn), name=_RECONCILE, daemon=True).start()
+        status = Thread(target=self._status.run, args=(stop, turn), name=_STATUS, daemon=True)
         status.start()
         if self._server:
             Thread(target=self._server.serve_forever, args=(0.2,), name="server", daemon=True).start()
@@ -119,6 +123,11 @@ class Sidecar:
                 self._server.shutdown()
                 self._server.server_close()
             status.join(_ENDING)
+
+    def live(self) -> dict[str, Any]:
+        """{"live", "hung"}: whether all threads go on, and which do not; whether all is well is another question."""
+        hung = self._pulse.hung()
+        return {"live": not hung, "hung": hung}
 
     def health(self) -> dict[str, Any]:
         """{"healthy", "reasons", "rejected", "replica", "token", "ca", "certificate"}.

@@ -12,7 +12,7 @@ import logging
 import random
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event
 from typing import Any
@@ -97,9 +97,9 @@ class StatusWriter:
             self._wanted = dict(verdicts)
             self._news.set()
 
-    def run(self, stop: Event) -> None:
+    def run(self, stop: Event, turn: Callable[[], None]) -> None:
         """Write until `stop` is set, then take this replica's word back; what fails is told and tried again."""
-        loop.repeat(self.write, stop, self._failed, longest=5.0)
+        loop.repeat(self.write, stop, self._failed, turn=turn, longest=5.0)
         self.retire()
 
     def wake(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from threading import Event
 
 from fairlead.errors import FairleadError
@@ -30,8 +30,8 @@ class Watch:
         self, api: ApiServer, source: Source, selector: Mapping[str, str], desired: Desired, metrics: Metrics
     ) -> None:
         """`selector` has a labelSelector, a fieldSelector or both; what is empty selects all."""
+        self.source = source
         self._api = api
-        self._source = source
         self._selector = selector
         self._desired = desired
         self._metrics = metrics
@@ -46,11 +46,11 @@ class Watch:
         away, error = self._away_since, self._error
         if away is None or (self._version is not None and time.monotonic() - away < GRACE):
             return None
-        return f"{self._source}: {error or 'not followed'}"
+        return f"{self.source}: {error or 'not followed'}"
 
-    def run(self, stop: Event) -> None:
+    def run(self, stop: Event, turn: Callable[[], None]) -> None:
         """Follow until `stop` is set; a failure is told and tried again."""
-        loop.repeat(self.follow, stop, self._failed, longest=3.0)
+        loop.repeat(self.follow, stop, self._failed, turn=turn, longest=3.0)
 
     def follow(self) -> None:
         """One list, where there is none to go on from, and one watch. Raises ApiServerError when it breaks off."""
@@ -65,7 +65,7 @@ class Watch:
                 self._version = None
             if fresh or not error.gone:
                 raise
-            log.info("%s: %s: listing anew", self._source, error)
+            log.info("%s: %s: listing anew", self.source, error)
             return
         finally:
             self._away_since = self._away_since or time.monotonic()
@@ -82,10 +82,10 @@ class Watch:
 
         objects = self._api.objects(self._path, self._selector, metadata_only=self._thin, version=read)
         try:
-            self._desired.replace(self._source, objects)
+            self._desired.replace(self.source, objects)
         except ApiServerError as error:
-            if error.status == 404 and self._source.resource:
-                self._desired.replace(self._source, [])  # of a kind that the cluster does not know there are none
+            if error.status == 404 and self.source.resource:
+                self._desired.replace(self.source, [])  # of a kind that the cluster does not know there are none
             raise
         self._metrics.relists.inc()
         return version
@@ -101,7 +101,7 @@ class Watch:
         )
         for type_, value in events:
             if type_ != "BOOKMARK":
-                self._desired.apply(self._source, type_ == "DELETED", value)
+                self._desired.apply(self.source, type_ == "DELETED", value)
             version = value["metadata"]["resourceVersion"]
             if _older(version, since):
                 raise ApiServerError(f"resourceVersion {version} after {since}: the cluster was restored", 410)
@@ -109,21 +109,21 @@ class Watch:
 
     @property
     def _thin(self) -> bool:
-        resource = self._source.resource
-        return resource.metadata_only if resource else self._source.kind == "namespaces"
+        resource = self.source.resource
+        return resource.metadata_only if resource else self.source.kind == "namespaces"
 
     def _opened(self) -> None:
         if self._error:
-            log.info("%s: followed", self._source)
+            log.info("%s: followed", self.source)
         self._away_since = self._error = None
 
     def _failed(self, error: BaseException) -> None:
         self._metrics.errors.labels("kubernetes").inc()
         self._away_since = self._away_since or time.monotonic()
         if not isinstance(error, FairleadError):
-            log.error("%s: following failed", self._source, exc_info=error)
+            log.error("%s: following failed", self.source, exc_info=error)
         elif str(error) != self._error:
-            log.warning("%s: %s", self._source, error)
+            log.warning("%s: %s", self.source, error)
         self._error = str(error) or type(error).__name__
         self._api.renew()
 
