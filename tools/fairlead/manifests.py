@@ -78,6 +78,7 @@ def by_file(
         "exempt": EXEMPT,
         "files": pod.MOUNTED,
         "opa_port": pod.OPA_PORT,
+        "opa_liveness": pod.OPA_LIVENESS,
         "sync_port": pod.SYNC_PORT,
         "opa_arguments": pod.opa_arguments(
             pod.MOUNTED, f":{pod.OPA_PORT}", sidecar.decision_logs(pod.MOUNTED, settings, look_up)

@@ -13,6 +13,25 @@ LARGEST_REVIEW = 3 * 1024 * 1024
 
 
 @dataclass(frozen=True)
+class Liveness:
+    """When a container is restarted: once `failures` looks in a row, one each `period`, have failed.
+
+    A look asks for `path` at the pod's `port`. All times in seconds; `startup` is what it has until the first success.
+    """
+
+    port: int
+    path: str
+    period: int
+    timeout: int
+    failures: int
+    startup: int
+
+
+OPA_LIVENESS = Liveness(OPA_PORT, "/health", period=5, timeout=5, failures=3, startup=30)
+"""An OPA that hangs is restarted within 20 s; one that is slow for some seconds, as under a flood, is left alone."""
+
+
+@dataclass(frozen=True)
 class Files:
     """The folders in which a pod has its Secrets mounted."""
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from fairlead import resources
 from fairlead.errors import UsageError
-from fairlead.pod import Files
+from fairlead.pod import OPA_PORT, SYNC_PORT, Files, Liveness
 from fairlead.settings import NAMESPACE, DecisionLogs, Settings
 from fairlead.toolchain import found
 
@@ -25,19 +24,6 @@ _BATCHES = (
     # Bytes that OPA keeps while nothing can be uploaded; beyond it drops the oldest.
     f"--set=decision_logs.reporting.buffer_size_limit_bytes={16 * 1024 * 1024}",
 )
-
-
-@dataclass(frozen=True)
-class Liveness:
-    """When a sidecar is restarted: after `failures` looks, one each `period`, at which the OPA beside it was not Ready.
-
-    All times in seconds; `startup` is what it has until the first success.
-    """
-
-    period: int
-    timeout: int
-    failures: int
-    startup: int
 
 
 class Sidecar(Protocol):
@@ -51,8 +37,8 @@ class Sidecar(Protocol):
     rereads: bool
     """Whether it sees that its token or its CA file changed; one that does not is started again for it."""
 
-    liveness: Liveness | None
-    """When it has to be restarted for its OPA's sake; None where it heals that itself."""
+    liveness: Liveness
+    """When it is restarted: it hangs, or has to be started again for its OPA's sake."""
 
     def command(self) -> list[str]:
         """What starts it on this machine, without its arguments. Raises UsageError where it is not to be had."""
@@ -73,7 +59,8 @@ class Sync:
     name = "sync"
     look_up = True
     rereads = True
-    liveness: Liveness | None = None
+    # Not /health: an API server or an OPA that is away is no reason to start again.
+    liveness = Liveness(SYNC_PORT, "/live", period=5, timeout=5, failures=3, startup=60)
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", "fairlead"]
@@ -122,7 +109,7 @@ class KubeMgmt:
     name = "kube-mgmt"
     look_up = False
     rereads = False
-    liveness: Liveness | None = Liveness(period=1, timeout=2, failures=3, startup=60)
+    liveness = Liveness(OPA_PORT, "/health/ready", period=1, timeout=2, failures=3, startup=60)
 
     def command(self) -> list[str]:
         if named := os.environ.get("FAIRLEAD_KUBE_MGMT"):

@@ -142,6 +142,17 @@ def test_opa_asks_the_sidecar_for_namespaces_only_where_that_answers() -> None:
     assert opa["env"] == [{"name": "FAIRLEAD_MAPPED_ONLY", "value": "true"}]
 
 
+def test_opa_and_its_sidecar_are_restarted_within_20_seconds_of_hanging() -> None:
+    """A port that is open tells nothing of a process that hangs; nor may an API server that is away restart any."""
+    opa, sync = containers()
+    for container, port, path in ((opa, "https", "/health"), (sync, "https-sync", "/live")):
+        probe = container["livenessProbe"]
+        assert probe["httpGet"] == {"scheme": "HTTPS", "path": path, "port": port}
+        looks = probe["failureThreshold"] * probe["periodSeconds"]
+        assert looks + probe["timeoutSeconds"] + probe["terminationGracePeriodSeconds"] <= 22
+        assert container["startupProbe"]["failureThreshold"] >= 30
+
+
 def test_kube_mgmt_verifies_opa_and_is_restarted_when_that_is_not_ready() -> None:
     _, kube_mgmt = containers(sidecar=sidecars.KUBE_MGMT)
     assert kube_mgmt["image"] == Settings().images.kube_mgmt

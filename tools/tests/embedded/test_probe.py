@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,9 +14,21 @@ from ready_server import VALID, ReadyServer
 from tiny_servers import SLEEP, STUBBORN, gone, servers, until
 
 from fairlead.certificates import Authority
-from fairlead.clusters.embedded import client, probe
+from fairlead.clusters.embedded import client, ports, probe
 from fairlead.clusters.embedded.client import Supervisor
 from fairlead.clusters.embedded.server import Probe
+
+# A ready server as a process of its own.
+ITSELF = """
+import sys, time
+from pathlib import Path
+from ready_server import VALID, Authority, ReadyServer
+
+server = ReadyServer("itself", Authority.create("test", VALID), Path(sys.argv[1]))
+server.port = int(sys.argv[2])
+server.start()
+time.sleep(1000)
+"""
 
 
 @pytest.fixture
@@ -26,7 +40,7 @@ def asked(tmp_path: Path) -> Iterator[ReadyServer]:
 
 
 def looking(asked: ReadyServer, startup: float = 60.0) -> Probe:
-    return Probe(asked.url, str(asked.ca), period=0.02, timeout=0.5, failures=3, startup=startup)
+    return Probe(asked.url, period=0.02, timeout=0.5, failures=3, startup=startup)
 
 
 def test_a_server_is_killed_and_started_again_when_its_probe_fails(
@@ -77,12 +91,27 @@ def test_a_probe_ends_with_its_server(owner: Supervisor, folder: Path, asked: Re
     assert gone(watcher)
 
 
-def test_what_is_not_trusted_is_a_failure(asked: ReadyServer, tmp_path: Path) -> None:
-    assert probe.failure(asked.url, str(asked.ca), 5.0) is None
-    other = tmp_path / "other.crt"
-    other.write_bytes(Authority.create("other", VALID).cert_pem)
-    assert "CERTIFICATE_VERIFY_FAILED" in str(probe.failure(asked.url, str(other), 5.0))
-    assert "No such file" in str(probe.failure(asked.url, str(tmp_path / "none.crt"), 5.0))
+def test_a_server_that_hangs_is_killed_and_started_again(owner: Supervisor, folder: Path, tmp_path: Path) -> None:
+    """It is stopped: its port is open all the same, and connections to it are accepted."""
+    (port,) = ports.free_ports(1)
+    argv = [sys.executable, "-c", ITSELF, str(tmp_path), str(port)]
+    probed = Probe(f"https://127.0.0.1:{port}/health/ready", period=0.2, timeout=1.0, failures=3, startup=1.0)
+    environment = {"PYTHONPATH": str(Path(__file__).parent)}
+    pid = owner.start_server("itself", argv, env=environment, keep=True, probe=probed)
+    until(lambda: probe.failure(probed.url, 5.0) is None, "it answers")
+    os.kill(pid, signal.SIGSTOP)
+    with socket.create_connection(("127.0.0.1", port), 5.0):
+        until(lambda: servers(folder)["itself"]["pid"] not in (pid, None), "the server is started again")
+    until(lambda: probe.failure(probed.url, 5.0) is None, "it answers again")
+
+
+def test_a_certificate_that_nobody_trusts_is_no_failure(asked: ReadyServer) -> None:
+    """As for kubelets: one that has ended must not get the server killed that serves with it."""
+    assert probe.failure(asked.url, 5.0) is None
+    asked.ready = False
+    assert "500" in str(probe.failure(asked.url, 5.0))
+    asked.stop()
+    assert "refused" in str(probe.failure(asked.url, 5.0))
 
 
 def watchers(folder: Path) -> list[int]:

@@ -49,6 +49,17 @@ class _Pair:
     def opa_url(self, path: str = "") -> str:
         return f"https://{self.opa_address}{path}"
 
+    def probe(self, liveness: pod.Liveness) -> Probe:
+        """What a kubelet would ask."""
+        address = {pod.OPA_PORT: self.opa_address, pod.SYNC_PORT: self.sidecar_address}[liveness.port]
+        return Probe(
+            f"https://{address}{liveness.path}",
+            period=liveness.period,
+            timeout=liveness.timeout,
+            failures=liveness.failures,
+            startup=liveness.startup,
+        )
+
 
 class EmbeddedCluster(Embedded):
     """An embedded cluster that places pods; see fairlead.clusters.base.Cluster.
@@ -186,7 +197,8 @@ class EmbeddedCluster(Embedded):
         argv = [str(program), *pod.opa_arguments(files, pair.opa_address, logs)]
         environment = sidecar.opa_environment(files, pair.sidecar_address)
         again = pair.opa in self.servers()
-        started = self._run(pair.opa, argv, progress, env=environment, ready=pair.opa_url("/health"), ca=pair.ca)
+        ready, probe = pair.opa_url("/health"), pair.probe(pod.OPA_LIVENESS)
+        started = self._run(pair.opa, argv, progress, env=environment, ready=ready, ca=pair.ca, probe=probe)
         kubeconfig = self.path / "opa.kubeconfig"
         argv = [
             *sidecar.command(),
@@ -199,8 +211,8 @@ class EmbeddedCluster(Embedded):
         if not self._runs(pair.sidecar, argv, {}):
             self.service_account_kubeconfig(NAMESPACE, "opa", kubeconfig)
         # An old sidecar may have loaded the new policies already; a new one must be there for who is looked up.
-        ready = f"https://{pair.sidecar_address}/health" if sidecar.look_up else None
-        self._run(pair.sidecar, argv, progress, ready=ready, ca=pair.ca, probe=_probe(sidecar, pair))
+        healthy = f"https://{pair.sidecar_address}/health" if sidecar.look_up else None
+        self._run(pair.sidecar, argv, progress, ready=healthy, ca=pair.ca, probe=pair.probe(sidecar.liveness))
         if started and again:
             self.wait_for(pair.opa, pair.opa_url("/health/ready"), pair.ca)
 
@@ -288,10 +300,3 @@ def _suffixes(count: int) -> list[str]:
 def _read_once(files: pod.Files) -> tuple[bytes | None, bytes | None]:
     """What a sidecar reads when it starts: its token and its authorities."""
     return volume.read(Path(files.token)).get("token"), volume.read(Path(files.tls)).get("ca.crt")
-
-
-def _probe(sidecar: Sidecar, pair: _Pair) -> Probe | None:
-    liveness = sidecar.liveness
-    if liveness is None:
-        return None
-    return Probe(pair.opa_url("/health/ready"), str(pair.ca), **vars(liveness))

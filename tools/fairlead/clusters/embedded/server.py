@@ -31,13 +31,12 @@ _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 @dataclass(frozen=True)
 class Probe:
-    """When a server counts as hung: once `url`, verified by the file `ca`, has failed `failures` times in a row.
+    """When a server counts as hung: once the https `url` has failed `failures` times in a row.
 
     A look each `period` seconds, with `timeout` for the answer; until the first success it has `startup` seconds.
     """
 
     url: str
-    ca: str
     period: float
     timeout: float
     failures: int
