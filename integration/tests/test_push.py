@@ -21,6 +21,7 @@ from fairlead.progress import Progress
 from fairlead.push import push, rollback
 from fairlead.settings import NAMESPACE, Settings
 
+SIDECARS = ["sync", "kube-mgmt"]  # kube-mgmt never removes a file by itself
 QUIET = Progress()
 OURS = f"{NAMESPACE}/{manifests.POLICIES}/"
 
@@ -97,15 +98,96 @@ def test_what_does_not_compile_or_fails_its_tests_changes_nothing(
 def test_what_opa_does_not_take_is_taken_back(
     cluster: Cluster, settings: Settings, objects: kube.Objects, opa: OpaApi, policies: Path
 ) -> None:
-    """It compiles, and its tests pass, but no ConfigMap may add to the guard of OPA's API."""
+    """It compiles, and its tests pass, but there is a document already where its rule would be."""
     before, served = deployed(objects)["data"], modules(opa)
-    (policies / "extra.rego").write_text("package system.authz\n\nextra := true\n")
-    with pytest.raises(FairleadError, match="was put back and is in force"):
-        push(cluster, settings, policies, progress=QUIET)
+    (policies / "extra.rego").write_text("package system.extra\n\ntaken := true\n")
+    opa.put_document(["system", "extra"], {"taken": 1})
+    try:
+        with pytest.raises(FairleadError, match="was put back and is in force"):
+            push(cluster, settings, policies, progress=QUIET)
+    finally:
+        opa.remove_document(["system", "extra"])
     assert deployed(objects)["data"] == before
     assert policy.revision(modules(opa)) == policy.revision(served)
     waiting.until(lambda: modules(opa) == served, deadline=30, what="nothing of it is left")
     assert opa.ready()
+
+
+def test_a_package_that_is_opas_own_is_not_pushed(
+    cluster: Cluster, settings: Settings, objects: kube.Objects, policies: Path
+) -> None:
+    before = deployed(objects)["data"]
+    (policies / "extra.rego").write_text("package system.authz\n\nallow := true\n")
+    with pytest.raises(UsageError, match=r"extra\.rego:1: .* package system\.authz, which is OPA's own"):
+        push(cluster, settings, policies, progress=QUIET)
+    assert deployed(objects)["data"] == before
+
+
+def test_a_revision_that_was_kept_with_a_package_of_opas_own_is_not_brought_back(
+    cluster: Cluster, objects: kube.Objects
+) -> None:
+    before = deployed(objects)["data"]
+    broken = {**before, "extra.rego": "package system.log\n\ndrop := false\n"}
+    manifest = manifests.policies_of(broken, {manifests.REVISION: policy.revision(broken)})
+    history.record(objects, manifest)
+    try:
+        with pytest.raises(UsageError, match=r"extra\.rego:1: .* package system\.log, which is OPA's own"):
+            rollback(cluster, policy.revision(broken), progress=QUIET)
+    finally:
+        objects.delete("v1", "ConfigMap", f"{manifests.POLICIES}-{policy.revision(broken)}", NAMESPACE)
+    assert deployed(objects)["data"] == before
+
+
+def each(cluster: Cluster, token: str) -> list[dict[str, str]]:
+    """The modules of ours that each OPA serves."""
+    return [modules(OpaApi(server.url, ca=server.ca, token=token)) for server in cluster.opas()]
+
+
+def test_what_a_revision_does_not_have_is_removed_from_every_opa(
+    cluster: Cluster, settings: Settings, objects: kube.Objects, policies: Path, token: str
+) -> None:
+    (policies / "extra.rego").write_text("package system.extra\n\nx := 1\n")
+    (policies / "helper.rego").write_text("package helper\n\none(n) := n\n")
+    push(cluster, settings, policies, progress=QUIET)
+    assert all("extra.rego" in served for served in each(cluster, token))
+    for name in ("extra.rego", "helper.rego"):
+        (policies / name).unlink()
+    push(cluster, settings, policies, progress=QUIET)
+    assert all(served.keys() == deployed(objects)["data"].keys() for served in each(cluster, token))
+
+
+def test_a_file_of_the_package_system_may_be_renamed(
+    cluster: Cluster, settings: Settings, objects: kube.Objects, policies: Path, token: str
+) -> None:
+    """OPA takes no second default of a rule: the old file has to go before the new one comes."""
+    (policies / "extra.rego").write_text("package system.extra\n\ndefault x := 1\n")
+    push(cluster, settings, policies, progress=QUIET)
+    (policies / "extra.rego").rename(policies / "other.rego")
+    push(cluster, settings, policies, progress=QUIET)
+    assert all(served.keys() == deployed(objects)["data"].keys() for served in each(cluster, token))
+
+
+def test_what_other_policies_hold_on_to_is_told_with_the_way_out_which_works(
+    cluster: Cluster, settings: Settings, objects: kube.Objects, policies: Path, token: str
+) -> None:
+    (policies / "extra.rego").write_text("package system.extra\n\none(n) := n\n")
+    push(cluster, settings, policies, progress=QUIET)
+    (policies / "extra.rego").unlink()
+    metadata = {"name": "user", "namespace": NAMESPACE, "labels": {"openpolicyagent.org/policy": "rego"}}
+    text = "package user\n\nx := data.system.extra.one(1)\n"
+    objects.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"user.rego": text}})
+    try:
+        waiting.until(
+            lambda: all(OpaApi(o.url, ca=o.ca, token=token).document(["user", "x"]) == 1 for o in cluster.opas()),
+            deadline=30,
+            what="the other policy is loaded",
+        )
+        with pytest.raises(FairleadError, match=r"still has extra\.rego .*`fairlead push --restart` starts every OPA"):
+            push(cluster, settings, policies, progress=QUIET)
+        push(cluster, settings, policies, restart=True, progress=QUIET)
+    finally:
+        objects.delete("v1", "ConfigMap", "user", NAMESPACE)
+    assert all("extra.rego" not in served for served in each(cluster, token))
 
 
 def tagged(policies: Path, tag: str) -> None:

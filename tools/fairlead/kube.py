@@ -128,10 +128,11 @@ class Objects:
         applied = self.apply(manifest)
         for field in ("data", "binaryData"):
             if foreign := (applied.get(field) or {}).keys() - manifest.get(field, {}).keys():
-                self._merge(manifest, {field: dict.fromkeys(foreign)})
+                self.merge(manifest, {field: dict.fromkeys(foreign)})
 
     @patiently
-    def _merge(self, manifest: Mapping[str, Any], patch: Mapping[str, Any]) -> None:
+    def merge(self, manifest: Mapping[str, Any], patch: Mapping[str, Any]) -> None:
+        """Change what `patch` (RFC 7396) names in the object that `manifest` identifies. Raises Refused."""
         metadata = manifest["metadata"]
         with explained(f"cannot change {manifest['kind']} {metadata['name']}"):
             resource = self._dynamic.resources.get(api_version=manifest["apiVersion"], kind=manifest["kind"])

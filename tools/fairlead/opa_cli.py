@@ -16,6 +16,13 @@ from fairlead.errors import FairleadError
 from fairlead.progress import Progress
 
 _SILENT = Progress()
+# Of each text in the input that can be parsed: the path of its package, and those of its rules.
+_PATHS = """{name: array.concat([base], rules) |
+    some name, text in input
+    module := rego.parse_module(name, text)
+    base := [term.value | some term in module["package"].path]
+    rules := [array.concat(base, [term.value | some term in rule.head.ref]) | some rule in module.rules]
+}"""
 _WITHIN = 120
 """Seconds that OPA gets; the whole test suite takes less than one."""
 
@@ -85,6 +92,15 @@ def move(modules: Mapping[str, str], packages: Mapping[str, str], progress: Prog
         if done.returncode:
             raise FairleadError(f"opa refactor move: {_said(done).replace(f'{folder}/', '')}")
         return {name: (at / name).read_text(encoding="utf-8") for name in modules}
+
+
+def paths_of(modules: Mapping[str, str], progress: Progress = _SILENT) -> dict[str, list[list[str]]]:
+    """What each module defines, name -> the path of its package and of each rule from `data` on, however it is spelt.
+
+    A module that cannot be parsed is left out. Raises FairleadError where OPA cannot be asked.
+    """
+    found = evaluate(_PATHS, modules={}, data={}, input=dict(modules), progress=progress)
+    return {name: [[str(part) for part in path] for path in listed] for name, listed in (found or {}).items()}
 
 
 def fmt(folder: Path, progress: Progress = _SILENT) -> list[str]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ class Bundle:
     """The modules that OPA is given, by their ConfigMap key: no slash, so `node_pool/x.rego` is `node_pool.x.rego`."""
 
     modules: Mapping[str, str]
+    sources: Mapping[str, Path] = field(default_factory=dict)
+    """The file of each module, for messages; empty where the modules come from elsewhere."""
 
     @property
     def revision(self) -> str:
@@ -57,6 +59,7 @@ def bundle(settings: Settings, source: Path | None = None) -> Bundle:
         if guard.exists() and guard.read_bytes() != (folder() / name).read_bytes():
             raise InputError(guard, f"differs from {folder() / name}, which guards OPA: change it there, then deploy")
     modules: dict[str, str] = {}
+    sources: dict[str, Path] = {}
     for path in sorted(source.rglob("*.rego")):
         if path.name.endswith("_test.rego") or path in [source / name for name in GUARDS]:
             continue
@@ -65,9 +68,10 @@ def bundle(settings: Settings, source: Path | None = None) -> Bundle:
         if not _KEY.fullmatch(key) or key in modules:
             raise InputError(path, f"would be the ConfigMap key {key!r}, which is illegal or taken: rename it")
         modules[key] = _with_settings(text, settings, path) if path == source / SETTINGS else text
+        sources[key] = path
     if MAIN not in modules:
         raise UsageError(f"{source}: holds no main.rego, so nothing would decide")
-    return Bundle(modules)
+    return Bundle(modules, sources)
 
 
 def settings_document(settings: Settings) -> dict[str, Any]:

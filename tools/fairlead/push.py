@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from fairlead import history, kube, manifests, opa_cli, paths, policy, serving, staging
+from fairlead import history, kube, leftovers, manifests, opa_cli, paths, policy, serving, staging
 from fairlead.clusters.base import Cluster
 from fairlead.errors import FairleadError, UsageError
 from fairlead.progress import Progress
@@ -18,19 +18,30 @@ from fairlead.settings import NAMESPACE, Settings
 _POLICY_ONLY = {"nodeLabel", "podSelector", "contact"}
 
 
-def push(cluster: Cluster, settings: Settings, folder: Path | None = None, *, progress: Progress) -> dict[str, Any]:
+def push(
+    cluster: Cluster,
+    settings: Settings,
+    folder: Path | None = None,
+    *,
+    restart: bool = False,
+    progress: Progress,
+) -> dict[str, Any]:
     """Check and test the policies of `folder` (or the project's own), and bring exactly them into force on every OPA.
 
+    With `restart` every OPA and its sidecar is started anew afterwards, and so comes to what it does not let go of.
     Returns {revision, previous, opa: [{url, revision}]}. Raises FairleadError where a check or a test fails (nothing
-    was changed) or an OPA does not take them (what was there is put back), UsageError where it takes a deployment.
+    was changed) or an OPA does not take them (what was there is put back), UsageError where it takes a deployment, or
+    for a package that is OPA's own.
     """
     progress.update("policies", "checking and testing")
+    bundle = policy.bundle(settings, folder)
+    staging.require_none_of_opas_own(bundle.modules, bundle.sources, progress)
     require_good(folder or policy.folder(), progress)
-    bundle = staging.stage(policy.bundle(settings, folder), progress)
+    bundle = staging.stage(bundle, progress)
     objects = kube.Objects(kube.connect(cluster.kubeconfig))
     _require_same_guard(objects)
     _require_same_deployment(_deployed(cluster, objects), json.loads(json.dumps(settings.document())))
-    return _bring(cluster, objects, manifests.policies(settings, bundle), progress)
+    return _bring(cluster, objects, manifests.policies(settings, bundle), progress, restart=restart)
 
 
 def rollback(cluster: Cluster, revision: str | None, *, progress: Progress) -> dict[str, Any]:
@@ -41,6 +52,7 @@ def rollback(cluster: Cluster, revision: str | None, *, progress: Progress) -> d
     objects = kube.Objects(kube.connect(cluster.kubeconfig))
     deployed = _deployed(cluster, objects)
     entry = history.find(objects, revision, policy.revision(deployed["data"]))
+    staging.require_none_of_opas_own(entry.manifest["data"], {}, progress)
     _require_same_deployment(deployed, history.settings_of(entry.manifest))
     return _bring(cluster, objects, entry.manifest, progress)
 
@@ -70,7 +82,9 @@ def changes(folder: Path, wait: Callable[[], None]) -> Iterator[None]:
         wait()
 
 
-def _bring(cluster: Cluster, objects: kube.Objects, manifest: dict[str, Any], progress: Progress) -> dict[str, Any]:
+def _bring(
+    cluster: Cluster, objects: kube.Objects, manifest: dict[str, Any], progress: Progress, *, restart: bool = False
+) -> dict[str, Any]:
     """Apply the policies' ConfigMap, wait until it is in force, and keep it in the history; else put back the old."""
     previous = _previous(cluster, objects)
     credentials = serving.credentials(objects)
@@ -81,7 +95,14 @@ def _bring(cluster: Cluster, objects: kube.Objects, manifest: dict[str, Any], pr
     progress.update("policies", f"applying revision {revision}")
     try:
         objects.apply_whole(manifest)
-        states = serving.wait(cluster, objects, credentials.token, manifest["data"], progress=progress, stale=stale)
+        try:
+            states = serving.wait(cluster, objects, credentials.token, manifest["data"], progress=progress, stale=stale)
+        except leftovers.Stuck:
+            if not restart:
+                raise
+            cluster.restart(progress=progress)
+            states = serving.wait(cluster, objects, credentials.token, manifest["data"], progress=progress, stale=stale)
+            restart = False
     except (FairleadError, KeyboardInterrupt) as error:
         progress.update("policies", f"putting revision {old} back")
         stale = serving.annotation(objects)
@@ -90,6 +111,8 @@ def _bring(cluster: Cluster, objects: kube.Objects, manifest: dict[str, Any], pr
         reason = str(error) or "interrupted"
         raise FairleadError(f"{reason}; revision {old} was put back and is in force") from error
     history.record(objects, manifest)
+    if restart:
+        cluster.restart(progress=progress)
     return {
         "revision": revision,
         "previous": old,

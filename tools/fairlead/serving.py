@@ -9,7 +9,7 @@ from typing import Any
 
 import requests
 
-from fairlead import kube, manifests, policy, waiting
+from fairlead import kube, leftovers, manifests, policy, waiting
 from fairlead.clusters.base import Cluster, OpaServer, SidecarServer
 from fairlead.credentials import Credentials
 from fairlead.errors import FairleadError
@@ -49,7 +49,7 @@ def served(opa: OpaServer, token: str | None) -> Served:
     api = OpaApi(opa.url, ca=opa.ca, token=token)
     try:
         ready = api.ready()
-        prefix = f"{NAMESPACE}/{manifests.POLICIES}/"
+        prefix = leftovers.PREFIX
         modules = {id_.removeprefix(prefix): text for id_, text in api.policies().items() if id_.startswith(prefix)}
     except FairleadError:
         return Served(opa, False, None)
@@ -89,7 +89,8 @@ def wait(
     """Return when every OPA of the cluster is ready and serves `modules`, the data of the policies' ConfigMap.
 
     Should the token be replaced meanwhile, the new one is taken. Raises Rejected as soon as a sidecar says that its OPA
-    does not take them, FairleadError after `deadline` seconds.
+    does not take them, leftovers.Stuck where an OPA does not let go of a module that `modules` does not have,
+    FairleadError after `deadline` seconds.
     kube-mgmt does not tell what its status is about: `stale` is the annotation from before, which says nothing.
     """
     revision, about = policy.revision(modules), fingerprint(modules)
@@ -107,15 +108,23 @@ def wait(
     def look() -> list[Served] | None:
         found = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE) or {}
         opas = cluster.opas()
+        current = found.get("data") == dict(modules)  # nobody else is pushing
         if cluster.sidecars():
             told = [status for status in _replicas(found) if status.get("of") == about]
             for status in told:
                 if status.get("status") == "error":
                     raise _Stop(_words(status.get("error")))
         elif _annotation(found) != stale and _status(found)["status"] == "error":
-            raise _Stop(_status(found)["error"])
+            # What it leaves may be what OPA declined the rest for, such as a file's old name.
+            if not current or not sum([leftovers.remove(opa, token, modules, staged=False) for opa in opas]):
+                raise _Stop(_status(found)["error"])
+            _try_again(objects)
+            return None
         if not all(_switched(opa, token, modules) for opa in opas):
             return None
+        if current:
+            for opa in opas:
+                leftovers.remove(opa, token, modules)
         states = [served(opa, token) for opa in opas]
         return states if states and all(s.ready and s.revision == revision for s in states) else None
 
@@ -123,8 +132,19 @@ def wait(
         states = waiting.until(check, deadline=deadline, what=f"every OPA serves revision {revision}")
     except _Stop as error:
         raise Rejected(f"OPA does not take revision {revision}: {error}") from None
+    except FairleadError as error:
+        if isinstance(error.__cause__, leftovers.Stuck):
+            raise leftovers.Stuck(str(error.__cause__)) from error
+        raise
     progress.update("policies", f"revision {revision} in force")
     return states
+
+
+def _try_again(objects: kube.Objects) -> None:
+    """Have kube-mgmt load the policies once more: it does at any change while it has retries left."""
+    metadata = {"name": manifests.POLICIES, "namespace": NAMESPACE}
+    policies = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    objects.merge(policies, {"metadata": {"annotations": {RETRIES: "1"}}})
 
 
 def _switched(opa: OpaServer, token: str, modules: Mapping[str, str]) -> bool:

@@ -9,9 +9,11 @@ ones last.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from pathlib import Path
 
-from fairlead import opa_cli
-from fairlead.errors import FairleadError
+from fairlead import files, opa_cli, policy
+from fairlead.errors import FairleadError, InputError
 from fairlead.policy import Bundle
 from fairlead.progress import Progress
 
@@ -21,12 +23,40 @@ _ENTRY = "system"
 
 
 def stage(bundle: Bundle, progress: Progress) -> Bundle:
-    """The bundle as it is deployed. Raises FairleadError where a module has no package or cannot be parsed."""
+    """The bundle as it is deployed.
+
+    Raises InputError for a package that is OPA's own, FairleadError where a module has no package or cannot be parsed.
+    """
+    require_none_of_opas_own(bundle.modules, bundle.sources, progress)
     packages = {key: _package(key, text) for key, text in bundle.modules.items()}
     inner = {path for path in packages.values() if path.split(".")[0] != _ENTRY}
     name = bundle.revision
     moved = opa_cli.move(bundle.modules, {path: f"r_{name}.{path}" for path in inner}, progress)
     return Bundle({f"{name}.{key}" if packages[key] in inner else key: text for key, text in moved.items()})
+
+
+def require_none_of_opas_own(modules: Mapping[str, str], sources: Mapping[str, Path], progress: Progress) -> None:
+    """Raises InputError where a module defines anything in a package that OPA reads from a file (policy.GUARDS).
+
+    OPA would add it to its guard: such a module could let anyone in, or show what decision logs hide. `sources` has the
+    file of a module, for the message.
+    """
+    own = {_package(name, files.read_text(policy.folder() / name)): name for name in policy.GUARDS}
+    for key, defined in sorted(opa_cli.paths_of(modules, progress).items()):
+        for package, guard in own.items():
+            parts = ["data", *package.split(".")]
+            if any(path[: len(parts)] == parts for path in defined):
+                raise InputError(
+                    sources.get(key, key),
+                    f"defines a part of package {package}, which is OPA's own and comes from {guard} alone: "
+                    "choose another package, or remove the file",
+                    line=_row_of_package(modules[key]),
+                )
+
+
+def _row_of_package(text: str) -> int | None:
+    found = _PACKAGE.search(text)
+    return text.count("\n", 0, found.start()) + 1 if found else None
 
 
 def _package(key: str, text: str) -> str:

@@ -13,11 +13,11 @@ import pytest
 import requests
 from opa_server import OpaServer
 
-from fairlead import waiting
+from fairlead import policy, waiting
 from fairlead.errors import FairleadError
 from fairlead.opa_api import DocumentRejected, OpaApi, OpaUnavailable
 from fairlead.resources import Resource
-from fairlead.sync import tree
+from fairlead.sync import problem, tree
 from fairlead.sync.desired import Desired, Owner, Source
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.problem import Problem
@@ -256,6 +256,21 @@ def test_a_policy_that_guards_opa_is_refused_however_it_is_spelt(world: World) -
     assert ["system.authz" in message for message in world.messages("fairlead-policies")] == [True, True]
 
 
+def test_a_policy_of_what_decision_logs_hide_is_refused_however_it_is_spelt(world: World) -> None:
+    spelt = {"a": "package system.log\ndrop := false", "b": "package system\nlog.drop := false"}
+    world.cluster({"fairlead-policies": spelt})
+    world.settle()
+    assert world.server.own_policies() == {}
+    assert ["system.log" in message for message in world.messages("fairlead-policies")] == [True, True]
+
+
+def test_what_opa_reads_from_files_alone_is_what_the_sidecar_refuses() -> None:
+    packages = {name: (policy.folder() / name).read_text() for name in policy.GUARDS}
+    assert {f"package system.{own}" for own in problem.OPAS_OWN} == {
+        line for text in packages.values() for line in text.splitlines() if line.startswith("package ")
+    }
+
+
 def test_a_document_that_a_policy_shadows_is_told_by_name(world: World) -> None:
     policies = {"map": {"a": "package fairlead.facts.x\ny := 1"}}
     world.cluster(policies)
@@ -399,7 +414,7 @@ def test_policies_wait_until_all_that_they_may_read_is_known(world: World) -> No
         "package system\nmain := 2",
         "package system.health\nready := true",
         "# c\npackage # d\n  system\nx := 1",
-        'package system["log"]\nmask := {"x"}',
+        'package system["logs"]\nmask := {"x"}',
         "\ufeffpackage system\nmain := 2",
         "package system\n" + "\n".join(f"x{number} if input.x == {number}" for number in range(30_000)),
     ],
@@ -469,6 +484,22 @@ def test_a_file_that_is_renamed_while_others_need_it_is_in_force_all_the_same(wo
     world.server.start()
     world.settle()
     assert sorted(world.server.own_policies()) == ["fairlead/map/renamed", "fairlead/map/user"]
+
+
+def test_a_file_that_is_renamed_by_a_push_is_in_force_by_its_new_name(world: World) -> None:
+    """What switches to the new revision waits for all else of it, but not for a file whose place is still taken."""
+    kept = "package system.extra\ndefault x := 1"
+
+    def staged(name: str, revision: str) -> dict[str, str]:
+        main = f"package system\nmain := data.r_{revision}.one.x"
+        return {f"{revision}.one.rego": f"package r_{revision}.one\nx := 1", "main.rego": main, name: kept}
+
+    for name, revision in (("extra.rego", "0123456789ab"), ("other.rego", "abcdef012345")):
+        wanted = staged(name, revision)
+        world.cluster({"fairlead-policies": wanted})
+        world.settle()
+    assert {id_.rpartition("/")[2] for id_ in world.server.own_policies()} == wanted.keys()
+    assert world.problems["fairlead", "fairlead-policies"] == []
 
 
 def test_a_file_that_is_renamed_and_broken_leaves_the_old_one_in_force(world: World) -> None:

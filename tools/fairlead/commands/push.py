@@ -58,7 +58,5 @@ def _push(
 ) -> None:
     settings = settings_library.load(settings_file)
     with out.progress() as progress:
-        result = library.push(cluster, settings, policies_folder, progress=progress)
-        if restart:
-            cluster.restart(progress=progress)
+        result = library.push(cluster, settings, policies_folder, restart=restart, progress=progress)
     out.emit(result, output, out.rows(f"revision {result['revision']}", ("url", "revision"), result["opa"]))

@@ -193,9 +193,10 @@ def _held(item: Item, text: str, desired: Snapshot, served: Served, memory: Memo
     """
     if not STAGE.search(text):
         return False
-    others = {other for other in desired.texts if _of(other) == _of(item) and other != item}
+    others = {other: text for other, text in desired.texts.items() if _of(other) == _of(item) and other != item}
+    gone = memory.owned - desired.texts.keys() - desired.kept
     return any(_of(kept) == _of(item) for kept in desired.kept) or not all(
-        right(other, desired.texts[other], served, memory) for other in others
+        right(other, text, served, memory) or _stands_in(other, text, gone, served) for other, text in others.items()
     )
 
 

@@ -14,7 +14,9 @@ from fairlead.opa_api import describe
 
 Problem = dict[str, Any]
 
-AUTHZ = "policies of the package system.authz come from OPA's own file and are never loaded from a ConfigMap"
+OPAS_OWN = ("authz", "log")
+"""What OPA reads from files alone, below `system`; see fairlead.policy.GUARDS."""
+FROM_FILES = "policies of the package system.{} come from OPA's own file and are never loaded from a ConfigMap"
 SYSTEM = "documents below `system` decide who may use OPA's API and are never loaded from a ConfigMap"
 OWNED = "rules of the package system are what OPA decides by, and come from the ConfigMap {} alone: move them there"
 HIDING = "rules at data.{} would hide what is replicated there: choose another package"
@@ -23,8 +25,10 @@ CHECKED = 200_000
 """Characters of a policy whose rules OPA is asked for before it is loaded: a megabyte took it more than 30 s."""
 
 _PACKAGE = re.compile(r"(?:[\s\ufeff]|#[^\n]*+)*+package(?:\s|#[^\n]*+)++(\w+)")
-_AUTHZ_PACKAGE = re.compile(r"^[ \t]*package\s+system\s*(\.\s*authz\b|\[\s*[\"`]authz[\"`]\s*\])", re.MULTILINE)
-_PATH_OF_AUTHZ = ["data", "system", "authz"]
+_NAMES = "|".join(OPAS_OWN)
+_OWN_PACKAGE = re.compile(
+    rf"^[ \t]*package\s+system\s*(?:\.\s*({_NAMES})\b|\[\s*[\"`]({_NAMES})[\"`]\s*\])", re.MULTILINE
+)
 
 
 def problem(code: str, message: str, file: str, row: int | None = None, col: int | None = None) -> Problem:
@@ -41,8 +45,10 @@ def problem(code: str, message: str, file: str, row: int | None = None, col: int
 
 def of_policy(id_: str, text: str) -> Problem | None:
     """What keeps a policy from being sent to OPA, as far as its text shows it."""
-    if match := _AUTHZ_PACKAGE.search(text):
-        return problem("forbidden_package", AUTHZ, id_, text.count("\n", 0, match.start()) + 1)
+    if match := _OWN_PACKAGE.search(text):
+        return problem(
+            "forbidden_package", FROM_FILES.format(match[1] or match[2]), id_, text.count("\n", 0, match.start()) + 1
+        )
     return None
 
 
@@ -55,7 +61,7 @@ def of_package(id_: str, text: str, *, system: str | None, trees: Sequence[Seque
     """
     match = _PACKAGE.match(text)
     root = match[1] if match else None
-    names = {"authz"} if root == "system" else {tree[-1] for tree in trees if tree[0] == root}
+    names = set(OPAS_OWN) if root == "system" else {tree[-1] for tree in trees if tree[0] == root}
     if match and root == "system" and system and id_.rpartition("/")[0] != system:
         return problem("forbidden_package", OWNED.format(system), id_, _row(text, match.start(1)))
     if match is None or not any(name in text for name in {*names, "\\u"}) or not names:
@@ -73,8 +79,8 @@ def of_rules(
     match = _PACKAGE.match(text)
     row = _row(text, match.start(1)) if match else 1
     for path in rules or ():
-        if path[:3] == _PATH_OF_AUTHZ:
-            return problem("forbidden_package", AUTHZ, id_, row)
+        if path[:2] == ["data", "system"] and path[2:3] and path[2] in OPAS_OWN:
+            return problem("forbidden_package", FROM_FILES.format(path[2]), id_, row)
         for tree in trees:
             shared = min(len(path) - 1, len(tree))
             if path[1 : 1 + shared] == list(tree[:shared]):
