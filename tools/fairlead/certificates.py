@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -115,13 +116,19 @@ def not_after(cert_pem: bytes) -> datetime:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Put `data` into a file that only its owner can read (0600), at once: no reader sees half. Raises OSError."""
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(data)
-    temporary.replace(path)
+    """Put `data` into a file that only its owner can read (0600), at once: no reader sees half. Raises OSError.
+
+    Of several writers at one time the last one wins; each has a temporary file of its own, in the same folder.
+    """
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:200]}.", dir=path.parent)  # 0600
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def _builder(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -148,6 +149,35 @@ def test_a_reader_of_a_replaced_file_keeps_the_whole_old_one(tmp_path: Path) -> 
     with path.open("rb") as reader:
         write_private(path, b"new")
         assert (reader.read(), path.read_bytes()) == (b"old", b"new")
+
+
+def test_several_writers_leave_no_reader_with_half_a_file(tmp_path: Path) -> None:
+    path, mixed = tmp_path / "kubeconfig", set()
+    contents = {bytes([letter]) * 200_000 for letter in b"abcd"}
+    write_private(path, b"a" * 200_000)
+
+    def write(data: bytes) -> None:
+        for _ in range(200):
+            write_private(path, data)
+
+    with ThreadPoolExecutor(len(contents)) as writers:
+        written = [writers.submit(write, data) for data in contents]
+        while not all(one.done() for one in written):
+            mixed |= {path.read_bytes()} - contents
+    for one in written:
+        one.result()
+    assert mixed == set()
+    assert path.read_bytes() in contents
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    (taken / "inside").touch()
+    with pytest.raises(OSError, match="taken"):
+        write_private(taken, b"x")
+    assert list(tmp_path.iterdir()) == [taken]
 
 
 def test_no_key_shows_when_a_pair_is_printed(authority: Authority) -> None:
