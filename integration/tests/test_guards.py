@@ -18,7 +18,7 @@ from fairlead.up import started
 pytestmark = pytest.mark.embedded  # it takes guards and OPA away
 
 QUIET = Progress()
-SETTINGS = Settings(admins=["platform"], pool_admins=["capacity"], contact="#platform: 'help'")
+SETTINGS = Settings(admins=["platform"], pool_admins=["capacity"], contact="#platform: 'help' \U0001f692")
 ADMISSION = "admissionregistration.k8s.io/v1"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 OURS = f"/api/v1/namespaces/{NAMESPACE}"
@@ -175,9 +175,9 @@ def refusals(sent: As) -> dict[str, str]:
     for name, (guard, request) in CHANGES.items():
         status, told = sent(request)
         way_out = (
-            "as a member of platform, or ask #platform: 'help'"
+            f"as a member of platform, or ask {SETTINGS.contact}"
             if guard != "fairlead-pool-label"
-            else "or have a member of capacity or platform set it: ask #platform: 'help'"
+            else f"or have a member of capacity or platform set it: ask {SETTINGS.contact}"
         )
         if status != 403 or f"ValidatingAdmissionPolicy '{guard}'" not in told or f"{DENIED}alice may not" not in told:
             wrong[name] = f"{status}: {told}"
@@ -224,6 +224,20 @@ def test_what_has_no_pool_in_it_and_is_not_ours_is_anybodys(sent: As) -> None:
     ):
         status, told = sent(request)
         assert status < 300, (request, told)
+
+
+def test_whom_to_ask_is_told_to_the_letter_whatever_its_characters(objects: kube.Objects) -> None:
+    """What is beyond the basic plane comes through every step: settings, manifests, policies, reviews and answers."""
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "mapped"}}
+    spec = {"containers": [{"name": "main", "image": "nginx:1.29"}], "nodeSelector": {"disk": "ssd"}}
+    for send in (objects.create, lambda pod: objects.apply(pod, dry_run=True)):
+        with pytest.raises(kube.Refused) as refused:
+            send({**pod, "spec": spec})
+        assert f"(ask {SETTINGS.contact})" in refused.value.reason
+    annotated = {"metadata": {**pod["metadata"], "annotations": {"note": "\U0001f692"}}}
+    assert objects.apply({**pod, **annotated, "spec": {**spec, "nodeSelector": {}}}, dry_run=True)["metadata"][
+        "annotations"
+    ] == {"note": "\U0001f692"}
 
 
 def test_the_sidecar_may_tell_the_status_and_nothing_else(sent: As) -> None:

@@ -14,6 +14,7 @@ from fairlead.progress import Progress
 from fairlead.settings import Settings
 
 SILENT = Progress()
+EMOJI = {"contact": "\U0001f692", "admins": ["\U0001f692"]}
 COMMITTED = paths.root() / "integration" / "kustomize"
 
 
@@ -40,7 +41,9 @@ def test_the_committed_base_is_what_render_writes_for_the_defaults(tmp_path: Pat
 
 
 @pytest.mark.parametrize("sidecar", sidecars.SIDECARS)
-@pytest.mark.parametrize("chosen", [{}, {"pools": {"a": {}}, "defaultPool": "a"}], ids=["defaults", "pools"])
+@pytest.mark.parametrize(
+    "chosen", [{}, {"pools": {"a": {}}, "defaultPool": "a"}, EMOJI], ids=["defaults", "pools", "emoji"]
+)
 def test_base_and_overlay_are_together_what_deploy_applies(
     tmp_path: Path, sidecar: str, chosen: dict[str, Any]
 ) -> None:

@@ -10,7 +10,8 @@ from fairlead import kube, manifests, policy
 from fairlead.credentials import Credentials
 from fairlead.settings import Settings
 
-AWKWARD = 'oidc:/it\'s "us" \\ {{ é }}: #1'
+AWKWARD = 'oidc:/it\'s "us" \\ {{ é }}: #1 \U0001f692'
+HIDDEN = AWKWARD + " \x85\u2028"
 POOLS = {"gpu": {"tolerations": [{"key": "gpu", "operator": "Exists"}]}, "two": {"nodeSelector": {"a": "b", "c": "d"}}}
 
 
@@ -21,7 +22,7 @@ POOLS = {"gpu": {"tolerations": [{"key": "gpu", "operator": "Exists"}]}, "two": 
         {"pools": POOLS},
         {"defaultPool": "gpu"},
         {"namespaceLabel": "acme.io/pool", "failurePolicy": "Ignore"},
-        {"admins": [AWKWARD], "poolAdmins": [AWKWARD], "contact": AWKWARD},
+        {"admins": [AWKWARD], "poolAdmins": [HIDDEN], "contact": AWKWARD},
         {"poolAdmins": []},
     ],
     ids=["defaults", "pools", "default pool", "label", "awkward names", "nobody places"],

@@ -41,10 +41,14 @@ class _Client(client.ApiClient):
         super().__init__(configuration)
         self.source = source
 
-    def call_api(self, *args: Any, **kwargs: Any) -> Any:
+    def call_api(
+        self, method: str, url: str, header_params: Any = None, body: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
         if kwargs.get("_request_timeout") is None:
             kwargs["_request_timeout"] = TIMEOUT
-        return super().call_api(*args, **kwargs)
+        if isinstance(body, dict) and str((header_params or {}).get("Content-Type")).endswith("yaml"):
+            body = as_yaml(body)
+        return super().call_api(method, url, header_params, body, *args, **kwargs)
 
 
 def connect(kubeconfig: Path) -> client.ApiClient:
@@ -56,6 +60,15 @@ def connect(kubeconfig: Path) -> client.ApiClient:
     except (config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, AttributeError, KeyError) as error:
         problem = " ".join(str(error).split())
         raise InputError(kubeconfig, f"is no usable kubeconfig ({problem}): name another file") from error
+
+
+def as_yaml(body: Mapping[str, Any]) -> bytes:
+    r"""A request's body as YAML that API servers read, which is JSON in UTF-8.
+
+    JSON escapes what is beyond the basic plane as two surrogates (`"\ud83d\ude92"`), each of which is no character to
+    YAML: the API server refuses the request.
+    """
+    return json.dumps(body, ensure_ascii=False).encode(errors="surrogatepass")  # a lone one is the server's to refuse
 
 
 def message(error: ApiException) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import json
+import re
 from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
@@ -65,11 +65,12 @@ def by_file(
         autoescape=False,  # noqa: S701 - YAML, not HTML; texts go through json
     )
     environment.filters["b64"] = _b64
-    environment.filters["json"] = json.dumps  # which is YAML, too; Jinja2's own tojson escapes for HTML
-    environment.filters["cel"] = functools.partial(json.dumps, ensure_ascii=False)  # a literal; CEL has no surrogates
+    environment.filters["json"] = _json  # Jinja2's own tojson escapes for HTML
+    environment.filters["cel"] = _cel
     values = {
         "namespace": NAMESPACE,
         "settings": settings,
+        "settings_annotation": json.dumps(settings.document()),
         "bundle": bundle,
         "credentials": credentials,
         "guards": policy.guards([credentials.token]),
@@ -137,6 +138,21 @@ def dump(objects: list[dict[str, Any]]) -> str:
 def _is_whole(template: str) -> bool:
     """Whether a template is one of whole objects, and no part that others include."""
     return template.endswith(".j2") and "/" not in template
+
+
+def _json(value: object) -> str:
+    """A value as YAML in ASCII: JSON, but what is beyond the basic plane is one escape there and not two surrogates."""
+    return re.sub(r"[^ -~]", _escape, json.dumps(value, ensure_ascii=False))
+
+
+def _cel(value: object) -> str:
+    """A value as a literal of CEL inside a text of YAML: only what cannot be seen, such as a line's end, is escaped."""
+    text = json.dumps(value, ensure_ascii=False)
+    return re.sub(r"[^ -~]", lambda character: character[0] if character[0].isprintable() else _escape(character), text)
+
+
+def _escape(character: re.Match[str]) -> str:
+    return f"\\U{ord(character[0]):08x}"
 
 
 def _b64(value: str | bytes) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -259,6 +261,23 @@ def test_the_network_policy_lets_in_what_is_served_and_out_what_watches() -> Non
     logged = render({"decisionLogs": {"service": {"url": "https://logs.example"}}})["NetworkPolicy"]["spec"]["egress"]
     assert logged[1:] == [{"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP"}]}]
     assert ports({"apiServerPorts": [7443]}, sidecar=sidecars.KUBE_MGMT) == ([8443], [7443])
+
+
+def test_what_is_beyond_the_basic_plane_is_rendered_to_the_letter(tmp_path: Path) -> None:
+    emoji = "\U0001f692 \\ud83d\\ude92 \x85"
+    policies = tmp_path / "policies"
+    shutil.copytree(policy.folder(), policies)
+    with (policies / "main.rego").open("a", encoding="utf-8") as module:
+        module.write(f"\n# {emoji[:-1]}\n")
+    settings = Settings(admins=[emoji], contact="\U0001f692")
+    bundle = policy.bundle(settings, policies)
+    rendered = manifests.render(settings, bundle, Credentials.fresh())
+    assert [one["name"] for m in rendered if m["kind"] == "ClusterRoleBinding" for one in m["subjects"]].count(
+        emoji
+    ) == 1
+    (config_map,) = [m for m in rendered if m["kind"] == "ConfigMap"]
+    assert config_map == manifests.policies(settings, bundle)
+    assert list(yaml.safe_load_all(manifests.dump(rendered))) == rendered
 
 
 def test_only_the_secret_holds_the_token() -> None:

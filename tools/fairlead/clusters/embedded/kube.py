@@ -39,7 +39,8 @@ class Api:
     def _call(
         self, method: str, path: str, body: dict[str, Any] | None = None, kind: str = "application/json"
     ) -> dict[str, Any]:
-        data = json.dumps(body) if body is not None else None
+        # Not escaped: some of it is read as YAML, which knows no surrogates.
+        data = json.dumps(body, ensure_ascii=False).encode() if body is not None else None
         try:
             answer = self._session.request(
                 method, self._url + path, data=data, headers={"Content-Type": kind}, timeout=_TIMEOUT
