@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from fairlead import paths
+from fairlead.__main__ import cli
+from fairlead.errors import UsageError
 
 
 def fairlead(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -34,6 +38,9 @@ def refused(*arguments: str | Path) -> str:
         (("up", "--engine", "x"), "'x' is not 'opa'"),
         (("up", "--cluster", "x"), "'x' is not one of 'embedded', 'kind', 'context'"),
         (("up", "--name", "No_Name"), "cannot name a cluster"),
+        (("up", "--name", ""), "--name is empty: name a cluster, or leave --name out"),
+        (("up", "--name", " ", "--cluster", "kind"), "--name is empty"),
+        (("status", "--context", ""), "--context is empty"),
         (("up", "--nodes", "Bad Pool=1"), "names no pool"),
         (("up", "--nodes", "a=x"), "a number is expected"),
         (("up", "--nodes", "a=-1"), "from 0 to 1000"),
@@ -79,6 +86,29 @@ def test_a_long_value_is_told_in_short(tmp_path: Path) -> None:
     path = tmp_path / "settings.yaml"
     path.write_text("namespaceLabel: &a [" + "x," * 50_000 + "]\nnodeLabel: a\n")
     assert f"{path}:1" in refused("settings", "--settings", path)
+
+
+def named(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every command that takes --name, with what else it has to be given."""
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            found = command.get_command(click.Context(command), name)
+            assert found is not None
+            yield from named(found, (*path, name))
+    elif any("--name" in parameter.opts for parameter in command.params):
+        required = [one for one in command.params if isinstance(one, click.Argument) and one.required]
+        values = [
+            one.type.choices[0] if isinstance(one.type, click.Choice) else "testdata/review.json" for one in required
+        ]
+        yield (*path, *map(str, values), *(["--live"] if path == ("eval",) else []))
+
+
+@pytest.mark.parametrize("arguments", list(named(cli)), ids=" ".join)
+def test_an_empty_name_is_a_mistake_to_every_command(arguments: tuple[str, ...]) -> None:
+    before = sorted(paths.state("x").parent.glob("*"))
+    with pytest.raises(UsageError, match="--name is empty"):
+        cli.main([*arguments, "--name", ""], standalone_mode=False)
+    assert sorted(paths.state("x").parent.glob("*")) == before
 
 
 @pytest.mark.parametrize("command", ["status", "deploy", "push"])

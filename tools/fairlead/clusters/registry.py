@@ -60,7 +60,9 @@ def of_environment() -> Target:
 
 
 def chosen(kind: str, name: str | None = None, context: str | None = None, kubeconfig: Path | None = None) -> Target:
-    """What is meant where the rest is left to its defaults. Raises UsageError for what does not go together."""
+    """What is meant where the rest is left to its defaults. Raises UsageError for what is empty or contradictory."""
+    for flag, value in {"--name": name, "--context": context}.items():
+        check_not_empty(flag, value)
     if kind == "context":
         if name is not None:
             raise UsageError("--name is for clusters that Fairlead makes: choose an existing one by --context alone")
@@ -71,6 +73,12 @@ def chosen(kind: str, name: str | None = None, context: str | None = None, kubec
         raise UsageError("--kubeconfig is for existing clusters: name a --context with it, or leave it out")
     named = os.environ.get("KIND_CLUSTER_NAME") if kind == "kind" else None
     return Target(kind, name or named or NAME)
+
+
+def check_not_empty(flag: str, value: str | None) -> None:
+    """Raises UsageError for an empty name, as of a variable that is not set: it would mean the default cluster."""
+    if value is not None and not value.strip():
+        raise UsageError(f"{flag} is empty: name a cluster, or leave {flag} out for the default one")
 
 
 def make(target: Target) -> Cluster:

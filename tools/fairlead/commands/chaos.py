@@ -22,7 +22,7 @@ _FAULT = ("fault", "times", "survived", "p50", "p95", "longest", "settled")
 @click.option("--seed", type=click.IntRange(0), help="Of all that is random; by default another one each time.")
 @click.option("--clients", type=click.IntRange(1, 64), default=8, show_default=True, help="Clients that create pods.")
 @click.option("--replicas", type=click.IntRange(1, 8), default=2, show_default=True, help="OPAs, each with a sidecar.")
-@click.option("--name", default="chaos", show_default=True, help="Name of the run's own cluster.")
+@options.own_cluster("chaos")
 @options.output
 def command(seconds: float, seed: int | None, clients: int, replicas: int, name: str, output: str) -> None:
     """Break a cluster of its own under load at random, and check that no pod is placed wrongly.

@@ -17,7 +17,7 @@ from fairlead.up import started
 
 
 @click.command()
-@click.option("--name", default="demo", show_default=True, help="Name of the demo's own cluster.")
+@options.own_cluster("demo")
 @click.option("--keep", is_flag=True, help="Leave the cluster running afterwards.")
 @options.output
 def command(name: str, keep: bool, output: str) -> None:

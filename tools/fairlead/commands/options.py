@@ -61,6 +61,17 @@ _CLUSTER = (
 )
 
 
+def own_cluster(command_name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The option --name of a command that makes a cluster for itself, by default named like the command."""
+
+    def checked(_: click.Context, __: click.Parameter, value: str) -> str:
+        registry.check_not_empty("--name", value)
+        return value
+
+    words = "Name of the command's own cluster."
+    return click.option("--name", default=command_name, show_default=True, callback=checked, help=words)
+
+
 def cluster(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options that choose a cluster; the command gets them as `target`, a registry.Target."""
 
