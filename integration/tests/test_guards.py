@@ -13,6 +13,7 @@ from fairlead import deploy, kube, manifests, push, rotate, serving, uninstall, 
 from fairlead.clusters.embedded.placing import EmbeddedCluster
 from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE, Settings
+from fairlead.sync.desired import RETRIES
 from fairlead.up import started
 
 pytestmark = pytest.mark.embedded  # it takes guards and OPA away
@@ -269,7 +270,9 @@ def test_the_status_is_written_still(guarded: EmbeddedCluster, objects: kube.Obj
 
     def status() -> Any:
         found = objects.get("v1", "ConfigMap", "extra", NAMESPACE) or {}
-        return json.loads(found["metadata"].get("annotations", {}).get(serving.STATUS, "{}")).get("status") == "ok"
+        annotations = found["metadata"].get("annotations", {})
+        written = json.loads(annotations.get(serving.STATUS, "{}")).get("status") == "ok"
+        return written and annotations.get(RETRIES) == "0"
 
     waiting.until(status, deadline=15, what="the sidecar told the status")
     objects.delete("v1", "ConfigMap", "extra", NAMESPACE)

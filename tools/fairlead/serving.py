@@ -17,11 +17,9 @@ from fairlead.opa_api import OpaApi, OpaRefused
 from fairlead.progress import Progress
 from fairlead.revision import MAIN, fingerprint
 from fairlead.settings import NAMESPACE
-from fairlead.sync.desired import REPLICA_STATUS
+from fairlead.sync.desired import REPLICA_STATUS, RETRIES
 from fairlead.sync.desired import STATUS as STATUS
 
-RETRIES = "openpolicyagent.org/kube-mgmt-retries"
-"""How often kube-mgmt will try again: it loads files one by one, so a first error may be for want of a later one."""
 POLICY_LABEL = "openpolicyagent.org/policy=rego"
 
 

@@ -26,7 +26,7 @@ from fairlead.commands.sync import command
 from fairlead.errors import UsageError
 from fairlead.sync import selector
 from fairlead.sync.credentials import digest
-from fairlead.sync.desired import REPLICA_STATUS, STATUS
+from fairlead.sync.desired import REPLICA_STATUS, RETRIES, STATUS
 
 POLICY = {"openpolicyagent.org/policy": "rego"}
 DATA = {"openpolicyagent.org/data": "opa"}
@@ -218,7 +218,7 @@ def test_it_ends_in_order_when_told_to(pod: Pod, number: signal.Signals) -> None
     pod.until(lambda: REPLICA_STATUS + "test" in pod.cluster.annotations("rules"), "status of this replica")
     os.kill(pod.process.pid, number)
     assert pod.process.wait(DEADLINE) == 0
-    assert pod.cluster.annotations("rules") == {STATUS: '{"status":"ok"}'}
+    assert pod.cluster.annotations("rules") == {STATUS: '{"status":"ok"}', RETRIES: "0"}
     assert "Traceback" not in pod.log.read_text()
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from fairlead.sync.apiserver import ApiServer, ApiServerError
-from fairlead.sync.desired import REPLICA_STATUS, STATUS, Desired, Owner, Source
+from fairlead.sync.desired import REPLICA_STATUS, RETRIES, STATUS, Desired, Owner, Source
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.problem import Problem
 from fairlead.sync.status import StatusWriter, Verdict, overall, replica, text
@@ -166,6 +166,29 @@ def test_it_is_not_written_again_before_the_watch_brings_it_back(one: Replica, a
     assert api.written == [OK]
 
 
+def test_a_status_of_policies_says_that_it_is_final_as_kube_mgmts_does(one: Replica, api: FakeApi) -> None:
+    one.write(BAD)
+    assert api.annotations[RETRIES] == "0"
+    api.change({RETRIES: "2"})
+    one.write()
+    assert api.annotations[RETRIES] == "0"
+    settled = api.version
+    one.again()
+    assert api.version == settled
+
+
+def test_data_have_no_retries(api: FakeApi) -> None:
+    data = Source("data", "fairlead")
+    desired = Desired([data], namespace_labels=[], data_label=("openpolicyagent.org/data", "opa"))
+    desired.replace(data, [api.value()])
+    known = desired.config_map(OWNER)
+    assert known is not None
+    writer = StatusWriter(cast(ApiServer, api), desired, Metrics(), "one")
+    writer.report({OWNER: Verdict(known.of, ())})
+    writer.write()
+    assert api.annotations.keys() == {STATUS, REPLICA_STATUS + "one"}
+
+
 def test_a_new_status_is_written_at_once(one: Replica, api: FakeApi) -> None:
     one.write()
     one.write(BAD)
@@ -258,7 +281,7 @@ def test_a_replica_that_ends_takes_its_word_back(one: Replica, api: FakeApi) -> 
     assert api.entries().keys() == {"one"}
     assert api.annotations[STATUS] == OK
     one.writer.retire()
-    assert api.annotations == {STATUS: OK}, "the last one leaves what was told"
+    assert api.annotations == {STATUS: OK, RETRIES: "0"}, "the last one leaves what was told"
 
 
 def test_what_was_written_a_moment_ago_is_taken_back_before_the_watch_tells_of_it(one: Replica, api: FakeApi) -> None:
@@ -266,7 +289,7 @@ def test_what_was_written_a_moment_ago_is_taken_back_before_the_watch_tells_of_i
     one.write()
     assert api.entries().keys() == {"one"}
     one.writer.retire()
-    assert api.annotations == {STATUS: OK}
+    assert api.annotations == {STATUS: OK, RETRIES: "0"}
 
 
 def test_a_change_that_comes_between_does_not_leave_the_word_behind(
@@ -282,7 +305,7 @@ def test_a_change_that_comes_between_does_not_leave_the_word_behind(
 
     monkeypatch.setattr(api, "annotate", busy)
     one.writer.retire()
-    assert api.annotations == {STATUS: OK, "other": "x"}
+    assert api.annotations == {STATUS: OK, RETRIES: "0", "other": "x"}
 
 
 def test_an_api_server_that_is_away_does_not_hold_up_the_end(one: Replica, api: FakeApi) -> None:

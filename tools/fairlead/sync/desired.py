@@ -18,6 +18,12 @@ from fairlead.sync.tree import Tree
 STATUS = "openpolicyagent.org/kube-mgmt-status"
 """The annotation that tells how a ConfigMap was received; kube-mgmt's."""
 
+RETRIES = "openpolicyagent.org/kube-mgmt-retries"
+"""The annotation of policies that tells how often kube-mgmt will try again after an error: "0" where a status is final.
+
+It loads files one by one, so a first error may be for want of a later one.
+"""
+
 REPLICA_STATUS = "status.fairlead.dev/"
 """How the annotations begin in which each replica tells the same of its own OPA; the replica's name follows."""
 
@@ -272,7 +278,7 @@ def read_config_map(owner: Owner, kind: Kind, value: Mapping[str, Any]) -> Confi
     annotations = {
         key: text
         for key, text in (metadata.get("annotations") or {}).items()
-        if key == STATUS or key.startswith(REPLICA_STATUS)
+        if key == STATUS or key.startswith(REPLICA_STATUS) or (key == RETRIES and kind == "policies")
     }
     return ConfigMap(owner, kind, texts, problems, _of(value), metadata.get("resourceVersion", ""), annotations)
 

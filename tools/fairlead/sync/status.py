@@ -19,7 +19,7 @@ from typing import Any
 
 from fairlead.sync import loop
 from fairlead.sync.apiserver import ApiServer, ApiServerError
-from fairlead.sync.desired import REPLICA_STATUS, STATUS, ConfigMap, Desired, Owner, read_config_map
+from fairlead.sync.desired import REPLICA_STATUS, RETRIES, STATUS, ConfigMap, Desired, Owner, read_config_map
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.problem import Problem
 
@@ -175,7 +175,7 @@ class StatusWriter:
         return {
             key: told
             for key, told in config_map.annotations.items()
-            if key not in (STATUS, self._own) and _entry(told).get("of") == config_map.of
+            if key not in (STATUS, RETRIES, self._own) and _entry(told).get("of") == config_map.of
         }
 
     def _annotate(self, config_map: ConfigMap, own: str) -> None:
@@ -192,6 +192,8 @@ class StatusWriter:
         status = overall({**others, self._own: own})
         wanted: Annotations = {key: None for key in config_map.annotations if key not in others}
         wanted |= {STATUS: status, self._own: own}
+        if config_map.kind == "policies":
+            wanted[RETRIES] = "0"  # as kube-mgmt has it of policies that it will not try again by itself
         wanted = {key: told for key, told in wanted.items() if config_map.annotations.get(key) != told}
         if not wanted or self._seen.get(owner) == config_map.resource_version:
             return
