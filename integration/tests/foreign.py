@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import shutil
 import socket
 import socketserver
 import sys
@@ -248,8 +247,5 @@ def started(folder: Path) -> Iterator[Foreign]:
         waiting.until(
             lambda: objects.get("v1", "ServiceAccount", "default", "default"), deadline=30, what="the cluster is there"
         )
-        try:
-            yield cluster
-        finally:
-            for path in paths.state("x").parent.glob(f"context-{cluster.context}-*"):
-                shutil.rmtree(path)
+        yield cluster
+    assert not list(paths.state("x").parent.glob(f"context-{cluster.context}-*")), "no credentials are left"

@@ -13,8 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from fairlead import paths, toolchain, waiting
+from fairlead.clusters.embedded.cluster import Embedded
+from fairlead.clusters.remote import of_context
+from fairlead.progress import Progress
 
 pytestmark = pytest.mark.embedded
 
@@ -75,6 +79,20 @@ def test_up_status_logs_and_down(name: str) -> None:
     assert processes(name) == []
     assert "nothing to do" in fairlead("down", "--name", name).stderr
     assert f"up --name {name}" in fairlead("status", "--name", name, code=2).stderr
+
+
+def test_no_copy_of_its_credentials_outlives_it(name: str) -> None:
+    """`--context` copies a kubeconfig into .fairlead, beside the clusters."""
+    state = paths.state(name)
+    with Embedded(name) as cluster:
+        cluster.start_control_plane(progress=Progress())
+        copy = of_context(None, cluster.kubeconfig).kubeconfig
+        assert copy.is_relative_to(state.parent)
+        key = yaml.safe_load(copy.read_text())["users"][0]["user"]["client-key-data"]
+        cluster.detach()
+        fairlead("down", "--name", name)
+    left = [path for path in state.parent.glob("context-*/*") if key in path.read_text()]
+    assert left == []
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead import kube, served, waiting
+from fairlead.clusters import contexts
 from fairlead.clusters.base import Cluster
 from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE
@@ -79,6 +80,7 @@ def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
             )
         removed.append(_row("Namespace", NAMESPACE, None, removed=not left))
     cluster.stop()
+    contexts.forget_copy(cluster.kubeconfig)
     progress.update("uninstall", "done")
     return Uninstalled(removed, left)
 

@@ -16,6 +16,7 @@ from kind_world import IMAGES, NODE_IMAGE, World
 from fairlead import kube
 from fairlead.clusters.embedded.cluster import Embedded
 from fairlead.clusters.kind import MARK, KindCluster
+from fairlead.clusters.remote import of_context
 from fairlead.errors import UsageError
 from fairlead.progress import Progress
 
@@ -68,8 +69,10 @@ def test_a_cluster_is_made_once_and_removed_once(world: World, objects: kube.Obj
     assert found.running() is True
     assert "payments" not in found.namespaces()
     assert found.kubeconfig.stat().st_mode & 0o077 == 0
+    copy = of_context(None, found.kubeconfig).kubeconfig
 
     assert KindCluster(world.name).delete() is True
+    assert not copy.parent.exists()
     assert not world.containers()
     assert not world.state.exists()
     assert KindCluster(world.name).delete() is False

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fairlead.clusters import registry, remote
+from fairlead.clusters import contexts, registry, remote
 from fairlead.clusters.embedded.placing import EmbeddedCluster
 from fairlead.clusters.registry import Target
 from fairlead.errors import InputError, UsageError
@@ -156,6 +156,24 @@ def test_of_several_kubeconfigs_the_first_counts_and_the_current_context_is_the_
     assert found["users"][0]["user"] == {"token": "first"}
     authority = found["clusters"][0]["cluster"]["certificate-authority"]
     assert authority == str(tmp_path / "b" / "ca.crt")
+
+
+def test_copies_end_with_their_cluster_and_no_other_does(tmp_path: Path) -> None:
+    source = kubeconfig(tmp_path / "config", "near", "far")
+    near, far = (remote.of_context(name, source).kubeconfig for name in ("near", "far"))
+    near.with_name("opa-ca.crt").touch()
+    embedded = near.parent.with_name("context-12345678") / "kubeconfig"  # an embedded cluster's, by its name
+    embedded.parent.mkdir()
+    embedded.write_bytes(near.read_bytes())
+    embedded.with_name("pki").mkdir()
+    contexts.forget(tmp_path / "nowhere")
+    contexts.forget_copy(source)
+    assert near.exists()
+    contexts.forget(kubeconfig(tmp_path / "another-name-for", "near"))
+    assert not near.parent.exists()
+    contexts.forget_copy(far)
+    assert not far.parent.exists()
+    assert (source.exists(), embedded.exists()) == (True, True)
 
 
 def test_a_credential_plugin_beside_the_kubeconfig_is_found(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from fairlead import certificates, docker_cli, kind_cli, kube, paths, toolchain, waiting
+from fairlead.clusters import contexts
 from fairlead.clusters.remote import IMAGES, RemoteCluster
 from fairlead.errors import FairleadError, InputError, UsageError
 from fairlead.progress import Progress
@@ -162,7 +163,8 @@ class KindCluster(RemoteCluster):
         progress.update("kind", "ready")
 
     def _remove(self) -> None:
-        """Remove whatever there is of it; containers that were just being made, too."""
+        """Remove whatever there is of it; containers that were just being made, and copies of its contexts, too."""
+        contexts.forget(self.kubeconfig)  # before kind empties that
 
         def gone() -> bool:
             kind_cli.delete(self.name, kubeconfig=self.kubeconfig)

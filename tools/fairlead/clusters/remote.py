@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import hashlib
-import os
-import re
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,14 +10,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
 from kubernetes import client
 
-from fairlead import certificates, files, kube, manifests, paths, pod, sidecars, waiting
+from fairlead import certificates, kube, manifests, pod, sidecars, waiting
+from fairlead.clusters import contexts
 from fairlead.clusters.base import OpaServer, SidecarServer
 from fairlead.clusters.portforward import HOST, Forward
 from fairlead.credentials import Credentials
-from fairlead.errors import FairleadError, InputError, UsageError
+from fairlead.errors import FairleadError, UsageError
 from fairlead.progress import Progress
 from fairlead.settings import IMAGE_VARIABLES, NAMESPACE, Settings
 from fairlead.sidecars import Sidecar
@@ -333,69 +330,4 @@ def of_context(context: str | None, kubeconfig: Path | None) -> RemoteCluster:
 
     Raises UsageError that lists the contexts where it is none of them, InputError where a file is no kubeconfig.
     """
-    name, document = minified(context, _sources(kubeconfig))
-    prefix = re.sub(r"[^a-z0-9]+", "-", name.lower())[:40].strip("-")
-    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    path = paths.state("-".join(filter(None, ("context", prefix, digest)))) / "kubeconfig"
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    certificates.write_private(path, yaml.safe_dump(document, sort_keys=False).encode())
-    return RemoteCluster(name, path)
-
-
-def minified(context: str | None, sources: Sequence[Path]) -> tuple[str, dict[str, Any]]:
-    """The name of the context and a kubeconfig that holds just what it needs, with absolute paths.
-
-    Of entries with one name the first counts, as with kubectl. Raises UsageError, InputError.
-    """
-    found: dict[str, dict[str, tuple[Path, Any]]] = {"contexts": {}, "clusters": {}, "users": {}}
-    current = None
-    for source in sources:
-        document = files.read_yaml(source)[0].value
-        if not isinstance(document, dict):
-            raise InputError(source, "is no kubeconfig: name another file by --kubeconfig")
-        current = current or document.get("current-context")
-        for section, entries in found.items():
-            for entry in document.get(section) or ():
-                if not isinstance(entry, dict) or "name" not in entry:
-                    raise InputError(source, f"is no kubeconfig: an entry of {section} has no name")
-                entries.setdefault(str(entry["name"]), (source, entry.get(section[:-1]) or {}))
-    listed = ", ".join(sorted(found["contexts"])) or "none"
-    wanted = context or current
-    if not wanted:
-        raise UsageError(f"no context is the current one: choose one by --context (there are: {listed})")
-    if wanted not in found["contexts"]:
-        where = ", ".join(map(str, sources)) or "any kubeconfig"
-        raise UsageError(f"no context {wanted!r} in {where} (there are: {listed}): choose one of them by --context")
-    source, inner = found["contexts"][wanted]
-    sections = {"contexts": [{"name": wanted, "context": inner}]}
-    for section in ("clusters", "users"):
-        name = str(inner.get(section[:-1]))
-        if name not in found[section]:
-            raise InputError(source, f"context {wanted!r} names the {section[:-1]} {name!r}, which is not there")
-        origin, entry = found[section][name]
-        sections[section] = [{"name": name, section[:-1]: _absolute(entry, origin.absolute().parent)}]
-    return str(wanted), {"apiVersion": "v1", "kind": "Config", "current-context": wanted, **sections}
-
-
-def _sources(kubeconfig: Path | None) -> list[Path]:
-    """The files to read. Raises InputError where one was named that is not there, UsageError where there is none."""
-    if kubeconfig is not None:
-        return [kubeconfig]
-    named = [Path(path) for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
-    usual = named or [Path.home() / ".kube" / "config"]
-    there = [path for path in usual if path.exists()]
-    if not there:
-        raise UsageError(f"no kubeconfig at {', '.join(map(str, usual))}: name one by --kubeconfig or KUBECONFIG")
-    return there
-
-
-def _absolute(entry: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """A cluster or user with the files that it names relative to its kubeconfig named absolutely."""
-    made = dict(entry)
-    for key in ("certificate-authority", "client-certificate", "client-key", "tokenFile"):
-        if made.get(key):
-            made[key] = str(folder / made[key])
-    command = (made.get("exec") or {}).get("command", "")
-    if os.sep in command:  # else it is found on PATH
-        made["exec"] = {**made["exec"], "command": str(folder / command)}
-    return made
+    return RemoteCluster(*contexts.copied(context, kubeconfig))

@@ -18,6 +18,7 @@ from typing import Any, Self
 import yaml
 
 from fairlead import certificates, paths, toolchain
+from fairlead.clusters import contexts
 from fairlead.clusters.embedded import client, control_plane, kube, nodes, pki, ports, processes
 from fairlead.clusters.embedded.server import Probe
 from fairlead.errors import FairleadError, UsageError
@@ -281,9 +282,10 @@ class Embedded:
             os.close(handle)
 
     def _remove(self) -> None:
-        """Remove the folder of a cluster that does not run, with whatever of it is left."""
+        """Remove the folder of a cluster that does not run, with whatever of it is left, and copies of its contexts."""
         client.Supervisor(self.path).stop()
         try:
+            contexts.forget(self.kubeconfig)
             shutil.rmtree(self.path)
         except FileNotFoundError:
             return

@@ -1,0 +1,131 @@
+"""The contexts of existing clusters: found in kubeconfigs, and copied to where only their owner reads them.
+
+A copy holds a cluster's credentials, so it goes when its cluster ends or Fairlead is uninstalled there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fairlead import certificates, files, paths
+from fairlead.errors import InputError, UsageError
+
+_COPY = "kubeconfig"
+_CONTENTS = {_COPY, "opa-ca.crt"}  # of a copy's folder; an embedded cluster may be named like one
+_FOLDER = re.compile(r"context-([a-z0-9-]+-)?[0-9a-f]{8}")
+
+
+def copied(context: str | None, kubeconfig: Path | None) -> tuple[str, Path]:
+    """The name of the context, and a kubeconfig (0600) with that alone; the arguments are those of remote.of_context.
+
+    Raises UsageError, InputError.
+    """
+    name, document = minified(context, _sources(kubeconfig))
+    prefix = re.sub(r"[^a-z0-9]+", "-", name.lower())[:40].strip("-")
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    path = paths.state("-".join(filter(None, ("context", prefix, digest)))) / _COPY
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    certificates.write_private(path, yaml.safe_dump(document, sort_keys=False).encode())
+    return name, path
+
+
+def forget(kubeconfig: Path) -> None:
+    """Remove each copy of a context whose API server is that of `kubeconfig`: its cluster ends. Raises OSError."""
+    if (server := _server(kubeconfig)) is not None:
+        for copy in _copies():
+            if _server(copy) == server:
+                _remove(copy)
+
+
+def forget_copy(kubeconfig: Path) -> None:
+    """Remove `kubeconfig`, if it is a copy. Raises OSError."""
+    if kubeconfig in _copies():
+        _remove(kubeconfig)
+
+
+def _copies() -> Iterator[Path]:
+    for folder in sorted(paths.state(_COPY).parent.glob("context-*")):
+        if _FOLDER.fullmatch(folder.name) and {path.name for path in folder.iterdir()} <= _CONTENTS:
+            yield folder / _COPY
+
+
+def _remove(copy: Path) -> None:
+    for name in _CONTENTS:
+        copy.with_name(name).unlink(missing_ok=True)
+    with suppress(OSError):  # another command has just made it anew
+        copy.parent.rmdir()
+
+
+def _server(kubeconfig: Path) -> str | None:
+    """The URL of the only cluster of a kubeconfig; None where there is no such file."""
+    try:
+        return str(yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"]["server"])
+    except (OSError, ValueError, yaml.YAMLError, KeyError, IndexError, TypeError):
+        return None
+
+
+def minified(context: str | None, sources: Sequence[Path]) -> tuple[str, dict[str, Any]]:
+    """The name of the context and a kubeconfig that holds just what it needs, with absolute paths.
+
+    Of entries with one name the first counts, as with kubectl. Raises UsageError, InputError.
+    """
+    found: dict[str, dict[str, tuple[Path, Any]]] = {"contexts": {}, "clusters": {}, "users": {}}
+    current = None
+    for source in sources:
+        document = files.read_yaml(source)[0].value
+        if not isinstance(document, dict):
+            raise InputError(source, "is no kubeconfig: name another file by --kubeconfig")
+        current = current or document.get("current-context")
+        for section, entries in found.items():
+            for entry in document.get(section) or ():
+                if not isinstance(entry, dict) or "name" not in entry:
+                    raise InputError(source, f"is no kubeconfig: an entry of {section} has no name")
+                entries.setdefault(str(entry["name"]), (source, entry.get(section[:-1]) or {}))
+    listed = ", ".join(sorted(found["contexts"])) or "none"
+    wanted = context or current
+    if not wanted:
+        raise UsageError(f"no context is the current one: choose one by --context (there are: {listed})")
+    if wanted not in found["contexts"]:
+        where = ", ".join(map(str, sources)) or "any kubeconfig"
+        raise UsageError(f"no context {wanted!r} in {where} (there are: {listed}): choose one of them by --context")
+    source, inner = found["contexts"][wanted]
+    sections = {"contexts": [{"name": wanted, "context": inner}]}
+    for section in ("clusters", "users"):
+        name = str(inner.get(section[:-1]))
+        if name not in found[section]:
+            raise InputError(source, f"context {wanted!r} names the {section[:-1]} {name!r}, which is not there")
+        origin, entry = found[section][name]
+        sections[section] = [{"name": name, section[:-1]: _absolute(entry, origin.absolute().parent)}]
+    return str(wanted), {"apiVersion": "v1", "kind": "Config", "current-context": wanted, **sections}
+
+
+def _sources(kubeconfig: Path | None) -> list[Path]:
+    """The files to read. Raises InputError where one was named that is not there, UsageError where there is none."""
+    if kubeconfig is not None:
+        return [kubeconfig]
+    named = [Path(path) for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
+    usual = named or [Path.home() / ".kube" / "config"]
+    there = [path for path in usual if path.exists()]
+    if not there:
+        raise UsageError(f"no kubeconfig at {', '.join(map(str, usual))}: name one by --kubeconfig or KUBECONFIG")
+    return there
+
+
+def _absolute(entry: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A cluster or user with the files that it names relative to its kubeconfig named absolutely."""
+    made = dict(entry)
+    for key in ("certificate-authority", "client-certificate", "client-key", "tokenFile"):
+        if made.get(key):
+            made[key] = str(folder / made[key])
+    command = (made.get("exec") or {}).get("command", "")
+    if os.sep in command:  # else it is found on PATH
+        made["exec"] = {**made["exec"], "command": str(folder / command)}
+    return made
