@@ -11,39 +11,64 @@ _sidecar(request) := {"status_code": 200, "body": {"metadata": {"name": "new", "
 
 _no_sidecar(_) := {"status_code": 0}
 
-test_a_replicated_namespace_is_not_asked_for if {
-	labels := namespaces.labels("payments") with data.kubernetes.namespaces as {"payments": {"metadata": {"labels": {"a": "b"}}}}
-		with http.send as _sidecar
-	labels == {"a": "b"}
-}
-
-test_a_namespace_without_labels_has_none if {
-	every namespace in [{"metadata": {}}, {"metadata": {"labels": null}}, {"metadata": {"labels": {}}}] {
-		namespaces.labels("payments") == {} with data.kubernetes.namespaces as {"payments": namespace}
+test_a_replicated_label_is_as_it_was_replicated if {
+	held := {"payments": {"metadata": {"labels": {"agentpool": "pool1", "empty": ""}}}}
+	every env in [_environment, {"env": {}}] {
+		namespaces.replicated("payments", "agentpool") == "pool1" with data.kubernetes.namespaces as held
+			with opa.runtime as env
+		namespaces.replicated("payments", "empty") == "" with data.kubernetes.namespaces as held
+			with opa.runtime as env
 	}
 }
 
-test_a_namespace_not_replicated_is_asked_for if {
-	labels := namespaces.labels("new") with data.kubernetes.namespaces as {}
+test_a_whole_namespace_without_the_label_lacks_it if {
+	every metadata in [{}, {"labels": null}, {"labels": {}}, {"labels": {"team": "a"}}] {
+		namespaces.replicated("payments", "agentpool") == null
+			with data.kubernetes.namespaces as {"payments": {"metadata": metadata}}
+			with opa.runtime as {"env": {}}
+	}
+}
+
+test_a_thin_namespace_lacks_only_what_it_says if {
+	thin := {"payments": {"metadata": {"name": "payments", "labels": {}, "absentLabels": ["agentpool"]}}}
+	namespaces.replicated("payments", "agentpool") == null with data.kubernetes.namespaces as thin
 		with opa.runtime as _environment
+	not namespaces.replicated("payments", "team") with data.kubernetes.namespaces as thin
+		with opa.runtime as _environment
+}
+
+test_a_namespace_that_is_not_there_is_undefined if {
+	every env in [_environment, {"env": {}}] {
+		not namespaces.replicated("new", "agentpool") with data.kubernetes.namespaces as {}
+			with opa.runtime as env
+	}
+}
+
+test_a_look_up_gives_the_label_or_null if {
+	namespaces.looked_up("new", "agentpool") == "pool2" with opa.runtime as _environment
 		with http.send as _sidecar
-	labels == {"agentpool": "pool2"}
+	namespaces.looked_up("new", "team") == null with opa.runtime as _environment
+		with http.send as _sidecar
 }
 
 test_a_namespace_that_nobody_knows_is_undefined if {
-	not namespaces.labels("gone") with data.kubernetes.namespaces as {}
-		with opa.runtime as _environment
+	not namespaces.looked_up("gone", "agentpool") with opa.runtime as _environment
 		with http.send as _sidecar
 }
 
 test_without_an_answer_it_is_undefined if {
-	not namespaces.labels("new") with data.kubernetes.namespaces as {}
-		with opa.runtime as _environment
+	not namespaces.looked_up("new", "agentpool") with opa.runtime as _environment
 		with http.send as _no_sidecar
 }
 
 test_without_a_sidecar_to_ask_it_is_undefined if {
-	not namespaces.labels("new") with data.kubernetes.namespaces as {}
-		with opa.runtime as {"env": {}}
+	not namespaces.looked_up("new", "agentpool") with opa.runtime as {"env": {}}
 		with http.send as _sidecar
+}
+
+test_the_environment_says_who_asks_and_who_looks_up if {
+	namespaces.can_look_up with opa.runtime as _environment
+	not namespaces.can_look_up with opa.runtime as {"env": {}}
+	namespaces.mapped_only with opa.runtime as {"env": {"FAIRLEAD_MAPPED_ONLY": "true"}}
+	not namespaces.mapped_only with opa.runtime as _environment
 }

@@ -6,28 +6,38 @@ import data.settings
 
 _namespace := input.request.namespace
 
-_labels := namespaces.labels(_namespace)
+_held := namespaces.replicated(_namespace, settings.namespace_label)
 
-_known if {
-	_labels
-	not _late
+# The namespace's label, null where it has none; undefined while nobody can tell. An API server asks about namespaces
+# with a pool alone. So what is replicated without one is older than the question: the answer is what the API server has
+# now, and where that cannot be had there is none. Nobody but an API server may be told "no pool" by what is replicated.
+_label := _held if _pool_held
+
+_label := namespaces.looked_up(_namespace, settings.namespace_label) if {
+	not _pool_held
+	namespaces.can_look_up
 }
 
-# Without a default pool the API server asks about mapped namespaces only. Where all namespaces are replicated and none
-# can be looked up (kube-mgmt, FAIRLEAD_MAPPED_ONLY), one without a pool is one whose new label is still on its way.
-_late if {
-	object.get(_labels, settings.namespace_label, "") == ""
-	settings.default_pool == ""
-	opa.runtime().env.FAIRLEAD_MAPPED_ONLY == "true"
+_label := _held if {
+	not _pool_held
+	not namespaces.can_look_up
+	not namespaces.mapped_only
 }
+
+# A helper, because `not` of a function of something undefined is undefined.
+_pool_held if _pool_of(_held)
+
+# Null, which is no label, is as defined as any.
+_known if is_string(_label)
+
+_known if is_null(_label)
+
+_pool := _pool_of(_label)
+
+_pool_of(label) := label if not label in {"", null}
 
 # An empty label opts out of the default pool.
-_pool := _labels[settings.namespace_label] if _labels[settings.namespace_label] != ""
-
-_pool := settings.default_pool if {
-	settings.default_pool != ""
-	not settings.namespace_label in object.keys(_labels)
-}
+_pool_of(null) := settings.default_pool if settings.default_pool != ""
 
 # What a Namespace under review is labelled with.
 _labelled := input.request.object.metadata.labels[settings.namespace_label] if {

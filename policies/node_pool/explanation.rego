@@ -32,18 +32,18 @@ explanation contains "only its pods are placed, and a template that would make t
 
 explanation contains sprintf("namespace %q has no pool: its pods are left alone", [_namespace]) if {
 	_judged
-	_labels
+	_known
 	not _pool
 }
 
 explanation contains sprintf("namespace %q belongs to pool %q by its label %s", [_namespace, _pool, settings.namespace_label]) if {
 	_judged
-	_labels[settings.namespace_label]
+	_label != null
 }
 
 explanation contains sprintf("namespace %q has no label %s: the default pool %q", [_namespace, settings.namespace_label, _pool]) if {
 	_judged
-	not _labels[settings.namespace_label]
+	_label == null
 }
 
 explanation contains sprintf("pool %q gives nodeSelector %s and %d tolerations", [_pool, given, count(tolerations)]) if {

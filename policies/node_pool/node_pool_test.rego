@@ -244,7 +244,63 @@ test_where_only_mapped_namespaces_are_asked_about_one_without_a_pool_is_refused_
 	}
 	_decide(_create({})) == _patched([_add({"agentpool": "pool1"})]) with opa.runtime as _mapped_only
 	_decide_default(_in("free", _create({}))) == _patched([_add({"agentpool": "pool0"})]) with opa.runtime as _mapped_only
-	_decide_default(_in("out", _create({}))) == _untouched with opa.runtime as _mapped_only
+	_decide_default(_in("out", _create({}))) == _denied(_unknown("out")) with opa.runtime as _mapped_only
+}
+
+_looks_up := {"env": {"FAIRLEAD_NAMESPACES_URL": "https://127.0.0.1:1/v1/namespaces", "FAIRLEAD_CA_FILE": "ca.crt"}}
+
+_unknown(namespace) := sprintf(`pod "web": namespace %q is not known to the policy yet: retry in a moment`, [namespace])
+
+_answers(labels) := {"status_code": 200, "body": {"metadata": {"labels": labels}}}
+
+_hangs := {"status_code": 0}
+
+# What is replicated as having no pool is older than the question: `free` is thin and lacks the label, `out` has it empty.
+_stale := {
+	"free": {"metadata": {"name": "free", "labels": {}, "absentLabels": ["agentpool"]}},
+	"other": {"metadata": {"name": "other", "labels": {"other": "pool3"}}},
+	"out": {"metadata": {"name": "out", "labels": {"agentpool": ""}}},
+}
+
+_decide_stale(review, default_pool, answer) := decision if {
+	decision := node_pool.decision with input as review
+		with data.kubernetes.namespaces as _stale
+		with data.settings.default_pool as default_pool
+		with opa.runtime as _looks_up
+		with http.send as answer
+}
+
+test_a_namespace_replicated_without_a_pool_is_looked_up if {
+	every namespace in ["free", "other", "out"] {
+		_decide_stale(_in(namespace, _create({})), "", _answers({"agentpool": "pool2"})) == _patched([_add({"agentpool": "pool2"})])
+	}
+	every namespace in ["other", "out"] {
+		_decide_stale(_in(namespace, _create({})), "pool0", _answers({})) == _patched([_add({"agentpool": "pool0"})])
+	}
+}
+
+test_without_an_answer_it_is_refused_whatever_it_asks_for if {
+	every namespace in ["free", "other", "out", "new"] {
+		every spec in [{}, {"nodeName": "n1"}, {"nodeSelector": {"zone": "a"}}] {
+			_decide_stale(_in(namespace, _create(spec)), "", _hangs) == _denied(_unknown(namespace))
+		}
+	}
+	every namespace in ["other", "out"] {
+		_decide_stale(_in(namespace, _create({"nodeName": "n1"})), "pool0", _hangs) == _denied(_unknown(namespace))
+	}
+}
+
+test_one_that_the_api_server_says_has_no_pool_is_left_alone if {
+	every labels in [{}, {"agentpool": ""}] {
+		_decide_stale(_in("out", _create({"nodeName": "n1"})), "", _answers(labels)) == _untouched
+	}
+	_decide_stale(_in("out", _create({})), "pool0", _answers({"agentpool": ""})) == _untouched
+}
+
+test_one_replicated_with_a_pool_is_not_looked_up if {
+	_decide(_create({})) == _patched([_add({"agentpool": "pool1"})]) with opa.runtime as _looks_up
+		with http.send as _answers({"agentpool": "pool2"})
+	_decide_stale(_in("free", _create({})), "pool0", _answers({"agentpool": "pool2"})) == _patched([_add({"agentpool": "pool0"})])
 }
 
 test_a_declared_pool_gives_all_its_selector_and_tolerations if {

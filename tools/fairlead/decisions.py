@@ -16,8 +16,9 @@ from fairlead.progress import Progress
 BATCH = 2500
 """Requests of one process: some ten MB of them, and few enough that progress is told."""
 
-# Every namespace is at hand, so nothing is looked up; mocked, so that no evaluation opens a connection. Both answers
-# under one `with`: each would have all rules evaluated anew. What is undefined leaves its array empty.
+# Every namespace is at hand, so the environment names no sidecar to look one up; mocked, so that no evaluation opens a
+# connection. Both answers under one `with`: each would have all rules evaluated anew. What is undefined leaves its
+# array empty.
 _MODULE = """
 package fairlead_decisions
 
@@ -31,7 +32,7 @@ decisions := [decided |
 		with http.send as {"status_code": 404, "body": {}}
 ]
 """
-_ENVIRONMENT = {"env": {"FAIRLEAD_NAMESPACES_URL": "mocked", "FAIRLEAD_CA_FILE": "mocked"}}
+_ENVIRONMENT: dict[str, dict[str, str]] = {"env": {}}
 
 
 @dataclass(frozen=True)

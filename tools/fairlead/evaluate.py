@@ -14,7 +14,8 @@ from fairlead.settings import Settings
 
 NO_ANSWER = "the policies give no answer (data.system.main is undefined), which an API server takes for a refusal"
 
-# What the sidecar is asked for a namespace that OPA does not hold; mocked, so that no evaluation opens a connection.
+# The sidecar is asked for a namespace that OPA does not hold, or holds without a pool; mocked, so that no evaluation
+# opens a connection.
 _ENVIRONMENT = {"env": {"FAIRLEAD_NAMESPACES_URL": "mocked", "FAIRLEAD_CA_FILE": "mocked"}}
 _NOBODY_KNOWS = {"status_code": 404, "body": {}}
 
@@ -186,10 +187,11 @@ def _note(name: Any, known: Mapping[str, Any], namespaces: Mapping[str, Any] | N
 
 
 def _lookup(question: Question) -> dict[str, Any]:
-    """What the sidecar answers; a question is about one namespace, so whatever it is asked is that one."""
-    for namespace in (question.unreplicated or {}).values():
-        return {"status_code": 200, "body": namespace}
-    return _NOBODY_KNOWS
+    """What the sidecar answers: the namespace as the API server has it, which a question knows of one at most."""
+    request = question.review.get("request") if isinstance(question.review, dict) else None
+    name = request.get("namespace") if isinstance(request, dict) else None
+    there = {**question.namespaces, **(question.unreplicated or {})}
+    return {"status_code": 200, "body": there[name]} if isinstance(name, str) and name in there else _NOBODY_KNOWS
 
 
 def _read(question: Question, answer: Mapping[str, Any]) -> Answer:

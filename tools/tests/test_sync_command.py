@@ -140,10 +140,10 @@ def test_it_is_live_while_those_that_it_asks_are_away(pod: Pod) -> None:
     assert (answer.status_code, answer.json()) == (200, {"live": True, "hung": []})
 
 
-def test_a_namespace_that_is_not_replicated_is_looked_up_now(pod: Pod) -> None:
+def test_a_namespace_is_looked_up_whole_and_as_it_is_now(pod: Pod) -> None:
     pod.until(pod.healthy, "healthy")
     pod.cluster.put("namespaces", "plain", labels={"other": "x"})
-    assert pod.get("/v1/namespaces/plain").json() == {"metadata": {"name": "plain", "labels": {}}}
+    assert pod.get("/v1/namespaces/plain").json() == {"metadata": {"name": "plain", "labels": {"other": "x"}}}
     assert pod.get("/v1/namespaces/none").status_code == 404
     pod.cluster.token = "another"
     assert pod.get("/v1/namespaces/none").status_code == 503

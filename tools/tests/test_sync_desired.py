@@ -9,7 +9,7 @@ import pytest
 
 from fairlead import policy
 from fairlead.resources import Resource
-from fairlead.sync.desired import REPLICA_STATUS, STATUS, Desired, Source
+from fairlead.sync.desired import REPLICA_STATUS, STATUS, Desired, Snapshot, Source
 
 POLICIES = Source("policies", "fairlead")
 DATA = Source("data", "fairlead")
@@ -36,10 +36,16 @@ def namespace(name: str, labels: dict[str, str] | None, version: int = 1) -> dic
 
 def known(desired: Desired) -> dict[str, dict[str, str]]:
     """The namespaces with their labels, each in its own form."""
-    tree = desired.take().trees["namespaces"] or {}
-    found = {name: json.loads(text) for (_, name), text in tree.items()}
-    assert all(value == {"metadata": {"name": name, **value["metadata"]}} for name, value in found.items())
-    return {name: value["metadata"]["labels"] for name, value in found.items()}
+    metadata = thin(desired.take())
+    assert all(value["name"] == name for name, value in metadata.items())
+    return {name: value["labels"] for name, value in metadata.items()}
+
+
+def thin(snapshot: Snapshot) -> dict[str, Any]:
+    """The metadata of each namespace as OPA gets it, which is all that it gets."""
+    found = {name: json.loads(text) for (_, name), text in (snapshot.trees["namespaces"] or {}).items()}
+    assert all(value.keys() == {"metadata"} for value in found.values())
+    return {name: value["metadata"] for name, value in found.items()}
 
 
 def test_each_key_of_a_labelled_config_map_is_a_policy_or_a_document(desired: Desired) -> None:
@@ -52,25 +58,23 @@ def test_each_key_of_a_labelled_config_map_is_a_policy_or_a_document(desired: De
     }
 
 
-def test_a_namespace_is_only_its_name_and_the_labels_asked_for(desired: Desired) -> None:
-    listed = [namespace("a", {"agentpool": "p1", "team": "t", "other": "x"}), namespace("b", None), namespace("c", {})]
-    desired.replace(NAMESPACES, listed)
-    assert known(desired) == {"a": {"agentpool": "p1", "team": "t"}, "b": {}, "c": {}}
-    assert desired.namespace("a") == {"metadata": {"name": "a", "labels": {"agentpool": "p1", "team": "t"}}}
-    assert desired.namespace("none") is None
+def test_a_namespace_is_only_its_name_and_the_labels_asked_for_or_that_it_lacks_them(desired: Desired) -> None:
+    listed = [namespace("a", {"agentpool": "p1", "team": "t", "other": "x"}), namespace("b", None)]
+    desired.replace(NAMESPACES, [*listed, namespace("c", {"agentpool": ""})])
+    assert thin(desired.take()) == {
+        "a": {"name": "a", "labels": {"agentpool": "p1", "team": "t"}},
+        "b": {"name": "b", "labels": {}, "absentLabels": ["agentpool", "team"]},
+        "c": {"name": "c", "labels": {"agentpool": ""}, "absentLabels": ["team"]},
+    }
 
 
 def pools(**of: str) -> dict[str, dict[str, str]]:
     return {name: {"agentpool": pool} for name, pool in of.items()}
 
 
-def pool(found: dict[str, Any] | None) -> str | None:
-    return None if found is None else str(found["metadata"]["labels"]["agentpool"])
-
-
 def test_no_event_takes_a_namespace_back_behind_what_was_looked_up(desired: Desired) -> None:
     desired.replace(NAMESPACES, [])
-    assert pool(desired.looked_up("a", {"agentpool": "new", "x": "y"}, "7")) == "new"
+    assert desired.looked_up("a", {"agentpool": "new", "x": "y"}, "7")
     desired.apply(NAMESPACES, False, namespace("a", {"agentpool": "old"}, 5))
     desired.apply(NAMESPACES, True, namespace("a", {"agentpool": "old"}, 6))
     assert known(desired) == {}
@@ -88,16 +92,27 @@ def test_a_list_that_was_read_before_a_look_up_does_not_take_it_back_either(desi
     assert known(desired) == pools(b="p")
 
 
-def test_what_is_on_its_way_to_opa_goes_before_what_has_come_since(desired: Desired) -> None:
+def test_a_state_that_opa_has_not_got_yet_is_not_overtaken(desired: Desired) -> None:
+    """OPA would be told of the one that was looked up, and then of the one on its way."""
     desired.replace(NAMESPACES, [namespace("a", {"agentpool": "first"}, 1)])
-    desired.take()
-    desired.apply(NAMESPACES, False, namespace("a", {"agentpool": "second"}, 2))
-    assert pool(desired.namespace("a")) == "first"
-    assert pool(desired.looked_up("a", {"agentpool": "second"}, "2")) == "first"
-    desired.take()
-    assert pool(desired.namespace("a")) == "second"
-    desired.apply(NAMESPACES, False, namespace("b", {"agentpool": "new"}, 3))
-    assert pool(desired.namespace("b")) == "new"
+    assert not desired.looked_up("a", {"agentpool": "second"}, "2")
+    assert desired.looked_up("a", {"agentpool": "first", "other": "x"}, "1")
+    first = desired.take()
+    assert not desired.looked_up("a", {"agentpool": "second"}, "2")
+    desired.loaded(first)
+    assert desired.looked_up("a", {"agentpool": "second"}, "2")
+    desired.apply(NAMESPACES, False, namespace("a", {"agentpool": "third"}, 3))
+    assert not desired.looked_up("a", {"agentpool": "fourth"}, "4")
+    assert desired.looked_up("a", {"agentpool": "third"}, "3")
+    assert desired.looked_up("b", {"agentpool": "new"}, "5")
+
+
+def test_two_that_look_up_at_once_leave_the_later_of_both(desired: Desired) -> None:
+    desired.replace(NAMESPACES, [])
+    assert desired.looked_up("a", {"agentpool": "later"}, "8")
+    assert desired.looked_up("a", {"agentpool": "earlier"}, "7")
+    desired.apply(NAMESPACES, False, namespace("a", {"agentpool": "earlier"}, 7))
+    assert known(desired) == {}
 
 
 def test_a_version_that_is_no_number_holds_nothing_up(desired: Desired) -> None:

@@ -231,7 +231,8 @@ def test_what_someone_changes_in_opa_is_put_right(world: World, caplog: pytest.L
     assert world.opa.document(["a", "x"]) == 1
     assert "fairlead/map/b" in world.server.own_policies()
     assert world.opa.document(["fairlead", "facts", "x"]) == 1
-    thin: dict[str, Any] = {name: {"metadata": {"name": name, "labels": {}}} for name in ("n", "m")}
+    rest = {"labels": {}, "absentLabels": ["agentpool"]}
+    thin: dict[str, Any] = {name: {"metadata": {"name": name, **rest}} for name in ("n", "m")}
     assert world.opa.document(["kubernetes", "namespaces"]) == thin
 
 

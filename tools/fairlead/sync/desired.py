@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -123,6 +122,7 @@ class Desired:
         self._listed: dict[Source, dict[Any, Any] | None] = dict.fromkeys(sources)
         self._trees: dict[Source, Tree] = {}
         self._taken: Tree = {}
+        self._loaded: Tree = {}
         self._ahead: dict[str, int] = {}
 
     def replace(self, source: Source, objects: Iterable[Mapping[str, Any]]) -> None:
@@ -152,32 +152,37 @@ class Desired:
             if before != entry:
                 self._change(source)
 
-    def namespace(self, name: str) -> dict[str, Any] | None:
-        """A namespace as OPA gets it, None where it is not replicated.
+    def looked_up(self, name: str, labels: Labels, version: str) -> bool:
+        """Whether OPA may be told of the namespace `name` what the API server has at this moment, its `labels`.
 
-        OPA may be getting what was taken last at this moment: that goes before what has come since, so that nobody who
-        asks twice is told the newer first.
+        `version` is its resourceVersion. OPA asks for what it cannot answer by what it holds. Once it is told, nobody
+        may get an older answer: older events that are still on their way are dropped from now on. Those that came
+        already OPA may be getting right now, or with the next load; where these say something else, nothing can be
+        told before it has them.
         """
+        key = ("", name)
+        live = tree.canonical(self.thin(name, labels))
         with self._lock:
-            return self._namespace(name)
-
-    def looked_up(self, name: str, labels: Labels, version: str) -> dict[str, Any]:
-        """A namespace as OPA gets it, by what the API server has at this moment, at its resourceVersion `version`.
-
-        It is told once this is returned, so no older event may follow: those that are on their way are dropped. Where
-        one was faster, it is as that says.
-        """
-        with self._lock:
-            if found := self._namespace(name):
-                return found
+            listed = [listed or {} for source, listed in self._listed.items() if source.tree == NAMESPACES]
+            if any(coming.get(key) not in (self._loaded.get(key), live) for coming in (self._taken, *listed)):
+                return False
             if version.isdigit():
-                self._ahead[name] = int(version)
-        return self.thin(name, labels)
+                self._ahead[name] = max(int(version), self._ahead.get(name, 0))
+        return True
+
+    def loaded(self, snapshot: Snapshot) -> None:
+        """OPA holds the namespaces of `snapshot`, the last that was taken."""
+        with self._lock:
+            self._loaded = snapshot.trees.get(NAMESPACES) or {}
 
     def thin(self, name: str, labels: Labels | None) -> dict[str, Any]:
-        """A namespace as OPA gets it: its name and those of its labels that are kept."""
+        """A namespace as OPA gets it: its name, those of its labels that are kept, and which of these it lacks.
+
+        A policy may ask for a label that is not kept, while settings change: that is told from one that is not there.
+        """
         kept = {key: labels[key] for key in self._labels if labels and key in labels}
-        return {"metadata": {"name": name, "labels": kept}}
+        absent = [key for key in self._labels if key not in kept]
+        return {"metadata": {"name": name, "labels": kept} | ({"absentLabels": absent} if absent else {})}
 
     def config_map(self, owner: Owner) -> ConfigMap | None:
         """A ConfigMap as last told."""
@@ -214,14 +219,6 @@ class Desired:
         texts = {one.item(key): text for one in config_maps for key, text in one.texts.items()}
         kept = frozenset(one.item(key) for one in config_maps for key in one.problems)
         return Snapshot(texts, kept, trees, complete, tuple(config_maps))
-
-    def _namespace(self, name: str) -> dict[str, Any] | None:
-        listed = (listed for source, listed in self._listed.items() if source.tree == NAMESPACES)
-        for found in (self._taken, *listed):
-            if found and (text := found.get(("", name))):
-                namespace: dict[str, Any] = json.loads(text)
-                return namespace
-        return None
 
     def _overtaken(self, source: Source, value: Mapping[str, Any]) -> bool:
         """Whether a namespace was looked up at a later time than this is of.

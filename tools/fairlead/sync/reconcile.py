@@ -93,6 +93,8 @@ class Reconciler:
         # The same object as next time, if nothing changes: so nothing need be compared.
         known = {name: objects for name, objects in desired.trees.items() if objects is not None}
         self._served.trees |= {name: objects for name, objects in known.items() if name not in unwritable}
+        if NAMESPACES not in unwritable:
+            self._desired.loaded(desired)
         self._note_owned(opa)
         self.looked = time.monotonic()
         self._settle(desired, unwritable)

@@ -82,7 +82,8 @@ class Server(ThreadingHTTPServer):
     `serve_forever` belongs to one thread.
 
     `health` gives an object whose "healthy" decides between 200 and 503, as "live" does in that of `live`. `look_up`
-    gives a namespace's thin object or None where there is none, and raises FairleadError where that cannot be known.
+    gives a namespace's name and labels or None where there is none, and raises FairleadError where that cannot be
+    known.
     """
 
     block_on_close = False

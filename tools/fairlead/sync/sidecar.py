@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+from fairlead.errors import FairleadError
 from fairlead.opa_api import OpaApi
 from fairlead.resources import Resource
 from fairlead.sync.apiserver import ApiServer
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 _LAG = 2.0  # seconds in which a change may be on its way to OPA
 _STALE = 5.0  # seconds without an answer from OPA after which nothing is certain
 _RECONCILE, _STATUS = "reconcile", "status"  # threads
+_LOOKS = 2  # at one namespace in the API server: an event may be faster than the first answer
 _ENDING = 3.0  # seconds in which the status of this replica can be taken back
 
 
@@ -161,15 +163,20 @@ class Sidecar:
         return late
 
     def look_up(self, name: str) -> dict[str, Any] | None:
-        """A namespace as OPA gets it: from memory, or where that has none, from the API server at this moment.
+        """A namespace's name and labels, all of them, as the API server has them at this moment; None without one.
 
-        Who is told of a state by this or by OPA is never told of an earlier one afterwards. Raises FairleadError where
-        the API server cannot be asked.
+        Never from memory: who asks has reason to think that it is behind. Whoever is told of a state by this or by OPA
+        is never told of an earlier one afterwards. Raises FairleadError where the API server cannot be asked, or while
+        another state is on its way to OPA, which OPA cannot get before it has this answer.
         """
-        if found := self._desired.namespace(name):
-            return found
-        live = self._api.namespace(name)
-        return None if live is None else self._desired.looked_up(name, *live)
+        for _ in range(_LOOKS):
+            live = self._api.namespace(name)
+            if live is None:
+                return None
+            labels, version = live
+            if self._desired.looked_up(name, labels, version):
+                return {"metadata": {"name": name, "labels": dict(labels)}}
+        raise FairleadError(f"namespace {name!r} is changing at this moment: ask again")
 
     def _connect(self) -> OpaApi:
         return self._opa.client()
