@@ -1,0 +1,150 @@
+"""A namespace that OPA holds without a pool, and whose pods API servers ask about all the same: it has one by now."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from fairlead import kube, serving, waiting
+from fairlead.clusters.embedded.placing import EmbeddedCluster
+from fairlead.opa_api import OpaApi
+from fairlead.progress import Progress
+from fairlead.settings import Settings
+from fairlead.up import started
+
+pytestmark = pytest.mark.embedded  # a cluster of its own, with a default pool; its sidecar is stopped
+
+RETRY = "is not known to the policy yet: retry in a moment"
+ROUNDS = 60
+TRANSITIONS = {"to a pool": "pool1", "to no label": None}
+"""What becomes of an empty label, and so of the pool: the label's, or the default."""
+DEFAULT = "pool2"
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def defaulted() -> Iterator[EmbeddedCluster]:
+    """A cluster in which every namespace has a pool, but for those with an empty label."""
+    settings = Settings(default_pool=DEFAULT)
+    with started(f"stale-{os.getpid()}", settings, {"pool1": 1}, progress=Progress()) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def api(defaulted: EmbeddedCluster) -> kube.Objects:
+    return kube.Objects(kube.connect(defaulted.kubeconfig))
+
+
+@pytest.fixture(scope="module")
+def held(defaulted: EmbeddedCluster, api: kube.Objects) -> Callable[[str], Any]:
+    """What OPA holds of a namespace."""
+    credentials, (server, *_) = serving.credentials(api), defaulted.opas()
+    assert credentials
+    opa = OpaApi(server.url, ca=server.ca, token=credentials.token)
+    return lambda name: opa.document(["kubernetes", "namespaces", name])
+
+
+def label(api: kube.Objects, name: str, pool: str | None) -> None:
+    labels = {} if pool is None else {"agentpool": pool}
+    api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+
+
+def empty(api: kube.Objects, held: Callable[[str], Any], name: str) -> None:
+    """Give the namespace an empty label, which takes it out of every pool, and wait until OPA and the API server know.
+
+    The API server does once it does not ask: a pod is left as it is.
+    """
+    label(api, name, "")
+    waiting.until(
+        lambda: (held(name) or {}).get("metadata", {}).get("labels") == {"agentpool": ""},
+        deadline=30,
+        what="OPA has the empty label",
+    )
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
+    api.apply(account)
+
+
+def outcome(api: kube.Objects, pod: dict[str, Any]) -> str:
+    """The pool of a new pod, "unplaced", or why it is refused."""
+    try:
+        made = api.create(pod)
+    except kube.Refused as error:
+        return "asked to retry" if RETRY in error.reason else error.reason
+    return str((made["spec"].get("nodeSelector") or {}).get("agentpool", "unplaced"))
+
+
+@contextmanager
+def hung(cluster: EmbeddedCluster) -> Iterator[None]:
+    """The cluster's sidecar stands still, for less than its probe bears."""
+    pid = cluster.sidecars()[0].pid
+    assert pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("pool", TRANSITIONS.values(), ids=TRANSITIONS)
+def test_a_pod_right_after_the_label_changed_is_placed_or_refused(
+    api: kube.Objects, held: Callable[[str], Any], pod: Callable[..., Any], pool: str | None
+) -> None:
+    outcomes = Counter[str]()
+    for number in range(ROUNDS):
+        name = f"stale-{next(_numbers)}"
+        empty(api, held, name)
+        label(api, name, pool)
+        outcomes[outcome(api, pod(name, f"p{number}"))] += 1
+    assert outcomes.keys() <= {pool or DEFAULT, "asked to retry"}, outcomes
+    assert outcomes[pool or DEFAULT] >= ROUNDS / 2
+
+
+@pytest.mark.parametrize("spec", [{}, {"nodeName": "pool1-0"}], ids=["plain", "on a node of its own choice"])
+@pytest.mark.parametrize("pool", TRANSITIONS.values(), ids=TRANSITIONS)
+def test_while_the_sidecar_hangs_it_is_refused_and_placed_afterwards(
+    defaulted: EmbeddedCluster,
+    api: kube.Objects,
+    held: Callable[[str], Any],
+    pod: Callable[..., Any],
+    pool: str | None,
+    spec: dict[str, Any],
+) -> None:
+    name = f"stale-{next(_numbers)}"
+    empty(api, held, name)
+    with hung(defaulted):
+        label(api, name, pool)
+        outcomes = [outcome(api, pod(name, f"p{number}", **spec)) for number in range(2)]  # of 2 s each
+    assert outcomes == ["asked to retry"] * 2
+    waiting.until(lambda: outcome(api, pod(name)) == (pool or DEFAULT), deadline=30, what="pods are placed again")
+
+
+def test_one_that_lost_its_pool_is_looked_up_and_left_alone(
+    defaulted: EmbeddedCluster, api: kube.Objects, held: Callable[[str], Any]
+) -> None:
+    """Asked about for as long as an API server has not noticed: here by hand."""
+    name = f"stale-{next(_numbers)}"
+    empty(api, held, name)
+    server, *_ = defaulted.opas()
+    opa = OpaApi(server.url, ca=server.ca)
+    review = {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "1",
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "operation": "CREATE",
+            "namespace": name,
+            "object": {"metadata": {"name": "web"}, "spec": {"nodeName": "pool1-0"}},
+        },
+    }
+    assert opa.decide(review)["response"]["allowed"] is True
+    with hung(defaulted):
+        assert RETRY in opa.decide(review)["response"]["status"]["message"]
+    opa.close_connection()
