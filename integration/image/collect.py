@@ -15,6 +15,7 @@ import sys
 import sysconfig
 from modulefinder import ModuleFinder
 from pathlib import Path
+from typing import Any
 
 ENTRY = ("fairlead.__main__", "fairlead.commands.sync")
 # Of the standard library: its tests, what has a screen, what builds and installs packages, and databases.
@@ -66,7 +67,8 @@ def own_modules(sources: Path) -> list[Path]:
     finder = ModuleFinder(path=[str(sources)])
     for name in ENTRY:
         finder.import_hook(name)
-    files = (module.__file__ for name, module in finder.modules.items() if name.split(".")[0] == "fairlead")
+    modules: dict[str, Any] = finder.modules
+    files = (module.__file__ for name, module in modules.items() if name.split(".")[0] == "fairlead")
     return sorted(Path(file).relative_to(sources) for file in files)
 
 

@@ -44,7 +44,8 @@ class Foreign(Embedded):
         super().__init__(name)
         self.folder = folder
         self.opa_port, self.sync_port = ports.free_ports(2)
-        self.core = client.CoreV1Api()
+        # Any: in the package's models every field may be None, also those that an API server always sets.
+        self.core: Any = client.CoreV1Api()
 
     @property
     def context(self) -> str:
@@ -81,7 +82,11 @@ class Foreign(Embedded):
         targets = {pod.OPA_PORT: self.opa_port, pod.SYNC_PORT: self.sync_port}
         forwards = [{"ports": [port], "target": {"address": ports.HOST, "port": to}} for port, to in targets.items()]
         logs = [{"containers": [name], "logsFile": str(self.log_of(name)), "follow": True} for name in ("opa", "sync")]
-        for kind, what in {"ClusterPortForward": {"forwards": forwards}, "ClusterLogs": {"logs": logs}}.items():
+        served: dict[str, dict[str, Any]] = {
+            "ClusterPortForward": {"forwards": forwards},
+            "ClusterLogs": {"logs": logs},
+        }
+        for kind, what in served.items():
             version = "kwok.x-k8s.io/v1alpha1"
             documents.append(
                 {"apiVersion": version, "kind": kind, "metadata": {"name": "opa"}, "spec": {**there, **what}}

@@ -55,8 +55,9 @@ def pods_of_opa(foreign: Foreign) -> list[Any]:
 
 def unschedulable(foreign: Foreign, value: bool) -> None:
     """Whether the nodes take new pods: no node is up yet, or all are."""
-    for node in foreign.core.list_node().items:
-        foreign.core.patch_node(node.metadata.name, {"spec": {"unschedulable": value}})
+    core: Any = foreign.core
+    for node in core.list_node().items:
+        core.patch_node(node.metadata.name, {"spec": {"unschedulable": value}})
 
 
 def test_all_of_it_comes_back_from_nothing_by_itself(foreign: Foreign) -> None:

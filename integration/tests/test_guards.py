@@ -45,7 +45,7 @@ POD = {  # with the token mounted, and shown to the Service
     },
 }
 LABELS = {"metadata": {"labels": {"a": "b"}}}
-RULES = {"rules": []}
+RULES: dict[str, Any] = {"rules": []}
 CHANGES: dict[str, tuple[str, Request]] = {
     "policies": ("fairlead-objects", ("PATCH", POLICIES, {"data": {"main.rego": "package system"}})),
     "policies go": ("fairlead-objects", ("DELETE", POLICIES, None)),
@@ -229,16 +229,16 @@ def test_what_has_no_pool_in_it_and_is_not_ours_is_anybodys(sent: As) -> None:
 
 def test_whom_to_ask_is_told_to_the_letter_whatever_its_characters(objects: kube.Objects) -> None:
     """What is beyond the basic plane comes through every step: settings, manifests, policies, reviews and answers."""
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "mapped"}}
+    metadata = {"name": "web", "namespace": "mapped"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
     spec = {"containers": [{"name": "main", "image": "nginx:1.29"}], "nodeSelector": {"disk": "ssd"}}
     for send in (objects.create, lambda pod: objects.apply(pod, dry_run=True)):
         with pytest.raises(kube.Refused) as refused:
             send({**pod, "spec": spec})
         assert f"(ask {SETTINGS.contact})" in refused.value.reason
-    annotated = {"metadata": {**pod["metadata"], "annotations": {"note": "\U0001f692"}}}
-    assert objects.apply({**pod, **annotated, "spec": {**spec, "nodeSelector": {}}}, dry_run=True)["metadata"][
-        "annotations"
-    ] == {"note": "\U0001f692"}
+    annotated = {**pod, "metadata": {**metadata, "annotations": {"note": "\U0001f692"}}}
+    applied = objects.apply({**annotated, "spec": {**spec, "nodeSelector": {}}}, dry_run=True)
+    assert applied["metadata"]["annotations"] == {"note": "\U0001f692"}
 
 
 def test_the_sidecar_may_tell_the_status_and_nothing_else(sent: As) -> None:

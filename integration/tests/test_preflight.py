@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 from foreign import Foreign, started
+from kubernetes import client
 
-from fairlead import deploy, kube, preflight
+from fairlead import deploy, kube, preflight, served, waiting
 from fairlead.clusters import remote
 from fairlead.errors import FairleadError
 from fairlead.preflight import Finding
@@ -135,12 +136,12 @@ def test_a_namespace_that_refuses_our_pods_is_told(foreign: Foreign, admin: remo
     spec = {"hard": {"limits.cpu": "1"}}
     objects.apply({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": spec})
     try:
-        told = preflight.waiting.until(lambda: missing(admin), deadline=30, what="the quota is in force")
+        told = waiting.until(lambda: missing(admin), deadline=30, what="the quota is in force")
         assert list(told) == ["namespace"]
         assert "must specify limits.cpu" in told["namespace"][0]
     finally:
         objects.delete("v1", "Namespace", NAMESPACE)
-        preflight.waiting.until(
+        waiting.until(
             lambda: objects.get("v1", "Namespace", NAMESPACE) is None, deadline=30, what="the namespace is gone"
         )
 
@@ -152,14 +153,14 @@ def test_the_version_is_one_that_has_what_is_used(
     monkeypatch: pytest.MonkeyPatch, major: str, minor: str, ok: bool
 ) -> None:
     told = SimpleNamespace(major=major, minor=minor, git_version=f"v{major}.{minor}.0")
-    monkeypatch.setattr(preflight.client, "VersionApi", lambda _: SimpleNamespace(get_code=lambda: told))
+    monkeypatch.setattr(client, "VersionApi", lambda _: SimpleNamespace(get_code=lambda: told))
     finding = preflight._version(None)  # type: ignore[arg-type]
     assert finding.ok is ok
     assert told.git_version in finding.detail
 
 
 def test_a_kind_that_is_not_served_is_told(foreign: Foreign) -> None:
-    kinds = preflight.served.kinds(kube.connect(foreign.kubeconfig))
+    kinds = served.kinds(kube.connect(foreign.kubeconfig))
     manifest = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
     assert preflight._kinds(kinds, [manifest]) == [Finding("api", True, "all 1 kinds are served")]
     (finding,) = preflight._kinds([kind for kind in kinds if kind.group != "policy"], [manifest])

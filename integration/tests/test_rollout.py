@@ -87,7 +87,7 @@ def warned(bare: EmbeddedCluster, audited: dict[str, Any]) -> EmbeddedCluster:
     """The cluster, with Fairlead deployed so that it only warns."""
     refused = fairlead("diff", "--name", bare.name, code=2)
     assert "no deployed policies to compare with: `fairlead audit`" in refused.stderr
-    deploy(bare, Settings(enforcement="warn"), progress=QUIET)
+    deploy(bare, Settings.model_validate({"enforcement": "warn"}), progress=QUIET)
     return bare
 
 
@@ -121,7 +121,7 @@ def _fill(cluster: EmbeddedCluster) -> None:
 
     def bind(name: str, node: str) -> None:
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
-        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+        binding: Any = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
         core.create_namespaced_binding(NAMESPACE, binding, _preload_content=False)
 
     for name, node in (("by-hand", "pool2-0"), ("at-home", "pool1-0")):
@@ -132,8 +132,8 @@ def _fill(cluster: EmbeddedCluster) -> None:
     objects.create(_pod("good", nodeSelector={"agentpool": "pool1"}))
     objects.create(_pod("over", schedulerName="nobody", nodeSelector={"disk": "ssd"}))
     core.patch_namespaced_pod_status("over", NAMESPACE, {"status": {"phase": "Succeeded"}})
-    node = objects.get("v1", "Node", "pool2-0") or {}
-    owner = {"apiVersion": "v1", "kind": "Node", "name": "pool2-0", "uid": node["metadata"]["uid"], "controller": True}
+    uid = (objects.get("v1", "Node", "pool2-0") or {})["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "pool2-0", "uid": uid, "controller": True}
     static = _pod("static", nodeName="pool2-0")
     static["metadata"] |= {"ownerReferences": [owner], "annotations": {"kubernetes.io/config.mirror": "x"}}
     objects.create(static)
@@ -256,7 +256,7 @@ def create(warned: EmbeddedCluster) -> Callable[..., Response]:
     return post
 
 
-def annotations(log: Path, name: str) -> dict[str, str]:
+def audited_annotations(log: Path, name: str) -> dict[str, str]:
     """What the audit log says of the creation of the pod `name`."""
 
     def look() -> dict[str, str] | None:
@@ -276,14 +276,14 @@ def test_enforcement_warn_admits_and_tells_the_user_and_the_audit_log(
     answer = create("warned", nodeSelector={"disk": "ssd"})
     assert (answer.status, answer.body["spec"]["nodeSelector"]) == (201, {"disk": "ssd"})
     assert any('pod "warned" sets spec.nodeSelector disk' in warning for warning in answer.warnings)
-    told = annotations(log, "warned")["node-pool.fairlead.dev/node-pool"]
+    told = audited_annotations(log, "warned")["node-pool.fairlead.dev/node-pool"]
     assert told.startswith('would be refused: pod "warned" sets spec.nodeSelector disk')
 
 
 def test_the_audit_log_tells_where_a_pod_was_placed(create: Callable[..., Response], log: Path) -> None:
     answer = create("placed")
     assert (answer.status, answer.warnings) == (201, ())
-    assert annotations(log, "placed")["node-pool.fairlead.dev/node-pool"] == "placed: pool1"
+    assert audited_annotations(log, "placed")["node-pool.fairlead.dev/node-pool"] == "placed: pool1"
 
 
 def diffed(cluster: EmbeddedCluster, folder: Path, settings: str, *arguments: str | Path, code: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@ cluster's."""
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -151,14 +152,14 @@ def put(objects: kube.Objects) -> Iterator[Put]:
         objects.delete("v1", "ConfigMap", name, namespace)
 
 
-def annotations(objects: kube.Objects, name: str) -> dict[str, str]:
+def annotations_of(objects: kube.Objects, name: str) -> dict[str, str]:
     found = objects.get("v1", "ConfigMap", name, NAMESPACE) or {}
     return dict(found.get("metadata", {}).get("annotations") or {})
 
 
 def told(objects: kube.Objects, name: str) -> tuple[str | None, dict[str, str]]:
     """The overall status of a ConfigMap, and each replica's: that of the cluster's own sidecar is `first`."""
-    found = annotations(objects, name)
+    found = annotations_of(objects, name)
     own = {key.removeprefix(REPLICAS): json.loads(told) for key, told in found.items() if key.startswith(REPLICAS)}
     overall = json.loads(found[serving.STATUS])["status"] if serving.STATUS in found else None
     return overall, {name if name == "second" else "first": entry["status"] for name, entry in own.items()}
@@ -183,9 +184,8 @@ def test_two_replicas_tell_what_each_holds_and_never_write_for_writings_sake(
     for number in range(3):
         put("beside", f"package beside\n\nx := {number}")
         fresh = policy.revision({"a.rego": f"package beside\n\nx := {number}"})
-        eventually(
-            lambda fresh=fresh: str(annotations(objects, "beside")).count(fresh) == 2, "both have told of another"
-        )
+        both = functools.partial(lambda fresh: str(annotations_of(objects, "beside")).count(fresh) == 2, fresh)
+        eventually(both, "both have told of another")
     assert version(objects, "pair") == settled
     second.opa.remove_policy("by/hand")
     eventually(lambda: told(objects, "pair") == both_ok, "both hold it at last")

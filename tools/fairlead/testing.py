@@ -20,7 +20,16 @@ COVERAGE = 100.0
 
 # Each process has a cluster of its own for the session, so the tests of one file stay together.
 _PARALLEL = ("--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile")
-_CODE = ("tools", "integration", "conftest.py")
+_CODE = ("tools", "integration", "bench", "conftest.py")
+# Each has its own conftest.py, and mypy takes one module of a name at a time.
+_TYPED = (
+    ("--package=fairlead",),
+    ("tools/tests", "--exclude=^tools/tests/(embedded|toolchain)/"),
+    ("tools/tests/embedded",),
+    ("tools/tests/toolchain",),
+    ("integration/tests",),
+    ("conftest.py", "bench", "tools/capture.py", "integration/image/collect.py"),
+)
 
 
 @dataclass(frozen=True)
@@ -63,7 +72,7 @@ def _steps(arguments: list[str], progress: Progress) -> dict[str, Callable[[], s
         "ruff": lambda: _program([*python, "ruff", "check", "--quiet", *_CODE]),
         "ruff format": lambda: _program([*python, "ruff", "format", "--check", "--quiet", *_CODE]),
         "imports": lambda: _program([str(Path(sys.executable).with_name("lint-imports")), "--no-logo"]),
-        "mypy": lambda: _program([*python, "mypy", "--no-error-summary"]),
+        "mypy": lambda: _typed([*python, "mypy", "--no-error-summary"]),
         "pytest": lambda: _program([*python, "pytest", *_PARALLEL, *arguments], shown=True),
     }
 
@@ -88,6 +97,19 @@ def _tested(progress: Progress) -> str:
             f"{result.coverage} % of the lines are covered, not by any test: {', '.join(result.uncovered)}"
         )
     return f"{result.passed} tests, {result.coverage:g} % of the lines"
+
+
+def _typed(mypy: list[str]) -> str:
+    """Check the types of all code. Raises FairleadError with all that is wrong."""
+    wrong = []
+    for some in _TYPED:
+        try:
+            _program([*mypy, *some])
+        except FairleadError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise FairleadError("\n".join(wrong))
+    return ""
 
 
 def _program(argv: list[str], *, shown: bool = False) -> str:

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(os.environ["FAKE_DOCKER"])
 SOCKET = "unix:///var/run/docker.sock"
@@ -26,7 +27,7 @@ ENGINE = {
     "denied": f"permission denied while trying to connect to the Docker daemon socket at {SOCKET}: Get "
     '"http://%2Fvar%2Frun%2Fdocker.sock/v1.50/version": dial unix /var/run/docker.sock: connect: permission denied',
 }
-Containers = dict[str, dict[str, dict[str, str]]]
+Containers = dict[str, dict[str, Any]]
 
 
 def lines(name: str) -> list[str]:

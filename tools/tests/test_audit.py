@@ -11,7 +11,7 @@ from fairlead.audit import ALONE, CHANGED, OUTSIDE, PLACED, REFUSED, UNMAPPED, F
 from fairlead.commands import grouped
 from fairlead.inventory import Subject
 from fairlead.progress import Progress
-from fairlead.settings import Settings
+from fairlead.settings import Pool, Settings
 
 NAMESPACES = {
     name: {"metadata": {"name": name, "labels": labels}}
@@ -26,7 +26,7 @@ TOLERATIONS = [
 
 def pod(namespace: str = "payments", *, author: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     """A pod as it is stored; `author` has the fields of the spec that its author set."""
-    fields = {"f:spec": {f"f:{key}": {} for key in author or {}}}
+    fields: dict[str, Any] = {"f:spec": {f"f:{key}": {} for key in author or {}}}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -164,17 +164,17 @@ def test_what_another_workload_makes_is_judged_there_and_a_job_that_is_over_nowh
 
 def test_enforcement_warn_is_audited_as_if_it_denied() -> None:
     stored = pod(nodeSelector={"disk": "ssd"})
-    assert of(stored, Settings(enforcement="warn")).finding == REFUSED
+    assert of(stored, Settings.model_validate({"enforcement": "warn"})).finding == REFUSED
 
 
 def test_an_undeclared_pool_has_no_nodes_to_be_outside_of() -> None:
-    told = of(pod(nodeName="pool2-0"), Settings(pools={"pool2": {}}))
+    told = of(pod(nodeName="pool2-0"), Settings(pools={"pool2": Pool()}))
     assert (told.finding, told.pool) == (REFUSED, "pool1")
     assert "no declared pool" in told.message
 
 
 def test_all_labels_of_a_declared_pool_are_compared() -> None:
-    settings = Settings(pools={"pool1": {"node_selector": {"agentpool": "pool1", "disk": "ssd"}}})
+    settings = Settings(pools={"pool1": Pool(node_selector={"agentpool": "pool1", "disk": "ssd"})})
     told = of(pod(nodeName="pool1-0"), settings)
     assert (told.finding, told.message) == (OUTSIDE, "runs on pool1-0, which is not labelled disk=ssd")
 

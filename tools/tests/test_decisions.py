@@ -65,7 +65,7 @@ class Logging(Opa):
     def decide(self, asked: dict[str, Any]) -> dict[str, Any]:
         api = self.api()
         try:
-            return api.decide(asked)
+            return dict(api.decide(asked))
         finally:
             api.close_connection()
 

@@ -130,7 +130,7 @@ def test_malformed_reviews_are_answered_well() -> None:
 
 
 def test_policies_that_only_warn_are_found() -> None:
-    lax = policy.bundle(Settings(enforcement="warn"))
+    lax = policy.bundle(Settings.model_validate({"enforcement": "warn"}))
     result = reviews.run(examples=1_500, seed=SEED, progress=Progress(), spoil=lambda _: lax)
     assert result["why"]
     assert result["example"]
@@ -202,7 +202,7 @@ def answer(*, version: str = "v1", patch: list[Any] | None = None, **response: A
     return Response(200, b"", json.dumps(review).encode())
 
 
-DENIED = {"allowed": False, "status": {"code": 403, "message": "no"}}
+DENIED: dict[str, Any] = {"allowed": False, "status": {"code": 403, "message": "no"}}
 
 
 def pod(**spec: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -111,11 +111,12 @@ def test_an_image_for_nodes_that_is_nowhere_is_told_with_its_variable(world: Wor
 def test_a_cluster_of_that_name_that_is_somebody_elses_is_left_alone(world: World) -> None:
     world.add_containers("control-plane", "worker")
     before = world.containers()
-    for action in (
+    actions: tuple[Callable[[], object], ...] = (
         lambda: cluster(world).create(progress=SILENT),
         cluster(world).running,
         cluster(world).delete,
-    ):
+    )
+    for action in actions:
         with pytest.raises(UsageError, match="KIND_CLUSTER_NAME"):
             action()
     assert world.containers() == before

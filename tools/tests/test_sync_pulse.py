@@ -14,7 +14,7 @@ from fairlead.sync.pulse import Pulse
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time that a pulse sees, in seconds."""
     now = [1000.0]
-    monkeypatch.setattr(pulse.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("fairlead.sync.pulse.time.monotonic", lambda: now[0])
     return now
 
 

@@ -366,7 +366,12 @@ def test_a_load_too_large_for_one_request_comes_in_pieces(world: World, monkeypa
     pods = {(f"n{number % 3}", f"p{number}"): {"spec": "x" * 100} for number in range(40)}
     sent: list[int] = []
     patch = world.opa.patch_json
-    monkeypatch.setattr(world.opa, "patch_json", lambda path, text: (sent.append(len(text)), patch(path, text)))
+
+    def noted(path: list[str], text: str) -> None:
+        sent.append(len(text))
+        patch(path, text)
+
+    monkeypatch.setattr(world.opa, "patch_json", noted)
     world.cluster({"map": {"a": "package a"}}, namespaces=names, pods=pods)
     world.settle()
     assert (world.opa.document(["kubernetes", "namespaces"]) or {}).keys() == names.keys()

@@ -149,7 +149,7 @@ def packed(entries: Any) -> bytes:
 
 
 def test_each_decision_is_counted_by_intent_and_outcome_and_written_as_one_line(site: Site) -> None:
-    told = [
+    told: list[tuple[str, str, dict[str, Any]]] = [
         ("node-pool", "placed", {"allowed": True, "auditAnnotations": {"node-pool": "placed: gpu"}}),
         ("node-pool", "denied", {"allowed": False, "auditAnnotations": {"node-pool": "refused: a\nb: c"}}),
         ("node-pool", "warned", {"allowed": True, "auditAnnotations": {"node-pool": "would be refused: a"}}),

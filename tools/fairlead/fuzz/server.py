@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fairlead import credentials, manifests, pod, policy, toolchain, waiting
 from fairlead.clusters.embedded import volume
@@ -165,8 +165,11 @@ class Opa:
         volume.write(Path(self.files.authz), {name: text.encode() for name, text in modules.items()})
 
 
+OpaKind = TypeVar("OpaKind", bound=Opa)
+
+
 @contextmanager
-def running(opa: Opa) -> Iterator[Opa]:
+def running(opa: OpaKind) -> Iterator[OpaKind]:
     """`opa`, started, until the end of the block."""
     try:
         opa.start()
