@@ -20,11 +20,13 @@ import requests
 from fairlead import waiting
 from fairlead.certificates import Authority
 from fairlead.errors import FairleadError, InputError, UsageError
+from fairlead.sync import connections
 from fairlead.sync import server as library
+from fairlead.sync.connections import loopback
 from fairlead.sync.credentials import digest
 from fairlead.sync.decisions import LARGEST, Decisions
 from fairlead.sync.metrics import Metrics
-from fairlead.sync.server import Certificate, Server, loopback
+from fairlead.sync.server import Certificate, Server
 
 HOUR = timedelta(hours=1)
 DEADLINE = 20.0
@@ -179,10 +181,10 @@ def test_each_decision_is_counted_by_intent_and_outcome_and_written_as_one_line(
         packed([decision(allowed=True)])[:-1],
         packed({}),
         packed([decision(allowed=True), 1]),
-        gzip.compress(b"[" + b" " * (33 * LARGEST) + b"]"),
+        gzip.compress(b"[" + b" " * LARGEST + b"1]"),
         gzip.compress(b"[" * 100_000),
     ],
-    ids=["empty", "not packed", "cut off", "an object", "a number", "a bomb", "deep"],
+    ids=["empty", "not packed", "cut off", "an object", "a number", "blanks", "deep"],
 )
 def test_what_is_no_batch_of_decisions_is_refused_whole(site: Site, body: bytes) -> None:
     assert site.post("/logs", body).status_code == 400
@@ -248,21 +250,146 @@ def test_a_replaced_certificate_is_served_and_a_broken_one_is_not(site: Site) ->
     assert site.common_name() == "third"
 
 
+class Slow:
+    """A client that sends what it is told to, and never all of it."""
+
+    def __init__(self, site: Site, sent: bytes = b"", source: str = "127.0.0.1", *, shakes: bool = True) -> None:
+        plain = socket.create_connection(("127.0.0.1", site.port), DEADLINE, source_address=(source, 0))
+        context = ssl.create_default_context(cafile=str(site.ca))
+        self._socket = context.wrap_socket(plain, server_hostname="localhost") if shakes else plain
+        self.send(sent)
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def answer(self) -> bytes:
+        """What the server says until it ends the connection."""
+        parts = []
+        with contextlib.suppress(ConnectionError, ssl.SSLError):
+            while part := self._socket.recv(65536):
+                parts.append(part)
+        return b"".join(parts)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
 def test_clients_that_say_nothing_hold_up_nobody_and_take_bounded_threads(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(library, "_PATIENCE", 1.0)
+    monkeypatch.setattr(connections, "PATIENCE", 2.0)
     before = threading.active_count()
-    silent = [socket.create_connection(("127.0.0.1", site.port)) for _ in range(library.LOOK_UPS // 2)]
+    silent = [Slow(site, shakes=False) for _ in range(2 * library.LOOK_UPS)]
     try:
         assert site.get("/health").status_code == 200
-        silent += [socket.create_connection(("127.0.0.1", site.port)) for _ in range(library.LOOK_UPS)]
-        assert threading.active_count() <= before + library.LOOK_UPS
+        most = before + library.LOOK_UPS
+        waiting.until(lambda: threading.active_count() <= most, deadline=DEADLINE, what="those that gave way are gone")
         waiting.until(lambda: threading.active_count() <= before, deadline=DEADLINE, what="silent clients are let go")
         assert site.get("/health").status_code == 200
     finally:
         for client in silent:
             client.close()
+
+
+@pytest.mark.parametrize(
+    "request_", [b"GET /health HTTP/1.1\r\nX: ", b"POST /logs HTTP/1.1\r\nContent-Length: 100000\r\n\r\n"]
+)
+def test_a_request_has_a_deadline_as_a_whole(site: Site, monkeypatch: pytest.MonkeyPatch, request_: bytes) -> None:
+    """A byte now and then does not make it longer."""
+    monkeypatch.setattr(connections, "PATIENCE", 1.0)
+    client = Slow(site, request_)
+
+    def ended() -> bool:
+        try:
+            client.send(b"x")
+        except OSError:
+            return True
+        return False
+
+    with contextlib.closing(client):
+        waiting.until(ended, deadline=DEADLINE, what="the slow client is let go")
+
+
+@pytest.mark.parametrize("sources", [1, 4, 20])
+def test_slow_clients_keep_nobody_else_from_health(site: Site, monkeypatch: pytest.MonkeyPatch, sources: int) -> None:
+    monkeypatch.setattr(library, "loopback", lambda _: False)
+    monkeypatch.setattr(connections, "PATIENCE", 10 * DEADLINE)
+    slow = [
+        Slow(site, b"POST /health HTTP/1.1\r\n", source=f"127.0.0.{2 + number % sources}", shakes=number % 3 > 0)
+        for number in range(4 * library.OTHERS)
+    ]
+    try:
+        for _ in range(library.OTHERS):
+            assert site.get("/health").status_code == 200
+        assert site.get("/metrics").status_code == 200
+        # Who has the address of slow clients is served, too.
+        other = Slow(site, b"GET /health HTTP/1.0\r\n\r\n", source="127.0.0.2")
+        assert other.answer().startswith(b"HTTP/1.0 200 ")
+        other.close()
+        # Those of the other addresses are still waited for: they gave way to nobody.
+        if sources == 4:
+            slow[-2].send(b"\r\n")
+            assert slow[-2].answer().startswith(b"HTTP/1.0 404 ")
+    finally:
+        for client in slow:
+            client.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "own", "status"),
+    [
+        (b"POST /logs", False, 403),
+        (b"POST /health", False, 404),
+        (b"POST /v1/namespaces/payments", True, 404),
+        (b"PUT /logs", True, 501),
+    ],
+)
+def test_who_asks_for_what_is_judged_before_a_body_is_read(
+    site: Site, monkeypatch: pytest.MonkeyPatch, line: bytes, own: bool, status: int
+) -> None:
+    monkeypatch.setattr(library, "loopback", lambda _: own)
+    monkeypatch.setattr(connections, "PATIENCE", 10 * DEADLINE)
+    head = b" HTTP/1.1\r\nContent-Length: 1000000\r\nExpect: 100-continue\r\n\r\n"
+    with contextlib.closing(Slow(site, line + head)) as client:
+        assert client.answer().startswith(f"HTTP/1.0 {status} ".encode())
+
+
+def test_a_head_is_not_larger_than_any_that_is_meant(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "PATIENCE", 10 * DEADLINE)
+    header = b"X: " + b"x" * 1000 + b"\r\n"
+    with contextlib.closing(Slow(site, b"GET /health HTTP/1.0\r\n" + 10 * header + b"\r\n")) as client:
+        assert client.answer().startswith(b"HTTP/1.0 200 ")
+    with contextlib.closing(Slow(site, b"GET /health HTTP/1.0\r\n" + 20 * header)) as client:
+        assert client.answer() == b""
+
+
+def test_one_upload_is_taken_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So its memory is bounded; OPA sends one after the other, and again what was not taken."""
+    monkeypatch.setattr(connections, "PATIENCE", 10 * DEADLINE)
+    body = packed([decision(allowed=True)])
+    with contextlib.closing(Slow(site, b"POST /logs HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(body))) as client:
+        waiting.until(site.server.uploads.locked, deadline=DEADLINE, what="the first is being taken")
+        assert site.post("/logs", body).status_code == 503
+        client.send(body)
+        assert client.answer().startswith(b"HTTP/1.0 200 ")
+    waiting.until(lambda: not site.server.uploads.locked(), deadline=DEADLINE, what="the first is taken")
+    assert site.post("/logs", body).status_code == 200
+    assert len(site.written) == 2
+
+
+@pytest.mark.parametrize(
+    ("address", "source"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("2001:db8::ffff:1", "2001:db8::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("", ""),
+    ],
+)
+def test_a_host_is_one_source_however_many_addresses_it_has(address: str, source: str) -> None:
+    assert connections.source(address) == source
 
 
 def test_a_certificate_that_cannot_be_used_is_refused_at_the_start(tmp_path: Path) -> None:

@@ -28,6 +28,12 @@ class Metrics:
             ["intent", "outcome"],
             registry=self._registry,
         )
+        self.unwritten = Counter(
+            "fairlead_decisions_unwritten",
+            "Decisions that are not in the log: too many of a kind at a time, or unread as they are too large.",
+            ["kind"],
+            registry=self._registry,
+        )
         self._policies = self._gauge("policies", "Policies that OPA should hold.")
         self._documents = self._gauge("documents", "Documents that OPA should hold.")
         self._namespaces = self._gauge("namespaces", "Namespaces that OPA holds.")

@@ -11,12 +11,12 @@ import sys
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import IPv6Address, ip_address
 from pathlib import Path
-from threading import BoundedSemaphore, Lock, Thread
-from typing import Any
+from threading import Lock, Thread
+from typing import Any, cast
 
 from fairlead.errors import FairleadError, InputError, UsageError
+from fairlead.sync.connections import Connection, Slots, loopback
 from fairlead.sync.credentials import digest
 from fairlead.sync.decisions import LARGEST, Decisions
 from fairlead.sync.metrics import Metrics
@@ -29,7 +29,10 @@ LOOK_UPS = 128
 OTHERS = 16
 """Connections served at a time to everyone else, so that they cannot keep OPA from its look-ups."""
 
-_PATIENCE = 5.0  # seconds for the handshake, and for each read and write
+EACH = 4
+"""Of those, connections served at a time to one address."""
+
+_LENGTH = re.compile(r"[0-9]{1,8}")
 _NAMESPACE = re.compile(r"/v1/namespaces/([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)")
 
 Health = Callable[[], dict[str, Any]]
@@ -68,6 +71,8 @@ class Certificate:
         found = digest(self._files[0].read_bytes())
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        context.sslsocket_class = Connection
         context.load_cert_chain(*self._files, password=_no_password)
         self.digest = found
         return context
@@ -110,7 +115,9 @@ class Server(ThreadingHTTPServer):
         self.look_up = look_up
         self.decisions = decisions
         self._certificate = certificate
-        self._slots = {True: BoundedSemaphore(LOOK_UPS), False: BoundedSemaphore(OTHERS)}
+        self.uploads = Lock()
+        """Held by the one upload that is read and taken at a time; OPA sends one after the other."""
+        self._slots = {True: Slots(LOOK_UPS, LOOK_UPS), False: Slots(OTHERS, EACH)}
         try:
             super().__init__((host, port), _Handler)
         except (OSError, OverflowError) as error:
@@ -118,29 +125,34 @@ class Server(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Give the connection a thread, or close it where its kind of client has enough of them."""
+        context = self._certificate.context()
+        secured = context.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+        connection = cast(Connection, secured)  # of the context's sslsocket_class
+        connection.accept_from(client_address[0])
         slots = self._slots[loopback(client_address[0])]
-        if not slots.acquire(blocking=False):
-            self.shutdown_request(request)
+        if not slots.admit(connection):
+            connection.close()
             return
-        thread = Thread(target=self._serve, args=(slots, request, client_address), daemon=True)
+        thread = Thread(target=self._serve, args=(slots, connection, client_address), daemon=True)
         try:
             thread.start()
         except BaseException:
-            slots.release()
+            slots.release(connection)
             raise
 
-    def _serve(self, slots: BoundedSemaphore, request: Any, client_address: Any) -> None:
-        """Serve one connection, in its thread, and give the thread back."""
-        try:
-            self.process_request_thread(request, client_address)
-        finally:
-            slots.release()
+    def _serve(self, slots: Slots, connection: Connection, client_address: Any) -> None:
+        """Serve one connection, in its thread.
 
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        """Shake hands here and not where connections are accepted: a slow client must hold up nobody else."""
-        request.settimeout(_PATIENCE)
-        with self._certificate.context().wrap_socket(request, server_side=True) as secure:
-            super().finish_request(secure, client_address)
+        It shakes hands here and not where connections are accepted: a slow client must hold up nobody else.
+        """
+        try:
+            connection.do_handshake()
+            self.finish_request(connection, client_address)
+        except Exception:
+            self.handle_error(connection, client_address)
+        finally:
+            slots.release(connection)
+            self.shutdown_request(connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection that broke is of no interest but to someone who debugs."""
@@ -151,11 +163,12 @@ class _Handler(BaseHTTPRequestHandler):
     """HTTP/1.0: one request a connection, since OPA opens a new one for each look-up anyway."""
 
     server: Server
+    connection: Connection
     server_version = "fairlead"
     sys_version = ""
-    timeout = _PATIENCE
 
     def do_GET(self) -> None:
+        self.connection.answering()
         path = self.path.partition("?")[0]
         if path == "/health":
             health = self.server.health()
@@ -171,17 +184,28 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.NOT_FOUND, {})
 
     def do_POST(self) -> None:
-        length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or int(length) > LARGEST:
-            self._answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"message": f"give the length, at most {LARGEST}"})
-            return
-        body = self.rfile.read(int(length))  # in any case: who has not sent all of it sees no answer
+        """Judge who asks for what before any of the body is read: nobody but OPA has one that is."""
         if self.path != "/logs":
             self._answer(HTTPStatus.NOT_FOUND, {})
         elif self._beside():
-            self._logs(body)
+            self._logs()
 
-    def _logs(self, body: bytes) -> None:
+    def _logs(self) -> None:
+        length = self.headers.get("Content-Length", "")
+        if not _LENGTH.fullmatch(length) or int(length) > LARGEST:
+            self._answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"message": f"give the length, at most {LARGEST}"})
+        elif not self.server.uploads.acquire(blocking=False):
+            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, {"message": "another upload is being taken: send it again"})
+        else:
+            try:
+                self._take(int(length))
+            finally:
+                self.server.uploads.release()
+
+    def _take(self, length: int) -> None:
+        self.connection.allowance += length
+        body = self.rfile.read(length)
+        self.connection.answering()
         try:
             self.server.decisions.take(body)
         except ValueError as error:
@@ -211,6 +235,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(status, "application/json", json.dumps(value).encode())
 
     def _send(self, status: HTTPStatus, type_: str, body: bytes) -> None:
+        self.connection.answering()
         self.send_response(status)
         self.send_header("Content-Type", type_)
         self.send_header("Content-Length", str(len(body)))
@@ -219,17 +244,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         log.debug("%s " + format, self.client_address[0], *args)
-
-
-def loopback(address: str) -> bool:
-    """Whether a client's address is this machine's own, also where IPv4 is told as IPv6."""
-    try:
-        ip = ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(ip, IPv6Address) and ip.ipv4_mapped:
-        return ip.ipv4_mapped.is_loopback
-    return ip.is_loopback
 
 
 def _endpoint(endpoint: str) -> tuple[str, int]:
