@@ -75,6 +75,7 @@ def by_file(
         "credentials": credentials,
         "guards": policy.guards([credentials.token]),
         "webhook_url": webhook_url,
+        "only_warns": False,
         "replicas": settings.replicas if replicas is None else replicas,
         "exempt": EXEMPT,
         "files": pod.MOUNTED,

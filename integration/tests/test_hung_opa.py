@@ -1,0 +1,62 @@
+"""Who waits for an OPA that hangs, and how long: pods for their placement, everything else for a moment."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fairlead import kube, waiting
+from fairlead.clusters.embedded.placing import EmbeddedCluster
+
+pytestmark = pytest.mark.embedded  # it stops a process
+
+
+def seconds(action: Callable[[], object]) -> float:
+    began = time.monotonic()
+    action()
+    return time.monotonic() - began
+
+
+def test_a_workload_waits_for_its_warning_less_than_a_pod_for_its_placement(
+    cluster: EmbeddedCluster,
+    objects: kube.Objects,
+    namespace: Callable[..., str],
+    pod: Callable[..., dict[str, Any]],
+) -> None:
+    mapped = namespace(agentpool="pool1")
+
+    def deployment(disk: str) -> dict[str, Any]:
+        template = {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": pod(mapped)["spec"] | {"nodeSelector": {"disk": disk}},
+        }
+        spec = {"replicas": 0, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "web", "namespace": mapped},
+            "spec": spec,
+        }
+
+    def refused() -> None:
+        with pytest.raises(kube.Refused, match=r"node-pool\.fairlead\.dev"):
+            objects.create(pod(mapped))
+
+    objects.apply(deployment("ssd"))
+    opa, *_ = cluster.opas()
+    assert opa.pid is not None
+    os.kill(opa.pid, signal.SIGSTOP)
+    try:
+        warned = seconds(lambda: objects.apply(deployment("nvme")))
+        placed = seconds(refused)
+    finally:
+        os.kill(opa.pid, signal.SIGCONT)
+    changed = objects.get("apps/v1", "Deployment", "web", mapped) or {}
+    assert changed["spec"]["template"]["spec"]["nodeSelector"] == {"disk": "nvme"}
+    assert placed - warned > 2, "the timeouts are 1 s and 5 s"
+    waiting.until(lambda: objects.create(pod(mapped)), deadline=30, what="pods are placed again")
