@@ -11,6 +11,7 @@ import sys
 from base64 import b64encode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ import pytest
 from foreign import Foreign, started
 from kubernetes import client
 
-from fairlead import kube, policy, rotate, serving, sidecars, waiting
+from fairlead import certificates, kube, policy, rotate, serving, sidecars, waiting
 from fairlead.clusters import remote
+from fairlead.credentials import LOOPBACK, SERVICE_NAMES
 from fairlead.errors import FairleadError
 from fairlead.manifests import CREDENTIALS
 from fairlead.opa_api import OpaApi, OpaRefused
@@ -151,6 +153,22 @@ def test_rotations_reach_the_pods_without_waiting_for_a_kubelet(
         assert serving.served(opa, new.token).ready
         with pytest.raises(OpaRefused):
             OpaApi(opa.url, ca=opa.ca, token=old.token).policies()
+    assert created(foreign, "remote-b") == POOL
+
+
+def test_a_deployment_brings_another_certificate_to_the_pods_without_waiting_for_a_kubelet(
+    foreign: Foreign, deployed: remote.RemoteCluster
+) -> None:
+    ended = -timedelta(seconds=1)
+    authority = certificates.Authority.create("ended", ended)
+    pair = authority.issue("opa", dns=SERVICE_NAMES, ips=LOOPBACK, server=True, valid=ended)
+    parts = {"tls.crt": pair.cert_pem, "tls.key": pair.key_pem, "ca.crt": authority.cert_pem}
+    rotate._publish(deployed, foreign.objects(), "opa-tls", parts)
+    result(foreign, "status", code=1)
+    pods_before = {p.metadata.name for p in pods(foreign)}
+    assert [row["ready"] for row in result(foreign, "deploy")] == [True, True]
+    assert {p.metadata.name for p in pods(foreign)} == pods_before
+    assert result(foreign, "status")["certificates"][0]["warning"] is None
     assert created(foreign, "remote-b") == POOL
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from fairlead import certificates, deploy, kube, rotate, serving, status, waiting
 from fairlead.clusters.base import Cluster
+from fairlead.credentials import LOOPBACK, SERVICE_NAMES
 from fairlead.opa_api import OpaApi, OpaRefused
 from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE, Settings
@@ -102,7 +103,7 @@ def test_a_deployment_replaces_a_certificate_that_ends(
     old = serving.credentials(objects)
     assert old is not None
     authority = certificates.Authority.create("short", left)
-    pair = authority.issue("opa", dns=("localhost",), ips=("127.0.0.1",), server=True, valid=left)
+    pair = authority.issue("opa", dns=SERVICE_NAMES, ips=LOOPBACK, server=True, valid=left)
     parts = {"tls.crt": pair.cert_pem, "tls.key": pair.key_pem, "ca.crt": authority.cert_pem}
     rotate._publish(cluster, objects, "opa-tls", parts)
     rotate._trust(objects, authority.cert_pem)

@@ -79,7 +79,11 @@ class RemoteCluster:
     def serve(
         self, settings: Settings, credentials: Credentials, guards: Mapping[str, str], *, progress: Progress
     ) -> None:
-        """Wait until the Deployment that was applied is rolled out. Raises FairleadError with what its pods say."""
+        """Wait until the Deployment that was applied is rolled out. Raises FairleadError with what its pods say.
+
+        Pods that the Deployment leaves alone get the Secrets that were applied at once, as by `refresh`.
+        """
+        self._remount()
         self._roll_out(progress)
 
     def opas(self) -> Sequence[OpaServer]:
@@ -103,9 +107,7 @@ class RemoteCluster:
         if not self.sidecar.rereads and (credentials := self._credentials()):
             self._annotate_template(manifests.CREDENTIALS, credentials.digest)
             self._roll_out(Progress())
-        now = datetime.now(UTC).isoformat()
-        for found in self._pods():
-            self._annotate_pod(found.metadata.name, _REFRESHED, now)
+        self._remount()
 
     def restart(self, *, progress: Progress) -> None:
         """Roll all pods, as `kubectl rollout restart` does. Raises FairleadError where they do not come up."""
@@ -236,6 +238,12 @@ class RemoteCluster:
         patch = {"spec": {"template": {"metadata": {"annotations": {key: value}}}}}
         with kube.explained("cannot change the Deployment of OPA"):
             self._apps.patch_namespaced_deployment("opa", NAMESPACE, patch)
+
+    def _remount(self) -> None:
+        """Have the kubelets mount the pods' Secrets anew, by a change of each pod."""
+        now = datetime.now(UTC).isoformat()
+        for found in self._pods():
+            self._annotate_pod(found.metadata.name, _REFRESHED, now)
 
     def _roll_out(self, progress: Progress) -> None:
         def done() -> bool:
