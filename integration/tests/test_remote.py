@@ -173,22 +173,31 @@ def test_a_deployment_brings_another_certificate_to_the_pods_without_waiting_for
 
 
 def test_logs_are_those_of_the_pods(foreign: Foreign) -> None:
-    assert fairlead(foreign, "logs").stdout == "line 0 of opa\nline 1 of opa\nline 2 of opa\n"
+    servers = [server["name"] for server in result(foreign, "status")["servers"]]
+    opas, syncs = ([name for name in servers if name.endswith(f"/{container}")] for container in ("opa", "sync"))
+    assert (len(opas), len(syncs)) == (2, 2)
+    text = "".join(f"[{name}] line {number} of opa\n" for name in opas for number in range(3))
+    assert fairlead(foreign, "logs").stdout == text
     for name in ("sidecar", "sync"):
-        assert fairlead(foreign, "logs", name, "-n", "1").stdout == "line 2 of sync\n"
-    server = result(foreign, "status")["servers"][1]["name"]
+        assert fairlead(foreign, "logs", name, "-n", "1").stdout == "".join(f"[{n}] line 2 of sync\n" for n in syncs)
+    server = syncs[0]
     assert fairlead(foreign, "logs", server, "-n", "1").stdout == "line 2 of sync\n"
     assert f"one of {server.partition('/')[0]}/opa" in fairlead(foreign, "logs", "x", code=2).stderr
 
 
 def test_a_log_is_followed(foreign: Foreign, deployed: remote.RemoteCluster) -> None:
+    first, second = (name for name in deployed.servers() if name.endswith("/opa"))
     pieces = deployed.logs("opa", 1, follow=True)
-    text = next(pieces)
+    lines = {next(pieces), next(pieces)}
+    assert lines == {f"[{first}] line 2 of opa\n", f"[{second}] line 2 of opa\n"}
+    alone = deployed.logs(first, 1, follow=True)
+    text = next(alone)
     with foreign.log_of("opa").open("a") as log:
         log.write("2026-01-01T00:00:09Z stdout F later\n")
     while "later\n" not in text:
-        text += next(pieces)
+        text += next(alone)
     assert text == "line 2 of opa\nlater\n"
+    assert {next(pieces), next(pieces)} == {f"[{first}] later\n", f"[{second}] later\n"}
 
 
 def test_much_goes_through_a_forward_both_ways_and_by_several_at_once(

@@ -13,7 +13,7 @@ from typing import Any
 from kubernetes import client
 
 from fairlead import certificates, kube, manifests, pod, sidecars, waiting
-from fairlead.clusters import contexts
+from fairlead.clusters import contexts, several
 from fairlead.clusters.base import OpaServer, SidecarServer
 from fairlead.clusters.portforward import HOST, Forward
 from fairlead.credentials import Credentials
@@ -131,11 +131,15 @@ class RemoteCluster:
         """See the protocol; a server is named <pod>/<container>."""
         names = list(self.servers())
         container = self.sidecar.name if server == "sidecar" else server
-        wanted = next((name for name in names if name == server or name.endswith(f"/{container}")), None)
-        if wanted is None:
+        wanted = [name for name in names if name == server or name.endswith(f"/{container}")]
+        if not wanted:
             raise UsageError(f"no server {server!r} in cluster {self.name!r}: {_one_of(names)}")
-        pod_name, container = wanted.split("/")
-        with kube.explained(f"cannot read the log of {wanted}"):
+        return several.merged(wanted, lambda name: self._log(name, lines, follow), follow=follow)
+
+    def _log(self, server: str, lines: int, follow: bool) -> Iterator[str]:
+        """The log of one container, <pod>/<container>. Raises FairleadError."""
+        pod_name, container = server.split("/")
+        with kube.explained(f"cannot read the log of {server}"):
             answer = self._core.read_namespaced_pod_log(
                 pod_name,
                 NAMESPACE,
@@ -145,7 +149,7 @@ class RemoteCluster:
                 _preload_content=False,
                 _request_timeout=(kube.TIMEOUT[0], _SILENCE if follow else kube.TIMEOUT[1]),
             )
-        return self._text(answer, wanted)
+        return self._text(answer, server)
 
     def stop(self) -> None:
         """End the forwards; the pods go with their Deployment."""

@@ -18,11 +18,13 @@ from fairlead.errors import UsageError
 @options.cluster
 @click.option("-f", "--follow", is_flag=True, help="Go on as it is written, until Ctrl-C.")
 @click.option(
-    "-n", "--lines", type=click.IntRange(0), default=50, show_default=True, help="How many of the last lines."
+    "-n", "--lines", type=click.IntRange(0), default=50, show_default=True, help="How many of the last lines, of each."
 )
 @click.option("--id", "uid", metavar="UID", help="Of the decisions only that one, as a refusal names it.")
 def command(server: str, target: registry.Target, follow: bool, lines: int, uid: str | None) -> None:
-    """Show the log of a SERVER: opa, sidecar (the first of several), or any other that `fairlead status` lists.
+    """Show the log of a SERVER: opa, sidecar, or any other that `fairlead status` lists.
+
+    Of several OPAs or sidecars all are shown, each line after the name of its server, and LINES of each.
 
     With `decisions` as the SERVER, show the decisions in the logs of all of them, one JSON object a line.
     """

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead import certificates, kube, pod, policy, sidecars, toolchain
+from fairlead.clusters import several
 from fairlead.clusters.base import OpaServer, SidecarServer
 from fairlead.clusters.embedded import balancer, ports, volume
 from fairlead.clusters.embedded.cluster import Embedded
@@ -162,12 +163,15 @@ class EmbeddedCluster(Embedded):
 
     def logs(self, server: str, lines: int, follow: bool) -> Iterator[str]:
         """See fairlead.clusters.base.Cluster."""
-        path, names = self.log(server), list(self.servers())
-        if path.stem not in names:
-            raise UsageError(f"no server {server!r} in cluster {self.name!r}: one of {', '.join(names)}")
-        if not path.exists():
-            raise UsageError(f"{path}: there is no log of {server} any more")
-        return _tail(path, lines, follow)
+        names = list(self.servers())
+        pairs = {"opa": [pair.opa for pair in self._pairs()], "sidecar": [pair.sidecar for pair in self._pairs()]}
+        wanted = pairs.get(server, [server])
+        for name in wanted:
+            if name not in names:
+                raise UsageError(f"no server {server!r} in cluster {self.name!r}: one of {', '.join(names)}")
+            if not self.log(name).exists():
+                raise UsageError(f"{self.log(name)}: there is no log of {name} any more")
+        return several.merged(wanted, lambda name: _tail(self.log(name), lines, follow), follow=follow)
 
     def log(self, server: str) -> Path:
         """Where the output of a server goes; `opa` and `sidecar` mean the first where there are several."""
