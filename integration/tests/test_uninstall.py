@@ -68,6 +68,10 @@ def test_all_of_it_goes_and_nothing_else_and_again(foreign: Foreign) -> None:
     history = [row["name"] for row in rows if row["name"].startswith("fairlead-policies-")]
     assert len(history) == 1
     assert everything(foreign) == before
+    chosen = ("--context", foreign.context, "--kubeconfig", str(foreign.kubeconfig))
+    argv = [sys.executable, "-m", "fairlead", "status", *chosen]
+    told = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert (told.returncode, "not deployed" in told.stderr) == (1, True)
     again, said = fairlead(foreign, "uninstall", "--yes")
     assert (again, "nothing of Fairlead is there" in said) == ([], True)
     assert everything(foreign) == before

@@ -12,21 +12,23 @@ from fairlead.settings import NAMESPACE
 
 
 def status(cluster: Cluster) -> dict[str, Any]:
-    """The cluster's state: {name, cluster, kubeconfig, engine, sidecar, opa, policies, certificates, servers}.
+    """The cluster's state: {name, cluster, kubeconfig, deployed, engine, sidecar, opa, policies, certificates, ...}.
 
-    `opa` is a list of {url, ca, pid, ready, revision}, `policies` of {name, status, error}, `certificates` of
-    {name, notAfter (RFC 3339), warning (None until 30 days before)}, `servers` of {name, pid, restarts}. Raises
-    FairleadError where the API server does not answer.
+    `deployed` is whether anything of Fairlead is there, `opa` is a list of {url, ca, pid, ready, revision},
+    `policies` of {name, status, error}, `certificates` of {name, notAfter (RFC 3339), warning (None until 30 days
+    before)}, `servers` of {name, pid, restarts}. Raises FairleadError where the API server does not answer.
     """
     objects = kube.Objects(kube.connect(cluster.kubeconfig))
     credentials = serving.credentials(objects)
     token = credentials.token if credentials else None
     states = [serving.served(opa, token) for opa in cluster.opas()]
+    policies = serving.policies(objects) if objects.get("v1", "Namespace", NAMESPACE) else []
     dated = {} if credentials is None else {"opa-tls": credentials.certificate, "opa-tls-ca": credentials.ca}
     return {
         "name": cluster.name,
         "cluster": cluster.kind,
         "kubeconfig": str(cluster.kubeconfig),
+        "deployed": credentials is not None or bool(policies),
         "engine": "opa",
         "sidecar": cluster.sidecar.name,
         "opa": [
@@ -39,7 +41,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
             }
             for state in states
         ],
-        "policies": serving.policies(objects) if objects.get("v1", "Namespace", NAMESPACE) else [],
+        "policies": policies,
         "certificates": [
             {"name": name, "notAfter": certificates.not_after(pem).isoformat(), "warning": _warning(pem)}
             for name, pem in dated.items()

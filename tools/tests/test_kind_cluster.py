@@ -115,6 +115,27 @@ def test_one_that_is_stopped_can_be_removed_all_the_same(world: World) -> None:
     assert not world.containers()
 
 
+def test_who_forgets_the_kind_of_cluster_is_told_of_the_one_that_runs(world: World) -> None:
+    KindCluster(world.name).create(progress=SILENT)
+    done = world.fairlead("rotate", "cert", "--name", "nowhere")
+    assert done.returncode == 2
+    assert "no cluster 'nowhere' is running" in done.stderr
+    assert f"`--cluster kind --name {world.name}`" in done.stderr
+    assert "`fairlead up --name nowhere`" in done.stderr
+    KindCluster(world.name).delete()
+    assert "--cluster kind" not in world.fairlead("rotate", "cert", "--name", "nowhere").stderr
+
+
+def test_where_nothing_is_deployed_status_says_so(world: World) -> None:
+    KindCluster(world.name).create(progress=SILENT)
+    done = world.fairlead("status", "--cluster", "kind")
+    assert done.returncode == 1
+    assert "not deployed: " in done.stderr
+    assert "`fairlead deploy`" in done.stderr
+    state = json.loads(world.fairlead("status", "--cluster", "kind", "-o", "json").stdout)
+    assert (state["deployed"], state["opa"], state["policies"]) == (False, [], [])
+
+
 def test_up_makes_it_and_loads_the_images(world: World) -> None:
     for _ in range(2):
         done = world.fairlead("up", "--cluster", "kind", "--no-deploy", "--sidecar", "sync", "-o", "json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +14,7 @@ from fairlead.clusters import remote
 from fairlead.clusters.base import Cluster
 from fairlead.clusters.embedded.placing import EmbeddedCluster
 from fairlead.clusters.kind import KindCluster
-from fairlead.errors import UsageError
+from fairlead.errors import FairleadError, UsageError
 
 NAME = "fairlead"
 """The name of a cluster where none is given."""
@@ -89,15 +90,38 @@ def make(target: Target) -> Cluster:
 def find(target: Target) -> Cluster:
     """The running cluster that is meant.
 
-    Raises UsageError where it does not run, with the names of those that do, or there is no such context.
+    Raises UsageError where it does not run, with those that do, or there is no such context.
     """
     cluster = make(target)
     if not cluster.running():
         flags = "" if target.kind == "embedded" else f" --cluster {target.kind}"
         flags += "" if target.name == NAME else f" --name {target.name}"
         others = f" (running: {', '.join(running()) or 'none'})" if target.kind == "embedded" else ""
-        raise UsageError(f"no cluster {target.name!r} is running{others}: start it with `fairlead up{flags}`")
+        raise UsageError(f"no cluster {target.name!r} is running{others}: {_hint(target)}`fairlead up{flags}`")
     return cluster
+
+
+def _hint(target: Target) -> str:
+    """What to do where `target` does not run: the other kind of cluster may be meant."""
+    if target.kind == "embedded" and (there := _running_kind()):
+        flags = [f"--cluster kind{'' if name == NAME else f' --name {name}'}" for name in there]
+        return f"did you mean the KIND cluster ({' or '.join(f'`{one}`' for one in flags)})? Else start it with "
+    if target.kind == "kind" and target.name in running():
+        named = "" if target.name == NAME else f" --name {target.name}"
+        return f"did you mean the embedded one (`--cluster embedded{named}`)? Else start it with "
+    return "start it with "
+
+
+def _running_kind() -> list[str]:
+    """The names of the KIND clusters that this checkout made and that run; none where Docker cannot tell."""
+    folder = paths.state("x").parent
+    made = sorted(path.parent.name.removeprefix("kind-") for path in folder.glob("kind-*/containers.json"))
+    found = []
+    for name in made:
+        with suppress(FairleadError):
+            if KindCluster(name).running():
+                found.append(name)
+    return found
 
 
 def running() -> list[str]:

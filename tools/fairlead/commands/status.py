@@ -11,6 +11,7 @@ from fairlead import output as out
 from fairlead import status as library
 from fairlead.clusters import registry
 from fairlead.commands import options
+from fairlead.errors import FairleadError
 
 
 @click.command()
@@ -19,11 +20,15 @@ from fairlead.commands import options
 def command(target: registry.Target, output: str) -> None:
     """Tell what runs in a cluster, which policies are in force, and until when the certificates last.
 
-    Exit code 1 when an OPA is not ready or a policy is not in force.
+    Exit code 1 when nothing is deployed, an OPA is not ready or a policy is not in force.
     """
     data = library.status(registry.find(target))
+    if not data["deployed"] and output == "table":
+        raise FairleadError(
+            f"not deployed: cluster {data['name']} is there, and nothing of Fairlead: `fairlead deploy`"
+        )
     out.emit(data, output, lambda console: _draw(data, console))
-    good = data["opa"] and all(opa["ready"] for opa in data["opa"])
+    good = data["deployed"] and data["opa"] and all(opa["ready"] for opa in data["opa"])
     if not good or any(policy["status"] != "ok" for policy in data["policies"]):
         raise SystemExit(1)
 
