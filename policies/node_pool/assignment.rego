@@ -54,6 +54,20 @@ _declared(pool) if object.get(settings.pools, pool, null) != null
 
 _declared_pools := concat(", ", sort(object.keys(settings.pools)))
 
+# Whether a nodeSelector has all that some pool gives, whatever else it has.
+_has_pool(selector) if {
+	count(settings.pools) == 0
+	is_string(selector[settings.node_label])
+	selector[settings.node_label] != ""
+}
+
+_has_pool(selector) if {
+	some pool in object.keys(settings.pools)
+	_has(selector, object.get(settings.pools, [pool, "nodeSelector"], {}))
+}
+
+_has(selector, wanted) if object.union(selector, wanted) == selector
+
 # Whether any pool allows certain tolerations only, so that updates of tolerations matter.
 _restricts_tolerations if {
 	some name in object.keys(settings.pools)

@@ -17,7 +17,10 @@ explanation contains "the update leaves spec.nodeSelector as it is: left alone" 
 	_is_pod
 	input.request.operation == "UPDATE"
 	not _changed
+	not _freed
 }
+
+explanation contains "its last scheduling gate goes, and no pool has placed it yet: decided as if it were created" if _freed
 
 explanation contains "the update leaves the template as it is: left alone" if {
 	_is_template

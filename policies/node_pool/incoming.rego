@@ -60,20 +60,38 @@ _comes if {
 	not _unread
 }
 
+_comes if _freed
+
+# A pod that no pool decided on when it was created, and that runs once this update takes its last gate away: created
+# while its namespace had no pool, it would be on any pool's node. One that has a pool's nodeSelector was placed, by
+# this label or an earlier one.
+_freed if {
+	input.request.operation == "UPDATE"
+	_is_pod
+	_gated(input.request.oldObject)
+	not _gated(input.request.object)
+	_readable
+	not _has_pool(_selector_of(input.request.oldObject))
+}
+
+_gated(it) if {
+	gates := object.get(_spec_of(it), "schedulingGates", [])
+	is_array(gates)
+	count(gates) > 0
+}
+
 # All but a changed nodeSelector and further tolerations may be updated, also where the pod was placed by another label
 # before. Only a gated pod's nodeSelector can change at all (KEP-3838).
 _changed if _changed_selector
 
 _changed if {
-	_is_pod
-	input.request.operation == "UPDATE"
+	_is_old_pod
 	_restricts_tolerations
 	count(_new_tolerations) > 0
 }
 
 _changed_selector if {
-	_is_pod
-	input.request.operation == "UPDATE"
+	_is_old_pod
 	_readable
 	_selector != _old_selector
 }
@@ -103,7 +121,7 @@ _selector := _selector_of(input.request.object)
 
 _tolerations := _tolerations_of(input.request.object)
 
-# What a pod had before; a template is looked at as a whole.
+# What a pod had before; a template, and what is freed of its gates, is looked at as a whole.
 _old_selector := _selector_of(input.request.oldObject) if _is_old_pod
 
 _old_selector := {} if not _is_old_pod
@@ -116,8 +134,9 @@ _old_tolerations := [] if not _is_old_pod
 _new_tolerations := {toleration | some toleration in _tolerations} - {toleration | some toleration in _old_tolerations}
 
 _is_old_pod if {
-	_is_pod
 	input.request.operation == "UPDATE"
+	_is_pod
+	not _freed
 }
 
 _selector_of(it) := _or_empty(object.get(_spec_of(it), "nodeSelector", {}), {})

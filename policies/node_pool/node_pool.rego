@@ -112,7 +112,7 @@ _refusals contains sprintf(
 ) if {
 	_comes
 	settings.pod_selector == "reject"
-	not _selector in [{}, _assignment.nodeSelector]
+	not _fits
 }
 
 _refusals contains sprintf(
@@ -152,6 +152,14 @@ _refusals contains sprintf(
 _conflicts contains key if {
 	some key, value in _assignment.nodeSelector
 	object.get(_selector, key, value) != value
+}
+
+# Whether `reject` takes the nodeSelector. That of a gated pod may have been tightened within the pool (KEP-3838).
+_fits if _selector in [{}, _assignment.nodeSelector]
+
+_fits if {
+	_freed
+	_has(_selector, _assignment.nodeSelector)
 }
 
 _sorted(texts) := concat(", ", sort(texts))
