@@ -48,6 +48,11 @@ _assignment := {"nodeSelector": {settings.node_label: _pool}, "tolerations": []}
 
 _assignment := object.get(settings.pools, _pool, {}) if object.get(settings.pools, _pool, null) != null
 
+# The same, and nothing where there is no pool.
+default _given := {"nodeSelector": {}, "tolerations": []}
+
+_given := _assignment
+
 _declared(_) if count(settings.pools) == 0
 
 _declared(pool) if object.get(settings.pools, pool, null) != null

@@ -39,6 +39,13 @@ explanation contains sprintf("namespace %q has no pool: its pods are left alone"
 	not _pool
 }
 
+explanation contains sprintf("its template has nodeSelector %s of an earlier decision, and not of its author", [given]) if {
+	count(_inherited_selector) > 0
+	given := _text(_inherited_selector)
+}
+
+explanation contains "what an earlier pool gave to its template is taken away" if _withdrawn
+
 explanation contains sprintf("namespace %q belongs to pool %q by its label %s", [_namespace, _pool, settings.namespace_label]) if {
 	_judged
 	_label != null

@@ -7,7 +7,7 @@ _allowed_selector := _assignment.allowedNodeSelector
 # A comprehension: OPA builds a rule with keys in the square of their number.
 _foreign_selector := {key: value |
 	_allowed_selector
-	some key, value in _selector
+	some key, value in _own_selector
 	not key in object.keys(_assignment.nodeSelector)
 	not value in object.get(_allowed_selector, key, [])
 	object.get(_old_selector, key, null) != value
@@ -16,7 +16,7 @@ _foreign_selector := {key: value |
 # Those of the pool that the pod has neither literally nor in a wider one.
 _missing_tolerations := [toleration |
 	some toleration in _assignment.tolerations
-	not _covered(toleration, _tolerations)
+	not _covered(toleration, _kept_tolerations)
 ]
 
 # Undefined where the pool allows any.
@@ -25,7 +25,7 @@ _allowed_tolerations := {_toleration_text(toleration) |
 }
 
 _foreign_tolerations contains _toleration_text(toleration) if {
-	some toleration in _new_tolerations
+	some toleration in (_new_tolerations - _inherited_tolerations)
 	not _covered(toleration, _permitted_tolerations)
 }
 

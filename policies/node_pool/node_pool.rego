@@ -4,7 +4,7 @@
 #   Every pod of a namespace that is mapped to a node pool gets the pool's assignment (nodeSelector and tolerations),
 #   and none gets around it. Of the templates that make pods, DaemonSets' get the assignment, too, and of the others one
 #   that makes pods in vain is told of. Contract: docs/node-pool.md. Modules are loaded one by one, in the order of their
-#   names, so what this one needs comes before it: assignment.rego, incoming.rego, limits.rego.
+#   names, so what this one needs comes before it.
 # schemas:
 #   - input: schema.admission_review
 package node_pool
@@ -27,6 +27,7 @@ deny contains sprintf("%s: namespace %q is not known to the policy yet: retry in
 	_enforced
 	_judged
 	not _known
+	not _withdrawn
 }
 
 deny contains message if {
@@ -56,23 +57,11 @@ _will := "would" if settings.enforcement["node-pool"] == "warn"
 
 # METADATA
 # description: The JSON Patch (RFC 6902) that adds the assignment; empty where the pod has it.
-patch := array.concat(_selector_patch, _tolerations_patch)
+default patch := []
 
-_selector_patch := [{"op": "add", "path": _path("nodeSelector"), "value": value} |
-	_placed
-	value := object.union(_selector, _assignment.nodeSelector)
-	value != _selector
-]
+patch := _mutation if _placed
 
-_tolerations_patch := [operation |
-	_placed
-	some operation in _append(_missing_tolerations)
-]
-
-_append(missing) := [{"op": "add", "path": _path("tolerations"), "value": missing}] if {
-	count(missing) > 0
-	count(_tolerations) == 0
-} else := [{"op": "add", "path": _path("tolerations/-"), "value": toleration} | some toleration in missing]
+patch := _mutation if _withdrawn
 
 # Whether the assignment is added, as far as it is missing.
 _placed if {
@@ -107,8 +96,8 @@ _refusals contains sprintf(
 }
 
 _refusals contains sprintf(
-	"%s sets spec.nodeSelector %s, but namespace %q places its pods in pool %q: remove spec.nodeSelector, or set just %s",
-	[_who, _sorted(object.keys(_selector)), _namespace, _pool, _text(_assignment.nodeSelector)],
+	"%s sets spec.nodeSelector %s, but namespace %q places its pods in pool %q: remove spec.nodeSelector, or set just %s%s",
+	[_who, _sorted(object.keys(_own_selector)), _namespace, _pool, _text(_assignment.nodeSelector), _hint],
 ) if {
 	_comes
 	settings.pod_selector == "reject"
@@ -116,8 +105,8 @@ _refusals contains sprintf(
 }
 
 _refusals contains sprintf(
-	"%s sets spec.nodeSelector %s against pool %q of namespace %q: remove the key, or set %s",
-	[_who, _sorted(_conflicts), _pool, _namespace, _text(_assignment.nodeSelector)],
+	"%s sets spec.nodeSelector %s against pool %q of namespace %q: remove the key, or set %s%s",
+	[_who, _sorted(_conflicts), _pool, _namespace, _text(_assignment.nodeSelector), _hint],
 ) if {
 	_comes
 	settings.pod_selector == "merge"
@@ -125,8 +114,8 @@ _refusals contains sprintf(
 }
 
 _refusals contains sprintf(
-	"%s sets spec.nodeSelector %s, which pool %q of namespace %q does not allow: remove it, or use %s",
-	[_who, _text(_foreign_selector), _pool, _namespace, _pairs(_allowed_selector)],
+	"%s sets spec.nodeSelector %s, which pool %q of namespace %q does not allow: remove it, or use %s%s",
+	[_who, _text(_foreign_selector), _pool, _namespace, _pairs(_allowed_selector), _hint],
 ) if {
 	_judged
 	count(_foreign_selector) > 0
@@ -151,15 +140,42 @@ _refusals contains sprintf(
 
 _conflicts contains key if {
 	some key, value in _assignment.nodeSelector
-	object.get(_selector, key, value) != value
+	object.get(_own_selector, key, value) != value
 }
 
 # Whether `reject` takes the nodeSelector. That of a gated pod may have been tightened within the pool (KEP-3838).
-_fits if _selector in [{}, _assignment.nodeSelector]
+_fits if _own_selector in [{}, _assignment.nodeSelector]
 
 _fits if {
 	_freed
 	_has(_selector, _assignment.nodeSelector)
+}
+
+# What to do about a nodeSelector that no manifest sets.
+default _hint := ""
+
+_hint := sprintf(`; if its manifest does not set it: kubectl -n %s patch daemonset %s --type json -p '[%s]'`, [
+	_namespace,
+	review.name,
+	json.marshal({"op": "remove", "path": _path("nodeSelector")}),
+]) if {
+	_is_template
+	_enforced
+	_selector_of(input.request.oldObject) == _selector
+}
+
+_hint := sprintf("; an earlier pool gave it to DaemonSet %q: kubectl -n %s rollout restart daemonset %s", [
+	daemon_sets[0],
+	_namespace,
+	daemon_sets[0],
+]) if {
+	_is_pod
+	input.request.object.metadata.annotations[_note_key]
+	daemon_sets := [owner.name |
+		some owner in input.request.object.metadata.ownerReferences
+		owner.controller == true
+		owner.kind == "DaemonSet"
+	]
 }
 
 _sorted(texts) := concat(", ", sort(texts))

@@ -36,20 +36,41 @@ def webhooks(rendered: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {one["name"].removesuffix(".fairlead.dev"): one for kind in kinds for one in rendered[kind]["webhooks"]}
 
 
+UNMAPPED = ("opted-out-daemonsets", "unlabelled-daemonsets")
+
+
 def test_the_webhooks_fail_closed_and_ask_for_mapped_namespaces_only() -> None:
     found = webhooks(render())
     policies = {name: webhook["failurePolicy"] for name, webhook in found.items()}
-    assert policies == {"node-pool": "Fail", "daemonsets": "Fail", "final-state": "Fail", "workloads": "Ignore"}
-    for webhook in found.values():
+    ours = {"node-pool": "Fail", "daemonsets": "Fail", "final-state": "Fail", "workloads": "Ignore"}
+    assert policies == {**ours, **dict.fromkeys(UNMAPPED, "Ignore")}
+    for name, webhook in found.items():
         assert webhook["admissionReviewVersions"] == ["v1"]
-        assert ("agentpool", "Exists") in expressions(webhook)
-        assert ("agentpool", "NotIn", [""]) in expressions(webhook)
+        if name not in UNMAPPED:
+            assert ("agentpool", "Exists") in expressions(webhook)
+            assert ("agentpool", "NotIn", [""]) in expressions(webhook)
         assert webhook["clientConfig"]["service"]["name"] == "opa"
         assert webhook["matchConditions"]
     assert {name for name, webhook in found.items() if webhook.get("reinvocationPolicy") == "IfNeeded"} == {
         "node-pool",
         "daemonsets",
+        *UNMAPPED,
     }
+
+
+def test_without_a_pool_only_what_a_pool_gave_to_a_daemon_set_is_asked_about() -> None:
+    for chosen, selectors in (
+        ({}, {"opted-out-daemonsets": ("In", [""]), "unlabelled-daemonsets": ("DoesNotExist",)}),
+        ({"defaultPool": "x"}, {"opted-out-daemonsets": ("In", [""])}),
+    ):
+        found = webhooks(render({**chosen, "failurePolicy": "Fail"}))
+        assert {name for name in found if name.endswith("-daemonsets")} == selectors.keys()
+        for name, selector in selectors.items():
+            assert expressions(found[name])[1:] == [("agentpool", *selector)]
+            assert found[name]["failurePolicy"] == "Ignore"
+            conditions = {one["name"]: one["expression"] for one in found[name]["matchConditions"]}
+            assert conditions.keys() >= {"template-changes", "has-something-of-a-pool"}
+            assert "'fairlead.dev/assigned' in" in conditions["has-something-of-a-pool"]
 
 
 def test_the_webhooks_ask_for_just_what_policies_have_a_say_in_and_change_nothing_else() -> None:
@@ -59,6 +80,7 @@ def test_the_webhooks_ask_for_just_what_policies_have_a_say_in_and_change_nothin
     assert {name: set(webhook["rules"][0]["resources"]) for name, webhook in found.items()} == {
         **resources,
         "namespaces": {"namespaces"},
+        **{name: {"daemonsets"} for name in UNMAPPED},
     }
     for webhook in found.values():
         (rule,) = webhook["rules"]
@@ -84,14 +106,15 @@ def test_the_failure_policy_is_the_settings_but_what_only_warns_never_fails_clos
 
     assert set(policies({"failurePolicy": "Ignore"}).values()) == {"Ignore"}
     trial = policies({"enforcement": "warn"})
-    assert trial == {"node-pool": "Fail", "daemonsets": "Fail", "final-state": "Ignore", "workloads": "Ignore"}
+    ours = {"node-pool": "Fail", "daemonsets": "Fail", "final-state": "Ignore", "workloads": "Ignore"}
+    assert trial == {**ours, **dict.fromkeys(UNMAPPED, "Ignore")}
 
 
 def test_updates_of_tolerations_are_asked_about_where_a_pool_limits_them() -> None:
     for allowed, asked in ((None, False), ([], True), ([{"key": "a"}], True)):
         found = webhooks(render({"pools": {"a": {"allowedTolerations": allowed}, "b": {}}}))
         for name in ("node-pool", "final-state"):
-            (condition,) = found[name]["matchConditions"]
+            condition = found[name]["matchConditions"][0]
             assert ("object.spec.?tolerations != oldObject.spec.?tolerations" in condition["expression"]) == asked
 
 
@@ -105,7 +128,9 @@ def test_no_selector_may_lock_the_cluster_or_opa_out() -> None:
 def test_a_default_pool_takes_in_unlabelled_namespaces() -> None:
     rendered = render({"defaultPool": "x"})
     for webhook in webhooks(rendered).values():
-        assert ("agentpool", "Exists") not in expressions(webhook)
+        assert {("agentpool", "Exists"), ("agentpool", "DoesNotExist")}.isdisjoint(
+            e for e in expressions(webhook) if len(e) == 2
+        )
     arguments = rendered["Deployment"]["spec"]["template"]["spec"]["containers"][1]["args"]
     assert not [a for a in arguments if a.startswith("--namespace-selector")]
 

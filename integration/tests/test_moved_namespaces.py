@@ -1,0 +1,268 @@
+"""What was made before its namespace's pool changed: DaemonSets follow when they are applied again, and pods that wait
+at a gate are placed before they run."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+from fairlead import kube, waiting
+from fairlead.clusters.base import Cluster
+from fairlead.engines.rest import Response, Rest, path_of
+from fairlead.errors import FairleadError
+
+Make = Callable[..., Any]
+Apply = Callable[[dict[str, Any]], dict[str, Any]]
+NOTE = "fairlead.dev/assigned"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+GATES = [{"name": "acme.io/quota"}]
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def apps(cluster: Cluster) -> client.AppsV1Api:
+    return client.AppsV1Api(kube.connect(cluster.kubeconfig))
+
+
+@pytest.fixture(params=["server-side", "client-side"])
+def apply(request: pytest.FixtureRequest, apps: client.AppsV1Api) -> Apply:
+    """`kubectl apply` of a DaemonSet, with and without --server-side."""
+
+    def server_side(manifest: dict[str, Any]) -> dict[str, Any]:
+        named = (manifest["metadata"]["name"], manifest["metadata"]["namespace"])
+        kind = "application/apply-patch+yaml"
+        return stored(
+            apps.patch_namespaced_daemon_set(
+                *named, manifest, field_manager="kubectl", force=True, _content_type=kind, _preload_content=False
+            )
+        )
+
+    def client_side(manifest: dict[str, Any]) -> dict[str, Any]:
+        name, at = (manifest["metadata"][key] for key in ("name", "namespace"))
+        metadata = {**manifest["metadata"], "annotations": {LAST_APPLIED: json.dumps(manifest)}}
+        sent: Any = {**manifest, "metadata": metadata}
+        try:
+            return stored(apps.create_namespaced_daemon_set(at, sent, _preload_content=False))
+        except client.ApiException as error:
+            if error.status != 409:
+                raise
+        kind = "application/strategic-merge-patch+json"
+        return stored(apps.patch_namespaced_daemon_set(name, at, sent, _content_type=kind, _preload_content=False))
+
+    return server_side if request.param == "server-side" else client_side
+
+
+def stored(answer: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(answer.data)
+    return found
+
+
+def agent(pod: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """A DaemonSet whose template differs from that of any call before."""
+    labels = {"app": "agent"}
+    template = {"metadata": {"labels": labels}, "spec": {**pod["spec"], **spec, "hostAliases": alias()}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "agent", "namespace": pod["metadata"]["namespace"]},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+def alias() -> list[dict[str, Any]]:
+    return [{"ip": "127.0.0.1", "hostnames": [f"change-{next(_numbers)}"]}]
+
+
+def template_of(daemon_set: dict[str, Any]) -> tuple[dict[str, str] | None, dict[str, Any] | None]:
+    """The nodeSelector, and what is noted as assigned."""
+    template = daemon_set["spec"]["template"]
+    note = (template["metadata"].get("annotations") or {}).get(NOTE)
+    return template["spec"].get("nodeSelector"), note and json.loads(note)
+
+
+def given(pool: str) -> tuple[dict[str, str], dict[str, Any]]:
+    return {"agentpool": pool}, {"nodeSelector": {"agentpool": pool}, "tolerations": []}
+
+
+def relabel(objects: kube.Objects, namespace: str, pool: str | None) -> None:
+    labels = {} if pool is None else {"agentpool": pool}
+    objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}})
+
+
+def wait_until_mapped(objects: kube.Objects, pod: dict[str, Any], pool: str) -> None:
+    """The label is on its way to the API server's own cache, and to OPA."""
+
+    def placed() -> bool:
+        probe = objects.apply({**pod, "metadata": {**pod["metadata"], "name": "probe"}}, dry_run=True)
+        return bool(probe["spec"].get("nodeSelector") == {"agentpool": pool})
+
+    waiting.until(placed, deadline=30, what=f"namespace {pod['metadata']['namespace']} is known with {pool}")
+
+
+def nodes_of_pods(objects: kube.Objects, namespace: str) -> set[str | None]:
+    pods = objects.list("v1", "Pod", namespace)
+    return {one["spec"].get("nodeName") for one in pods if not one["metadata"].get("deletionTimestamp")}
+
+
+def test_a_daemon_set_applied_again_follows_its_namespace_to_another_pool(
+    objects: kube.Objects, namespace: Make, pod: Make, apply: Apply
+) -> None:
+    at = namespace(agentpool="pool1")
+    assert template_of(apply(agent(pod(at)))) == given("pool1")
+    relabel(objects, at, "pool2")
+    waiting.until(
+        lambda: template_of(apply(agent(pod(at)))) == given("pool2"), deadline=30, what="the template has pool2"
+    )
+    wanted = {one["metadata"]["name"] for one in objects.list("v1", "Node", None, "agentpool=pool2")}
+    waiting.until(lambda: nodes_of_pods(objects, at) == wanted, deadline=60, what="its pods run in pool2 alone")
+
+
+@pytest.mark.parametrize("left", [None, ""], ids=["unlabelled", "opted out"])
+def test_a_daemon_set_applied_again_loses_what_a_pool_gave_when_there_is_none_any_more(
+    objects: kube.Objects, namespace: Make, pod: Make, apply: Apply, left: str | None
+) -> None:
+    at = namespace(agentpool="pool1")
+    assert template_of(apply(agent(pod(at)))) == given("pool1")
+    relabel(objects, at, left)
+    waiting.until(
+        lambda: template_of(apply(agent(pod(at)))) == (None, None), deadline=30, what="the template has no pool"
+    )
+
+
+def test_a_rollback_brings_no_earlier_pool_back(
+    objects: kube.Objects, namespace: Make, pod: Make, apps: client.AppsV1Api
+) -> None:
+    """As `kubectl rollout undo`, which replaces the template by the one of an earlier revision."""
+    at = namespace(agentpool="pool1")
+    earlier = objects.create(agent(pod(at)))["spec"]["template"]
+    relabel(objects, at, "pool2")
+    wait_until_mapped(objects, pod(at), "pool2")
+
+    def undone() -> dict[str, Any]:
+        body = {"spec": {"template": {**earlier, "$patch": "replace"}}}
+        kind = "application/strategic-merge-patch+json"
+        return stored(apps.patch_namespaced_daemon_set("agent", at, body, _content_type=kind, _preload_content=False))
+
+    assert template_of(objects.apply(agent(pod(at)))) == given("pool2")
+    assert template_of(undone()) == given("pool2")
+    relabel(objects, at, None)
+    waiting.until(lambda: template_of(undone()) == (None, None), deadline=30, what="the template has no pool")
+
+
+def test_a_nodeselector_of_the_manifest_stays_and_a_warning_says_what_to_do(
+    objects: kube.Objects, namespace: Make, pod: Make, cluster: Cluster
+) -> None:
+    at = namespace(agentpool="pool1")
+    objects.apply(agent(pod(at), nodeSelector={"agentpool": "pool1"}))
+    relabel(objects, at, "pool2")
+    wait_until_mapped(objects, pod(at), "pool2")
+    rest = Rest(kube.connect(cluster.kubeconfig))
+    path = path_of({"apiVersion": "apps/v1", "kind": "DaemonSet"}, at, "agent")
+
+    def changed() -> Response | None:
+        live = rest.call("GET", path).body
+        live["spec"]["template"]["spec"]["hostAliases"] = alias()
+        answer = rest.call("PUT", path, live)
+        return None if answer.status == 409 else answer
+
+    answer = waiting.until(changed, deadline=30, what="the DaemonSet is changed without a conflict")
+    assert template_of(answer.body) == ({"agentpool": "pool1"}, None)
+    (warning,) = answer.warnings
+    assert f'namespace "{at}" places its pods in pool "pool2"' in warning
+    way_out = f"kubectl -n {at} patch daemonset agent --type json -p '"
+    assert way_out in warning
+    operations = json.loads(warning.partition(way_out)[2].removesuffix("'"))
+
+    kind = "application/json-patch+json"
+    apps = client.AppsV1Api(kube.connect(cluster.kubeconfig))
+    done = apps.patch_namespaced_daemon_set("agent", at, operations, _content_type=kind, _preload_content=False)
+    assert template_of(stored(done)) == given("pool2")
+
+
+def test_without_a_pool_opa_is_asked_only_about_what_a_pool_gave_to_a_daemon_set(
+    objects: kube.Objects, namespace: Make, pod: Make, cluster: Cluster
+) -> None:
+    for labels in ({}, {"agentpool": ""}):
+        at = namespace(**labels)
+        noted = agent(pod(at), nodeSelector={"agentpool": "pool1"})
+        noted["spec"]["template"]["metadata"]["annotations"] = {NOTE: json.dumps(given("pool1")[1])}
+        before = calls(cluster)
+        objects.apply(agent(pod(at)))
+        objects.apply(agent(pod(at)))
+        assert calls(cluster) == before
+        assert template_of(objects.apply(noted)) == (None, None)
+        assert calls(cluster) > before
+
+
+def calls(cluster: Cluster) -> int:
+    """How often the API server has called the webhooks for DaemonSets."""
+    api = kube.connect(cluster.kubeconfig)
+    answer = api.call_api("GET", f"{api.configuration.host}/metrics", header_params={"Accept": "text/plain"})
+    lines = answer.read().decode().splitlines()
+    counts = [line for line in lines if line.startswith("apiserver_admission_webhook_request_total{")]
+    return sum(int(float(line.rpartition(" ")[2])) for line in counts if "daemonsets.fairlead.dev" in line)
+
+
+def gated(pod: Make, namespace: str, **spec: Any) -> dict[str, Any]:
+    return dict(pod(namespace, schedulingGates=GATES, **spec))
+
+
+@pytest.fixture
+def freed(cluster: Cluster) -> Callable[[str], dict[str, Any]]:
+    """Takes all gates of pod `web` of a namespace. Raises Refused."""
+    core = client.CoreV1Api(kube.connect(cluster.kubeconfig))
+
+    def take(namespace: str) -> dict[str, Any]:
+        with kube.explained("cannot take the gates of pod web"):
+            kind = "application/merge-patch+json"
+            body = {"spec": {"schedulingGates": None}}
+            return stored(core.patch_namespaced_pod("web", namespace, body, _content_type=kind, _preload_content=False))
+
+    return take
+
+
+def test_a_pod_gated_before_its_namespace_was_mapped_is_placed_when_its_last_gate_goes(
+    objects: kube.Objects, namespace: Make, pod: Make, freed: Callable[[str], dict[str, Any]]
+) -> None:
+    at = namespace()
+    assert "nodeSelector" not in objects.create(gated(pod, at))["spec"]
+    relabel(objects, at, "pool2")
+    wait_until_mapped(objects, pod(at), "pool2")
+    assert freed(at)["spec"]["nodeSelector"] == {"agentpool": "pool2"}
+
+    def node() -> str:
+        found = objects.get("v1", "Pod", "web", at) or {}
+        if not found["spec"].get("nodeName"):
+            raise FairleadError(f"{found['status']}")
+        return str(found["spec"]["nodeName"])
+
+    on = waiting.until(node, deadline=60, what="the pod is scheduled")
+    assert (objects.get("v1", "Node", on) or {})["metadata"]["labels"]["agentpool"] == "pool2"
+
+
+def test_a_pod_gated_before_its_namespace_was_mapped_that_fits_no_pool_stays_gated(
+    objects: kube.Objects, namespace: Make, pod: Make, freed: Callable[[str], dict[str, Any]]
+) -> None:
+    at = namespace()
+    objects.create(gated(pod, at, nodeSelector={"disk": "ssd"}))
+    relabel(objects, at, "pool2")
+    wait_until_mapped(objects, pod(at), "pool2")
+    with pytest.raises(kube.Refused, match=f'namespace "{at}" places its pods in pool "pool2"') as refused:
+        freed(at)
+    assert refused.value.status == 403
+    assert (objects.get("v1", "Pod", "web", at) or {})["spec"]["schedulingGates"] == GATES
+
+
+def test_a_gated_pod_that_an_earlier_label_placed_is_left_where_it_is(
+    objects: kube.Objects, namespace: Make, pod: Make, freed: Callable[[str], dict[str, Any]]
+) -> None:
+    at = namespace(agentpool="pool1")
+    objects.create(gated(pod, at))
+    relabel(objects, at, "pool2")
+    wait_until_mapped(objects, pod(at), "pool2")
+    assert freed(at)["spec"]["nodeSelector"] == {"agentpool": "pool1"}
