@@ -209,6 +209,25 @@ def pod(**spec: Any) -> dict[str, Any]:
     return {**POD, "spec": spec}
 
 
+FREED = body(operation="UPDATE", oldObject=pod(schedulingGates=[{"name": "a"}]), object=pod())
+
+
+def daemon_set(kind: str = "DaemonSet", **more: Any) -> Body:
+    template = {"metadata": {"annotations": {"a": "b"}}, "spec": {"tolerations": [{"key": "gpu"}]}}
+    made = {"metadata": {"name": "agent"}, "spec": {"template": template}}
+    return body(**{"kind": {"group": "apps", "kind": kind}, "object": made, **more})
+
+
+def change(path: str, value: Any = None) -> dict[str, Any]:
+    """An operation below a template; a removal where there is no value."""
+    path = f"/spec/template/{path}"
+    return {"op": "remove", "path": path} if value is None else {"op": "add", "path": path, "value": value}
+
+
+SELECTOR = change("spec/nodeSelector", {"agentpool": "pool1"})
+NOTE = change("metadata/annotations/fairlead.dev~1assigned", "{}")
+
+
 @pytest.mark.parametrize(
     ("asked", "told", "outcome"),
     [
@@ -217,6 +236,19 @@ def pod(**spec: Any) -> dict[str, Any]:
         (body(namespace="playground"), answer(), "allowed: pod of no pool"),
         (body(kind={"group": "", "kind": "Service"}), answer(), "allowed: no pod"),
         (body(operation="UPDATE", oldObject=POD), answer(), "allowed: pod's update"),
+        (FREED, answer(patch=[ASSIGN]), "allowed: pod placed"),
+        (FREED, answer(**DENIED), "denied: pod's update"),
+        (
+            body(
+                operation="UPDATE",
+                oldObject=pod(schedulingGates=[{}], nodeSelector={"agentpool": "pool2"}),
+                object=pod(nodeSelector={"agentpool": "pool2"}),
+            ),
+            answer(),
+            "allowed: pod's update",
+        ),
+        (daemon_set(), answer(patch=[SELECTOR, NOTE]), "allowed: no pod, patched"),
+        (daemon_set(namespace="playground"), answer(patch=[change("spec/tolerations")]), "allowed: no pod, patched"),
         (body(uid=7), answer(uid="", **DENIED), "denied: not readable"),
         (Body(b"{"), Response(400, b"", b"{}"), "400: not JSON, or too large"),
         (Body(b"x", encoding="gzip"), None, "no answer to gzip that is none"),
@@ -242,6 +274,20 @@ def test_good_answers_pass(asked: Body, told: Response | None, outcome: str) -> 
             body(operation="UPDATE", oldObject=POD, object=pod(nodeSelector={"zone": "a"})),
             answer(),
             "leaves the pool",
+        ),
+        (FREED, answer(), "allowed with nodeSelector None"),
+        (daemon_set("Deployment"), answer(patch=[SELECTOR]), "neither a pod nor a DaemonSet"),
+        (daemon_set(), answer(patch=[NOTE]), "allowed with nodeSelector None"),
+        (daemon_set(namespace="playground"), answer(patch=[SELECTOR]), "adds to a template"),
+        *(
+            (daemon_set(), answer(patch=[SELECTOR, operation]), "changes more than the template's")
+            for operation in (
+                change("spec/hostNetwork", True),
+                change("metadata/annotations/a"),
+                change("metadata/labels", {"a": "b"}),
+                {"op": "remove", "path": "/metadata/name"},
+                {"op": "add", "path": "/spec/minReadySeconds", "value": 1},
+            )
         ),
         (body(operation="DELETE"), answer(patch=[ASSIGN]), "what goes, is patched"),
         (body(operation="create"), answer(), "does not say what is asked"),

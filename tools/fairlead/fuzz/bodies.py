@@ -105,6 +105,7 @@ _WORDS = (
 _KEYS = (
     *("nodeSelector", "nodeName", "tolerations", "spec", "metadata", "annotations", "labels", "name", "generateName"),
     *("kubernetes.io/config.mirror", "agentpool", "disk", "template", "object", "oldObject", "namespace"),
+    *("schedulingGates", "fairlead.dev/assigned"),
     "subResource",
     *("kind", "group", "uid", "operation", "userInfo", "username", "groups", "dryRun", "request", "affinity"),
     *("NodeName", "node_name"),
@@ -123,6 +124,7 @@ _VALUES: tuple[Any, ...] = (
     {"group": "", "kind": "Namespace"},
     *({"kubernetes.io/config.mirror": "x"}, {"kubernetes.io/config.mirror": False}),
     {"kubernetes.io/config.mirror": None},
+    {"fairlead.dev/assigned": '{"nodeSelector":{"agentpool":"pool1","zone":"a"},"tolerations":[{"key":"gpu"}]}'},
     {"username": "system:node:n1", "groups": ["system:nodes"]},
     {"username": "system:node:", "groups": ["system:nodes"]},
     *([{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}], [{"key": "gpu"}], [None], ["gpu"], {"0": "gpu"}),
@@ -140,7 +142,10 @@ _SPOTS: tuple[tuple[str, ...], ...] = (
     *((*one, "metadata", key) for one in (_POD, _OLD) for key in ("name", "generateName", "labels", "annotations")),
     *((*one, "metadata", "annotations", "kubernetes.io/config.mirror") for one in (_POD, _OLD)),
     *((*one, "metadata", "labels", LABEL) for one in (_POD, _OLD)),
+    *((*one, "spec", "schedulingGates") for one in (_POD, _OLD)),
     *((*_POD, "spec", "template", "spec", key) for key in ("nodeSelector", "tolerations", "nodeName")),
+    *((*_POD, "spec", "template", "metadata", *below) for below in ((), ("annotations",))),
+    (*_POD, "spec", "template", "metadata", "annotations", "fairlead.dev/assigned"),
 )
 """What policies read, or might: half of the changes are made here, and most of those in the pod."""
 _SPOTS += tuple(spot for spot in _SPOTS if len(spot) > 3) * 3
