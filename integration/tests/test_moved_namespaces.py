@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -27,6 +27,16 @@ _numbers = itertools.count()
 @pytest.fixture
 def apps(cluster: Cluster) -> client.AppsV1Api:
     return client.AppsV1Api(kube.connect(cluster.kubeconfig))
+
+
+@pytest.fixture(autouse=True)
+def nothing_rolls_out_afterwards(objects: kube.Objects) -> Iterator[None]:
+    """Other tests count what OPA is asked."""
+    yield
+    for found in objects.list("apps/v1", "DaemonSet", None):
+        if found["metadata"]["name"] == "agent":
+            objects.delete("apps/v1", "DaemonSet", "agent", found["metadata"]["namespace"])
+    waiting.until(lambda: not objects.list("v1", "Pod", None, "app=agent"), deadline=60, what="no pod of them is left")
 
 
 @pytest.fixture(params=["server-side", "client-side"])
@@ -120,6 +130,27 @@ def test_a_daemon_set_applied_again_follows_its_namespace_to_another_pool(
     )
     wanted = {one["metadata"]["name"] for one in objects.list("v1", "Node", None, "agentpool=pool2")}
     waiting.until(lambda: nodes_of_pods(objects, at) == wanted, deadline=60, what="its pods run in pool2 alone")
+
+
+def test_until_then_a_refused_pod_names_the_restart_that_does_it(
+    objects: kube.Objects, namespace: Make, pod: Make, apps: client.AppsV1Api
+) -> None:
+    at = namespace(agentpool="pool1")
+    objects.create(agent(pod(at)))
+    (old,) = waiting.until(lambda: objects.list("v1", "Pod", at) or None, deadline=60, what="it has its pod")
+    relabel(objects, at, "pool2")
+    wait_until_mapped(objects, pod(at), "pool2")
+    objects.delete("v1", "Pod", old["metadata"]["name"], at)
+
+    def told() -> bool:
+        messages = [one.get("message", "") for one in objects.list("v1", "Event", at)]
+        return any(f"kubectl -n {at} rollout restart daemonset agent" in message for message in messages)
+
+    waiting.until(told, deadline=60, what="an Event names the way out")
+    body = {"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "now"}}}}}
+    kind = "application/strategic-merge-patch+json"
+    restarted = apps.patch_namespaced_daemon_set("agent", at, body, _content_type=kind, _preload_content=False)
+    assert template_of(stored(restarted)) == given("pool2")
 
 
 @pytest.mark.parametrize("left", [None, ""], ids=["unlabelled", "opted out"])

@@ -128,6 +128,8 @@ def test_a_deployment_says_in_its_condition_and_in_an_event_why_it_has_no_pods(
 
     for told in (condition, event):
         assert why in waiting.until(told, deadline=60, what=f"the Deployment's {told.__name__} says why")
+    objects.delete("apps/v1", "Deployment", "api", at)  # its ReplicaSet would go on trying while others count calls
+    waiting.until(lambda: not objects.list("apps/v1", "ReplicaSet", at), deadline=60, what="its ReplicaSet is gone")
 
 
 def test_a_namespace_made_a_moment_ago_is_no_race(objects: kube.Objects, namespace: Make, pod: Make) -> None:
