@@ -3,6 +3,7 @@ at a gate are placed before they run."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 from collections.abc import Callable, Iterator
@@ -218,15 +219,19 @@ def test_a_nodeselector_of_the_manifest_stays_and_a_warning_says_what_to_do(
 def test_without_a_pool_opa_is_asked_only_about_what_a_pool_gave_to_a_daemon_set(
     objects: kube.Objects, namespace: Make, pod: Make, cluster: Cluster
 ) -> None:
-    for labels in ({}, {"agentpool": ""}):
-        at = namespace(**labels)
+    def withdrawn(at: str) -> bool:
         noted = agent(pod(at), nodeSelector={"agentpool": "pool1"})
         noted["spec"]["template"]["metadata"]["annotations"] = {NOTE: json.dumps(given("pool1")[1])}
+        return template_of(objects.apply(noted)) == (None, None)
+
+    for labels in ({}, {"agentpool": ""}):
+        at = namespace(**labels)
         before = calls(cluster)
         objects.apply(agent(pod(at)))
         objects.apply(agent(pod(at)))
         assert calls(cluster) == before
-        assert template_of(objects.apply(noted)) == (None, None)
+        what = "the assignment is withdrawn"  # at once, or when an answer comes within the second that it has
+        waiting.until(functools.partial(withdrawn, at), deadline=30, what=what)
         assert calls(cluster) > before
 
 

@@ -75,7 +75,7 @@ def by_file(
         "credentials": credentials,
         "guards": policy.guards([credentials.token]),
         "webhook_url": webhook_url,
-        "only_warns": False,
+        "at_most_a_second": False,
         "replicas": settings.replicas if replicas is None else replicas,
         "exempt": EXEMPT,
         "files": pod.MOUNTED,

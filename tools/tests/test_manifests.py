@@ -90,10 +90,11 @@ def test_the_webhooks_ask_for_just_what_policies_have_a_say_in_and_change_nothin
         assert webhook["matchPolicy"] == "Equivalent"
 
 
-def test_nobody_waits_longer_than_a_second_for_a_warning() -> None:
+def test_nobody_waits_longer_than_a_second_for_a_warning_or_without_a_pool() -> None:
     found = webhooks(render({"pools": {"cheap": {}}, "timeoutSeconds": 3}))
     timeouts = {name: webhook["timeoutSeconds"] for name, webhook in found.items()}
-    assert timeouts == {"node-pool": 3, "daemonsets": 3, "final-state": 3, "workloads": 1, "namespaces": 1}
+    decided = {"node-pool": 3, "daemonsets": 3, "final-state": 3}
+    assert timeouts == {**decided, "workloads": 1, "namespaces": 1, **dict.fromkeys(UNMAPPED, 1)}
 
 
 def test_the_validating_webhook_is_the_last_that_is_applied() -> None:
