@@ -15,6 +15,24 @@ test_not_ready_while_an_intent_does_not_decide if {
 	not health.ready with data.kubernetes.namespaces as {} with data.node_pool.decision as {"deny": {"x"}, "patch": [], "warn": set()}
 }
 
+test_ready_with_data_of_any_age_where_nothing_bounds_it if {
+	health.ready with data.kubernetes.namespaces as {} with data.fairlead_confirmed as {"at": 0}
+}
+
+test_ready_only_while_data_are_confirmed_where_that_is_bounded if {
+	every now in [990, 1000, 1010] {
+		_bounded with time.now_ns as now * 1000000000
+	}
+	every now in [989.999, 1010.001] {
+		not _bounded with time.now_ns as now * 1000000000
+	}
+}
+
+_bounded if {
+	health.ready with data.kubernetes.namespaces as {}
+		with data.fairlead_confirmed as {"at": 1000 * 1000000000, "within": 10}
+}
+
 test_not_ready_without_a_decision if {
 	not health.ready with data.kubernetes.namespaces as {} with data.settings as {}
 }

@@ -28,10 +28,11 @@ def deploy(
     are kept, but a certificate that is about to end is rotated, and one that has ended replaced; the kind of sidecar is
     kept until another is named as `sidecar`. A cluster that is examined is so before anything is applied.
 
-    Raises UsageError where the sidecar cannot run there, FairleadError where the cluster lacks something (all of it is
-    told, and nothing was applied), or something does not come up; what was applied until then stays, and the next run
-    goes on.
+    Raises UsageError where the sidecar cannot run there or do what the settings ask for, FairleadError where the
+    cluster lacks something (all of it is told, and nothing was applied), or something does not come up; what was
+    applied until then stays, and the next run goes on.
     """
+    (sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar).require(settings)
     if sidecar:
         cluster.choose(sidecars.SIDECARS[sidecar])
     bundle = staging.stage(policy.bundle(settings, folder), progress)

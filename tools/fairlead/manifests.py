@@ -56,6 +56,7 @@ def by_file(
         replicas: of OPA's Deployment, instead of the settings' number.
         sidecar: what keeps each OPA current; the bundle has to be one for it (see policy.bundle).
     """
+    sidecar.require(settings)
     look_up, opa = (f"127.0.0.1:{port}" for port in (pod.SYNC_PORT, pod.OPA_PORT))
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(paths.root() / "integration" / "deploy"),

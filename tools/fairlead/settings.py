@@ -28,6 +28,9 @@ FILE = "fairlead.yaml"
 NAMESPACE = "fairlead"
 """The namespace that OPA and what belongs to it run in; no policy applies to it."""
 
+STALENESS = (10, 86400)
+"""Least and most of maxStaleness, in seconds: a sidecar needs up to 7 to have everything confirmed again."""
+
 # The label by which each platform tells its node pools apart.
 NODE_LABELS = {
     "aks": "kubernetes.azure.com/agentpool",
@@ -168,6 +171,7 @@ class Settings(_Strict):
     images: Images = Images()
     replicate: list[Replicated] = []
     decision_logs: DecisionLogs = DecisionLogs()
+    max_staleness: int | None = Field(None, ge=STALENESS[0], le=STALENESS[1])
     api_server_ports: list[Port] = Field([443, 6443, 8443, 16443], min_length=1)
 
     @field_validator("node_label", mode="before")

@@ -40,6 +40,9 @@ class Sidecar(Protocol):
     liveness: Liveness
     """When it is restarted: it hangs, or has to be started again for its OPA's sake."""
 
+    def require(self, settings: Settings) -> None:
+        """Raises UsageError where it cannot do what the settings ask for."""
+
     def command(self) -> list[str]:
         """What starts it on this machine, without its arguments. Raises UsageError where it is not to be had."""
 
@@ -62,6 +65,9 @@ class Sync:
     # Not /health: an API server or an OPA that is away is no reason to start again.
     liveness = Liveness(SYNC_PORT, "/live", period=5, timeout=5, failures=3, startup=60)
 
+    def require(self, settings: Settings) -> None:
+        """It can do all of them."""
+
     def command(self) -> list[str]:
         return [sys.executable, "-m", "fairlead"]
 
@@ -77,6 +83,7 @@ class Sync:
             *selector,
             f"--namespace-labels={label}",
             *resources.flags(one.named() for one in settings.replicate),
+            *([f"--max-staleness={settings.max_staleness}"] if settings.max_staleness else []),
             *(["--log-decisions"] if settings.decision_logs.console and not settings.decision_logs.service else []),
             f"--health-endpoint={listen}",
             f"--tls-cert-file={files.tls / 'tls.crt'}",
@@ -110,6 +117,10 @@ class KubeMgmt:
     look_up = False
     rereads = False
     liveness = Liveness(OPA_PORT, "/health/ready", period=1, timeout=2, failures=3, startup=60)
+
+    def require(self, settings: Settings) -> None:
+        if settings.max_staleness is not None:
+            raise UsageError("maxStaleness: kube-mgmt confirms no data: take --sidecar sync, or leave it out")
 
     def command(self) -> list[str]:
         if named := os.environ.get("FAIRLEAD_KUBE_MGMT"):

@@ -66,6 +66,8 @@ def test_a_pool_without_a_selector_has_the_node_label(tmp_path: Path) -> None:
         ("nodeLabel: a\nnodeLabel: b\n", 2, "twice"),
         ("replicas: two\n", 1, "valid integer"),
         ("replicas: '2'\n", 1, "valid integer"),
+        ("maxStaleness: 9\n", 1, "greater than or equal to 10"),
+        ("maxStaleness: 1m\n", 1, "valid integer"),
         ("timeoutSeconds: 0\n", 1, "greater than or equal to 1"),
         ("timeoutSeconds: 31\n", 1, "less than or equal to 30"),
         ("enforcement: maybe\n", 1, "'deny' or 'warn'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from fake_apiserver import FakeApiServer
 from fairlead import waiting
 from fairlead.errors import FairleadError, InputError, UsageError
 from fairlead.resources import Resource
+from fairlead.sync import watch as watching
 from fairlead.sync.apiserver import ApiServer, ApiServerError
 from fairlead.sync.desired import Desired, Source
 from fairlead.sync.metrics import Metrics
@@ -175,6 +177,32 @@ def test_a_watch_is_resumed_where_it_ended_also_after_a_bookmark() -> None:
     follow(watch, 3)
     assert api.since == ["10", "20", "20"]
     assert known(desired).keys() == {"a", "n11"}
+
+
+def test_all_is_known_up_to_the_last_list_event_or_end_of_a_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That a watch is open says nothing, nor that it breaks off: a connection may be dead, or its server hang."""
+    now = itertools.count(100.0)
+    monkeypatch.setattr("fairlead.sync.watch.time.monotonic", lambda: next(now))
+    api = Canned([["a"]], [ApiServerError("down"), [], [("BOOKMARK", "20")], ApiServerError("down")])
+    watch, _ = canned(api)
+    assert watch.confirmed is None
+    follow(watch, 1)
+    listed = watch.confirmed
+    assert listed is not None
+    for _ in ("a watch that ends without news", "one with a bookmark"):
+        before = watch.confirmed
+        follow(watch, 1)
+        assert watch.confirmed > before
+    before = watch.confirmed
+    follow(watch, 1)
+    assert watch.confirmed == before
+
+
+@pytest.mark.parametrize(
+    ("bound", "expected"), [(None, (40, 60)), (10, (3, 3)), (30, (6, 10)), (90, (20, 30)), (86400, (40, 60))]
+)
+def test_watches_are_short_where_all_has_to_be_confirmed_soon(bound: int | None, expected: tuple[int, int]) -> None:
+    assert watching.seconds(bound) == expected
 
 
 def test_gone_leads_to_a_new_list_and_known_namespaces_stay_until_it_is_there() -> None:

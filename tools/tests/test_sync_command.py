@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +115,10 @@ def test_it_brings_policies_data_and_namespaces_to_opa_and_word_back(pod: Pod) -
         "col": 6,
     }
     assert pod.opa.own_policies() == {"fairlead/rules/a.rego": "package a\nx := 1"}
-    assert pod.get("/health").json() == {
+    health = pod.get("/health").json()
+    confirmed: Any = pod.opa.api().document(["fairlead_confirmed"])
+    assert health.pop("confirmed") == datetime.fromtimestamp(confirmed["at"] // 10**9, UTC).isoformat()
+    assert health == {
         "healthy": True,
         "reasons": [],
         "rejected": ["fairlead/rules/a.rego"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, Thread
@@ -42,6 +43,8 @@ class World:
         self.problems: dict[Owner, list[Problem]] = {}
         sources = [POLICIES, DATA, NAMESPACES, PODS, NODES]
         self.desired = Desired(sources, namespace_labels=["agentpool"], data_label=None)
+        self.confirmed: float | None = None
+        self.max_staleness: int | None = None
         self.sidecar()
 
     def sidecar(self) -> None:
@@ -52,6 +55,8 @@ class World:
             self.connect,
             self.report,
             self.metrics,
+            confirmed=lambda: self.confirmed,
+            max_staleness=self.max_staleness,
             replicate_path=["kubernetes"],
             resources=[source.resource for source in (PODS, NODES) if source.resource],
         )
@@ -99,6 +104,65 @@ def _pod(namespace: str, name: str, rest: dict[str, Any]) -> dict[str, Any]:
 def world(tmp_path: Path) -> Iterator[World]:
     with opa_server.running(tmp_path) as server:
         yield World(server)
+
+
+def confirmed(world: World) -> Any:
+    """For how many seconds, in tens, nobody has told OPA that it holds everything; and for how many that counts."""
+    document: Any = world.opa.document(["fairlead_confirmed"])
+    return document and (round(time.time() - document["at"] / 1e9, -1), document.get("within"))
+
+
+def test_opa_is_told_up_to_when_it_holds_everything(world: World) -> None:
+    world.cluster()
+    world.settle()
+    assert confirmed(world) is None
+    world.confirmed = time.monotonic() - 30
+    world.settle()
+    assert confirmed(world) == (30, None)
+    world.confirmed += 20
+    world.settle()
+    assert confirmed(world) == (10, None)
+    world.max_staleness = 60
+    world.sidecar()
+    world.settle()
+    assert confirmed(world) == (10, 60)
+
+
+def test_what_opa_does_not_hold_is_not_confirmed(world: World) -> None:
+    world.confirmed = time.monotonic() - 30
+    world.desired.replace(NAMESPACES, [])
+    world.settle()
+    assert world.reconciler.trouble
+    assert confirmed(world) is None
+    world.cluster()
+    world.settle()
+    assert confirmed(world) == (30, None)
+
+
+def test_an_opa_that_restarted_and_a_clock_that_was_set_are_told_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.cluster()
+    world.confirmed = time.monotonic()
+    world.settle()
+    world.server.kill()
+    world.server.start()
+    world.settle()
+    assert confirmed(world) == (0, None)
+    monkeypatch.setattr(time, "time_ns", lambda: 3600 * 10**9)
+    world.settle()
+    document: Any = world.opa.document(["fairlead_confirmed"])
+    assert 3500 < document["at"] / 1e9 <= 3600
+
+
+def test_no_more_is_written_than_tells_anything_new(world: World) -> None:
+    world.cluster()
+    world.confirmed = time.monotonic()
+    world.settle()
+    before = world.opa.document(["fairlead_confirmed"])
+    world.confirmed += 0.9
+    world.settle()
+    assert world.opa.document(["fairlead_confirmed"]) == before
 
 
 def test_opa_gets_policies_documents_and_thin_namespaces(world: World) -> None:

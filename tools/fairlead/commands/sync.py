@@ -15,6 +15,7 @@ from fairlead import labels, resources
 from fairlead.errors import UsageError
 from fairlead.opa_api import OpaApi
 from fairlead.resources import Resource
+from fairlead.settings import STALENESS
 from fairlead.sync import selector, status
 from fairlead.sync.reconcile import SYSTEM
 from fairlead.sync.sidecar import Options, Sidecar
@@ -87,6 +88,12 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--log-decisions", is_flag=True, help="Write each decision that OPA uploads to stdout, as a line of JSON."
 )
+@click.option(
+    "--max-staleness",
+    type=click.IntRange(STALENESS[0], STALENESS[1]),
+    metavar="SECONDS",
+    help="Within how long all that OPA holds is confirmed again; about a minute by default.",
+)
 @click.option("--log-level", type=click.Choice(list(LEVELS)), default="info", show_default=True, help="What to log.")
 def command(
     kubeconfig: Path | None,
@@ -113,6 +120,7 @@ def command(
     tls_cert_file: Path | None,
     tls_private_key_file: Path | None,
     log_decisions: bool,
+    max_staleness: int | None,
     log_level: str,
 ) -> None:
     """Run as OPA's sidecar: keep its policies and data current.
@@ -161,6 +169,7 @@ def command(
             replica=replica or _replica(opa_url, alone=kubeconfig is None),
             health_endpoint=health_endpoint,
             log_decisions=_write if log_decisions else None,
+            max_staleness=max_staleness,
             certificate=(tls_cert_file, tls_private_key_file) if tls_cert_file and tls_private_key_file else None,
         )
     )

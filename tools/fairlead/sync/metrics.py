@@ -47,12 +47,20 @@ class Metrics:
             "rejected_configmaps", "ConfigMaps with a policy or document that cannot be loaded."
         )
         self._lag = self._gauge("lag_seconds", "For how long OPA has not held what it should.")
+        self._confirmed = self._gauge(
+            "confirmed_timestamp_seconds",
+            "Up to when OPA is known to hold all that the cluster says; 0 while it is not.",
+        )
         for peer in ("opa", "kubernetes"):
             self.errors.labels(peer)
 
     def lag(self, source: Callable[[], float]) -> None:
         """Ask `source` for the lag, in seconds, whenever the metrics are read."""
         self._lag.set_function(source)
+
+    def confirmed(self, source: Callable[[], float]) -> None:
+        """Ask `source` up to when OPA holds everything (seconds since the epoch), whenever the metrics are read."""
+        self._confirmed.set_function(source)
 
     def holds(self, desired: Snapshot, served: Served, rejected: int, pending: int) -> None:
         """Take over what a cycle ended with."""

@@ -8,6 +8,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from threading import Event
 from typing import Any
 
@@ -25,6 +26,15 @@ log = logging.getLogger(__name__)
 
 MARKER = "fairlead_sync"
 """The document by which an OPA that lost everything is told from one that did not; no namespace can have this name."""
+
+CONFIRMED = "fairlead_confirmed"
+"""The document that tells up to when OPA is known to hold all that the cluster says; see policies/health.rego.
+
+{"at": nanoseconds since the epoch, "within": for how many seconds OPA is Ready with it, left out for ever}
+"""
+
+_FINER = 1_000_000_000
+"""Nanoseconds by which that need not be brought up to date: each write makes OPA prepare its queries anew."""
 
 TICK = 0.5
 """Seconds between two looks at the marker, which costs OPA next to nothing."""
@@ -48,14 +58,18 @@ class Reconciler:
         report: Report,
         metrics: Metrics,
         *,
+        confirmed: Callable[[], float | None] = lambda: None,
+        max_staleness: int | None = None,
         replicate_path: Sequence[str],
         resources: Sequence[Resource] = (),
         system: str | None = SYSTEM,
     ) -> None:
         """`connect` gives a client with the credentials that hold now; `report` takes what is wrong, by ConfigMap.
 
-        `resources` are replicated below `replicate_path`, beside namespaces. `system` is the ConfigMap
-        (<namespace>/<configmap>) that may define the package system, None for any.
+        `confirmed` tells up to when all is known of the cluster (time.monotonic), None while it is not; for how many
+        seconds OPA is Ready with that says `max_staleness`, None for ever. `resources` are replicated below
+        `replicate_path`, beside namespaces. `system` is the ConfigMap (<namespace>/<configmap>) that may define the
+        package system, None for any.
         """
         self.trouble: str | None = "OPA has not been loaded yet"
         """Why OPA may not hold what it should; None while it does."""
@@ -63,6 +77,10 @@ class Reconciler:
         """Policies and documents that OPA declined; what was in force before still is."""
         self.looked = float("-inf")
         """When OPA last answered as it should (time.monotonic)."""
+        self.confirmed: int | None = None
+        """Up to when OPA is known to hold all that the cluster says, in nanoseconds since the epoch."""
+        self._known = confirmed
+        self._max_staleness = max_staleness
         self._desired = desired
         self._connect = connect
         self._report = report
@@ -86,18 +104,21 @@ class Reconciler:
         """Compare, where it is time to, and do what is missing. Raises FairleadError where OPA cannot be asked."""
         self._behind = self._behind or self._desired.changed_at()
         opa = self._connect()
+        known = self._known()  # before what is desired is taken, which may be newer
         desired = self._desired.take()
         self._look(opa, desired)
         self._memory.adopt(desired, self._served)
         unwritable = self._apply(opa, desired)
         # The same object as next time, if nothing changes: so nothing need be compared.
-        known = {name: objects for name, objects in desired.trees.items() if objects is not None}
-        self._served.trees |= {name: objects for name, objects in known.items() if name not in unwritable}
+        listed = {name: objects for name, objects in desired.trees.items() if objects is not None}
+        self._served.trees |= {name: objects for name, objects in listed.items() if name not in unwritable}
         if NAMESPACES not in unwritable:
             self._desired.loaded(desired)
         self._note_owned(opa)
         self.looked = time.monotonic()
         self._settle(desired, unwritable)
+        if known is not None and self.trouble is None:
+            self._confirm(opa, known)
 
     def _step(self) -> None:
         self.cycle()
@@ -116,7 +137,7 @@ class Reconciler:
             self._metrics.resyncs.inc()
             self._memory.restarted()
             self._memory.owned |= _owned(marker)
-            self._written = None
+            self._written = self.confirmed = None
             self._behind = self._behind or time.monotonic()
         elif time.monotonic() < self._compare_at:
             return
@@ -264,6 +285,14 @@ class Reconciler:
             opa.put_document([MARKER], marker)
             self._written = marker
 
+    def _confirm(self, opa: OpaApi, known: float) -> None:
+        """Tell OPA up to when it holds everything; anew, too, when the clock was set."""
+        confirmed = time.time_ns() - int((time.monotonic() - known) * 1e9)
+        if self.confirmed is None or abs(confirmed - self.confirmed) >= _FINER:
+            within = {} if self._max_staleness is None else {"within": self._max_staleness}
+            opa.put_document([CONFIRMED], {"at": confirmed, **within})
+            self.confirmed = confirmed
+
     def _settle(self, desired: Snapshot, unwritable: Mapping[str, str]) -> None:
         """Tell what came of it: to the ConfigMaps, to /health and to /metrics."""
         verdicts: dict[Owner, Verdict] = {}
@@ -307,6 +336,11 @@ class Reconciler:
         elif str(error) != self.trouble:
             log.warning("%s", error)
         self.trouble = str(error) or type(error).__name__
+
+
+def rfc3339(nanoseconds: int) -> str:
+    """A time since the epoch as people and JSON have it, in whole seconds of UTC."""
+    return datetime.fromtimestamp(nanoseconds // 1_000_000_000, UTC).isoformat()
 
 
 def _fingerprint(document: Any) -> str:

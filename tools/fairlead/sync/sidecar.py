@@ -20,10 +20,10 @@ from fairlead.sync.decisions import Decisions
 from fairlead.sync.desired import Desired, Source
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.pulse import Pulse
-from fairlead.sync.reconcile import SYSTEM, Reconciler
+from fairlead.sync.reconcile import SYSTEM, Reconciler, rfc3339
 from fairlead.sync.server import Certificate, Server
 from fairlead.sync.status import StatusWriter, replica
-from fairlead.sync.watch import Watch
+from fairlead.sync.watch import Watch, seconds
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +43,7 @@ class Options:
     the objects in `ignored`. `system` is the ConfigMap (<namespace>/<configmap>) whose policies alone may define the
     package system, None for any. `replica` is a name that no other replica has. `health_endpoint` is host:port, None
     for no server. `log_decisions` takes each decision that OPA uploads, as a line of JSON; None where nobody does.
+    `max_staleness` is for how many seconds OPA stays Ready with data that nobody confirms, None for ever.
     """
 
     kubeconfig: Path | None = None
@@ -62,6 +63,7 @@ class Options:
     health_endpoint: str | None = None
     log_decisions: Callable[[str], None] | None = None
     certificate: tuple[Path, Path] | None = None
+    max_staleness: int | None = None
 
 
 class Sidecar:
@@ -77,7 +79,8 @@ class Sidecar:
         self._opa = OpaCredentials(options.opa_url, options.opa_ca_file, options.opa_auth_token_file, self._pulse.turn)
         self._desired = Desired(selectors, namespace_labels=options.namespace_labels, data_label=options.data)
         self._watches = [
-            Watch(self._api, source, selector, self._desired, self._metrics) for source, selector in selectors.items()
+            Watch(self._api, source, selector, self._desired, self._metrics, seconds=seconds(options.max_staleness))
+            for source, selector in selectors.items()
         ]
         self._status = StatusWriter(self._api, self._desired, self._metrics, options.replica)
         self._reconciler = Reconciler(
@@ -85,11 +88,14 @@ class Sidecar:
             self._connect,
             self._status.report,
             self._metrics,
+            confirmed=self._confirmed,
+            max_staleness=options.max_staleness,
             replicate_path=options.replicate_path,
             resources=options.resources,
             system=options.system,
         )
         self._metrics.lag(self._reconciler.lag)
+        self._metrics.confirmed(lambda: (self._reconciler.confirmed or 0) / 1e9)
         self._server: Server | None = None
         self._certificate: Certificate | None = None
         if options.health_endpoint and options.certificate:
@@ -132,11 +138,12 @@ class Sidecar:
         return {"live": not hung, "hung": hung}
 
     def health(self) -> dict[str, Any]:
-        """{"healthy", "reasons", "rejected", "replica", "token", "ca", "certificate"}.
+        """{"healthy", "reasons", "rejected", "confirmed", "replica", "token", "ca", "certificate"}.
 
         Whether OPA holds all that the cluster says, now, and if not why; what OPA rejected is no reason: it goes on
-        with what was in force before, and the ConfigMap says what is wrong. The last three are digests (12 hex digits
-        of the SHA-256) of the token and the CA file in use towards OPA, and of the certificate's file served with here.
+        with what was in force before, and the ConfigMap says what is wrong. "confirmed" is up to when OPA is known
+        to hold everything (RFC 3339), None while it never was. The last three are digests (12 hex digits of the
+        SHA-256) of the token and the CA file in use towards OPA, and of the certificate's file served with here.
         """
         reconciler = self._reconciler
         reasons = [watch.trouble for watch in self._watches]
@@ -148,10 +155,17 @@ class Sidecar:
             "healthy": not told,
             "reasons": told,
             "rejected": list(reconciler.rejected),
+            "confirmed": rfc3339(reconciler.confirmed) if reconciler.confirmed else None,
             "replica": self._replica,
             **self._opa.digests,
             "certificate": self._certificate.digest if self._certificate else None,
         }
+
+    def _confirmed(self) -> float | None:
+        """Up to when all is known of the cluster: of the source that told least lately; None before all were listed."""
+        times = [watch.confirmed for watch in self._watches]
+        known = [time for time in times if time is not None]
+        return min(known) if len(known) == len(times) else None
 
     def _late(self) -> list[str]:
         """What takes longer than it should."""

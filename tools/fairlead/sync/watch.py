@@ -22,19 +22,47 @@ GRACE = 5.0
 SECONDS = (40, 60)
 """How long one watch request lasts; short, so that a connection that died unnoticed cannot hide changes for long."""
 
+_LEAST = 3
+"""Seconds that one lasts at least."""
+
+
+def seconds(max_staleness: int | None) -> tuple[int, int]:
+    """How long watch requests last so that each source is confirmed well within `max_staleness` seconds."""
+    if max_staleness is None:
+        return SECONDS
+    longest = max(_LEAST, min(SECONDS[1], max_staleness // 3))
+    return max(_LEAST, min(SECONDS[0], longest * 2 // 3)), longest
+
 
 class Watch:
     """Follows one source into the desired state; `run` belongs to one thread, the rest is safe for others to read."""
 
     def __init__(
-        self, api: ApiServer, source: Source, selector: Mapping[str, str], desired: Desired, metrics: Metrics
+        self,
+        api: ApiServer,
+        source: Source,
+        selector: Mapping[str, str],
+        desired: Desired,
+        metrics: Metrics,
+        *,
+        seconds: tuple[int, int] = SECONDS,
     ) -> None:
-        """`selector` has a labelSelector, a fieldSelector or both; what is empty selects all."""
+        """`selector` has a labelSelector, a fieldSelector or both; what is empty selects all.
+
+        A watch request lasts `seconds` at least and at most.
+        """
+        self.confirmed: float | None = None
+        """Up to when all is known of this source (time.monotonic), None before its first list.
+
+        That is its last list, event or bookmark, or the end of a watch by the API server's own word: where nothing
+        changes it sends no bookmark, and that a watch is open may be because its connection is dead.
+        """
         self.source = source
         self._api = api
         self._selector = selector
         self._desired = desired
         self._metrics = metrics
+        self._seconds = seconds
         self._version: str | None = None
         self._away_since: float | None = time.monotonic()
         self._error: str | None = "not listed yet"
@@ -71,10 +99,11 @@ class Watch:
             self._away_since = self._away_since or time.monotonic()
         if time.monotonic() - began < 1.0:
             raise ApiServerError("the watch ended as soon as it began")
+        self.confirmed = time.monotonic()
 
     def _list(self) -> str:
         """Replace all that is known, and tell the resourceVersion. Raises ApiServerError."""
-        version = ""
+        version, began = "", time.monotonic()
 
         def read(told: str) -> None:
             nonlocal version
@@ -86,7 +115,9 @@ class Watch:
         except ApiServerError as error:
             if error.status == 404 and self.source.resource:
                 self._desired.replace(self.source, [])  # of a kind that the cluster does not know there are none
+                self.confirmed = began
             raise
+        self.confirmed = began
         self._metrics.relists.inc()
         return version
 
@@ -96,7 +127,7 @@ class Watch:
             self._selector,
             since,
             metadata_only=self._thin,
-            seconds=random.randint(*SECONDS),  # noqa: S311 - spreads requests, keeps no secret
+            seconds=random.randint(*self._seconds),  # noqa: S311 - spreads requests, keeps no secret
             opened=self._opened,
         )
         for type_, value in events:
@@ -106,6 +137,7 @@ class Watch:
             if _older(version, since):
                 raise ApiServerError(f"resourceVersion {version} after {since}: the cluster was restored", 410)
             self._version = since = version
+            self.confirmed = time.monotonic()  # last, as who reads it first and what is desired then has all of it
 
     @property
     def _thin(self) -> bool:
