@@ -86,7 +86,7 @@ chaos: $(READY) ## ten minutes in which everything breaks under load: make chaos
 	$(FAIRLEAD) chaos $(ARGS)
 
 .PHONY: fuzz
-fuzz: $(READY) ## 20,000 odd requests to OPA's API and 50,000 malformed reviews: make fuzz ARGS='guard --seed 1'
+fuzz: $(READY) ## odd requests to OPA's API, malformed reviews, and attacks by load: make fuzz ARGS='guard --seed 1'
 	$(FAIRLEAD) fuzz $(ARGS)
 
 .PHONY: figures

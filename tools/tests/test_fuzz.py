@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import shutil
+import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from fairlead import paths, policy
+from fairlead import manifests, paths, policy
 from fairlead.commands.fuzz import command
+from fairlead.credentials import Credentials
 from fairlead.errors import FairleadError, InputError, UsageError
-from fairlead.fuzz import guard, reviews
+from fairlead.fuzz import guard, limits, load, reviews
+from fairlead.fuzz.attacks import WAYS, Attack
 from fairlead.fuzz.bodies import Body
 from fairlead.fuzz.client import Response
 from fairlead.fuzz.search import Violation
@@ -24,6 +29,7 @@ from fairlead.progress import Progress
 from fairlead.settings import Settings
 
 SEED = 1
+MIB = 1024 * 1024
 POD: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": []}}
 ASSIGN = {"op": "add", "path": "/spec/nodeSelector", "value": {"agentpool": "pool1"}}
 
@@ -168,11 +174,69 @@ def test_the_command_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None
     assert "fuzzing needs hypothesis" in str(done.exception)
 
 
-@pytest.mark.parametrize("kind", [Request, Body])
-def test_a_kept_example_that_is_none_is_named(tmp_path: Path, kind: type[Request] | type[Body]) -> None:
-    (tmp_path / "x.json").write_text('{"verb": "GET"}')
-    with pytest.raises(InputError, match=r"x\.json: is no (request|body)"):
+def test_limits_that_let_an_attack_succeed_are_found() -> None:
+    """3 MiB of review, packed or not, for an OPA of 512 MiB: once deployed, and brought down by 16 requests."""
+    lax = [f"--set=server.decoding.{key}={3 * MIB}" for key in ("max_length", "gzip.max_length")]
+    result = load.on_opa(examples=10, seed=SEED, progress=Progress(), flags=lax, memory={"opa": 512 * MIB})
+    assert "limit of 512 MiB" in result["why"], result
+    assert result["memory"]["opa"] >= 512 * MIB
+    assert "review" in result["example"]["way"]
+
+
+def test_a_bystander_who_is_refused_is_found(tmp_path: Path) -> None:
+    folder = tmp_path / "policies"
+    shutil.copytree(paths.root() / "policies", folder)
+    (folder / "main.rego").write_text(ALLOWS_ALL)
+    result = load.on_opa(examples=1, seed=SEED, progress=Progress(), policies=folder)
+    assert "reviews of OPA: 20 refused: the sample review is not placed" in result["why"]
+
+
+def test_what_exceeds_its_limit_is_ended_where_this_machine_can() -> None:
+    code = "import sys; sys.stdin.read(1); sys.stdout.write(str(len(bytearray(b'x' * %d))))"
+    for size, ended in ((16, False), (256, True)):
+        with closing(limits.MemoryLimit("test", 96 * MIB)) as limit:
+            argv = [sys.executable, "-c", code % (size * MIB)]
+            with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+                limit.hold(process.pid)
+                written, _ = process.communicate(b"x")
+            assert limit.kills == (ended and limit.enforced)
+            assert (written == b"") == (ended and limit.enforced)
+
+
+def test_limits_are_those_of_the_manifests() -> None:
+    bundle = policy.bundle(Settings())
+    objects = manifests.render(Settings(), bundle, Credentials.fresh())
+    deployment = next(one for one in objects if one["kind"] == "Deployment")
+    shown = {one["name"]: one["resources"]["limits"] for one in deployment["spec"]["template"]["spec"]["containers"]}
+    assert {name: {"memory": f"{size // MIB}Mi"} for name, size in limits.deployed(Settings()).items()} == shown
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_attack_is_as_large_as_it_says_and_json(way: str) -> None:
+    for shape in WAYS[way].shapes:
+        if "deep" in shape:  # deeper than Python's decoder goes
+            continue
+        content = Attack(way, shape, 500, 1).body()
+        if way.startswith("packed"):
+            content = gzip.decompress(content)
+        assert 450_000 < len(content) < 520_000
+        assert json.loads(content)
+
+
+@pytest.mark.parametrize("kind", [Request, Body, Attack])
+@pytest.mark.parametrize("text", ['{"verb": "GET"}', '{"way": "x", "shape": "env", "size": 1, "clients": 1}'])
+def test_a_kept_example_that_is_none_is_named(
+    tmp_path: Path, kind: type[Request] | type[Body] | type[Attack], text: str
+) -> None:
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(InputError, match=r"x\.json: is no (request|body|attack)"):
         kind.load(tmp_path / "x.json")
+
+
+def test_an_attack_is_read_as_it_is_printed(tmp_path: Path) -> None:
+    attack = Attack("pod", "env", 1300, 6)
+    (tmp_path / "x.json").write_text(json.dumps(attack.document()))
+    assert Attack.load(tmp_path / "x.json") == attack
 
 
 def test_a_body_is_read_as_it_is_printed(tmp_path: Path) -> None:

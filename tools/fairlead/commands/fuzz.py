@@ -1,4 +1,4 @@
-"""`fairlead fuzz`: send a real OPA what nobody should, and check what it answers."""
+"""`fairlead fuzz`: send a real OPA what nobody should, and check what it answers and what that takes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from fairlead import output as out
 from fairlead.commands import options
 from fairlead.errors import FairleadError, UsageError
 
-_KINDS = ("guard", "reviews")
+_KINDS = ("guard", "reviews", "load")
 
 
 @click.command()
-@click.argument("kinds", nargs=-1, type=click.Choice(_KINDS), metavar="[guard|reviews]...")
+@click.argument("kinds", nargs=-1, type=click.Choice(_KINDS), metavar="[guard|reviews|load]...")
 @click.option(
-    "--examples", type=click.IntRange(1), help="How many of each.  [default: 20,000 requests and 50,000 reviews]"
+    "--examples",
+    type=click.IntRange(1),
+    help="How many of each.  [default: 20,000 requests, 50,000 reviews, 200 attacks]",
 )
 @click.option("--seed", type=click.IntRange(0), help="Of all that is random; by default another one each time.")
 @options.policies
@@ -30,10 +32,13 @@ _KINDS = ("guard", "reviews")
 def command(
     kinds: tuple[str, ...], examples: int | None, seed: int | None, policies_folder: Path | None, output: str
 ) -> None:
-    """Fuzz OPAs of its own, started as they are deployed: the guard of their API, and admission reviews gone wrong.
+    """Fuzz OPAs of its own, started as they are deployed.
 
-    Where something does not hold, the smallest example is printed: kept as a file in testdata/fuzz/guard or
-    testdata/fuzz/reviews, it is tried first by each later run. Exit code: 0 where all holds, 1 where it does not.
+    The suites: the guard of OPA's API, admission reviews gone wrong, and load: huge, deep, packed and slow requests to
+    an embedded cluster, whose OPA and sidecar must stay within their memory while others are served.
+
+    Where something does not hold, the smallest example is printed: kept as a file in the suite's folder below
+    testdata/fuzz, it is tried first by each later run. Exit code: 0 where all holds, 1 where it does not.
     """
     if seed is None:
         seed = random.SystemRandom().randrange(1_000_000)
@@ -62,14 +67,25 @@ def _load(kind: str) -> ModuleType:
 def _draw(results: list[dict[str, Any]], console: Console) -> None:
     for one in results:
         rotations = f", {one['rotations']} rotations" if "rotations" in one else ""
-        memory = f", {one['memory'] >> 20} MiB at most" if one.get("memory") else ""
-        console.print(
-            f"{one['fuzz']}: seed {one['seed']}, {one['tried']} tried in {one['seconds']} s{rotations}{memory}\n"
-        )
+        console.print(f"{one['fuzz']}: seed {one['seed']}, {one['tried']} tried in {one['seconds']} s{rotations}\n")
         out.rows(None, ("count", "outcome"), one["outcomes"])(console)
+        _draw_figures(one, console)
         if one["why"]:
             console.print(f"\nDoes not hold: {one['why']}")
         if one["example"]:
             text = json.dumps(one["example"], ensure_ascii=True)
             console.print(f"The smallest example, for testdata/fuzz/{one['fuzz']}/NAME.json:\n{text}", soft_wrap=True)
         console.print()
+
+
+def _draw_figures(result: dict[str, Any], console: Console) -> None:
+    """What was taken of memory and time, where that was measured."""
+    limits = result.get("limits", {})
+    for name, size in result.get("memory", {}).items():
+        limit = limits.get(name)
+        held = "enforced" if limit and limit["enforced"] else "not enforced on this machine, only measured"
+        of = f" of {limit['bytes'] >> 20} MiB, {held}" if limit else ""
+        console.print(f"memory of {name}: {size >> 20} MiB at most{of}")
+    if bystanders := result.get("bystanders"):
+        console.print(f"logs: {result['log'] >> 10} KiB; bystanders, in ms (quiet: while nobody attacked):\n")
+        out.rows(None, ("bystander", "asked", "refused", "p50", "max", "quiet"), bystanders)(console)

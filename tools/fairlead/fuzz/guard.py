@@ -61,8 +61,7 @@ def run(
 ) -> dict[str, Any]:
     """Fuzz an OPA of its own, with `guard` and the policies of a folder.
 
-    The result is {fuzz, seed, tried, seconds, outcomes, rotations, why, example}.
-    `why` is None where all holds, else what does not; `example` is the smallest request that shows it, if it was one.
+    The result is that of Search.result, with how often the token was rotated as `rotations`.
     """
     began = time.monotonic()
     bundle = staging.stage(policy.bundle(Settings(), policies), progress)
@@ -95,16 +94,7 @@ def run(
         totals.add(part)
         if totals.why:
             break
-    return {
-        "fuzz": "guard",
-        "seed": seed,
-        "tried": totals.tried,
-        "seconds": round(time.monotonic() - began, 1),
-        "outcomes": [{"outcome": outcome, "count": count} for outcome, count in totals.outcomes.most_common()],
-        "rotations": rotations,
-        "why": totals.why or None,
-        "example": asdict(totals.failing) if totals.failing else None,
-    }
+    return totals.result("guard", seed, began, asdict, rotations=rotations)
 
 
 def _search(target: _Target, count: int, seed: int, name: str, progress: Progress) -> Search[Request]:

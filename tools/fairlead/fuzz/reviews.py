@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead import files, paths, policy, staging
+from fairlead.fuzz import limits
 from fairlead.fuzz.bodies import LABEL, NAMESPACES, RAW, Body, bodies
 from fairlead.fuzz.client import Http1, Response
 from fairlead.fuzz.judgement import Judgement, as_list, as_object
@@ -35,8 +36,6 @@ from fairlead.settings import Pool, Settings, Toleration
 EXAMPLES = 50_000
 FOLDER = "testdata/fuzz/reviews"
 """Bodies that once were answered wrongly, or might be: each run sends them first."""
-MEMORY = 512 * 1024 * 1024
-"""Bytes; the limit of OPA's container (integration/deploy/50-deployment.yaml.j2)."""
 
 _TOLERATION = Toleration(key="gpu", operator="Exists", effect="NoSchedule")
 PROFILES: Mapping[str, Settings] = {
@@ -61,23 +60,22 @@ def run(
     policies: Path | None = None,
     spoil: Callable[[Bundle], Bundle] = lambda bundle: bundle,
 ) -> dict[str, Any]:
-    """Fuzz OPAs of its own, each with one of PROFILES: {fuzz, seed, tried, seconds, outcomes, memory, why, example}.
+    """Fuzz OPAs of its own, each with one of PROFILES: as Search.result tells it, with the most `memory` (see load.py).
 
-    `why` is None where all holds, else what does not; `example` is the smallest body that shows it, as Body.load takes
-    it. `memory` is the most that an OPA had resident, in bytes, None where the system does not tell. `policies` is a
-    folder; `spoil` changes what is loaded of it.
+    `policies` is a folder; `spoil` changes what is loaded of it.
     """
     began = time.monotonic()
     totals: Search[Body] = Search()
-    memory = None
+    memory = 0
     for name, settings in PROFILES.items():
         bundle = spoil(staging.stage(policy.bundle(settings, policies), progress))
         data = {
             "kubernetes/namespaces": {name: {"metadata": {"name": name, **part}} for name, part in NAMESPACES.items()}
         }
+        environment = limits.go_environment(settings)
         with (
             tempfile.TemporaryDirectory(prefix="fairlead-fuzz-") as folder,
-            running(Opa(Path(folder), bundle=bundle, data=data)) as opa,
+            running(Opa(Path(folder), bundle=bundle, data=data, environment=environment)) as opa,
         ):
             target = _Target(opa, settings)
             try:
@@ -94,23 +92,14 @@ def run(
                             progress=progress,
                         )
                     )
-                memory = max(memory or 0, opa.peak_memory or 0) or None
+                memory = max(memory, limits.peak(opa.pid))
             except Violation as violation:
                 totals.why = totals.why or str(violation)
             finally:
                 target.close()
         if totals.why:
             break
-    return {
-        "fuzz": "reviews",
-        "seed": seed,
-        "tried": totals.tried,
-        "seconds": round(time.monotonic() - began, 1),
-        "outcomes": [{"outcome": outcome, "count": count} for outcome, count in totals.outcomes.most_common()],
-        "memory": memory,
-        "why": totals.why or None,
-        "example": totals.failing.document() if totals.failing else None,
-    }
+    return totals.result("reviews", seed, began, Body.document, memory={"opa": memory})
 
 
 class _Target:
@@ -121,6 +110,7 @@ class _Target:
         self._settings = settings
         self._pid = opa.pid
         self._client = Http1(opa.address, opa.ca)
+        self._limit = limits.deployed(settings)["opa"]
 
     def close(self) -> None:
         self._client.close()
@@ -146,12 +136,12 @@ class _Target:
             self._opa.start()
             self._pid = self._opa.pid
             raise Violation("OPA ended")
-        peak = self._opa.peak_memory
-        if peak is not None and peak > MEMORY:
+        peak = limits.peak(self._opa.pid)
+        if peak > self._limit:
             self._opa.stop()
             self._opa.start()
             self._pid = self._opa.pid
-            raise Violation(f"OPA took {peak >> 20} MiB of memory, and has a limit of {MEMORY >> 20}")
+            raise Violation(f"OPA took {peak >> 20} MiB of memory, and has a limit of {self._limit >> 20}")
         return judge(body, answer, self._settings)
 
 

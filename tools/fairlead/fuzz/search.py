@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import hypothesis
 from hypothesis import HealthCheck, Phase, Verbosity
@@ -46,6 +47,25 @@ class Search(Generic[T]):
             except Violation as violation:
                 self.failing, self.why = example, str(violation)
                 return
+
+    def result(
+        self, fuzz: str, seed: int, began: float, document: Callable[[T], Any], **figures: Any
+    ) -> dict[str, Any]:
+        """{fuzz, seed, tried, seconds, outcomes, why, example} and the figures: what each suite gives.
+
+        `why` is None where all holds, else what does not; `example` is the smallest that shows it, as `document` tells
+        it, if it was one. `began` is the time.monotonic() of the start.
+        """
+        return {
+            "fuzz": fuzz,
+            "seed": seed,
+            "tried": self.tried,
+            "seconds": round(time.monotonic() - began, 1),
+            "outcomes": [{"outcome": outcome, "count": count} for outcome, count in self.outcomes.most_common()],
+            **figures,
+            "why": self.why or None,
+            "example": None if self.failing is None else document(self.failing),
+        }
 
 
 def search(

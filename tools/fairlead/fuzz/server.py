@@ -70,15 +70,6 @@ class Opa:
         """Its process, None where it has ended."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
-    @property
-    def peak_memory(self) -> int | None:
-        """Bytes that it had resident at most; None where the system does not tell, as anywhere but on Linux."""
-        try:
-            status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
-        except OSError:
-            return None
-        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:"))
-
     def start(self) -> None:
         """Start it, load policies and data, and wait until it is ready. Raises FairleadError."""
         host, port = self.address

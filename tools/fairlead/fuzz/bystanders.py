@@ -1,0 +1,75 @@
+"""Those who ask for nothing odd while others attack: how long each waits, and whether it gets what it should."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Event, Thread
+from typing import Any
+
+Ask = Callable[[], str]
+"""Asks once; returns what is wrong with the answer, "" where nothing is. Raises OSError where there is none."""
+
+_PAUSE = 0.02  # seconds between two requests of one bystander
+
+
+@dataclass
+class Bystander:
+    """One who asks again and again."""
+
+    name: str
+    ask: Ask
+    waits: list[float] = field(default_factory=list)
+    """Seconds of each request that is not settled yet."""
+    refused: list[str] = field(default_factory=list)
+    """What was wrong with those among them that did not get what they should."""
+    quiet: list[float] = field(default_factory=list)
+    """Seconds of each request while nobody attacked."""
+    settled: list[float] = field(default_factory=list)
+    settled_refused: int = 0
+
+    def once(self) -> None:
+        """Ask once."""
+        began = time.monotonic()
+        try:
+            wrong = self.ask()
+        except OSError as error:
+            wrong = f"no answer: {error!r}"
+        self.waits.append(time.monotonic() - began)
+        if wrong:
+            self.refused.append(wrong)
+
+    def settle(self) -> None:
+        """Judge what was asked until now no more; it stays among the figures."""
+        self.settled += self.waits
+        self.settled_refused += len(self.refused)
+        self.waits, self.refused = [], []
+
+    def beside(self, stop: Event) -> Thread:
+        """Ask until `stop` is set, in a thread that runs."""
+
+        def work() -> None:
+            while not stop.wait(_PAUSE):
+                self.once()
+
+        thread = Thread(target=work, name=self.name, daemon=True)
+        thread.start()
+        return thread
+
+    def figures(self) -> dict[str, Any]:
+        """{bystander, asked, refused, p50, max, quiet}: times in ms, quiet is the median while nobody attacked."""
+        waits = [*self.settled, *self.waits]
+        return {
+            "bystander": self.name,
+            "asked": len(waits),
+            "refused": self.settled_refused + len(self.refused),
+            "p50": _milliseconds(statistics.median(waits)) if waits else None,
+            "max": _milliseconds(max(waits)) if waits else None,
+            "quiet": _milliseconds(statistics.median(self.quiet)) if self.quiet else None,
+        }
+
+
+def _milliseconds(seconds: float) -> float:
+    return round(seconds * 1000, 1)

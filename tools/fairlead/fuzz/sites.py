@@ -1,0 +1,245 @@
+"""What is attacked: an OPA alone, or an embedded cluster, in which a tenant may edit a namespace."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from fairlead import kube, paths
+from fairlead.clusters.embedded.placing import EmbeddedCluster
+from fairlead.fuzz import attacks
+from fairlead.fuzz.attacks import Attack
+from fairlead.fuzz.bystanders import Ask
+from fairlead.fuzz.client import Headers, Http1
+from fairlead.fuzz.server import Opa
+from fairlead.settings import Settings
+
+_JSON = (b"Content-Type", b"application/json")
+_TENANT, _BYSTANDER = "load-tenant", "load-bystander"
+_POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web"},
+    "spec": {"containers": [{"name": "main", "image": "nginx"}]},
+}
+
+
+class Door(Protocol):
+    """Where an attack goes to."""
+
+    def send(self, body: bytes) -> str:
+        """Send one request; the status of its answer, or that there was none. Raises OSError."""
+
+    def open(self) -> socket.socket:
+        """A connection, for who wants to be slow. Raises OSError."""
+
+
+class Site(Protocol):
+    """What is attacked, with those who use it."""
+
+    ways: Sequence[str]
+    """Of attacks.WAYS."""
+
+    def pids(self) -> Mapping[str, int | None]:
+        """The processes by the names of their containers; None for one that has ended."""
+
+    def logs(self) -> list[Path]:
+        """What their output goes to."""
+
+    def restart(self) -> None:
+        """Start all of them again."""
+
+    def door(self, attack: Attack) -> Door:
+        """A client of its own for an attack."""
+
+    def bystanders(self) -> Mapping[str, Ask]:
+        """Those who ask beside the attacks, by name; each is for one thread."""
+
+
+class Alone:
+    """An OPA of its own."""
+
+    ways: Sequence[str] = attacks.OPA_ALONE
+
+    def __init__(self, opa: Opa) -> None:
+        self._opa = opa
+
+    def pids(self) -> Mapping[str, int | None]:
+        return {"opa": self._opa.pid}
+
+    def logs(self) -> list[Path]:
+        return [self._opa.log]
+
+    def restart(self) -> None:
+        self._opa.stop()
+        self._opa.start()
+
+    def door(self, attack: Attack) -> Door:
+        return _review_door(self._opa.address, self._opa.ca, attack)
+
+    def bystanders(self) -> Mapping[str, Ask]:
+        return {"reviews of OPA": _Reviews(self._opa.address, self._opa.ca)}
+
+
+class OnCluster:
+    """An embedded cluster; its first OPA and sidecar are attacked."""
+
+    ways: Sequence[str] = tuple(attacks.WAYS)
+
+    def __init__(self, cluster: EmbeddedCluster, settings: Settings) -> None:
+        """Make a namespace for each, with a service account that may edit it. Raises FairleadError."""
+        self._cluster = cluster
+        self._opa, self._sidecar = cluster.opas()[0], cluster.sidecars()[0]
+        self._pool = "pool1"
+        objects = kube.Objects(kube.connect(cluster.kubeconfig))
+        for name in (_TENANT, _BYSTANDER):
+            for manifest in _namespace(name, settings.namespace_label, self._pool):
+                objects.apply(manifest)
+        api = kube.connect(cluster.kubeconfig).configuration
+        self._api, self._ca = _address(api.host), Path(api.ssl_ca_cert)
+        self._tokens = {name: self._token(name) for name in (_TENANT, _BYSTANDER)}
+        self._wanted = dict(settings.assignment(self._pool).node_selector)
+
+    def pids(self) -> Mapping[str, int | None]:
+        running = self._cluster.servers()
+        return {
+            "opa": next((record["pid"] for name, record in running.items() if name in ("opa", "opa-0")), None),
+            "sync": next((record["pid"] for name, record in running.items() if name in ("sync", "sync-0")), None),
+        }
+
+    def logs(self) -> list[Path]:
+        return [self._cluster.log(name) for name in ("opa", "sidecar")]
+
+    def restart(self) -> None:
+        for name in self._cluster.servers():
+            if name in ("opa", "opa-0", "sync", "sync-0"):
+                self._cluster.restart_server(name)
+        self._cluster.wait_for("opa", f"{self._opa.url}/health/ready", self._opa.ca)
+
+    def door(self, attack: Attack) -> Door:
+        if attack.way == "pod":
+            return _Door(self._api, self._ca, _pods(_TENANT), [_JSON, self._authorization(_TENANT)])
+        if "sidecar" in attack.way:
+            address = _address(self._sidecar.url)
+            return _Door(address, self._sidecar.ca, b"/logs", [_JSON, (b"Content-Encoding", b"gzip")])
+        return _review_door(_address(self._opa.url), self._opa.ca, attack)
+
+    def bystanders(self) -> Mapping[str, Ask]:
+        pods = _Pods(self._api, self._ca, self._authorization(_BYSTANDER), self._wanted)
+        return {"pods of another namespace": pods, "the sidecar's /live": _Live(self._sidecar.url, self._sidecar.ca)}
+
+    def _authorization(self, name: str) -> tuple[bytes, bytes]:
+        return b"Authorization", b"Bearer " + self._tokens[name]
+
+    def _token(self, name: str) -> bytes:
+        kubeconfig = self._cluster.path / f"{name}.kubeconfig"
+        self._cluster.service_account_kubeconfig(name, "default", kubeconfig)
+        return kubeconfig.with_name(f"{kubeconfig.name}.token").read_bytes()
+
+
+class _Door:
+    """Posts to one path."""
+
+    def __init__(self, address: tuple[str, int], ca: Path, path: bytes, headers: Headers) -> None:
+        self._address, self._ca, self._path, self._headers = address, ca, path, headers
+
+    def send(self, body: bytes) -> str:
+        client = Http1(self._address, self._ca)
+        with closing(client):
+            answer = client.send(b"POST", self._path, self._headers, body)
+        return "no answer" if answer is None else str(answer.status)
+
+    def open(self) -> socket.socket:
+        context = ssl.create_default_context(cafile=str(self._ca))
+        plain = socket.create_connection(self._address, timeout=10)
+        try:
+            connection = context.wrap_socket(plain, server_hostname=self._address[0])
+            connection.sendall(b"POST %b HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n" % self._path)
+        except OSError:
+            plain.close()
+            raise
+        return connection
+
+
+class _Reviews:
+    """Sends the sample review as an API server does; its pod has to be placed."""
+
+    def __init__(self, address: tuple[str, int], ca: Path) -> None:
+        self._client = Http1(address, ca)
+        self._body = (paths.root() / "testdata" / "review.json").read_bytes()
+
+    def __call__(self) -> str:
+        answer = self._client.send(b"POST", b"/?timeout=5s", [_JSON], self._body)
+        if answer is None or answer.status != 200:
+            return f"the sample review is answered with {answer.status if answer else 'nothing'}"
+        response = json.loads(answer.body)["response"]
+        patch = json.loads(base64.b64decode(response.get("patch", "W10=")))
+        return "" if response["allowed"] and patch else f"the sample review is not placed: {response}"
+
+
+class _Pods:
+    """Creates a plain pod by dry run; it has to be placed."""
+
+    def __init__(
+        self, address: tuple[str, int], ca: Path, authorization: tuple[bytes, bytes], wanted: Mapping[str, str]
+    ) -> None:
+        self._client = Http1(address, ca)
+        self._headers = [_JSON, authorization]
+        self._wanted = wanted
+
+    def __call__(self) -> str:
+        answer = self._client.send(b"POST", _pods(_BYSTANDER), self._headers, json.dumps(_POD).encode())
+        if answer is None or answer.status != 201:
+            return f"a plain pod is refused: {answer.body[:300].decode(errors='replace') if answer else 'no answer'}"
+        placed: Any = json.loads(answer.body)["spec"].get("nodeSelector")
+        return "" if placed == self._wanted else f"a plain pod is not placed: {placed}"
+
+
+class _Live:
+    """Asks the sidecar, as a kubelet does, whether it is alive."""
+
+    def __init__(self, url: str, ca: Path) -> None:
+        self._client = Http1(_address(url), ca)
+
+    def __call__(self) -> str:
+        answer = self._client.send(b"GET", b"/live", [], b"")
+        return "" if answer and answer.status == 200 else f"/live is answered with {answer.status if answer else ''}"
+
+
+def _review_door(address: tuple[str, int], ca: Path, attack: Attack) -> _Door:
+    packed = [(b"Content-Encoding", b"gzip")] if attack.way.startswith("packed") else []
+    return _Door(address, ca, b"/", [_JSON, *packed])
+
+
+def _namespace(name: str, label: str, pool: str) -> list[dict[str, Any]]:
+    """A namespace of a pool, with the service account `default` that may edit it."""
+    subject = {"kind": "ServiceAccount", "name": "default", "namespace": name}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"}
+    metadata = {"name": "default", "namespace": name}
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {label: pool}}},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": metadata,
+            "subjects": [subject],
+            "roleRef": role,
+        },
+    ]
+
+
+def _pods(namespace: str) -> bytes:
+    return f"/api/v1/namespaces/{namespace}/pods?dryRun=All".encode()
+
+
+def _address(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    return str(parts.hostname), int(parts.port or 443)
