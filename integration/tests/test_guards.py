@@ -46,6 +46,36 @@ POD = {  # with the token mounted, and shown to the Service
 }
 LABELS = {"metadata": {"labels": {"a": "b"}}}
 RULES: dict[str, Any] = {"rules": []}
+EVENT = {
+    "metadata": {"name": "x"},
+    "eventTime": "2026-01-01T00:00:00.000000Z",
+    "reportingController": "example.dev/x",
+    "reportingInstance": "x",
+    "action": "Looked",
+    "reason": "Looked",
+    "type": "Normal",
+    "regarding": {"namespace": NAMESPACE},
+}
+QUESTION = {
+    "metadata": {"namespace": NAMESPACE},
+    "spec": {"user": "x", "resourceAttributes": {"namespace": NAMESPACE, "resource": "pods", "verb": "get"}},
+}
+LEASES, CLAIMS, OWN = "/apis/coordination.k8s.io/v1", "/apis/resource.k8s.io/v1", "/apis/example.dev/v1"
+CLAIM: dict[str, Any] = {"metadata": {"name": "x"}, "spec": {"devices": {}}}
+WIDGET = {"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"name": "x"}}
+WIDGETS = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.example.dev"},
+    "spec": {
+        "group": "example.dev",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "kind": "Widget"},
+        "versions": [
+            {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+        ],
+    },
+}
 CHANGES: dict[str, tuple[str, Request]] = {
     "policies": ("fairlead-objects", ("PATCH", POLICIES, {"data": {"main.rego": "package system"}})),
     "policies go": ("fairlead-objects", ("DELETE", POLICIES, None)),
@@ -74,6 +104,9 @@ CHANGES: dict[str, tuple[str, Request]] = {
         "fairlead-objects",
         ("DELETE", f"/apis/networking.k8s.io/v1/namespaces/{NAMESPACE}/networkpolicies/opa", None),
     ),
+    "lease": ("fairlead-objects", ("POST", f"{LEASES}/namespaces/{NAMESPACE}/leases", {"metadata": {"name": "x"}})),
+    "claim": ("fairlead-objects", ("POST", f"{CLAIMS}/namespaces/{NAMESPACE}/resourceclaims", CLAIM)),
+    "custom resource": ("fairlead-objects", ("POST", f"{OWN}/namespaces/{NAMESPACE}/widgets", WIDGET)),
     "namespace": ("fairlead-objects", ("PATCH", OURS, {"metadata": {"labels": {"a": "b"}}})),
     "namespace goes": ("fairlead-objects", ("DELETE", OURS, None)),
     "mutating webhook": (
@@ -122,7 +155,13 @@ def guarded() -> Iterator[EmbeddedCluster]:
             "networking.k8s.io",
             "rbac.authorization.k8s.io",
             "admissionregistration.k8s.io",
+            "coordination.k8s.io",
+            "resource.k8s.io",
+            "events.k8s.io",
+            "authorization.k8s.io",
+            "example.dev",
         ]
+        objects.apply(WIDGETS)
         everything = {"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}
         rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "everything"}}
         objects.apply({**rbac, "kind": "ClusterRole", "rules": [everything]})
@@ -222,6 +261,11 @@ def test_what_has_no_pool_in_it_and_is_not_ours_is_anybodys(sent: As) -> None:
         ("POST", "/api/v1/namespaces/plain/configmaps", {"metadata": {"name": "fairlead-policies"}}),
         ("POST", f"{RBAC}/clusterroles", {"metadata": {"name": "fairleading"}}),
         ("POST", f"{OURS}/events", {"metadata": {"name": "x"}, "involvedObject": {"namespace": NAMESPACE}}),
+        ("POST", f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events", EVENT),
+        ("POST", f"/apis/authorization.k8s.io/v1/namespaces/{NAMESPACE}/localsubjectaccessreviews", QUESTION),
+        ("POST", f"{LEASES}/namespaces/plain/leases", {"metadata": {"name": "x"}}),
+        ("POST", f"{CLAIMS}/namespaces/plain/resourceclaims", CLAIM),
+        ("POST", f"{OWN}/namespaces/plain/widgets", WIDGET),
     ):
         status, told = sent(request)
         assert status < 300, (request, told)

@@ -238,6 +238,24 @@ def test_each_guard_fails_closed_and_denies_but_the_one_that_only_warns() -> Non
 
 
 def test_the_pool_label_is_guarded_where_settings_name_who_sets_it_if_nobody() -> None:
+def test_all_that_is_in_our_namespace_is_guarded_but_what_is_named() -> None:
+    constraints = every()["ValidatingAdmissionPolicy", "fairlead-objects"]["spec"]["matchConstraints"]
+    whole, itself = constraints["resourceRules"]
+    assert {key: whole[key] for key in ("apiGroups", "apiVersions", "operations", "resources")} == {
+        "apiGroups": ["*"],
+        "apiVersions": ["*"],
+        "operations": ["*"],
+        "resources": ["*/*"],
+    }
+    assert itself["resources"] == ["namespaces", "namespaces/*"]
+    exempt = [(rule["apiGroups"], rule["resources"]) for rule in constraints["excludeResourceRules"]]
+    assert exempt == [
+        ([""], ["events", "pods/eviction", "pods/status"]),
+        (["events.k8s.io"], ["events"]),
+        (["authorization.k8s.io"], ["localsubjectaccessreviews"]),
+    ]
+
+
     def guarded(chosen: dict[str, Any]) -> str:
         guard = every(chosen)["ValidatingAdmissionPolicy", "fairlead-pool-label"]
         return str(guard["spec"]["matchConditions"][0]["expression"])
