@@ -67,10 +67,10 @@ def test_the_api_server_takes_all_that_kustomize_builds_strictly(
     secrets = tmp_path / "secrets.yaml"
     kustomize.write(Settings(), tmp_path / "base", secrets=secrets, sidecar=sidecar, progress=SILENT)
     taken = [objects.apply(manifest, dry_run=True)["kind"] for manifest in built(tmp_path)]
-    assert len(taken) == 27
+    assert len(taken) == 29
 
 
 def test_the_api_server_takes_the_committed_base(objects: kube.Objects) -> None:
     taken = [objects.apply(manifest, dry_run=True)["kind"] for manifest in built(COMMITTED)]
-    assert len(taken) == 25
+    assert len(taken) == 27
     assert "Secret" not in taken

@@ -69,6 +69,7 @@ def test_an_administrator_lacks_nothing_and_nothing_changes(foreign: Foreign, ad
         ("api", True),
         ("rights", True),
         ("namespace", True),
+        ("nodes", True),
     ]
     assert foreign.objects().get("v1", "Namespace", NAMESPACE) is None
 

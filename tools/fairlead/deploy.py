@@ -50,7 +50,7 @@ def deploy(
     )
     if cluster.examined:
         progress.update("cluster", "checking that it can take the deployment")
-        preflight.require(preflight.check(cluster, rendered))
+        preflight.require(preflight.check(cluster, rendered, settings.pool_keys()))
     stale = serving.annotation(objects)
     admission = [o for o in rendered if o["apiVersion"].startswith("admissionregistration.k8s.io/")]
     for manifest in rendered:
@@ -85,7 +85,7 @@ def check(
         replicas=cluster.replicas,
         sidecar=sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar,
     )
-    return preflight.check(cluster, rendered)
+    return preflight.check(cluster, rendered, settings.pool_keys())
 
 
 def preview(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from kubernetes import client
 
-from fairlead import kube, pod, served, waiting
+from fairlead import kube, labels, pod, served, waiting
 from fairlead.clusters.base import Cluster
 from fairlead.errors import FairleadError
 from fairlead.progress import Progress
@@ -56,15 +56,17 @@ def require(findings: Iterable[Finding]) -> None:
         raise FairleadError(f"this cluster cannot take Fairlead yet, nothing was applied:{''.join(missing)}")
 
 
-def check(cluster: Cluster, rendered: Sequence[Mapping[str, Any]]) -> list[Finding]:
+def check(cluster: Cluster, rendered: Sequence[Mapping[str, Any]], pool_keys: Sequence[str]) -> list[Finding]:
     """What can be told without changing anything, of the manifests `rendered`; each check has a finding at least.
+
+    `pool_keys` are the keys of the node labels that say to which pool a node belongs.
 
     Raises FairleadError where the API server does not answer.
     """
     api = kube.connect(cluster.kubeconfig)
     kinds = served.kinds(api)
     findings = [_version(api), *_kinds(kinds, rendered), *_rights(api, kinds, rendered)]
-    return [*findings, *_namespace(kube.Objects(api), rendered)]
+    return [*findings, *_namespace(kube.Objects(api), rendered), _node_labels(pool_keys)]
 
 
 def reach(objects: kube.Objects, webhook: Mapping[str, Any], *, progress: Progress) -> None:
@@ -267,3 +269,13 @@ def _namespace(objects: kube.Objects, rendered: Sequence[Mapping[str, Any]]) -> 
         way_out = "change the quota, limit or policy that says so, or exempt this namespace from it"
         return [Finding("namespace", False, f"{NAMESPACE} refuses our pods ({error.reason}): {way_out}")]
     return [Finding("namespace", True, f"{NAMESPACE} takes our pods")]
+
+
+def _node_labels(keys: Sequence[str]) -> Finding:
+    """Who can say to which pool a node belongs; whether the plugin NodeRestriction is on, no client can see."""
+    chosen = [key for key in keys if labels.kubelet_may_set(key)]
+    if chosen:
+        way_out = "where nodes are not trusted with that, take nodeLabel: node-restriction (docs/security.md)"
+        return Finding("nodes", True, f"each sets its own {', '.join(chosen)} at registration, not later: {way_out}")
+    protected = f"none can give itself {', '.join(keys)}, if the API server's plugin NodeRestriction is on"
+    return Finding("nodes", True, protected)

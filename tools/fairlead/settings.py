@@ -31,12 +31,13 @@ NAMESPACE = "fairlead"
 STALENESS = (10, 86400)
 """Least and most of maxStaleness, in seconds: a sidecar needs up to 7 to have everything confirmed again."""
 
-# The label by which each platform tells its node pools apart.
+# The label by which each platform tells its node pools apart, and one that no node can give itself (NodeRestriction).
 NODE_LABELS = {
     "aks": "kubernetes.azure.com/agentpool",
     "gke": "cloud.google.com/gke-nodepool",
     "eks": "eks.amazonaws.com/nodegroup",
     "karpenter": "karpenter.sh/nodepool",
+    "node-restriction": "node-restriction.kubernetes.io/agentpool",
 }
 
 Intent = Literal["node-pool"]
@@ -228,6 +229,12 @@ class Settings(_Strict):
         declared = self.pools[pool] if self.pools else Pool()
         selector = declared.node_selector or {self.node_label: pool}
         return declared.model_copy(update={"node_selector": selector})
+
+    def pool_keys(self) -> list[str]:
+        """The keys of the node labels that say to which pool a node belongs, sorted."""
+        if not self.pools:
+            return [self.node_label]
+        return sorted({key for pool in self.pools for key in self.assignment(pool).node_selector})
 
     def document(self) -> dict[str, object]:
         """The settings as they would stand in a file, all of them."""

@@ -230,6 +230,7 @@ def test_each_guard_fails_closed_and_denies_but_the_one_that_only_warns() -> Non
         "fairlead-objects": ("Fail", "Deny"),
         "fairlead-cluster-objects": ("Fail", "Deny"),
         "fairlead-pool-label": ("Fail", "Deny"),
+        "fairlead-node-labels": ("Fail", "Deny"),
         "fairlead-exempt": ("Ignore", "Warn"),
     }
     for name, spec in guards.items():
@@ -237,7 +238,6 @@ def test_each_guard_fails_closed_and_denies_but_the_one_that_only_warns() -> Non
         assert reasons == [None if name == "fairlead-exempt" else "Forbidden"]
 
 
-def test_the_pool_label_is_guarded_where_settings_name_who_sets_it_if_nobody() -> None:
 def test_all_that_is_in_our_namespace_is_guarded_but_what_is_named() -> None:
     constraints = every()["ValidatingAdmissionPolicy", "fairlead-objects"]["spec"]["matchConstraints"]
     whole, itself = constraints["resourceRules"]
@@ -256,6 +256,7 @@ def test_all_that_is_in_our_namespace_is_guarded_but_what_is_named() -> None:
     ]
 
 
+def test_the_pool_label_is_guarded_where_settings_name_who_sets_it_if_nobody() -> None:
     def guarded(chosen: dict[str, Any]) -> str:
         guard = every(chosen)["ValidatingAdmissionPolicy", "fairlead-pool-label"]
         return str(guard["spec"]["matchConditions"][0]["expression"])
@@ -342,7 +343,8 @@ def test_only_the_secret_holds_the_token() -> None:
 
 def test_a_preview_is_what_kubectl_reads() -> None:
     documents = list(yaml.safe_load_all(manifests.dump(deploy.preview(Settings(), progress=Progress()))))
-    assert [d["kind"] for d in documents][0::13] == ["Namespace", "Deployment", "ValidatingWebhookConfiguration"]
+    kinds = [document["kind"] for document in documents]
+    assert (kinds[0], kinds[-1], kinds.count("Deployment")) == ("Namespace", "ValidatingWebhookConfiguration", 1)
     config_map = next(d for d in documents if d["kind"] == "ConfigMap")
     assert policy.revision(config_map["data"]) == policy.bundle(Settings()).revision
 

@@ -38,6 +38,7 @@ def test_the_environment_names_the_file(tmp_path: Path, monkeypatch: pytest.Monk
     ("preset", "label"),
     [
         ("aks", "kubernetes.azure.com/agentpool"),
+        ("node-restriction", "node-restriction.kubernetes.io/agentpool"),
         ("gke", "cloud.google.com/gke-nodepool"),
         ("eks", "eks.amazonaws.com/nodegroup"),
         ("karpenter", "karpenter.sh/nodepool"),
@@ -52,6 +53,38 @@ def test_a_pool_without_a_selector_has_the_node_label(tmp_path: Path) -> None:
     settings = load(write(tmp_path, "nodeLabel: pool\npools:\n  gpu: {}\n  big: {nodeSelector: {a: b, c: d}}\n"))
     assert settings.assignment("gpu").node_selector == {"pool": "gpu"}
     assert settings.assignment("big").node_selector == {"a": "b", "c": "d"}
+
+
+def test_the_labels_that_make_a_node_one_of_a_pool_are_those_of_all_pools(tmp_path: Path) -> None:
+    def keys(text: str) -> list[str]:
+        return load(write(tmp_path, text)).pool_keys()
+
+    assert keys("nodeLabel: pool\n") == ["pool"]
+    assert keys("nodeLabel: pool\npools:\n  gpu: {}\n  big: {nodeSelector: {a: b, c: d}}\n") == ["a", "c", "pool"]
+    assert keys("nodeLabel: pool\npools:\n  big: {nodeSelector: {a: b}}\n") == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("key", "may"),
+    [
+        ("agentpool", True),
+        ("kubernetes.azure.com/agentpool", True),
+        ("cloud.google.com/gke-nodepool", True),
+        ("node-restriction.kubernetes.io/agentpool", False),
+        ("acme.node-restriction.kubernetes.io/agentpool", False),
+        ("kubernetes.io/agentpool", False),
+        ("k8s.io/agentpool", False),
+        ("acme.k8s.io/agentpool", False),
+        ("notkubernetes.io/agentpool", True),
+        ("kubernetes.io/hostname", True),
+        ("topology.kubernetes.io/zone", True),
+        ("topology.kubernetes.io/rack", False),
+        ("node.kubernetes.io/agentpool", True),
+        ("acme.kubelet.kubernetes.io/agentpool", True),
+    ],
+)
+def test_what_a_kubelet_may_set_is_what_node_restriction_lets_it(key: str, may: bool) -> None:
+    assert labels.kubelet_may_set(key) is may
 
 
 @pytest.mark.parametrize(
