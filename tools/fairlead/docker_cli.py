@@ -119,6 +119,17 @@ def build(
     progress.update(tag, "ready", done=1, total=1)
 
 
+def execute(container: str, command: Sequence[str]) -> str:
+    """What a command in a running container prints. Raises FairleadError with what it says where it fails."""
+    try:
+        done = _ask("exec", container, *command)
+    except subprocess.TimeoutExpired as error:
+        raise FairleadError(f"{container}: {command[0]} did not end within {_WITHIN:.0f} s") from error
+    if done.returncode:
+        raise FairleadError(f"{container}: {command[0]}: {_last(done.stderr or done.stdout)}")
+    return done.stdout
+
+
 def socket(image: str) -> tuple[str, int]:
     """The path of the engine's socket, to be mounted in a container, and the number of its group there.
 

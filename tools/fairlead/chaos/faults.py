@@ -1,9 +1,7 @@
-"""Breaks things in an embedded cluster, and puts right what does not heal by itself."""
+"""Breaks things in a cluster, and puts right what does not heal by itself; how, each kind of cluster says."""
 
 from __future__ import annotations
 
-import signal
-import subprocess
 import time
 from base64 import b64encode
 from collections.abc import Callable, Sequence
@@ -13,13 +11,10 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-import requests
 from kubernetes import client
 
 from fairlead import kube, manifests, waiting
 from fairlead.chaos.schedule import BREAK, COMPACT, Episode, Fault
-from fairlead.clusters.embedded import processes
-from fairlead.clusters.embedded.cluster import Embedded
 from fairlead.errors import FairleadError
 from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE
@@ -43,11 +38,11 @@ class Broke:
 class Faults:
     """Carries out a schedule; what took place is in `broke`, what could not in `failed`."""
 
-    def __init__(self, cluster: Embedded, progress: Progress) -> None:
+    def __init__(self, kubeconfig: Path, progress: Progress) -> None:
         self.broke: list[Broke] = []
         self.failed: list[str] = []
-        self._cluster, self._progress = cluster, progress
-        self._core = client.CoreV1Api(kube.connect(cluster.kubeconfig))
+        self._progress = progress
+        self._core = client.CoreV1Api(kube.connect(kubeconfig))
 
     def run(self, episodes: Sequence[Episode], stop: Event) -> None:
         """Carry out the episodes, each at its time from now on; returns when all faults are over or `stop` is set.
@@ -86,26 +81,8 @@ class Faults:
             self.broke.append(Broke(fault.kind, target, episode, began, time.monotonic()))
 
     def _signal(self, fault: Fault) -> tuple[str, Callable[[], None]]:
-        how, _, kind = fault.kind.partition(" ")
-        servers = {
-            name: record
-            for name, record in self._cluster.servers().items()
-            if (name == kind or name.startswith(f"{kind}-")) and record["pid"]
-        }
-        if not servers:
-            raise FairleadError(f"no {kind} runs")
-        names = sorted(servers) if fault.pick is None else [sorted(servers)[fault.pick % len(servers)]]
-
-        def send(number: signal.Signals) -> bool:
-            sent = [processes.send(servers[name]["pid"], servers[name]["started"], number) for name in names]
-            return any(sent)
-
-        def go_on() -> None:
-            send(signal.SIGCONT)
-
-        if not send(signal.SIGKILL if how == "kill" else signal.SIGSTOP):
-            raise FairleadError(f"{', '.join(names)} ended by itself")  # by another fault, and it comes back
-        return ", ".join(names), go_on
+        """Kill or stop servers; tells which, and what puts it right. Raises FairleadError where none of them runs."""
+        raise NotImplementedError
 
     def _compact(self, _fault: Fault) -> tuple[str, Callable[[], None]]:
         """Throw away all history of etcd: who watches from an old resourceVersion is told 410 Gone."""
@@ -114,42 +91,8 @@ class Faults:
         return "etcd", lambda: None
 
     def _etcd(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
-        """etcd's gRPC gateway. Source: etcd documentation, "gRPC gateway"."""
-        pki = self._cluster.path / "pki"
-        with requests.Session() as session:
-            session.trust_env = False  # else REQUESTS_CA_BUNDLE would override `verify`
-            try:
-                answer = session.post(
-                    f"{self._etcd_url()}/v3/kv/{what}",
-                    json=body,
-                    verify=str(pki / "ca.crt"),
-                    cert=(str(pki / "etcd-client.crt"), str(pki / "etcd-client.key")),
-                    timeout=5,
-                )
-                answer.raise_for_status()
-                return dict(answer.json())
-            except (requests.RequestException, ValueError) as error:
-                raise FairleadError(f"etcd: {error}") from error
-
-    def _etcd_url(self) -> str:
-        """From its arguments: nobody but the API server has to know it otherwise."""
-        pid = self._cluster.servers()["etcd"]["pid"]
-        path = Path(f"/proc/{pid}/cmdline")
-        if path.exists():
-            arguments = path.read_text().split("\0")
-        else:
-            done = subprocess.run(
-                ["ps", "-ww", "-o", "args=", "-p", str(pid)],  # noqa: S607 - wherever the system has it
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            arguments = done.stdout.split()
-        flag = "--advertise-client-urls="
-        found = [argument.removeprefix(flag) for argument in arguments if argument.startswith(flag)]
-        if not found:
-            raise FairleadError("etcd does not run")
-        return found[0]
+        """etcd's gRPC gateway below /v3/kv. Source: etcd documentation, "gRPC gateway". Raises FairleadError."""
+        raise NotImplementedError
 
     def _break(self, fault: Fault) -> tuple[str, Callable[[], None]]:
         """Put invalid Rego into the policies' ConfigMap, as a person might who edits it by hand."""

@@ -23,7 +23,8 @@ from fairlead.settings import Settings
 
 IDLE = "nobody"
 """The scheduler of most pods: none, as where they would run is decided by then, and running them costs the most."""
-_CONTAINERS = [{"name": "main", "image": "nginx:1.29"}]
+# Never: on a real node it is no matter whether the image can be had.
+_CONTAINERS = [{"name": "main", "image": "nginx:1.29", "imagePullPolicy": "Never"}]
 _TIMEOUT = urllib3.Timeout(connect=3.0, read=20.0)
 PAUSE = 0.1
 """Seconds between two creates of one client: two cores bear eight clients at this pace, with all else that happens."""

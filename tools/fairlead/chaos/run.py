@@ -1,26 +1,30 @@
-"""One run of chaos: a cluster of its own, load, faults, pushes and rotations, and the verdicts."""
+"""One run of chaos: a cluster, load, faults, pushes and rotations, and the verdicts."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Timer
 from typing import Any
 
-from fairlead import waiting
+from fairlead import sidecars, up, waiting
 from fairlead.chaos import invariants, load, report, schedule
 from fairlead.chaos.changes import Changes, variants
+from fairlead.chaos.embedded_faults import EmbeddedFaults
 from fairlead.chaos.faults import Faults
 from fairlead.chaos.invariants import Verdict
-from fairlead.clusters.embedded.placing import EmbeddedCluster
+from fairlead.chaos.kind_faults import KindFaults
+from fairlead.clusters.base import Cluster
+from fairlead.clusters.kind import KindCluster
 from fairlead.errors import FairleadError
 from fairlead.progress import Progress
-from fairlead.settings import Pool, Settings, Toleration
-from fairlead.up import started
+from fairlead.settings import Images, Pool, Settings, Toleration, overridden
 
 SETTINGS = Settings(
     pools={
@@ -38,17 +42,18 @@ _HEALS = 60.0
 
 @dataclass(frozen=True)
 class Options:
-    """A run: seconds under faults, the seed of all chance, how many clients and OPAs, and the cluster's name."""
+    """A run: seconds under faults, the seed of all chance, how many clients and OPAs, and the cluster."""
 
     seconds: float = 600.0
     seed: int = 0
     clients: int = 8
     replicas: int = 2
     name: str = "chaos"
+    cluster: str = "embedded"
 
 
 def run(options: Options, *, progress: Progress) -> dict[str, Any]:
-    """Start a cluster, let it suffer, and return {seed, seconds, interrupted, ...} with all of report.summary.
+    """Have a cluster suffer, and return {seed, seconds, interrupted, ...} with all of report.summary.
 
     Ctrl-C ends it early, with what was seen so far. Raises FairleadError where the cluster does not come up.
     """
@@ -56,13 +61,12 @@ def run(options: Options, *, progress: Progress) -> dict[str, Any]:
     progress.update("chaos", f"seed {options.seed}: {sum(len(e.faults) for e in episodes)} faults to come")
     with (
         tempfile.TemporaryDirectory(prefix="fairlead-") as folder,
-        started(options.name, SETTINGS, {"pool1": 1}, replicas=options.replicas, progress=progress) as cluster,
+        _clusters(options, progress) as (cluster, faults),
     ):
         changes = Changes(cluster, SETTINGS, variants(Path(folder)))
         if not changes.push("A"):
             raise FairleadError(f"the policies cannot be pushed: {changes.made[-1].error}")
         ledger = load.Ledger(SETTINGS)
-        faults = Faults(cluster, progress)
         began = time.monotonic()
         interrupted = _suffer(options, episodes, cluster, ledger, changes, faults, progress)
         seconds = time.monotonic() - began
@@ -78,10 +82,30 @@ def run(options: Options, *, progress: Progress) -> dict[str, Any]:
         }
 
 
+@contextmanager
+def _clusters(options: Options, progress: Progress) -> Iterator[tuple[Cluster, Faults]]:
+    """The cluster, and what breaks it; one that was not there before is removed at the end."""
+    if options.cluster == "embedded":
+        with up.started(options.name, SETTINGS, {"pool1": 1}, replicas=options.replicas, progress=progress) as embedded:
+            yield embedded, EmbeddedFaults(embedded, progress)
+        return
+    images = overridden(Images(), os.environ)
+    settings = SETTINGS.model_copy(update={"images": images, "replicas": options.replicas})
+    kind = KindCluster(options.name)
+    there = kind.running()
+    try:
+        kind, _ = up.kind(options.name, settings, sidecar=sidecars.SYNC.name, progress=progress)
+        yield kind, KindFaults(kind, progress)
+    finally:
+        kind.stop()
+        if not there:
+            kind.delete()
+
+
 def _suffer(
     options: Options,
     episodes: list[schedule.Episode],
-    cluster: EmbeddedCluster,
+    cluster: Cluster,
     ledger: load.Ledger,
     changes: Changes,
     faults: Faults,
@@ -114,7 +138,7 @@ def _suffer(
     return interrupted
 
 
-def _judge(cluster: EmbeddedCluster, ledger: load.Ledger, changes: Changes, progress: Progress) -> list[Verdict]:
+def _judge(cluster: Cluster, ledger: load.Ledger, changes: Changes, progress: Progress) -> list[Verdict]:
     """Check what is in the API server now, and all that was seen."""
     progress.update("chaos", "one more push and rotation of each, now that nothing breaks")
     sick = []

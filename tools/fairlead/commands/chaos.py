@@ -10,6 +10,7 @@ from rich.console import Console
 
 from fairlead import output as out
 from fairlead.chaos.run import Options, run
+from fairlead.clusters import registry
 from fairlead.commands import options
 from fairlead.errors import FairleadError
 
@@ -22,18 +23,30 @@ _FAULT = ("fault", "times", "survived", "p50", "p95", "longest", "settled")
 @click.option("--seed", type=click.IntRange(0), help="Of all that is random; by default another one each time.")
 @click.option("--clients", type=click.IntRange(1, 64), default=8, show_default=True, help="Clients that create pods.")
 @click.option("--replicas", type=click.IntRange(1, 8), default=2, show_default=True, help="OPAs, each with a sidecar.")
-@options.own_cluster("chaos")
+@click.option(
+    "--cluster",
+    "kind",
+    type=click.Choice(["embedded", "kind"]),
+    default="embedded",
+    show_default=True,
+    help="Kind of cluster: an embedded one of the run's own, or a KIND cluster, which stays where it was there before.",
+)
+@click.option("--name", help="Name of the cluster.  [default: chaos; of kind: KIND_CLUSTER_NAME or fairlead]")
 @options.output
-def command(seconds: float, seed: int | None, clients: int, replicas: int, name: str, output: str) -> None:
-    """Break a cluster of its own under load at random, and check that no pod is placed wrongly.
+def command(
+    seconds: float, seed: int | None, clients: int, replicas: int, kind: str, name: str | None, output: str
+) -> None:
+    """Break a cluster under load at random, and check that no pod is placed wrongly.
 
     OPA, its sidecar and the API server are killed and stopped, etcd is compacted, the policies' ConfigMap is broken,
     while clients create pods and namespaces, and policies, token and certificate are replaced. Ctrl-C ends it early.
+    A KIND cluster that was there before has the run's settings and policies afterwards: `fairlead deploy` again.
     """
+    target = registry.chosen(kind, "chaos" if kind == "embedded" and name is None else name)
     if seed is None:
         seed = random.SystemRandom().randrange(1_000_000)
     with out.progress() as progress:
-        found = run(Options(seconds, seed, clients, replicas, name), progress=progress)
+        found = run(Options(seconds, seed, clients, replicas, target.name, kind), progress=progress)
     out.emit(found, output, lambda console: _draw(found, console))
     broken = [one["invariant"] for one in found["invariants"] if not one["holds"]]
     if broken:
