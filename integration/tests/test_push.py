@@ -58,7 +58,8 @@ def test_a_pushed_policy_is_in_force_when_push_returns(
         module.write_text(module.read_text().replace("remove spec.nodeName", "ask the platform team"))
     result = push(cluster, settings, policies, progress=QUIET)
     assert policy.revision(modules(opa)) == result["revision"] != result["previous"]
-    assert [one["revision"] for one in result["opa"]] == [result["revision"]]
+    assert {one["url"] for one in result["opa"]} == {server.url for server in cluster.opas()}
+    assert {one["revision"] for one in result["opa"]} == {result["revision"]}
     assert deployed(objects)["metadata"]["annotations"][manifests.REVISION] == result["revision"]
     with pytest.raises(kube.Refused, match="ask the platform team"):
         objects.create(pod(namespace(agentpool="pool1"), nodeName="pool1-0"))
@@ -153,7 +154,10 @@ def test_what_a_revision_does_not_have_is_removed_from_every_opa(
     for name in ("extra.rego", "helper.rego"):
         (policies / name).unlink()
     push(cluster, settings, policies, progress=QUIET)
-    assert all(served.keys() == deployed(objects)["data"].keys() for served in each(cluster, token))
+    wanted = deployed(objects)["data"].keys()
+    waiting.until(
+        lambda: all(served.keys() == wanted for served in each(cluster, token)), deadline=30, what="the rest is removed"
+    )
 
 
 def test_a_file_of_the_package_system_may_be_renamed(
@@ -164,7 +168,10 @@ def test_a_file_of_the_package_system_may_be_renamed(
     push(cluster, settings, policies, progress=QUIET)
     (policies / "extra.rego").rename(policies / "other.rego")
     push(cluster, settings, policies, progress=QUIET)
-    assert all(served.keys() == deployed(objects)["data"].keys() for served in each(cluster, token))
+    wanted = deployed(objects)["data"].keys()
+    waiting.until(
+        lambda: all(served.keys() == wanted for served in each(cluster, token)), deadline=30, what="the rest is removed"
+    )
 
 
 def test_what_other_policies_hold_on_to_is_told_with_the_way_out_which_works(

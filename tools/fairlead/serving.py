@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ from fairlead.settings import NAMESPACE
 from fairlead.sync.desired import REPLICA_STATUS, RETRIES
 from fairlead.sync.desired import STATUS as STATUS
 
+_UNLOADED = 10.0
+"""Seconds that a sidecar which unloads what a revision does not have gets for it, before it is done in its place."""
 POLICY_LABEL = "openpolicyagent.org/policy=rego"
 
 
@@ -103,7 +106,10 @@ def wait(
                 token = fresh.token
             raise
 
+    switched: float | None = None
+
     def look() -> list[Served] | None:
+        nonlocal switched
         found = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE) or {}
         opas = cluster.opas()
         current = found.get("data") == dict(modules)  # nobody else is pushing
@@ -120,7 +126,8 @@ def wait(
             return None
         if not all(_switched(opa, token, modules) for opa in opas):
             return None
-        if current:
+        switched = switched or time.monotonic()
+        if current and (not cluster.sidecar.unloads or time.monotonic() > switched + _UNLOADED):
             for opa in opas:
                 leftovers.remove(opa, token, modules)
         states = [served(opa, token) for opa in opas]

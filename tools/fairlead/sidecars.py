@@ -34,6 +34,9 @@ class Sidecar(Protocol):
     look_up: bool
     """Whether OPA can ask it for a namespace that is not replicated (yet); see policies/namespaces."""
 
+    unloads: bool
+    """Whether it takes out of OPA what is taken out of a ConfigMap."""
+
     rereads: bool
     """Whether it sees that its token or its CA file changed; one that does not is started again for it."""
 
@@ -61,6 +64,7 @@ class Sync:
 
     name = "sync"
     look_up = True
+    unloads = True
     rereads = True
     # Not /health: an API server or an OPA that is away is no reason to start again.
     liveness = Liveness(SYNC_PORT, "/live", period=5, timeout=5, failures=3, startup=60)
@@ -115,6 +119,7 @@ class KubeMgmt:
 
     name = "kube-mgmt"
     look_up = False
+    unloads = False
     rereads = False
     liveness = Liveness(OPA_PORT, "/health/ready", period=1, timeout=2, failures=3, startup=60)
 
