@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fairlead import waiting
@@ -77,20 +77,36 @@ class Scene:
             self._remove(before, name)
 
     def _create(self, case: Case, namespace: str | None) -> Decision:
-        manifest = self._owned(case.request.manifest)
-        path = path_of(manifest, namespace)
-        return decision(self._rest.call("POST", path, manifest, query=_DRY_RUN, user=case.request.user_info), manifest)
+        with self._owned(case.request.manifest) as manifest:
+            path, user = path_of(manifest, namespace), case.request.user_info
+            return decision(self._rest.call("POST", path, manifest, query=_DRY_RUN, user=user), manifest)
 
-    def _owned(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """The manifest with the uid of the real node that owns it, if any: the plugin NodeRestriction compares them."""
+    @contextlib.contextmanager
+    def _owned(self, manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The manifest with the uid of the real node that owns it, if any: the plugin NodeRestriction compares them.
+
+        A node that the cluster does not have is there for the time of the block: an object, with no machine behind it.
+        """
         metadata = dict(manifest.get("metadata") or {})
         owners = metadata.get("ownerReferences") or []
-        for index, owner in enumerate(owners):
-            if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Node"):
-                node = self._rest.call("GET", path_of(owner, None, owner["name"]))
-                uid = _needed(node, f"reading node {owner['name']}")["metadata"]["uid"]
-                metadata["ownerReferences"] = [*owners[:index], {**owner, "uid": uid}, *owners[index + 1 :]]
-        return {**manifest, "metadata": metadata}
+        with contextlib.ExitStack() as made:
+            for index, owner in enumerate(owners):
+                if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Node"):
+                    uid = made.enter_context(self._node(owner["name"]))["metadata"]["uid"]
+                    metadata["ownerReferences"] = [*owners[:index], {**owner, "uid": uid}, *owners[index + 1 :]]
+            yield {**manifest, "metadata": metadata}
+
+    @contextlib.contextmanager
+    def _node(self, name: str) -> Iterator[dict[str, Any]]:
+        """The node, made where the cluster has none of that name, and removed again."""
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"unschedulable": True}}
+        path = path_of(node, None, name)
+        there = self._rest.call("GET", path)
+        if there.ok:
+            yield there.body
+            return
+        yield _needed(self._rest.call("POST", path_of(node, None), node), f"creating node {name}")
+        self._rest.call("DELETE", path, _DELETION)
 
     def _ask(self, case: Case, namespace: str | None, before: Mapping[str, Any]) -> Decision:
         request = case.request
