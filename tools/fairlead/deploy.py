@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead import history, kube, manifests, policy, preflight, render, rotate, serving, sidecars, staging
+from fairlead.clusters import connections
 from fairlead.clusters.base import Cluster
 from fairlead.credentials import RENEW, Credentials
 from fairlead.progress import Progress
@@ -65,7 +66,7 @@ def deploy(
         webhook = next(o for o in admission if o["kind"] == "MutatingWebhookConfiguration")
         preflight.reach(objects, webhook, progress=progress)
     for manifest in admission:
-        objects.apply(manifest)
+        objects.apply(connections.kept(objects, manifest))
     history.record(objects, manifests.policies(settings, bundle))
     if credentials.left <= RENEW:
         rotate.certificate(cluster, progress=progress)

@@ -170,10 +170,14 @@ class Objects:
                 return None
 
     @patiently
-    def delete(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> None:
-        """Delete the object; that there is none is fine. Raises Refused."""
+    def delete(
+        self, api_version: str, kind: str, name: str, namespace: str | None = None, *, grace: int | None = None
+    ) -> None:
+        """Delete the object, a pod within `grace` seconds if given; that there is none is fine. Raises Refused."""
+        options = {} if grace is None else {"body": {"gracePeriodSeconds": grace}}
         with explained(f"cannot delete {kind} {name}"), suppress(NotFoundError):
-            self._dynamic.resources.get(api_version=api_version, kind=kind).delete(name=name, namespace=namespace)
+            resource = self._dynamic.resources.get(api_version=api_version, kind=kind)
+            resource.delete(name=name, namespace=namespace, **options)
 
     @patiently
     def list(self, api_version: str, kind: str, namespace: str | None, labels: str = "") -> list[dict[str, Any]]:

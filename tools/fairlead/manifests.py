@@ -81,6 +81,7 @@ def by_file(
         "exempt": EXEMPT,
         "files": pod.MOUNTED,
         "opa_port": pod.OPA_PORT,
+        "drain": pod.DRAIN,
         "opa_liveness": pod.OPA_LIVENESS,
         "sync_port": pod.SYNC_PORT,
         "opa_arguments": pod.opa_arguments(

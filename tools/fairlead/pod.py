@@ -8,6 +8,11 @@ from pathlib import PurePath, PurePosixPath
 
 OPA_PORT = 8443
 SYNC_PORT = 8444
+DRAIN = 95
+"""Seconds that a pod answers on after it was told to end.
+
+API servers close what they did not use for 90 s (IdleConnTimeout of net/http, which k8s.io/apimachinery keeps).
+"""
 LARGEST_REVIEW = 3 * 1024 * 1024
 """Bytes; etcd's limit of 1.5 MiB for an object, twice, as an update's review holds the old and the new one."""
 

@@ -13,6 +13,7 @@ from typing import Any
 from fairlead import kube, served, waiting
 from fairlead.clusters import contexts
 from fairlead.clusters.base import Cluster
+from fairlead.clusters.remote import PODS
 from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE
 
@@ -68,6 +69,8 @@ def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
         objects.delete(kind.api_version, kind.name, metadata["name"], metadata.get("namespace"))
         removed.append(_row(kind.name, metadata["name"], metadata.get("namespace"), removed=True))
     namespace = objects.get("v1", "Namespace", NAMESPACE)
+    for pod in objects.list("v1", "Pod", NAMESPACE, PODS) if namespace else ():  # nobody asks them any more
+        objects.delete("v1", "Pod", pod["metadata"]["name"], NAMESPACE, grace=1)
     if namespace is not None and _is_ours(namespace):
         if not left:
             progress.update("uninstall", f"removing Namespace {NAMESPACE}")

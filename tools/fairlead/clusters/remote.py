@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import time
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from typing import Any
 from kubernetes import client
 
 from fairlead import certificates, kube, manifests, pod, sidecars, waiting
-from fairlead.clusters import contexts, several
+from fairlead.clusters import connections, contexts, several
 from fairlead.clusters.base import OpaServer, SidecarServer
 from fairlead.clusters.portforward import HOST, Forward
 from fairlead.credentials import Credentials
@@ -32,6 +33,9 @@ IMAGES = {"opa": "opa", "kube-mgmt": "kube_mgmt", "sync": "fairlead"}  # contain
 
 _HOPELESS = {"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}
 """Waiting reasons that no waiting ends."""
+
+_UNROUTED = 3.0
+"""Seconds until no node routes new connections to a pod that was told to end; nothing tells when they have done it."""
 
 _SILENCE = 24 * 3600.0
 """Seconds for which a log that is followed may have nothing new; there is no other way to say for ever."""
@@ -199,6 +203,12 @@ class RemoteCluster:
         alive = [p for p in found if not p.metadata.deletion_timestamp and p.status.phase in ("Pending", "Running")]
         return sorted(alive, key=lambda p: str(p.metadata.name))
 
+    def _ending(self) -> bool:
+        """Whether a pod of OPA is told to end, and answers on for as long as API servers may ask it."""
+        with kube.explained("cannot list the pods of OPA"):
+            found = self._core.list_namespaced_pod(NAMESPACE, label_selector=PODS).items
+        return any(p.metadata.deletion_timestamp for p in found)
+
     def _urls(self, container: str, port: int) -> list[str]:
         """Where this port of each pod is reached; a forward to a pod that is gone ends."""
         wanted = [(p.metadata.name, port) for p in self._pods() if _runs(p, container)]
@@ -273,6 +283,10 @@ class RemoteCluster:
             lines = "".join(f"\n  {line}" for line in dict.fromkeys(told))
             what = "OPA's pods do not come up" if isinstance(error, _Hopeless) else str(error)
             raise FairleadError(f"{what}{':' if lines else ''}{lines}") from error
+        if self._ending():
+            progress.update("opa", "having API servers leave the pods that end")
+            time.sleep(_UNROUTED)
+            connections.renew(kube.Objects(self._api))
 
     def _problems(self, deployment: Any) -> list[tuple[str, str]]:
         """What keeps the pods from being Ready, (reason, line), as the cluster tells it."""

@@ -1,0 +1,74 @@
+"""API servers leave OPAs that end before those close their connections."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from fairlead import deploy, kube, pod, policy, sidecars, waiting
+from fairlead.clusters import connections
+from fairlead.clusters.base import Cluster
+from fairlead.credentials import Credentials
+from fairlead.manifests import render
+from fairlead.progress import Progress
+from fairlead.settings import Settings
+
+SEEN = 30.0
+"""Seconds for the API server to see that a webhook changed."""
+
+
+@pytest.mark.parametrize("sidecar", sidecars.SIDECARS)
+def test_a_pod_answers_on_for_longer_than_api_servers_keep_connections(sidecar: str) -> None:
+    settings = Settings()
+    objects = render(settings, policy.bundle(settings), Credentials.fresh(), sidecar=sidecars.SIDECARS[sidecar])
+    (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
+    spec = deployment["spec"]["template"]["spec"]
+    sleeps = {each["name"]: each["lifecycle"]["preStop"]["sleep"]["seconds"] for each in spec["containers"]}
+    assert 90 < sleeps["opa"] == pod.DRAIN < sleeps[sidecar]
+    assert spec["terminationGracePeriodSeconds"] >= sleeps["opa"] + 10 + 5  # OPA ends open requests for up to 10 s
+    assert spec["terminationGracePeriodSeconds"] > sleeps[sidecar]
+
+
+@pytest.mark.embedded
+def test_an_api_server_asks_by_new_connections_once_they_are_renewed(
+    cluster: Cluster, objects: kube.Objects, namespace: Callable[..., str], pod: Callable[..., Any], settings: Settings
+) -> None:
+    at = namespace(agentpool="pool1")
+
+    def asked() -> set[int]:
+        """The ports from which the API server is connected to OPA, after it asked it."""
+        created = objects.apply(pod(at), dry_run=True)
+        assert created["spec"]["nodeSelector"] == {"agentpool": "pool1"}
+        return connected(cluster)
+
+    before = asked()
+    assert asked() == before
+    connections.renew(objects)
+    waiting.until(lambda: asked() - before, deadline=SEEN, what="it connects anew")
+    after = bundles(objects)
+    assert all(b"# connections since " in bundle for bundle in after)
+    deploy.deploy(cluster, settings, progress=Progress())
+    assert bundles(objects) == after, "a deployment brings back the connections of before"
+
+
+def bundles(objects: kube.Objects) -> list[bytes]:
+    found = objects.get("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "fairlead") or {}
+    return [b64decode(webhook["clientConfig"]["caBundle"]) for webhook in found["webhooks"]]
+
+
+def connected(cluster: Cluster) -> set[int]:
+    """The local ports of the API server's connections to OPA. Source: proc(5), /proc/net/tcp."""
+    pid = cluster.servers()["kube-apiserver"]["pid"]
+    inodes = {link.readlink().name for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()}
+    port = urlsplit(str(cluster.webhook_url)).port
+    found = set()
+    for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+        _, local, remote, state, *rest = line.split()
+        if state == "01" and int(remote.rpartition(":")[2], 16) == port and f"socket:[{rest[5]}]" in inodes:
+            found.add(int(local.rpartition(":")[2], 16))
+    return found

@@ -1,0 +1,54 @@
+"""Has API servers open new connections to OPA, before pods that they are connected to go.
+
+An API server keeps its connections to a webhook and goes on using them, also to a pod that no Service routes to any
+more. OPA closes them when it ends, and a request that is on its way in that moment fails: HTTP/1.1 has no way to
+announce it. An API server has connections of its own for each configuration of a webhook
+(k8s.io/apiserver/pkg/util/webhook), so a comment in the authorities' file, which nothing reads, is enough for new
+ones.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from fairlead import kube
+
+_VERSION = "admissionregistration.k8s.io/v1"
+_KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+_NAME = "fairlead"
+_COMMENT = re.compile(rb"# connections since [^\n]*\n")
+
+
+def renew(objects: kube.Objects) -> None:
+    """Have every API server connect anew for what it asks from now on, as soon as it sees it. Raises FairleadError."""
+    comment = f"# connections since {datetime.now(UTC).isoformat()}\n".encode()
+    for kind in _KINDS:
+        found = objects.get(_VERSION, kind, _NAME)
+        if found is not None:
+            objects.apply(_with(found, comment))
+
+
+def kept(objects: kube.Objects, manifest: dict[str, Any]) -> dict[str, Any]:
+    """`manifest` with the comment of the webhooks as they are: without it, the connections of before would be back."""
+    if manifest["kind"] not in _KINDS:
+        return manifest
+    found = objects.get(_VERSION, manifest["kind"], manifest["metadata"]["name"])
+    bundles = [
+        b64decode(webhook["clientConfig"].get("caBundle") or "") for webhook in (found or {}).get("webhooks", ())
+    ]
+    comment = next((match[0] for bundle in bundles if (match := _COMMENT.search(bundle))), None)
+    return _with(manifest, comment) if comment else manifest
+
+
+def _with(configuration: Mapping[str, Any], comment: bytes) -> dict[str, Any]:
+    metadata = {"name": configuration["metadata"]["name"], "labels": configuration["metadata"].get("labels") or {}}
+    webhooks = []
+    for webhook in configuration["webhooks"]:
+        client = webhook["clientConfig"]
+        authorities = _COMMENT.sub(b"", b64decode(client.get("caBundle") or ""))
+        webhooks.append({**webhook, "clientConfig": {**client, "caBundle": b64encode(authorities + comment).decode()}})
+    return {"apiVersion": _VERSION, "kind": configuration["kind"], "metadata": metadata, "webhooks": webhooks}
