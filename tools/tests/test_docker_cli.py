@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from fairlead import docker_cli, docker_e2e, e2e, images, waiting
+from fairlead import docker_cli, docker_e2e, e2e, images, paths, toolchain, waiting
 from fairlead.errors import FairleadError, UsageError
 from fairlead.progress import Progress
+from fairlead.toolchain import programs, recipe
 
 DEADLINE = 30  # seconds
 
@@ -209,10 +210,13 @@ def test_a_container_that_docker_could_not_run_is_removed_and_told(docker: Docke
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout of its own, for what a run writes into it."""
+    """A checkout of its own, for what a run writes into it, on a machine that has built no program yet."""
     folder = tmp_path / "checkout"
     (folder / "policies").mkdir(parents=True)
     (folder / "policies" / "main.rego").touch()
+    (folder / "tools").mkdir()
+    (folder / "tools" / "toolchain").symlink_to(paths.root() / "tools" / "toolchain")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("FAIRLEAD_HOME", str(folder))
     return folder
 
@@ -283,6 +287,29 @@ def test_an_embedded_cluster_gets_no_socket(docker: Docker, checkout: Path, monk
     assert not stale.exists()
     call = next(line for line in log.read_text().splitlines() if line.startswith("run --name"))
     assert call.endswith("--init --pull=never --env=FAIRLEAD_CLUSTER=embedded mine:1 fairlead e2e")
+
+
+def test_programs_that_this_machine_has_built_are_not_built_again(
+    docker: Docker, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (opa,) = programs.select(["opa"])
+    built = recipe.load(opa.module).built(opa)
+    built.parent.mkdir(parents=True)
+    built.write_text("a program")
+    assert toolchain.cached() == {Path("opa") / built.parent.name / "opa": built}
+    monkeypatch.setenv("FAIRLEAD_CLUSTER", "embedded")
+    # What is sent to the first build is kept; the image of the programs is not there yet.
+    sent = checkout / "sent"
+    log = docker(
+        f"case $1 in build) for last; do :; done; [ -e {sent} ] || cp -r $last {sent};; "
+        f"image) case $* in *fairlead-programs*) exit 1;; esac; echo 1;; {ENGINE} esac"
+    )
+    assert docker_e2e.run([], progress=Progress()) == 0
+    first, second = (line.split() for line in log.read_text().splitlines() if line.startswith("build "))
+    tag = first[first.index("--tag") + 1]
+    assert tag.startswith("fairlead-programs:")
+    assert f"--build-arg=PROGRAMS_IMAGE={tag}" in second
+    assert (sent / "programs" / "opa" / built.parent.name / "opa").read_text() == "a program"
 
 
 def test_its_logs_are_where_the_run_leaves_them() -> None:

@@ -67,6 +67,9 @@ def test_every_stage_is_built_on_the_one_image_that_a_variable_names(path: Path)
     first, *rest = instructions(path)
     assert first == Instruction("ARG", ("BASE_IMAGE=debian:bookworm-slim",))
     stages = {"${BASE_IMAGE}", "scratch"}
+    if path != SIDECAR:  # and what may bring programs, by default the same image
+        assert rest.pop(0) == Instruction("ARG", ("PROGRAMS_IMAGE=${BASE_IMAGE}",))
+        stages.add("${PROGRAMS_IMAGE}")
     for each in rest:
         if each.name == "FROM":
             assert each.words[0] in stages

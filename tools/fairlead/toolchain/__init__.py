@@ -17,7 +17,7 @@ from fairlead.toolchain.found import find
 from fairlead.toolchain.programs import NAMES, Program, select
 from fairlead.toolchain.recipe import Recipe, load
 
-__all__ = ["NAMES", "ProgramState", "ensure", "states"]
+__all__ = ["NAMES", "ProgramState", "cached", "ensure", "states"]
 
 _SILENT = Progress()
 
@@ -49,6 +49,15 @@ def ensure(names: Iterable[str], progress: Progress = _SILENT) -> dict[str, Path
     if missing:
         build.build(missing, progress)
     return result
+
+
+def cached(names: Iterable[str] = NAMES) -> dict[Path, Path]:
+    """Each program that the cache of this machine has at the version pinned: its path in the cache -> its path.
+
+    Another machine of the same kind finds it there, and need not build it. Raises UsageError for an unknown name.
+    """
+    built = [recipe.built(program) for program, recipe in _recipes(names)]
+    return {path.relative_to(path.parents[2]): path for path in built if path.is_file()}
 
 
 def states(names: Iterable[str] = NAMES) -> list[ProgramState]:
