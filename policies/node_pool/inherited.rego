@@ -30,12 +30,12 @@ _inherited_tolerations := {toleration | some toleration in _note.tolerations}
 # What the author asks for.
 _own_selector := object.remove(_selector, object.keys(_inherited_selector)) if _note
 
-_own_selector := _selector if not _note
+else := _selector
 
 # Inherited tolerations stay in their place where the pool still gives them.
 _kept_tolerations := [toleration | some toleration in _tolerations; not _outdated(toleration)] if _note
 
-_kept_tolerations := _tolerations if not _note
+else := _tolerations
 
 _outdated(toleration) if {
 	toleration in _inherited_tolerations

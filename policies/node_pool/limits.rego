@@ -25,6 +25,7 @@ _allowed_tolerations := {_toleration_text(toleration) |
 }
 
 _foreign_tolerations contains _toleration_text(toleration) if {
+	_assignment.allowedTolerations
 	some toleration in (_new_tolerations - _inherited_tolerations)
 	not _covered(toleration, _permitted_tolerations)
 }

@@ -2,7 +2,10 @@
 # decision gave is taken away, as far as the pool does not give it any more. A namespace without a pool gives nothing.
 package node_pool
 
-_mutation := array.flatten([_selector_operations, _tolerations_operations, _note_operations])
+# A pod needs no note: nobody applies it again.
+_mutation := array.concat(_selector_operations, _tolerations_operations) if _is_pod
+
+else := array.flatten([_selector_operations, _tolerations_operations, _note_operations])
 
 _selector_after := object.union(_own_selector, _given.nodeSelector)
 
@@ -37,29 +40,18 @@ _note_after := {
 	),
 }
 
-default _note_operations := []
+_note_operations := [operation | _note_text; operation := {"op": "remove", "path": _note_path}] if _is_empty_note
 
-_note_operations := [{"op": "remove", "path": _note_path}] if {
-	_note_text
-	_is_empty_note
-}
-
-_note_operations := [{"op": "add", "path": _note_path, "value": json.marshal(_note_after)}] if {
-	_is_noted
+else := [{"op": "add", "path": _note_path, "value": json.marshal(_note_after)}] if {
 	is_object(_template_metadata.annotations)
 	json.marshal(_note_after) != object.get(_template_metadata.annotations, _note_key, null)
 }
 
-_note_operations := [{"op": "add", "path": _annotations_path, "value": {_note_key: json.marshal(_note_after)}}] if {
-	_is_noted
+else := [{"op": "add", "path": _annotations_path, "value": {_note_key: json.marshal(_note_after)}}] if {
 	object.get(_template_metadata, "annotations", null) == null
 }
 
-# A pod needs no note: nobody applies it again.
-_is_noted if {
-	_is_template
-	not _is_empty_note
-}
+else := []
 
 _is_empty_note if _note_after == {"nodeSelector": {}, "tolerations": []}
 

@@ -57,11 +57,11 @@ _will := "would" if settings.enforcement["node-pool"] == "warn"
 
 # METADATA
 # description: The JSON Patch (RFC 6902) that adds the assignment; empty where the pod has it.
-default patch := []
-
 patch := _mutation if _placed
 
-patch := _mutation if _withdrawn
+else := _mutation if _withdrawn
+
+else := []
 
 # Whether the assignment is added, as far as it is missing.
 _placed if {

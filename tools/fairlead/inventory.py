@@ -145,11 +145,18 @@ def of_workload(workload: Object, template: Iterable[str]) -> Iterator[Subject]:
             **{key: value for key, value in (part.get("metadata") or {}).items() if key not in _STORED},
             "generateName": f"{metadata['name']}-",
             "namespace": metadata["namespace"],
+            **({"ownerReferences": [_owner(workload)]} if workload["kind"] == "DaemonSet" else {}),
         },
         "spec": part.get("spec") or {},
     }
     reviews = (review.build(pod), review.build(_sent(workload)))
     yield Subject(metadata["namespace"], workload["kind"], metadata["name"], reviews)
+
+
+def _owner(workload: Object) -> dict[str, Any]:
+    """How the pods of a workload name it, where its own controller makes them."""
+    named = {"apiVersion": workload["apiVersion"], "kind": workload["kind"], "name": workload["metadata"]["name"]}
+    return {**named, "controller": True}
 
 
 def _sent(stored: Object) -> dict[str, Any]:

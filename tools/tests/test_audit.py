@@ -141,6 +141,18 @@ def test_a_workload_is_judged_by_the_pods_that_it_makes(kind: str) -> None:
     assert 'pod "web-*" sets spec.nodeSelector agentpool' in refused.message
 
 
+def test_a_daemon_set_that_an_earlier_pool_placed_is_told_with_the_way_out() -> None:
+    note = '{"nodeSelector":{"agentpool":"pool2"},"tolerations":[]}'
+    template = {"metadata": {"annotations": {"fairlead.dev/assigned": note}}, **BAD}
+    moved = workload("DaemonSet", {"template": template})
+    refused = of(moved)
+    assert (refused.finding, refused.pool) == (REFUSED, "pool1")
+    assert refused.message.endswith("kubectl -n payments rollout restart daemonset web")
+    withdrawn = of({**moved, "metadata": {"name": "web", "namespace": "free"}})
+    assert (withdrawn.finding, withdrawn.pool) == (CHANGED, None)
+    assert withdrawn.message.startswith("remove /spec/template/spec/nodeSelector; remove /spec/template/metadata/")
+
+
 def test_a_cron_jobs_pods_are_those_of_its_jobs() -> None:
     spec = {"jobTemplate": {"spec": {"template": BAD}}}
     assert of(workload("CronJob", spec, "batch/v1")).finding == REFUSED

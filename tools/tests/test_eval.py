@@ -66,6 +66,24 @@ def test_people_see_the_decision_the_reasons_and_the_object(pod: Path) -> None:
     assert yaml.safe_load(after)["spec"]["nodeSelector"] == {"agentpool": "pool1"}
 
 
+def test_what_an_earlier_pool_gave_to_a_daemon_set_is_explained(tmp_path: Path) -> None:
+    path = tmp_path / "agent.json"
+    note = {"fairlead.dev/assigned": '{"nodeSelector":{"agentpool":"pool1"},"tolerations":[]}'}
+    template = {"metadata": {"annotations": note}, "spec": {"nodeSelector": {"agentpool": "pool1"}}}
+    metadata = {"name": "agent", "namespace": "payments"}
+    manifest = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": {"template": template}}
+    path.write_text(json.dumps(manifest))
+    moved = decided(path, "--namespace-labels", "agentpool=pool2")
+    assert moved["object"]["spec"]["template"]["spec"] == {"nodeSelector": {"agentpool": "pool2"}}
+    assert (
+        "its template has nodeSelector agentpool=pool1 of an earlier decision, and not of its author"
+        in (moved["explanation"])
+    )
+    free = decided(path, "--namespace-labels", "")
+    assert free["object"]["spec"]["template"] == {"metadata": {"annotations": {}}, "spec": {}}
+    assert "what an earlier pool gave to its template is taken away" in free["explanation"]
+
+
 def test_a_review_is_decided_as_it_is() -> None:
     data = decided(REVIEW, "--namespace-labels", "agentpool=pool2")
     assert data["review"]["response"]["uid"] == json.loads(REVIEW.read_text())["request"]["uid"]

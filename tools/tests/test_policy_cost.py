@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 from collections.abc import Callable
 from typing import Any
@@ -58,6 +59,13 @@ def daemon_set(spec: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": {"name": "agent"}, "spec": {"template": pod(spec)}}
 
 
+def noted(count: int) -> dict[str, Any]:
+    """A DaemonSet's template of which another pool gave all, so that all of it is taken away."""
+    given = {"nodeSelector": numbered(count), **tolerations(count)}
+    note = {"fairlead.dev/assigned": json.dumps(given)}
+    return {"metadata": {"name": "agent"}, "spec": {"template": {"metadata": {"annotations": note}, "spec": given}}}
+
+
 SHAPES: dict[str, Callable[[int], dict[str, Any]]] = {
     "tolerations": lambda count: review(pod(tolerations(count))),
     "an added toleration": lambda count: review(pod(tolerations(count, "new")), pod(tolerations(count))),
@@ -73,6 +81,10 @@ SHAPES: dict[str, Callable[[int], dict[str, Any]]] = {
     "env": lambda count: review(pod({"containers": [{"name": "c", "env": [{"name": "a"}] * count}]})),
     "a template": lambda count: review(
         daemon_set(tolerations(count, "new")), daemon_set(tolerations(count)), "apps/DaemonSet"
+    ),
+    "a note": lambda count: review(noted(count), kind="apps/DaemonSet"),
+    "gates": lambda count: review(
+        pod({"nodeSelector": {}}), pod({"schedulingGates": [{}] * count, "nodeSelector": {}})
     ),
 }
 
