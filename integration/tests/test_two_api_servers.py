@@ -1,0 +1,91 @@
+"""Two API servers over one etcd: what is done at one is known at the other a moment later."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+
+from fairlead import kube, waiting
+from fairlead.clusters.embedded import ports
+from fairlead.clusters.embedded.placing import EmbeddedCluster
+from fairlead.deploy import deploy
+from fairlead.progress import Progress
+from fairlead.settings import Settings
+
+pytestmark = pytest.mark.embedded  # a cluster of its own
+
+ROUNDS = 100
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Any]]:
+    """A client of each of two API servers; OPA's sidecar asks the first."""
+    second = tmp_path_factory.mktemp("second") / "kubeconfig"
+    # The plugin would wait until each new namespace has its account `default`, and the caches are current by then.
+    further = {"kube-apiserver": {"disable-admission-plugins": "ServiceAccount"}}
+    with EmbeddedCluster(f"servers-{os.getpid()}") as cluster:
+        cluster.start_control_plane(further=further, progress=Progress())
+        deploy(cluster, Settings(), progress=Progress())
+        start_second(cluster, second)
+        yield [client.CoreV1Api(kube.connect(path)) for path in (cluster.kubeconfig, second)]
+
+
+def start_second(cluster: EmbeddedCluster, kubeconfig: Path) -> None:
+    """Start another API server as the first one was, and write an administrator's kubeconfig for it."""
+    (port,) = ports.free_ports(1)
+    url = f"https://{ports.HOST}:{port}"
+    pid = cluster.servers()["kube-apiserver"]["pid"]
+    argv = Path(f"/proc/{pid}/cmdline").read_bytes().decode().rstrip("\0").split("\0")
+    argv = [f"--secure-port={port}" if flag.startswith("--secure-port=") else flag for flag in argv]
+    cluster.start_server("kube-apiserver-second", argv, ready=f"{url}/readyz", deadline=60.0)
+    document = yaml.safe_load(cluster.kubeconfig.read_text())
+    document["clusters"][0]["cluster"]["server"] = url
+    kubeconfig.write_text(yaml.safe_dump(document))
+
+
+def make(api: Any, labels: dict[str, str]) -> str:
+    """A new namespace with these labels."""
+    name = f"two-servers-{next(_numbers)}"
+    api.create_namespace({"metadata": {"name": name, "labels": labels}})
+    return name
+
+
+def outcome(api: Any, namespace: str) -> str:
+    """The pool of a new pod (a dry run), "unplaced", or "asked to retry". Raises ApiException for another refusal."""
+    spec = {"containers": [{"name": "main", "image": "nginx:1.29"}]}
+    try:
+        made = api.create_namespaced_pod(namespace, {"metadata": {"name": "web"}, "spec": spec}, dry_run="All")
+    except ApiException as error:
+        if "retry in a moment" in kube.message(error):
+            return "asked to retry"
+        raise
+    return str((made.spec.node_selector or {}).get("agentpool", "unplaced"))
+
+
+@pytest.mark.parametrize("here", [0, 1])
+def test_a_namespace_created_with_its_label_at_one_has_no_unplaced_pod_at_the_other(
+    servers: list[Any], here: int
+) -> None:
+    outcomes = Counter(outcome(servers[1 - here], make(servers[here], {"agentpool": "pool1"})) for _ in range(ROUNDS))
+    assert outcomes.keys() <= {"pool1", "asked to retry"}, outcomes
+    assert outcomes["pool1"] >= ROUNDS / 2
+
+
+def test_a_namespace_labelled_later_at_one_is_mapped_at_the_other_a_moment_later(servers: list[Any]) -> None:
+    """In between the other does not ask: it is the API server's own cache, which no webhook sees."""
+    one, other = servers
+    namespace = make(one, {})
+    waiting.until(lambda: outcome(other, namespace) == "unplaced", deadline=30, what="the other knows the namespace")
+    one.patch_namespace(namespace, {"metadata": {"labels": {"agentpool": "pool1"}}})
+    waiting.until(lambda: outcome(other, namespace) == "pool1", deadline=30, what="the other knows the label")
+    assert {outcome(other, namespace) for _ in range(20)} == {"pool1"}
