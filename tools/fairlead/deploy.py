@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -11,8 +12,9 @@ from fairlead import history, kube, manifests, policy, preflight, render, rotate
 from fairlead.clusters import connections
 from fairlead.clusters.base import Cluster
 from fairlead.credentials import RENEW, Credentials
+from fairlead.errors import FairleadError
 from fairlead.progress import Progress
-from fairlead.settings import Settings
+from fairlead.settings import NAMESPACE, Settings
 
 
 def deploy(
@@ -25,8 +27,8 @@ def deploy(
 ) -> list[serving.Served]:
     """Apply everything, and return when every OPA decides by it; the policies are those of `folder`, or the project's.
 
-    Guards and webhooks come last, when OPA serves already, so that no pod is refused meanwhile. Token and certificate
-    are kept, but a certificate that is about to end is rotated, and one that has ended replaced; the kind of sidecar is
+    The order is that of `_apply`, which leaves no pod unplaced, whatever the settings were. Token and certificate are
+    kept, but a certificate that is about to end is rotated, and one that has ended replaced; the kind of sidecar is
     kept until another is named as `sidecar`. A cluster that is examined is so before anything is applied.
 
     Raises UsageError where the sidecar cannot run there or do what the settings ask for, FairleadError where the
@@ -52,26 +54,70 @@ def deploy(
     if cluster.examined:
         progress.update("cluster", "checking that it can take the deployment")
         preflight.require(preflight.check(cluster, rendered, settings.pool_keys()))
-    stale = serving.annotation(objects)
+    states = _apply(cluster, objects, rendered, settings, bundle, credentials, progress)
+    history.record(objects, manifests.policies(settings, bundle))
+    if credentials.left <= RENEW:
+        rotate.certificate(cluster, progress=progress)
+    progress.update("deploy", "done")
+    return states
+
+
+def _apply(
+    cluster: Cluster,
+    objects: kube.Objects,
+    rendered: Sequence[dict[str, Any]],
+    settings: Settings,
+    bundle: policy.Bundle,
+    credentials: Credentials,
+    progress: Progress,
+) -> list[serving.Served]:
+    """Apply what was rendered and wait until it is in force, in an order in which no answer lacks what it rests on.
+
+    1. OPAs and sidecars: by the new settings these may replicate another label, of other namespaces. Where the policies
+       that are in force ask for what is no longer replicated, the sidecar looks it up in the API server.
+    2. Policies, once every sidecar replicates what they ask for. Each OPA answers by the old ones or the new ones; a
+       pod that one of each judges has an assignment of either or is refused.
+    3. Guards, and the webhooks last, when every OPA answers for the namespaces that they add. A namespace that has a
+       pool by both settings is covered by the old and the new webhook, and one of them is always there.
+
+    Where no policies are in force as they should be, they come first: without them no OPA gets Ready.
+    """
     admission = [o for o in rendered if o["apiVersion"].startswith("admissionregistration.k8s.io/")]
-    for manifest in rendered:
-        if manifest not in admission:
+    last = [o for o in rendered if o["metadata"]["name"] == manifests.POLICIES] if _in_force(cluster, objects) else []
+
+    def apply(wanted: Iterable[dict[str, Any]]) -> None:
+        for manifest in wanted:
             progress.update("deploy", f"applying {manifest['kind']} {manifest['metadata']['name']}")
             (objects.apply_whole if manifest["kind"] == "ConfigMap" else objects.apply)(manifest)
+
+    stale = serving.annotation(objects)
+    apply(o for o in rendered if o not in admission and o not in last)
     cluster.serve(settings, credentials, policy.guards([credentials.token]), progress=progress)
+    if last:
+        stale = serving.annotation(objects)
+        apply(last)
     states = serving.wait(
         cluster, objects, credentials.token, bundle.modules, progress=progress, deadline=60.0, stale=stale
     )
     if cluster.examined:
         webhook = next(o for o in admission if o["kind"] == "MutatingWebhookConfiguration")
         preflight.reach(objects, webhook, progress=progress)
-    for manifest in admission:
-        objects.apply(connections.kept(objects, manifest))
-    history.record(objects, manifests.policies(settings, bundle))
-    if credentials.left <= RENEW:
-        rotate.certificate(cluster, progress=progress)
-    progress.update("deploy", "done")
+    apply(connections.kept(objects, manifest) for manifest in admission)
     return states
+
+
+def _in_force(cluster: Cluster, objects: kube.Objects) -> bool:
+    """Whether every OPA decides by the policies that were deployed."""
+    deployed = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE)
+    credentials = serving.credentials(objects)
+    if deployed is None or credentials is None:
+        return False
+    revision = policy.revision(deployed.get("data") or {})
+    try:
+        states = [serving.served(opa, credentials.token) for opa in cluster.opas()]
+    except FairleadError:  # a pod that cannot be reached, say
+        return False
+    return bool(states) and all(state.ready and state.revision == revision for state in states)
 
 
 def check(

@@ -1,0 +1,189 @@
+"""A deployment with other settings, while pods are created all the time: none that has a pool either way has none."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any
+
+import pytest
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
+
+from fairlead import kube, waiting
+from fairlead.chaos import invariants
+from fairlead.clusters.embedded.placing import EmbeddedCluster
+from fairlead.deploy import deploy
+from fairlead.progress import Progress
+from fairlead.settings import DecisionLogs, Pool, Replicated, Settings, Toleration
+from fairlead.up import started
+
+pytestmark = pytest.mark.embedded  # a cluster of its own, deployed again and again
+
+QUIET = Progress()
+BASE = Settings()
+NAMESPACES: Mapping[str, Mapping[str, str]] = {
+    "both": {"agentpool": "pool1", "pool": "pool2"},
+    "first": {"agentpool": "pool1"},
+    "empty": {"agentpool": "", "pool": "pool2"},
+    "bare": {},
+}
+TAINTED = Toleration(key="dedicated", value="pool1", effect="NoSchedule")
+DECLARED = {"pool1": Pool(tolerations=[TAINTED]), "pool2": Pool()}
+CHANGES: Mapping[str, tuple[Settings, Settings]] = {
+    "namespaceLabel": (BASE, Settings(namespace_label="pool")),
+    "namespaceLabel with a defaultPool": (
+        Settings(default_pool="pool3"),
+        Settings(default_pool="pool3", namespace_label="pool"),
+    ),
+    "nodeLabel": (BASE, Settings(node_label="example.com/pool")),
+    "podSelector": (BASE, Settings(pod_selector="merge")),
+    "defaultPool set": (BASE, Settings(default_pool="pool3")),
+    "defaultPool changed": (Settings(default_pool="pool3"), Settings(default_pool="pool2")),
+    "pools declared": (BASE, Settings(pools=DECLARED)),
+    "pools closed to other tolerations": (
+        Settings(pools=DECLARED),
+        Settings(pools={**DECLARED, "pool1": Pool(tolerations=[TAINTED], allowed_tolerations=[])}),
+    ),
+    "enforcement": (BASE, Settings(enforcement={"node-pool": "warn"})),
+    "failurePolicy": (BASE, Settings(failure_policy="Ignore")),
+    "replicate": (BASE, Settings(replicate=[Replicated(version="v1", resource="nodes", namespaced=False)])),
+    "decisionLogs": (BASE, Settings(decision_logs=DecisionLogs(console=False))),
+    "what no pod is placed by": (
+        BASE,
+        Settings(timeout_seconds=9, replicas=3, contact="#x", admins=["a"], pool_admins=["b"], api_server_ports=[6443]),
+    ),
+    "several at once": (
+        Settings(default_pool="pool3"),
+        Settings(namespace_label="pool", node_label="example.com/pool", pools=DECLARED, pod_selector="merge"),
+    ),
+}
+"""Two settings each, between which a cluster goes both ways."""
+WRITERS = 2
+PAUSE = 0.02
+"""Seconds between two pods of a writer: two cores have to bear the deployment, too."""
+NAMES = r"web-\d+|\[decision [^]]*\]"
+"""What differs from refusal to refusal."""
+ENOUGH = 5
+"""Admitted pods of each namespace and phase that is waited for."""
+
+
+@dataclass
+class Phase:
+    """What became of the pods that were asked for in it; `legal` are the settings by which they may be decided."""
+
+    name: str
+    legal: tuple[Settings, ...]
+    outcomes: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter() for name in NAMESPACES})
+
+    def judge(self, namespace: str, pod: Mapping[str, Any]) -> None:
+        """Note a pod that was admitted."""
+        wrong = [invariants.wrong(pod, pool_of(namespace, s), {}, s) for s in self.legal]
+        self.outcomes[namespace]["admitted" if None in wrong else f"admitted {wrong[0]}"] += 1
+
+
+def pool_of(namespace: str, settings: Settings) -> str | None:
+    return NAMESPACES[namespace].get(settings.namespace_label, settings.default_pool) or None
+
+
+def mapped(settings: Settings) -> set[str]:
+    return {name for name in NAMESPACES if pool_of(name, settings)}
+
+
+class Writers:
+    """Create pods in every namespace, one after the other, and never stop; the `phase` says what is legal."""
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self.phase = Phase("none", (BASE,))
+        self._core = client.CoreV1Api(kube.connect(cluster.kubeconfig))
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        stop = Event()
+        with ThreadPoolExecutor(WRITERS) as several:
+            futures = [several.submit(self._work, stop) for _ in range(WRITERS)]
+            try:
+                yield
+            finally:
+                stop.set()
+            for future in futures:
+                future.result()
+
+    def _work(self, stop: Event) -> None:
+        for number in itertools.count():
+            for namespace in NAMESPACES:
+                if stop.wait(PAUSE):
+                    return
+                self._create(namespace, f"web-{number}")
+
+    def _create(self, namespace: str, name: str) -> None:
+        """Ask for a pod; a dry run, which all of admission takes part in."""
+        phase = self.phase
+        spec = {"containers": [{"name": "main", "image": "nginx:1.29"}]}
+        pod: Any = {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
+        try:
+            made = self._core.create_namespaced_pod(namespace, pod, dry_run="All")
+        except ApiException as error:
+            phase.outcomes[namespace][f"refused: {re.sub(NAMES, '', kube.message(error))}"] += 1
+        except HTTPError as error:  # of a machine that is too busy to answer
+            phase.outcomes[namespace][f"no answer: {type(error).__name__}"] += 1
+        else:
+            phase.judge(namespace, self._core.api_client.sanitize_for_serialization(made))
+
+
+@pytest.fixture(scope="module")
+def changing() -> Iterator[EmbeddedCluster]:
+    """A cluster with two OPAs, so that during a deployment they decide by different settings."""
+    with started(f"changing-{os.getpid()}", BASE, {"pool1": 1}, replicas=2, progress=QUIET) as cluster:
+        objects = kube.Objects(kube.connect(cluster.kubeconfig))
+        for name, labels in NAMESPACES.items():
+            objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(labels)}})
+            account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
+            objects.apply(account)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def writers(changing: EmbeddedCluster) -> Iterator[Writers]:
+    found = Writers(changing)
+    with found.working():
+        yield found
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_no_pod_of_a_namespace_with_a_pool_either_way_has_none(
+    changing: EmbeddedCluster, writers: Writers, change: str
+) -> None:
+    one, other = CHANGES[change]
+    deploy(changing, one, progress=QUIET)
+    for old, new in ((one, other), (other, one)):
+        phases = [Phase("before", (old,)), Phase("during", (old, new)), Phase("after", (new,))]
+        judged = (mapped(old) & mapped(new)) | (NAMESPACES.keys() - mapped(old) - mapped(new))
+        for phase in phases:
+            writers.phase = phase
+            if phase.name == "during":
+                deploy(changing, new, progress=QUIET)
+            else:
+                enough(phase, judged)
+        for phase in phases:
+            for namespace in judged:
+                outcomes = phase.outcomes[namespace]
+                wrong = [what for what in outcomes if what.startswith("admitted ")]
+                assert wrong == [], f"{phase.name} in namespace {namespace}: {outcomes}"
+                assert outcomes["admitted"], f"{phase.name} in namespace {namespace}: {outcomes}"
+
+
+def enough(phase: Phase, namespaces: set[str]) -> None:
+    waiting.until(
+        lambda: all(phase.outcomes[name]["admitted"] >= ENOUGH for name in namespaces),
+        deadline=60,
+        what=f"pods are admitted in {', '.join(sorted(namespaces))} {phase.name}",
+    )
