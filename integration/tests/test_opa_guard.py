@@ -7,12 +7,13 @@ import hashlib
 import http.client
 import json
 import ssl
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from fairlead import kube
+from fairlead import kube, pod
 from fairlead.clusters.base import Cluster
 from fairlead.opa_api import OpaApi
 from fairlead.settings import NAMESPACE
@@ -152,6 +153,24 @@ def test_a_small_body_cannot_unpack_to_a_huge_one(anonymous: OpaApi, cluster: Cl
     assert send(anonymous, "POST", "/", bomb, **{"Content-Encoding": "gzip"}) == 400
     assert anonymous.decide(REVIEW)["response"]["allowed"] is True
     assert cluster.opas() == before, "OPA was restarted"
+
+
+@pytest.mark.embedded
+def test_no_gzip_is_read_however_small(anonymous: OpaApi, cluster: Cluster) -> None:
+    """API servers send none to webhooks; 16 bodies of 3 KB, each 3 MB when unpacked, took OPA 2 GB."""
+    bomb = gzip.compress(json.dumps({**REVIEW, "padding": [[]] * 700_000}).encode())
+    small = gzip.compress(json.dumps(REVIEW).encode())
+    with ThreadPoolExecutor(16) as several:
+        for body in (small, bomb):
+            sent = [
+                several.submit(send, anonymous, "POST", "/", body, **{"Content-Encoding": "gzip"}) for _ in range(16)
+            ]
+            assert {one.result() for one in sent} == {400}
+    assert anonymous.decide(REVIEW)["response"]["allowed"] is True
+    for server in cluster.opas():
+        status = Path(f"/proc/{server.pid}/status").read_text(encoding="ascii")
+        peak = next(int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmHWM:"))
+        assert peak < pod.OPA_MEMORY
 
 
 def test_a_wrong_content_type_is_read_as_json_or_refused(anonymous: OpaApi) -> None:

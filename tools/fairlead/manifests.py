@@ -11,7 +11,7 @@ from typing import Any
 import jinja2
 import yaml
 
-from fairlead import paths, pod, policy, sidecars
+from fairlead import paths, pod, policy, sidecars, size
 from fairlead.credentials import Credentials
 from fairlead.settings import NAMESPACE, Settings
 from fairlead.sidecars import Sidecar
@@ -71,6 +71,7 @@ def by_file(
     values = {
         "namespace": NAMESPACE,
         "settings": settings,
+        "size": size,
         "settings_annotation": json.dumps(settings.document()),
         "bundle": bundle,
         "credentials": credentials,
@@ -88,8 +89,10 @@ def by_file(
             pod.MOUNTED, f":{pod.OPA_PORT}", sidecar.decision_logs(pod.MOUNTED, settings, look_up)
         ),
         "opa_environment": [
-            {"name": name, "value": value} for name, value in sidecar.opa_environment(pod.MOUNTED, look_up).items()
+            {"name": name, "value": value}
+            for name, value in {**pod.OPA_ENVIRONMENT, **sidecar.opa_environment(pod.MOUNTED, look_up)}.items()
         ],
+        "opa_memory": f"{pod.OPA_MEMORY}Mi",
         "logs_secret": settings.decision_logs.service.secret if settings.decision_logs.service else None,
         "sidecar": sidecar,
         "sidecar_arguments": sidecar.arguments(pod.MOUNTED, settings, opa, f"0.0.0.0:{pod.SYNC_PORT}"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,6 +50,17 @@ LabelValue = Annotated[str, AfterValidator(labels.check_value)]
 # Source: RBAC's own check of a subject's name, and what a header can carry.
 Group = Annotated[str, Field(pattern=r"^[^\s,][^\n\r,]*$")]
 Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+def _check_network(text: str) -> str:
+    """Raises ValueError where the text is no network, or has bits beyond its prefix, as API servers would."""
+    try:
+        return str(ipaddress.ip_network(text))
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not a network such as 10.0.0.0/24 or 10.0.0.7/32 ({error})") from error
+
+
+Network = Annotated[str, AfterValidator(_check_network)]
 PoolName = Annotated[str, Field(min_length=1), AfterValidator(labels.check_value)]
 
 
@@ -174,6 +186,8 @@ class Settings(_Strict):
     decision_logs: DecisionLogs = DecisionLogs()
     max_staleness: int | None = Field(None, ge=STALENESS[0], le=STALENESS[1])
     api_server_ports: list[Port] = Field([443, 6443, 8443, 16443], min_length=1)
+    api_server_networks: list[Network] | None = Field(None, min_length=1)
+    """Whence OPA may be asked, as far as the cluster enforces NetworkPolicies; None for anywhere."""
 
     @field_validator("node_label", mode="before")
     @classmethod

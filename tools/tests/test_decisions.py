@@ -95,6 +95,17 @@ def test_a_decision_is_logged_with_its_uid_and_no_secret(tmp_path: Path) -> None
         assert text.count('"decision_id"') == 1
 
 
+def test_megabytes_are_logged_in_few_kilobytes(tmp_path: Path) -> None:
+    """Neither what was sent nor what was answered to it, such as a name that a refusal quotes, fills a disk."""
+    wide = [[[]] * 600_000, [{}] * 600_000, {str(number): "x" for number in range(130_000)}, "x" * 2_800_000]
+    with running(Logging(tmp_path, *CONSOLE)) as opa:
+        for number, labels in enumerate(wide):
+            asked = review(str(number), nodeName="n" * 1_000, tolerations=[{"key": "k" * 1_000}] * 100)
+            asked["request"]["object"]["metadata"] |= {"name": "n" * 50_000, "labels": labels}
+            opa.decide(asked)
+            assert len(json.dumps(opa.logged(str(number)))) < 40_000
+
+
 def test_without_the_mask_secrets_would_be_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So the test above can fail."""
     guards = policy.guards

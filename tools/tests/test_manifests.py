@@ -119,6 +119,31 @@ def test_updates_of_tolerations_are_asked_about_where_a_pool_limits_them() -> No
             assert ("object.spec.?tolerations != oldObject.spec.?tolerations" in condition["expression"]) == asked
 
 
+def test_what_is_too_large_is_left_out_by_each_webhook_and_refused_where_anything_is() -> None:
+    def guard(chosen: dict[str, Any]) -> list[tuple[str, str]]:
+        found = every(chosen)
+        names = ("fairlead-pod-size", "fairlead-daemonset-size")
+        return [
+            (
+                found["ValidatingAdmissionPolicy", name]["spec"]["failurePolicy"],
+                *found["ValidatingAdmissionPolicyBinding", name]["spec"]["validationActions"],
+            )
+            for name in names
+        ]
+
+    def asked(chosen: dict[str, Any]) -> set[str]:
+        found = webhooks(render({"pools": {"a": {}}, **chosen}))
+        conditions = {name: [one["name"] for one in webhook["matchConditions"]] for name, webhook in found.items()}
+        return {name for name, names in conditions.items() if "small-enough" in names}
+
+    # The final state is asked of after the policy that refuses; where that only warns, it is to leave it out itself.
+    unmapped = {"opted-out-daemonsets", "unlabelled-daemonsets"}
+    assert asked({}) == {"node-pool", "daemonsets", "namespaces", "workloads", *unmapped}
+    assert asked({"enforcement": "warn"}) == {*asked({}), "final-state"}
+    assert guard({}) == guard({"failurePolicy": "Ignore"}) == [("Fail", "Deny")] * 2
+    assert guard({"enforcement": "warn"}) == [("Ignore", "Warn")] * 2
+
+
 def test_no_selector_may_lock_the_cluster_or_opa_out() -> None:
     for chosen in ({}, {"defaultPool": "x"}):
         exempt = ["kube-system", "kube-public", "kube-node-lease", "fairlead"]
@@ -173,7 +198,8 @@ def test_opa_asks_the_sidecar_for_namespaces_only_where_that_answers() -> None:
     assert {e["name"]: e["value"] for e in opa["env"]}["FAIRLEAD_NAMESPACES_URL"].endswith(":8444/v1/namespaces")
     assert "--health-endpoint=0.0.0.0:8444" in sync["args"]
     opa, _ = containers(sidecar=sidecars.KUBE_MGMT)
-    assert opa["env"] == [{"name": "FAIRLEAD_MAPPED_ONLY", "value": "true"}]
+    assert {"name": "FAIRLEAD_MAPPED_ONLY", "value": "true"} in opa["env"]
+    assert "FAIRLEAD_NAMESPACES_URL" not in {one["name"] for one in opa["env"]}
 
 
 def test_opa_and_its_sidecar_are_restarted_within_20_seconds_of_hanging() -> None:
@@ -232,6 +258,8 @@ def test_each_guard_fails_closed_and_denies_but_the_one_that_only_warns() -> Non
         "fairlead-pool-label": ("Fail", "Deny"),
         "fairlead-node-labels": ("Fail", "Deny"),
         "fairlead-exempt": ("Ignore", "Warn"),
+        "fairlead-pod-size": ("Fail", "Deny"),
+        "fairlead-daemonset-size": ("Fail", "Deny"),
     }
     for name, spec in guards.items():
         reasons = [validation.get("reason") for validation in spec["validations"]]
@@ -312,6 +340,24 @@ def test_the_network_policy_lets_in_what_is_served_and_out_what_watches() -> Non
     logged = render({"decisionLogs": {"service": {"url": "https://logs.example"}}})["NetworkPolicy"]["spec"]["egress"]
     assert logged[1:] == [{"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP"}]}]
     assert ports({"apiServerPorts": [7443]}, sidecar=sidecars.KUBE_MGMT) == ([8443], [7443])
+
+
+def test_the_network_policy_lets_the_named_networks_alone_ask_opa() -> None:
+    chosen = {"apiServerNetworks": ["10.0.0.0/24", "fd00::/64"]}
+    opa, sync = render(chosen)["NetworkPolicy"]["spec"]["ingress"]
+    assert [port["port"] for port in opa["ports"]] == [8443]
+    assert opa["from"] == [{"ipBlock": {"cidr": "10.0.0.0/24"}}, {"ipBlock": {"cidr": "fd00::/64"}}]
+    assert sync == {"ports": [{"protocol": "TCP", "port": 8444}]}
+    (alone,) = render(chosen, sidecar=sidecars.KUBE_MGMT)["NetworkPolicy"]["spec"]["ingress"]
+    assert alone == opa
+
+
+def test_opa_collects_its_garbage_in_time_for_its_memory_limit() -> None:
+    opa = render()["Deployment"]["spec"]["template"]["spec"]["containers"][0]
+    limits = {one["name"]: one["value"] for one in opa["env"]}
+    assert opa["resources"]["limits"] == {"memory": "512Mi"}
+    assert limits["GOMEMLIMIT"] == "460MiB"
+    assert "--set=server.decoding.gzip.max_length=1" in opa["args"]
 
 
 def test_what_is_beyond_the_basic_plane_is_rendered_to_the_letter(tmp_path: Path) -> None:

@@ -124,6 +124,8 @@ def test_what_a_kubelet_may_set_is_what_node_restriction_lets_it(key: str, may: 
         ("poolAdmins: ['a,b']\n", 1, "should match pattern"),
         ("apiServerPorts: []\n", 1, "at least 1 item"),
         ("apiServerPorts: [70000]\n", 1, "less than or equal to 65535"),
+        ("apiServerNetworks: []\n", 1, "at least 1 item"),
+        ("apiServerNetworks: [10.0.0.1/24]\n", 1, "'10.0.0.1/24' is not a network such as"),
         ("contact: ''\n", 1, "is not one line of text"),
         ('contact: "a\\nb"\n', 1, "is not one line of text"),
         ("defaultPool: a\npools: {b: {}}\n", None, "defaultPool 'a' is not one of pools: b"),

@@ -43,7 +43,7 @@ class Opa:
         self.files = pod.Files(*(folder / name for name in ("tls", "authz", "token")))
         self.log = folder / "opa.log"
         self._bundle, self._data, self._guard, self._flags = bundle, data, guard, flags
-        self._environment = dict(environment or {})
+        self._environment = pod.OPA_ENVIRONMENT | dict(environment or {})
         made = Credentials.fresh(credentials.LOOPBACK)
         self.tokens = [made.token]
         """Those in force; what was in force before is in `retired`, oldest first."""

@@ -199,7 +199,7 @@ class EmbeddedCluster(Embedded):
         program = toolchain.ensure(["opa"], progress)["opa"]
         logs = sidecar.decision_logs(files, settings, pair.sidecar_address)
         argv = [str(program), *pod.opa_arguments(files, pair.opa_address, logs)]
-        environment = sidecar.opa_environment(files, pair.sidecar_address)
+        environment = {**pod.OPA_ENVIRONMENT, **sidecar.opa_environment(files, pair.sidecar_address)}
         again = pair.opa in self.servers()
         ready, probe = pair.opa_url("/health"), pair.probe(pod.OPA_LIVENESS)
         started = self._run(pair.opa, argv, progress, env=environment, ready=ready, ca=pair.ca, probe=probe)

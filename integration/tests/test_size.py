@@ -1,0 +1,236 @@
+"""What is too large to be judged never reaches OPA, and is created by nobody."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+
+from fairlead import kube, size
+from fairlead import pod as deployed
+from fairlead.clusters.base import Cluster
+
+UNDER = size.MOST_VALUES - 200
+"""Entries that fit beside the others of a small pod, such as the fields that the API server notes for its manager."""
+
+
+@pytest.fixture
+def api(cluster: Cluster) -> client.ApiClient:
+    return kube.connect(cluster.kubeconfig)
+
+
+def post(api: client.ApiClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    """What the API server makes of a dry run. Raises ApiException."""
+    parameters = api.param_serialize(
+        "POST",
+        path,
+        query_params=[("dryRun", "All")],
+        header_params={"Content-Type": "application/json", "Accept": "application/json"},
+        body=body,
+    )
+    answer = api.call_api(*parameters, _request_timeout=60)
+    document: dict[str, Any] = json.loads(answer.read())
+    if not 200 <= answer.status < 300:
+        raise ApiException(status=answer.status, reason=json.dumps(document))
+    return document
+
+
+def with_env(manifest: dict[str, Any], count: int) -> dict[str, Any]:
+    container = {**manifest["spec"]["containers"][0], "env": [{"name": "a"}] * count}
+    return {**manifest, "spec": {**manifest["spec"], "containers": [container]}}
+
+
+def owned(manifest: dict[str, Any], count: int) -> dict[str, Any]:
+    """With a manager that owns so many fields."""
+    fields: dict[str, Any] = {"f:metadata": {"f:labels": {f"f:l{number}": {} for number in range(count)}}}
+    manager = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields}
+    metadata = {**manifest["metadata"], "managedFields": [{**manager, "time": "2026-01-01T00:00:00Z"}]}
+    return {**manifest, "metadata": metadata}
+
+
+def test_a_pod_is_placed_up_to_the_limit_and_refused_above(
+    api: client.ApiClient, namespace: Callable[..., str], pod: Callable[..., dict[str, Any]]
+) -> None:
+    mapped = namespace(agentpool="pool1")
+    pods = f"/api/v1/namespaces/{mapped}/pods"
+    assert post(api, pods, with_env(pod(mapped), UNDER))["spec"]["nodeSelector"] == {"agentpool": "pool1"}
+    for large in (
+        with_env(pod(mapped), size.MOST_VALUES + 1),
+        with_env(pod(mapped), 100_000),
+        owned(pod(mapped), size.MOST_VALUES),
+        pod(mapped, volumes=[{"name": f"v{number}", "emptyDir": {}} for number in range(size.MOST_PARTS)]),
+        pod(mapped, tolerations=[{"key": str(number)} for number in range(size.MOST_VALUES)]),
+        pod(mapped, hostAliases=[{"ip": "10.0.0.1", "hostnames": ["a"] * size.MOST_VALUES}]),
+    ):
+        with pytest.raises(ApiException) as refused:
+            post(api, pods, large)
+        assert refused.value.status == 403
+        assert "it has more than 10000 entries in its lists and maps" in str(refused.value.reason)
+
+
+def test_the_same_holds_for_a_daemon_set_and_a_workload_is_admitted_unwarned(
+    api: client.ApiClient, namespace: Callable[..., str], pod: Callable[..., dict[str, Any]]
+) -> None:
+    mapped = namespace(agentpool="pool1")
+
+    def workload(kind: str, count: int) -> dict[str, Any]:
+        spec = with_env(pod(mapped, nodeName="node"), count)["spec"]
+        if kind == "DaemonSet":
+            del spec["nodeName"]
+        template = {"metadata": {"labels": {"a": "b"}}, "spec": spec}
+        return {
+            "apiVersion": "apps/v1",
+            "kind": kind,
+            "metadata": {"name": "web"},
+            "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template},
+        }
+
+    path = f"/apis/apps/v1/namespaces/{mapped}/"
+    placed = post(api, path + "daemonsets", workload("DaemonSet", UNDER))
+    assert placed["spec"]["template"]["spec"]["nodeSelector"] == {"agentpool": "pool1"}
+    with pytest.raises(ApiException) as refused:
+        post(api, path + "daemonsets", workload("DaemonSet", size.MOST_VALUES + 1))
+    assert refused.value.status == 403
+    assert post(api, path + "deployments", workload("Deployment", size.MOST_VALUES + 1))["kind"] == "Deployment"
+
+
+def test_a_pod_elsewhere_may_be_as_large_as_the_cluster_allows(
+    api: client.ApiClient, namespace: Callable[..., str], pod: Callable[..., dict[str, Any]]
+) -> None:
+    elsewhere = namespace()
+    assert post(api, f"/api/v1/namespaces/{elsewhere}/pods", with_env(pod(elsewhere), size.MOST_VALUES + 1))
+
+
+def resident(pid: int) -> int:
+    """MiB that a process had resident at most."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    return next(int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmHWM:"))
+
+
+@pytest.fixture
+def tenant(objects: kube.Objects, cluster: Cluster, namespace: Callable[..., str]) -> tuple[str, client.ApiClient]:
+    """A mapped namespace, and a client of somebody who may create pods there and has no other right."""
+    mapped = namespace(agentpool="pool1")
+    rbac = "rbac.authorization.k8s.io"
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}]
+    objects.apply(
+        {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": {"name": "edit", "namespace": mapped}, "rules": rules}
+    )
+    objects.apply(
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": "edit", "namespace": mapped},
+            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": "edit"},
+            "subjects": [{"apiGroup": rbac, "kind": "User", "name": "mallory"}],
+        }
+    )
+    impersonated = kube.connect(cluster.kubeconfig)
+    impersonated.set_default_header("Impersonate-User", "mallory")
+    return mapped, impersonated
+
+
+@pytest.mark.embedded
+def test_a_tenant_with_huge_pods_delays_nobody_elses_and_fits_opas_memory(
+    tenant: tuple[str, client.ApiClient],
+    api: client.ApiClient,
+    cluster: Cluster,
+    namespace: Callable[..., str],
+    pod: Callable[..., dict[str, Any]],
+) -> None:
+    mapped, mallory = tenant
+    bystander = namespace(agentpool="pool2")
+    before = cluster.opas()
+    huge = [with_env(pod(mapped), 100_000), with_env(pod(mapped), UNDER), pod(mapped)]
+    huge[2]["spec"] = {
+        **huge[2]["spec"],
+        "containers": [{**huge[2]["spec"]["containers"][0], "args": ["x" * 2_900_000]}],
+    }
+    ended = threading.Event()
+    answers: list[int] = []
+
+    def flood(number: int) -> None:
+        while not ended.is_set():
+            try:
+                post(mallory, f"/api/v1/namespaces/{mapped}/pods", huge[number % len(huge)])
+                answers.append(201)
+            except ApiException as error:
+                answers.append(int(error.status or 0))
+
+    threads = [threading.Thread(target=flood, args=(number,), daemon=True) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    try:
+        until = time.monotonic() + 15
+        placed = 0
+        while time.monotonic() < until:
+            answer = post(api, f"/api/v1/namespaces/{bystander}/pods", pod(bystander))
+            assert answer["spec"]["nodeSelector"] == {"agentpool": "pool2"}
+            placed += 1
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join(60)
+    assert placed
+    assert {201, 403} >= set(answers) >= {403}
+    assert cluster.opas() == before, "OPA was restarted"
+    assert max(resident(server.pid) for server in cluster.opas() if server.pid) < deployed.OPA_MEMORY
+
+
+COUNTED = (
+    ("api/v1", "io.k8s.api.core.v1.Pod", size.POD),
+    ("apis/apps/v1", "io.k8s.api.apps.v1.DaemonSet", size.DAEMON_SET),
+    ("apis/apps/v1", "io.k8s.api.apps.v1.Deployment", size.WORKLOAD),
+    ("apis/apps/v1", "io.k8s.api.apps.v1.ReplicaSet", size.WORKLOAD),
+    ("apis/apps/v1", "io.k8s.api.apps.v1.StatefulSet", size.WORKLOAD),
+    ("apis/batch/v1", "io.k8s.api.batch.v1.Job", size.WORKLOAD),
+    ("apis/batch/v1", "io.k8s.api.batch.v1.CronJob", size.WORKLOAD),
+    ("api/v1", "io.k8s.api.core.v1.ReplicationController", size.WORKLOAD),
+    ("api/v1", "io.k8s.api.core.v1.Namespace", size.NAMESPACE),
+)
+
+
+def listed(tree: Any, at: str = "") -> Iterator[str]:
+    """The paths of all lists and maps of a tree of fairlead.size."""
+    if isinstance(tree, list):
+        yield at
+        yield from listed(tree[0], at)
+    elif isinstance(tree, dict):
+        for field, below in tree.items():
+            yield from listed(below, f"{at}.{field}" if field else at)
+    else:
+        yield at
+
+
+def published(schemas: dict[str, Any], schema: dict[str, Any], at: str = "") -> Iterator[str]:
+    """The paths of all lists and maps of a schema."""
+    schema = schema["allOf"][0] if "allOf" in schema else schema
+    if "$ref" in schema:
+        schema = schemas[schema["$ref"].rpartition("/")[2]]
+    below = schema.get("items") or schema.get("additionalProperties")
+    if below or (schema.get("type") == "object" and "properties" not in schema):
+        yield at
+        yield from published(schemas, below or {}, at)
+    for field, inner in schema.get("properties", {}).items():
+        yield from published(schemas, inner, f"{at}.{field}")
+
+
+@pytest.mark.parametrize(("group", "name", "kind"), COUNTED, ids=[name.rpartition(".")[2] for _, name, _ in COUNTED])
+def test_every_list_and_map_that_the_api_server_knows_is_counted(
+    api: client.ApiClient, group: str, name: str, kind: size.Kind
+) -> None:
+    answer = api.call_api(*api.param_serialize("GET", f"/openapi/v3/{group}"))
+    schemas = json.loads(answer.read())["components"]["schemas"]
+    counted = set(listed(kind.beside))
+    if kind.template is not None:
+        root = {"o": "", "o.spec.template": ".spec.template"}.get(kind.template)
+        roots = [".spec.template", ".spec.jobTemplate.spec.template"] if root is None else [root]
+        counted |= {path for root in roots for path in listed(size.TEMPLATE, root)}
+    assert sorted(set(published(schemas, schemas[name])) - counted) == []
