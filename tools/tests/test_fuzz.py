@@ -323,6 +323,28 @@ def test_good_answers_pass(asked: Body, told: Response | None, outcome: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("toleration", "covers"),
+    [
+        ({"operator": "Exists"}, True),
+        ({"key": "gpu", "operator": "Exists"}, True),
+        ({"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}, True),
+        ({"key": "gpu"}, False),
+        ({"key": "spot", "operator": "Exists"}, False),
+        ({"key": "gpu", "operator": "Exists", "effect": "NoExecute"}, False),
+        ({"operator": "Exists", "tolerationSeconds": 5}, False),
+        ("gpu", False),
+    ],
+)
+def test_a_wider_toleration_is_as_good_as_the_pools(toleration: Any, covers: bool) -> None:
+    own = pod(nodeSelector={"agentpool": "pool1", "disk": "ssd"}, tolerations=[toleration])
+    if covers:
+        assert reviews.judge(body(object=own), answer(), reviews.PROFILES["pools"]) == "allowed: pod placed"
+        return
+    with pytest.raises(Violation, match="without the pool's tolerations"):
+        reviews.judge(body(object=own), answer(), reviews.PROFILES["pools"])
+
+
+@pytest.mark.parametrize(
     ("asked", "told", "why"),
     [
         (body(), answer(), "allowed with nodeSelector None"),

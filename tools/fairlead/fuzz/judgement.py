@@ -178,7 +178,8 @@ class Judgement:
             raise Violation(f"a pod of a mapped namespace is allowed with nodeSelector {spec.get('nodeSelector')!r}")
         tolerations = spec.get("tolerations")
         for toleration in pool.tolerations:
-            if toleration.model_dump(by_alias=True, exclude_none=True) not in (tolerations or []):
+            given = toleration.model_dump(by_alias=True, exclude_none=True)
+            if not any(_covers(wide, given) for wide in as_list(tolerations)):
                 raise Violation(f"a pod is allowed without the pool's tolerations: {tolerations!r}")
 
     def _mirror(self, spec: Mapping[str, Any]) -> bool:
@@ -238,6 +239,19 @@ def _but_note(template: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(annotations, dict):
         annotations = _without(annotations, "fairlead.dev/assigned")
     return {**_but_placement(template), "metadata": {**metadata, "annotations": annotations or None}}
+
+
+def _covers(wide: Any, narrow: Mapping[str, Any]) -> bool:
+    """Whether a pod that tolerates `wide` tolerates `narrow`, which says Exists for good (docs/node-pool.md)."""
+    if wide == narrow:
+        return True
+    exists = isinstance(wide, dict) and wide.get("operator") == "Exists"
+    return (
+        exists
+        and wide.get("key") in (None, "", narrow.get("key"))
+        and wide.get("effect") in (None, "", narrow.get("effect"))
+        and wide.get("tolerationSeconds") in (None, "")
+    )
 
 
 def _comparable(text: Any) -> Any:
