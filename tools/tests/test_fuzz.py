@@ -174,6 +174,16 @@ def test_the_command_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None
     assert "fuzzing needs hypothesis" in str(done.exception)
 
 
+def test_attacks_leave_opa_within_its_memory_and_others_served() -> None:
+    result = load.on_opa(examples=10, seed=SEED, progress=Progress())
+    assert result["why"] is None, result
+    assert result["tried"] >= 10
+    assert 0 < result["memory"]["opa"] < result["limits"]["opa"]["bytes"]
+    (bystander,) = result["bystanders"]
+    assert bystander["asked"] > 0
+    assert bystander["refused"] == 0
+
+
 def test_limits_that_let_an_attack_succeed_are_found() -> None:
     """3 MiB of review, packed or not, for an OPA of 512 MiB: once deployed, and brought down by 16 requests."""
     lax = [f"--set=server.decoding.{key}={3 * MIB}" for key in ("max_length", "gzip.max_length")]

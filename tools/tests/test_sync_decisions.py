@@ -54,12 +54,13 @@ def log() -> Log:
 
 
 TAKES = """
-import resource, sys
+import os, sys
+from fairlead.fuzz import limits
 from fairlead.sync.decisions import Decisions
 from fairlead.sync.metrics import Metrics
 
 def most():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return limits.peak(os.getpid())
 
 decisions = Decisions(Metrics(), sys.stdout.write)
 batch = sys.stdin.buffer.read()

@@ -326,10 +326,41 @@ def test_slow_clients_keep_nobody_else_from_health(site: Site, monkeypatch: pyte
         other = Slow(site, b"GET /health HTTP/1.0\r\n\r\n", source="127.0.0.2")
         assert other.answer().startswith(b"HTTP/1.0 200 ")
         other.close()
-        # Those of the other addresses are still waited for: they gave way to nobody.
-        if sources == 4:
-            slow[-2].send(b"\r\n")
-            assert slow[-2].answer().startswith(b"HTTP/1.0 404 ")
+    finally:
+        for client in slow:
+            client.close()
+
+
+def test_a_source_with_many_slow_clients_costs_those_their_place_and_no_others(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "loopback", lambda _: False)
+    monkeypatch.setattr(connections, "PATIENCE", 10 * DEADLINE)
+    head = b"POST /health HTTP/1.0\r\n"
+    patient = Slow(site, head, source="127.0.0.2")
+    # As many as there are slots, then more of one source, and at last one of a source that had none.
+    sources = [f"127.0.0.{3 + number // library.EACH}" for number in range(library.OTHERS - 1)]
+    many = [Slow(site, head, source=source) for source in [*sources, *library.EACH * ["127.0.0.3"], "127.0.0.9"]]
+    try:
+        patient.send(b"\r\n")
+        assert patient.answer().startswith(b"HTTP/1.0 404 ")
+    finally:
+        for client in (patient, *many):
+            client.close()
+
+
+def test_a_source_that_has_all_it_may_have_takes_nothing_from_another_one(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "loopback", lambda _: False)
+    monkeypatch.setattr(connections, "PATIENCE", 10 * DEADLINE)
+    sources = ["127.0.0.2", "127.0.0.3"]
+    slow = [Slow(site, b"POST /health HTTP/1.0\r\n", source=one) for one in sources for _ in range(library.EACH)]
+    slow += [Slow(site, source="127.0.0.3") for _ in range(library.EACH)]
+    try:
+        for patient in slow[: library.EACH]:
+            patient.send(b"\r\n")
+            assert patient.answer().startswith(b"HTTP/1.0 404 ")
     finally:
         for client in slow:
             client.close()
