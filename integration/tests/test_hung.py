@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -39,13 +44,76 @@ def hang() -> Iterator[Callable[[int | None], None]]:
             os.kill(pid, signal.SIGCONT)
 
 
-@pytest.mark.parametrize("server", ["sync", "opa"])
-def test_what_hangs_is_started_again(cluster: EmbeddedCluster, hang: Callable[[int | None], None], server: str) -> None:
+def told(cluster: EmbeddedCluster) -> tuple[int, list[str], str]:
+    """What `fairlead status` ends with, its problems, and the table that people see."""
+    argv = [sys.executable, "-m", "fairlead", "status", "--name", cluster.name]
+    asked = subprocess.run([*argv, "-o", "json"], capture_output=True, text=True, check=False, timeout=60)
+    shown = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    return asked.returncode, json.loads(asked.stdout)["problems"], shown.stdout
+
+
+@contextlib.contextmanager
+def unprobed(url: str) -> Iterator[None]:
+    """Has the liveness probe that asks `url` wait, so that nothing is restarted while somebody looks."""
+    lines = {path.parent: path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()}
+    (probe,) = [int(path.name) for path, line in lines.items() if b"embedded.probe" in line and url.encode() in line]
+    os.kill(probe, signal.SIGSTOP)
+    yield
+    os.kill(probe, signal.SIGCONT)
+
+
+def is_well(cluster: EmbeddedCluster) -> bool:
+    code, problems, shown = told(cluster)
+    assert (code == 0) == (problems == [])
+    return code == 0 and "problem" not in shown
+
+
+def test_a_sidecar_that_hangs_is_told_and_started_again(
+    cluster: EmbeddedCluster, hang: Callable[[int | None], None]
+) -> None:
     """A stopped process accepts connections all the same: its port tells nothing."""
-    before, began = cluster.servers()[server]["pid"], time.monotonic()
-    hang(before)
+    waiting.until(lambda: is_well(cluster), deadline=AGAIN, what="all is well")
+    (sidecar,) = cluster.sidecars()
+    with unprobed(f"{sidecar.url}/live"):
+        hang(sidecar.pid)
+        code, problems, shown = told(cluster)
+    assert (code, len(problems)) == (1, 1)
+    assert "the sidecar beside opa is not healthy: it does not answer" in problems[0]
+    assert re.search(r"its data were last confirmed at \d{4}-\d\d-\d\dT\S+\+00:00, \d+ s ago", problems[0])
+    assert "does not answer" in shown
+    runs_again(cluster, "sync", sidecar.pid)
+
+
+def test_an_opa_that_hangs_is_told_and_started_again(
+    cluster: EmbeddedCluster, hang: Callable[[int | None], None]
+) -> None:
+    waiting.until(lambda: is_well(cluster), deadline=AGAIN, what="all is well")
+    (opa,) = cluster.opas()
+    with unprobed(f"{opa.url}/health"):
+        hang(opa.pid)
+        code, problems, _ = told(cluster)
+    assert code == 1
+    assert problems[0].startswith("opa cannot be asked: ")
+    runs_again(cluster, "opa", opa.pid)
+
+
+def runs_again(cluster: EmbeddedCluster, server: str, before: int | None) -> None:
+    """Wait until a server that hangs was started again, and all is well."""
+    began = time.monotonic()
     waiting.until(lambda: cluster.servers()[server]["pid"] not in (before, None), deadline=AGAIN, what="it runs again")
     print(f"{server} was started again after {time.monotonic() - began:.1f} s")  # noqa: T201
+    waiting.until(lambda: is_well(cluster), deadline=AGAIN, what="all is well again")
+
+
+def test_a_sidecar_that_is_gone_is_told(cluster: EmbeddedCluster, settings: Settings) -> None:
+    cluster.stop_server("sync")
+    try:
+        code, problems, _ = told(cluster)
+        assert code == 1
+        assert problems[0].startswith("no sidecar runs beside opa; its data were last confirmed at ")
+    finally:
+        deploy(cluster, settings, progress=Progress())
+    waiting.until(lambda: is_well(cluster), deadline=AGAIN, what="all is well again")
 
 
 @pytest.fixture

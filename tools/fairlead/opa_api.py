@@ -138,6 +138,13 @@ class OpaApi(OpaClient):  # type: ignore[misc]  # opa_client has no types
         keys = self._query(f"keys := object.keys(data{''.join(f'[{json.dumps(part)}]' for part in path)})", "keys")
         return [str(key) for key in keys] if isinstance(keys, list) else []
 
+    def now(self) -> int:
+        """OPA's clock, in nanoseconds since the epoch. Raises OpaUnavailable."""
+        now = self._query("now := time.now_ns()", "now")
+        if not isinstance(now, int):
+            raise OpaUnavailable(f"{self.url} does not tell the time")
+        return now
+
     def put_document(self, path: Sequence[str], value: Any) -> None:
         """Make the document at `path` the JSON value `value`. Raises DocumentRejected."""
         self.put_json(path, json.dumps(value, ensure_ascii=False))

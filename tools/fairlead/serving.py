@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import requests
@@ -20,6 +21,7 @@ from fairlead.revision import MAIN, fingerprint
 from fairlead.settings import NAMESPACE
 from fairlead.sync.desired import REPLICA_STATUS, RETRIES
 from fairlead.sync.desired import STATUS as STATUS
+from fairlead.sync.reconcile import CONFIRMED
 
 _UNLOADED = 10.0
 """Seconds that a sidecar which unloads what a revision does not have gets for it, before it is done in its place."""
@@ -32,11 +34,18 @@ class Rejected(FairleadError):
 
 @dataclass(frozen=True)
 class Served:
-    """One OPA's state; `revision` is None where it serves no policy of ours or cannot be asked."""
+    """One OPA's state; `revision` is None where it serves no policy of ours or cannot be asked.
+
+    `confirmed` is up to when its sidecar has confirmed all of its data, which is `age` seconds ago by its own clock;
+    both are None where nobody has, or it cannot be asked, which `error` tells then.
+    """
 
     opa: OpaServer
     ready: bool
     revision: str | None
+    confirmed: datetime | None = None
+    age: float | None = None
+    error: str | None = None
 
 
 def credentials(objects: kube.Objects) -> Credentials | None:
@@ -52,11 +61,20 @@ def served(opa: OpaServer, token: str | None) -> Served:
         ready = api.ready()
         prefix = leftovers.PREFIX
         modules = {id_.removeprefix(prefix): text for id_, text in api.policies().items() if id_.startswith(prefix)}
-    except FairleadError:
-        return Served(opa, False, None)
+        confirmed = _confirmed(api)
+    except FairleadError as error:
+        return Served(opa, False, None, error=str(error))
     finally:
         api.close_connection()
-    return Served(opa, ready, policy.revision(modules) if modules else None)
+    return Served(opa, ready, policy.revision(modules) if modules else None, *confirmed)
+
+
+def _confirmed(api: OpaApi) -> tuple[datetime | None, float | None]:
+    """Up to when data are confirmed, and for how many seconds nobody has since. Raises FairleadError."""
+    match api.document([CONFIRMED]):
+        case {"at": int(at)}:
+            return datetime.fromtimestamp(at // 10**9, UTC), (api.now() - at) / 1e9
+    return None, None
 
 
 def health(sidecar: SidecarServer) -> dict[str, Any]:

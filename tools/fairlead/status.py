@@ -5,24 +5,38 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fairlead import certificates, kube, serving
-from fairlead.clusters.base import Cluster
+from fairlead import certificates, kube, problems, serving
+from fairlead.clusters.base import Cluster, SidecarServer
 from fairlead.credentials import RENEW
+from fairlead.errors import FairleadError
 from fairlead.settings import NAMESPACE
 
 
 def status(cluster: Cluster) -> dict[str, Any]:
     """The cluster's state: {name, cluster, kubeconfig, deployed, engine, sidecar, opa, policies, certificates, ...}.
 
-    `deployed` is whether anything of Fairlead is there, `opa` is a list of {url, ca, pid, ready, revision},
-    `policies` of {name, status, error}, `certificates` of {name, notAfter (RFC 3339), warning (None until 30 days
-    before)}, `servers` of {name, pid, restarts}. Raises FairleadError where the API server does not answer.
+    `deployed` is whether anything of Fairlead is there. `opa` is a list of {pod, url, ca, pid, ready, revision,
+    confirmed}, where `confirmed` is up to when all of its data are (RFC 3339), None where nobody has confirmed any;
+    `sidecars` those that tell their health, {pod, url, pid, healthy, reasons}; `policies` {name, status, error};
+    `certificates` {name, notAfter (RFC 3339), warning (None until 30 days before)}; `servers` {name, pid, restarts,
+    running}; `problems` sentences about what is not as it should be. Raises FairleadError where the API server does not
+    answer.
     """
     objects = kube.Objects(kube.connect(cluster.kubeconfig))
     credentials = serving.credentials(objects)
     token = credentials.token if credentials else None
     states = [serving.served(opa, token) for opa in cluster.opas()]
     policies = serving.policies(objects) if objects.get("v1", "Namespace", NAMESPACE) else []
+    sidecars = [_sidecar(sidecar) for sidecar in cluster.sidecars()]
+    servers = [
+        {
+            "name": name,
+            "pid": server["pid"],
+            "restarts": server["restarts"],
+            "running": server.get("running", server["pid"] is not None),
+        }
+        for name, server in cluster.servers().items()
+    ]
     dated = {} if credentials is None else {"opa-tls": credentials.certificate, "opa-tls-ca": credentials.ca}
     return {
         "name": cluster.name,
@@ -33,24 +47,47 @@ def status(cluster: Cluster) -> dict[str, Any]:
         "sidecar": cluster.sidecar.name,
         "opa": [
             {
+                "pod": state.opa.pod,
                 "url": state.opa.url,
                 "ca": str(state.opa.ca),
                 "pid": state.opa.pid,
                 "ready": state.ready,
                 "revision": state.revision,
+                "confirmed": state.confirmed.isoformat() if state.confirmed else None,
             }
             for state in states
         ],
+        "sidecars": sidecars,
         "policies": policies,
         "certificates": [
             {"name": name, "notAfter": certificates.not_after(pem).isoformat(), "warning": _warning(pem)}
             for name, pem in dated.items()
         ],
-        "servers": [
-            {"name": name, "pid": server["pid"], "restarts": server["restarts"]}
-            for name, server in cluster.servers().items()
+        "servers": servers,
+        "problems": [
+            *problems.of_opas(states, _wanted(objects)),
+            *problems.of_sidecars(states, sidecars if cluster.sidecar.look_up else None),
+            *problems.of_policies(policies),
+            *problems.of_certificates(dated),
+            *problems.of_servers(servers),
         ],
     }
+
+
+def _wanted(objects: kube.Objects) -> int:
+    """How many OPAs there have to be at least."""
+    deployment = objects.get("apps/v1", "Deployment", "opa", NAMESPACE) or {}
+    return max(1, (deployment.get("spec") or {}).get("replicas") or 0)
+
+
+def _sidecar(sidecar: SidecarServer) -> dict[str, Any]:
+    """What a sidecar says of itself; one that does not answer is not healthy."""
+    try:
+        health = serving.health(sidecar)
+        healthy, reasons = bool(health["healthy"]), [str(reason) for reason in health["reasons"]]
+    except (FairleadError, KeyError, TypeError) as error:
+        healthy, reasons = False, [f"it does not answer ({error})"]
+    return {"pod": sidecar.pod, "url": sidecar.url, "pid": sidecar.pid, "healthy": healthy, "reasons": reasons}
 
 
 def _warning(pem: bytes) -> str | None:

@@ -15,20 +15,25 @@ from fairlead.sidecars import Sidecar
 
 @dataclass(frozen=True)
 class OpaServer:
-    """One OPA: where it listens, the file of the authority to verify it by, and its pid where this machine runs it."""
+    """One OPA: where it listens, the file of the authority to verify it by, and its pid where this machine runs it.
+
+    `pod` is the name of what holds it and its sidecar.
+    """
 
     url: str
     ca: Path
     pid: int | None = None
+    pod: str = ""
 
 
 @dataclass(frozen=True)
 class SidecarServer:
-    """One sidecar that tells its health: where, by which authority, and its pid where this machine runs it."""
+    """One sidecar that tells its health: where, by which authority, its pid where this machine runs it, and its pod."""
 
     url: str
     ca: Path
     pid: int | None = None
+    pod: str = ""
 
 
 class Cluster(Protocol):
@@ -94,7 +99,10 @@ class Cluster(Protocol):
         """
 
     def servers(self) -> Mapping[str, Mapping[str, Any]]:
-        """What runs for this cluster, name -> {pid, restarts, ...}; empty where that is not ours to know."""
+        """What runs for this cluster, name -> {pid, restarts, ...}; empty where that is not ours to know.
+
+        One that does not run now has the pid None, or elsewhere than on this machine `running` False.
+        """
 
     def stop(self) -> None:
         """End what serves for this cluster beside it, once nothing there asks it any more. Raises FairleadError."""

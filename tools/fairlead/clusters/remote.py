@@ -92,14 +92,15 @@ class RemoteCluster:
 
     def opas(self) -> Sequence[OpaServer]:
         """Every OPA whose container runs."""
-        return [OpaServer(url, self._ca()) for url in self._urls("opa", pod.OPA_PORT)]
+        return [OpaServer(url, self._ca(), pod=name) for name, url in self._urls("opa", pod.OPA_PORT)]
 
     def sidecars(self) -> Sequence[SidecarServer]:
         """Every sidecar that tells its health and whose container runs."""
         sidecar = self.sidecar
         if not sidecar.look_up:
             return []
-        return [SidecarServer(url, self._ca()) for url in self._urls(sidecar.name, pod.SYNC_PORT)]
+        reached = self._urls(sidecar.name, pod.SYNC_PORT)
+        return [SidecarServer(url, self._ca(), pod=name) for name, url in reached]
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
         """Have the kubelets mount the Secrets anew, now and not within a minute; see the protocol.
@@ -124,9 +125,13 @@ class RemoteCluster:
         return {namespace["metadata"]["name"]: namespace for namespace in found}
 
     def servers(self) -> dict[str, dict[str, Any]]:
-        """Every container of the pods, <pod>/<container> -> {pid: None, restarts}."""
+        """Every container of the pods, <pod>/<container> -> {pid: None, restarts, running}."""
         return {
-            f"{found.metadata.name}/{status.name}": {"pid": None, "restarts": status.restart_count}
+            f"{found.metadata.name}/{status.name}": {
+                "pid": None,
+                "restarts": status.restart_count,
+                "running": bool(status.state and status.state.running),
+            }
             for found in self._pods()
             for status in found.status.container_statuses or ()
         }
@@ -209,15 +214,15 @@ class RemoteCluster:
             found = self._core.list_namespaced_pod(NAMESPACE, label_selector=PODS).items
         return any(p.metadata.deletion_timestamp for p in found)
 
-    def _urls(self, container: str, port: int) -> list[str]:
-        """Where this port of each pod is reached; a forward to a pod that is gone ends."""
+    def _urls(self, container: str, port: int) -> list[tuple[str, str]]:
+        """Each pod, and where this port of it is reached; a forward to a pod that is gone ends."""
         wanted = [(p.metadata.name, port) for p in self._pods() if _runs(p, container)]
         for key in [key for key in self._forwards if key[1] == port and key not in wanted]:
             self._forwards.pop(key).close()
         for name, _ in wanted:
             if (name, port) not in self._forwards:
                 self._forwards[name, port] = Forward(self.kubeconfig, NAMESPACE, name, port)
-        return [f"https://{HOST}:{self._forwards[key].port}" for key in wanted]
+        return [(key[0], f"https://{HOST}:{self._forwards[key].port}") for key in wanted]
 
     @kube.patiently
     def _secret(self, name: str) -> dict[str, str]:

@@ -20,7 +20,8 @@ from fairlead.errors import FairleadError
 def command(target: registry.Target, output: str) -> None:
     """Tell what runs in a cluster, which policies are in force, and until when the certificates last.
 
-    Exit code 1 when nothing is deployed, an OPA is not ready or a policy is not in force.
+    Exit code 1 when nothing is deployed, or an OPA, its sidecar, a policy, a certificate or a server is not as it
+    should be: `problems` lists what.
     """
     data = library.status(registry.find(target))
     if not data["deployed"] and output == "table":
@@ -28,18 +29,22 @@ def command(target: registry.Target, output: str) -> None:
             f"not deployed: cluster {data['name']} is there, and nothing of Fairlead: `fairlead deploy`"
         )
     out.emit(data, output, lambda console: _draw(data, console))
-    good = data["deployed"] and data["opa"] and all(opa["ready"] for opa in data["opa"])
-    if not good or any(policy["status"] != "ok" for policy in data["policies"]):
+    if data["problems"] or not data["deployed"]:
         raise SystemExit(1)
 
 
 def _draw(data: dict[str, Any], console: Console) -> None:
     out.rows(None, ("name", "cluster", "engine", "sidecar", "kubeconfig"), [data])(console)
     for title, columns in (
-        ("opa", ("url", "pid", "ready", "revision")),
+        ("opa", ("pod", "url", "pid", "ready", "revision", "confirmed")),
+        ("sidecars", ("pod", "url", "pid", "healthy", "reasons")),
         ("policies", ("name", "status", "error")),
         ("certificates", ("name", "notAfter", "warning")),
-        ("servers", ("name", "pid", "restarts")),
+        ("servers", ("name", "pid", "restarts", "running")),
     ):
         console.print()
-        out.rows(title, columns, data[title])(console)
+        rows = [{**row, "reasons": "; ".join(row["reasons"])} if "reasons" in row else row for row in data[title]]
+        out.rows(title, columns, rows)(console)
+    if data["problems"]:
+        console.print()
+        out.rows("problems", ("problem",), [{"problem": problem} for problem in data["problems"]])(console)

@@ -120,7 +120,7 @@ class EmbeddedCluster(Embedded):
         """Every OPA, once it was started."""
         running = self.servers()
         return [
-            OpaServer(pair.opa_url(), pair.ca, running[pair.opa]["pid"])
+            OpaServer(pair.opa_url(), pair.ca, running[pair.opa]["pid"], pair.opa)
             for pair in self._pairs()
             if pair.opa in running
         ]
@@ -129,7 +129,7 @@ class EmbeddedCluster(Embedded):
         """Every sidecar that tells its health, once it was started."""
         running = self.servers()
         return [
-            SidecarServer(f"https://{pair.sidecar_address}", pair.ca, running[pair.sidecar]["pid"])
+            SidecarServer(f"https://{pair.sidecar_address}", pair.ca, running[pair.sidecar]["pid"], pair.opa)
             for pair in self._pairs()
             if pair.sidecar in running and self.sidecar.look_up
         ]
