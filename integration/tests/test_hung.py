@@ -12,18 +12,20 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fairlead import waiting
+from fairlead import kube, manifests, paths, waiting
 from fairlead.clusters.embedded.placing import EmbeddedCluster
 from fairlead.deploy import deploy
 from fairlead.opa_api import OpaApi, OpaUnavailable
 from fairlead.progress import Progress
-from fairlead.settings import STALENESS, Settings
+from fairlead.settings import NAMESPACE, STALENESS, Settings
 
 pytestmark = pytest.mark.embedded
 
+MAIN = f"{NAMESPACE}/{manifests.POLICIES}/main.rego"
 AGAIN = 120
 """Seconds in which a hung server has to run again; it takes 20 where the machine has nothing else to do."""
 
@@ -114,6 +116,30 @@ def test_a_sidecar_that_is_gone_is_told(cluster: EmbeddedCluster, settings: Sett
     finally:
         deploy(cluster, settings, progress=Progress())
     waiting.until(lambda: is_well(cluster), deadline=AGAIN, what="all is well again")
+
+
+def test_an_opa_without_policies_refuses_in_the_words_that_the_docs_explain(
+    cluster: EmbeddedCluster,
+    opa: OpaApi,
+    objects: kube.Objects,
+    namespace: Callable[..., str],
+    pod: Callable[..., dict[str, Any]],
+    hang: Callable[[int | None], None],
+) -> None:
+    at = namespace(agentpool="pool1")
+    (sidecar,) = cluster.sidecars()
+    with unprobed(f"{sidecar.url}/live"):
+        hang(sidecar.pid)
+        opa.remove_policy(MAIN)
+        with pytest.raises(kube.Refused) as refused:
+            objects.create(pod(at))
+        code, problems, _ = told(cluster)
+    message = "the server could not find the requested resource"
+    assert message in str(refused.value)
+    assert message in (paths.root() / "docs" / "operations.md").read_text()
+    assert code == 1
+    assert problems[0].startswith("opa is not Ready; its data were last confirmed at ")
+    runs_again(cluster, "sync", sidecar.pid)
 
 
 @pytest.fixture
