@@ -1,7 +1,8 @@
 """A `docker` whose engine is a folder: what it has, what it can pull, and containers that hold no node but answer kind.
 
 Its messages are those of Docker's own program. FAKE_DOCKER is the folder; in it lie, each where it matters:
-`engine` (stopped or denied), `images` and `registry` (a name a line), `run` (fail or hang), `admin.conf` (what every
+`engine` (stopped or denied), `pid` (that of every container of a pod),
+`images` and `registry` (a name a line), `run` (fail or hang), `admin.conf` (what every
 control plane has as its own), `endpoint` (host:port of its API server), `kubeadm.<node>` (what kind configures a node
 by), and `log`, what this was called with.
 """
@@ -119,6 +120,12 @@ def execute(arguments: list[str]) -> None:
         say("kind: List")
     elif "get nodes" in command:
         say("'True'")
+    elif "crictl inspect" in command:
+        say(json.dumps({"info": {"pid": int((lines("pid") or ["0"])[0])}}))
+    elif "/v3/kv/range" in command:
+        say(json.dumps({"header": {"revision": "42"}}))
+    elif "/v3/kv/compaction" in command:
+        say("{}")
     elif "containerd config dump" in command:
         say('version = 3\n[plugins."io.containerd.cri.v1.images"]\nsnapshotter = "overlayfs"')
 
