@@ -229,7 +229,7 @@ def test_an_attack_is_as_large_as_it_says_and_json(way: str) -> None:
         content = Attack(way, shape, 500, 1).body()
         if way.startswith("packed"):
             content = gzip.decompress(content)
-        assert 450_000 < len(content) < 520_000
+        assert 450_000 < len(content) < 513_000
         assert json.loads(content)
 
 
