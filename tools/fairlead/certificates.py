@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -113,6 +114,29 @@ def signing_key() -> bytes:
 def not_after(cert_pem: bytes) -> datetime:
     """When the (first) certificate of `cert_pem` ends, in UTC. Raises ValueError where there is none."""
     return x509.load_pem_x509_certificate(cert_pem).not_valid_after_utc
+
+
+def issued(cert_pem: bytes) -> datetime:
+    """When the (first) certificate of `cert_pem` was made by this module, in UTC. Raises ValueError."""
+    return x509.load_pem_x509_certificate(cert_pem).not_valid_before_utc + _CLOCK_SKEW
+
+
+def issuer(cert_pem: bytes, authorities: bytes) -> bytes:
+    """The authority (PEM) among `authorities` that issued the certificate. Raises ValueError where none did."""
+    certificate = x509.load_pem_x509_certificate(cert_pem)
+    for authority in x509.load_pem_x509_certificates(authorities):
+        try:
+            certificate.verify_directly_issued_by(authority)
+        except (ValueError, TypeError, InvalidSignature):
+            continue
+        return authority.public_bytes(serialization.Encoding.PEM)
+    raise ValueError("none of the authorities issued the certificate")
+
+
+def goes_with(key_pem: bytes, cert_pem: bytes) -> bool:
+    """Whether the private key is the certificate's. Raises ValueError where either is none."""
+    key = serialization.load_pem_private_key(key_pem, password=None)
+    return key.public_key() == x509.load_pem_x509_certificate(cert_pem).public_key()
 
 
 def write_private(path: Path, data: bytes) -> None:

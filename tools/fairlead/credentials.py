@@ -14,18 +14,64 @@ from fairlead.settings import NAMESPACE
 
 VALID = timedelta(days=90)
 RENEW = timedelta(days=30)
-"""What is left of a certificate's time when the next deployment replaces it."""
+"""What is left of a certificate's time when it is replaced, where settings say nothing else."""
 
 SERVICE_NAMES = ("opa", f"opa.{NAMESPACE}", f"opa.{NAMESPACE}.svc", f"opa.{NAMESPACE}.svc.cluster.local", "localhost")
 LOOPBACK = ("127.0.0.1", "::1")
+TLS_KEYS = ("tls.crt", "tls.key", "ca.crt")
+
+
+@dataclass(frozen=True)
+class Tls:
+    """A server's certificate (PEM) with its key, and the authorities (PEM) that its clients trust.
+
+    An authority's own key is kept nowhere: the next certificate comes from a new authority.
+    """
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+    ca: bytes
+
+    @classmethod
+    def fresh(cls, valid: timedelta = VALID, ips: Sequence[str] = LOOPBACK) -> Tls:
+        """A new one, for OPA behind its Service and at `ips`."""
+        authority = certificates.Authority.create("fairlead-opa", valid)
+        pair = authority.issue(SERVICE_NAMES[2], dns=SERVICE_NAMES, ips=ips, server=True, valid=valid)
+        return cls(pair.cert_pem, pair.key_pem, authority.cert_pem)
+
+    @classmethod
+    def kept(cls, data: Mapping[str, str] | None) -> Tls | None:
+        """That of the deployed Secret's data (base64), however old; None where it is not whole."""
+        try:
+            found = cls(*(b64decode((data or {})[key]) for key in TLS_KEYS))
+            certificates.not_after(found.certificate)
+            certificates.not_after(found.ca)
+        except (KeyError, ValueError):
+            return None
+        return found
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """The Secret's data."""
+        return dict(zip(TLS_KEYS, (self.certificate, self.key, self.ca), strict=True))
+
+    @property
+    def issuer(self) -> bytes:
+        """The authority (PEM) that issued the certificate; all of them where none did."""
+        try:
+            return certificates.issuer(self.certificate, self.ca)
+        except ValueError:
+            return self.ca
+
+    @property
+    def left(self) -> timedelta:
+        """How long the certificate and its authority are good for; negative when one has ended."""
+        return min(map(certificates.not_after, (self.certificate, self.issuer))) - datetime.now(UTC)
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """A token of 256 bits, and a certificate (PEM) with its key and the authority (PEM) to verify it by.
-
-    The authority's own key is kept nowhere: the next certificate comes from a new authority.
-    """
+    """A token of 256 bits, and a certificate (PEM) with its key and the authority (PEM) to verify it by; see Tls."""
 
     token: str = field(repr=False)
     certificate: bytes
@@ -33,32 +79,33 @@ class Credentials:
     ca: bytes
 
     @classmethod
-    def fresh(cls, ips: Sequence[str] = LOOPBACK) -> Credentials:
+    def fresh(cls, ips: Sequence[str] = LOOPBACK, *, valid: timedelta = VALID) -> Credentials:
         """New ones, for OPA behind its Service and at `ips`."""
-        authority = certificates.Authority.create("fairlead-opa", VALID)
-        pair = authority.issue(SERVICE_NAMES[2], dns=SERVICE_NAMES, ips=ips, server=True, valid=VALID)
-        return cls(secrets.token_urlsafe(32), pair.cert_pem, pair.key_pem, authority.cert_pem)
+        return cls.of(secrets.token_urlsafe(32), Tls.fresh(valid, ips))
+
+    @classmethod
+    def of(cls, token: str, tls: Tls) -> Credentials:
+        """A token and what was made apart from it."""
+        return cls(token, tls.certificate, tls.key, tls.ca)
 
     @classmethod
     def kept(cls, token: Mapping[str, str] | None, tls: Mapping[str, str] | None) -> Credentials | None:
         """Those of the deployed Secrets' data (base64), however old; None where they are not whole."""
-        if token is None or tls is None:
-            return None
         try:
-            found = cls(
-                b64decode(token["token"]).decode(),
-                *(b64decode(tls[key]) for key in ("tls.crt", "tls.key", "ca.crt")),
-            )
-            certificates.not_after(found.certificate)
-            certificates.not_after(found.ca)
+            value, found = b64decode((token or {})["token"]).decode(), Tls.kept(tls)
         except (KeyError, ValueError):
             return None
-        return found if found.token else None
+        return cls.of(value, found) if value and found else None
+
+    @property
+    def tls(self) -> Tls:
+        """All but the token."""
+        return Tls(self.certificate, self.key, self.ca)
 
     @property
     def left(self) -> timedelta:
         """How long the certificate and its authority are good for; negative when one has ended."""
-        return min(map(certificates.not_after, (self.certificate, self.ca))) - datetime.now(UTC)
+        return self.tls.left
 
     @property
     def digest(self) -> str:

@@ -60,10 +60,10 @@ def plan(
     """The file of credentials, where there is one, and all objects by file, Secrets included; writes nothing."""
     if renew and secrets is None:
         raise UsageError("--renew replaces what is kept in a file: name it with --secrets")
-    kept = secrets_file.load(secrets, renew=renew) if secrets else None
+    kept = secrets_file.load(secrets, settings.certificates, renew=renew) if secrets else None
     bundle = staging.stage(policy.bundle(settings, folder), progress)
     chosen = sidecars.SIDECARS[sidecar] if sidecar else sidecars.KUBE_MGMT
-    credentials = kept.credentials if kept else Credentials.fresh()
+    credentials = kept.credentials if kept else Credentials.fresh(valid=settings.certificates.valid)
     return kept, manifests.by_file(settings, bundle, credentials, sidecar=chosen)
 
 

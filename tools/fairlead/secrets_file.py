@@ -10,17 +10,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
+from cryptography.exceptions import UnsupportedAlgorithm
 from pydantic import BaseModel
 
-from fairlead import certificates, files, manifests
-from fairlead.credentials import RENEW, Credentials
+from fairlead import certificates, files, manifests, pod
+from fairlead.credentials import Credentials
 from fairlead.errors import InputError, UsageError
+from fairlead.settings import Certificates
 
 TOKEN, TLS = "opa-token", "opa-tls"
 """The names of the two Secrets."""
+
+DEFAULT = Certificates()
 
 _HEAD = "# A token and a private key: encrypt this file before it goes into Git.\n"
 
@@ -53,10 +54,10 @@ class SecretsFile:
         What people added to the Secrets, such as annotations, is kept. Raises UsageError where it cannot be written.
         """
         data = {secret["metadata"]["name"]: secret["data"] for secret in secrets}
-        documents = [{**one, "data": data[one["metadata"]["name"]]} for one in self.documents]
+        documents = [_kept_here({**one, "data": data[one["metadata"]["name"]]}) for one in self.documents]
         if self.documents and documents == list(self.documents):
             return None
-        text = _HEAD + manifests.dump(documents or [dict(secret) for secret in secrets])
+        text = _HEAD + manifests.dump(documents or [_kept_here(secret) for secret in secrets])
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             certificates.write_private(self.path.resolve(), text.encode())
@@ -65,15 +66,17 @@ class SecretsFile:
         return self.news or f"{self.path}: the guard of OPA's API changed, and so did the Secret {TOKEN}"
 
 
-def load(path: Path, *, renew: bool = False) -> SecretsFile:
+def load(path: Path, chosen: Certificates = DEFAULT, *, renew: bool = False) -> SecretsFile:
     """The credentials of the file, or new ones where it does not exist; writes nothing.
 
-    A certificate that ends within RENEW is replaced, and with `renew` the token too, whatever is left of them. The
-    authority of the one before stays trusted beside the new one, for as long as a pod still serves it. Raises
+    A certificate that ends as soon as `chosen` says is replaced, and with `renew` the token too, whatever is left of
+    them. The authority of the one before stays trusted beside the new one, for as long as a pod still serves it. Raises
     InputError where the file does not hold both Secrets whole.
     """
     if not path.exists():
-        return SecretsFile(path, Credentials.fresh(), (), f"{path}: made, with a new token and certificate")
+        return SecretsFile(
+            path, Credentials.fresh(valid=chosen.valid), (), f"{path}: made, with a new token and certificate"
+        )
     documents = files.read_yaml(path)
     secrets = {one.metadata.name: one.data for one in (document.parse(_Secret) for document in documents)}
     if len(documents) != 2 or secrets.keys() != {TOKEN, TLS}:
@@ -86,8 +89,8 @@ def load(path: Path, *, renew: bool = False) -> SecretsFile:
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise InputError(path, f"holds no token and certificate that can be used ({error}): {_WAY_OUT}") from error
     news = None
-    if renew or credentials.left <= RENEW:
-        fresh = Credentials.fresh()
+    if renew or credentials.left <= chosen.renewal:
+        fresh = Credentials.fresh(valid=chosen.valid)
         token = fresh.token if renew else credentials.token
         credentials = replace(fresh, token=token, ca=fresh.ca + issuer)
         until = f"{certificates.not_after(fresh.certificate):%Y-%m-%d}"
@@ -95,19 +98,22 @@ def load(path: Path, *, renew: bool = False) -> SecretsFile:
     return SecretsFile(path, credentials, [document.value for document in documents], news)
 
 
+def _kept_here(secret: Mapping[str, Any]) -> dict[str, Any]:
+    """The Secret, marked as one that nothing in the cluster renews: whoever applies the file would put it back."""
+    metadata = dict(secret["metadata"])
+    if metadata["name"] == TLS:
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), pod.RENEWED_BY: "fairlead render"}
+    return {**secret, "metadata": metadata}
+
+
 _WAY_OUT = "bring it back (decrypted) from where it is kept, or remove it to have new ones made"
 
 
 def _issuer(credentials: Credentials) -> bytes:
     """The authority (PEM) that issued the certificate. Raises ValueError where key or authority are another's."""
-    certificate = x509.load_pem_x509_certificate(credentials.certificate)
-    key = serialization.load_pem_private_key(credentials.key, password=None)
-    if key.public_key() != certificate.public_key():
+    if not certificates.goes_with(credentials.key, credentials.certificate):
         raise ValueError("tls.key is not the key of tls.crt")
-    for authority in x509.load_pem_x509_certificates(credentials.ca):
-        try:
-            certificate.verify_directly_issued_by(authority)
-        except (ValueError, TypeError, InvalidSignature):
-            continue
-        return authority.public_bytes(serialization.Encoding.PEM)
-    raise ValueError("tls.crt was issued by none of ca.crt")
+    try:
+        return certificates.issuer(credentials.certificate, credentials.ca)
+    except ValueError as error:
+        raise ValueError("tls.crt was issued by none of ca.crt") from error

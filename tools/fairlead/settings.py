@@ -6,6 +6,7 @@ import difflib
 import ipaddress
 import os
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -21,7 +22,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from fairlead import files, labels, paths, resources
+from fairlead import durations, files, labels, paths, resources
 from fairlead.errors import InputError, UsageError
 from fairlead.resources import Resource
 
@@ -49,6 +50,7 @@ LabelKey = Annotated[str, AfterValidator(labels.check_key)]
 LabelValue = Annotated[str, AfterValidator(labels.check_value)]
 # Source: RBAC's own check of a subject's name, and what a header can carry.
 Group = Annotated[str, Field(pattern=r"^[^\s,][^\n\r,]*$")]
+Duration = Annotated[str, AfterValidator(durations.check)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
@@ -166,6 +168,39 @@ class DecisionLogs(_Strict):
     service: LogService | None = None
 
 
+class Certificates(_Strict):
+    """Who renews OPA's certificate and its authority, and when: `life` and `renew_before` the end are durations.
+
+    A certificate is renewed before a third of its life is left; `renew_before` makes that earlier.
+    """
+
+    by: Literal["fairlead", "cert-manager"] = "fairlead"
+    life: Duration = "90d"
+    renew_before: Duration | None = None
+
+    @model_validator(mode="after")
+    def _in_time(self) -> Certificates:
+        shortest = timedelta(hours=1) if self.by == "cert-manager" else timedelta(minutes=1)
+        if self.valid < shortest:
+            raise ValueError(f"certificates.life {self.life!r} is too short: at least {durations.text(shortest)}")
+        if not self.valid / 3 <= self.renewal < self.valid:
+            raise ValueError(
+                f"certificates.renewBefore {self.renew_before!r} is not between a third of the life {self.life!r} and "
+                "all of it"
+            )
+        return self
+
+    @property
+    def valid(self) -> timedelta:
+        """How long a certificate is good for."""
+        return durations.parse(self.life)
+
+    @property
+    def renewal(self) -> timedelta:
+        """What is left of a certificate when it is renewed."""
+        return durations.parse(self.renew_before) if self.renew_before else self.valid / 3
+
+
 class Settings(_Strict):
     """All settings; each field's name in the file is its name here in camelCase."""
 
@@ -188,11 +223,18 @@ class Settings(_Strict):
     api_server_ports: list[Port] = Field([443, 6443, 8443, 16443], min_length=1)
     api_server_networks: list[Network] | None = Field(None, min_length=1)
     """Whence OPA may be asked, as far as the cluster enforces NetworkPolicies; None for anywhere."""
+    certificates: Certificates = Certificates()
 
     @field_validator("node_label", mode="before")
     @classmethod
     def _preset(cls, value: object) -> object:
         return NODE_LABELS.get(value, value) if isinstance(value, str) else value
+
+    @field_validator("certificates", mode="before")
+    @classmethod
+    def _by_whom(cls, value: object) -> object:
+        """One word names who renews them."""
+        return {"by": value} if isinstance(value, str) else value
 
     @field_validator("enforcement", mode="before")
     @classmethod

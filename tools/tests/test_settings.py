@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -211,3 +212,39 @@ def test_a_bad_variable_is_told_by_name(monkeypatch: pytest.MonkeyPatch, variabl
     monkeypatch.setenv(variable, value)
     with pytest.raises(UsageError, match=f"^{variable}: {words}"):
         load()
+
+
+@pytest.mark.parametrize(
+    ("text", "by", "valid", "renewal"),
+    [
+        ("contact: x", "fairlead", timedelta(days=90), timedelta(days=30)),
+        ("certificates: cert-manager", "cert-manager", timedelta(days=90), timedelta(days=30)),
+        ("certificates: {life: 36h}", "fairlead", timedelta(hours=36), timedelta(hours=12)),
+        ("certificates: {life: 2m, renewBefore: 110s}", "fairlead", timedelta(minutes=2), timedelta(seconds=110)),
+    ],
+)
+def test_who_renews_certificates_and_when(
+    tmp_path: Path, text: str, by: str, valid: timedelta, renewal: timedelta
+) -> None:
+    chosen = load(write(tmp_path, f"{text}\n")).certificates
+    assert (chosen.by, chosen.valid, chosen.renewal) == (by, valid, renewal)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("certificates: nobody", "'fairlead' or 'cert-manager'"),
+        ("certificates: {life: 90}", "certificates.life"),
+        ("certificates: {life: 90 days}", "write for instance 90d"),
+        ("certificates: {life: 59s}", "too short: at least 1m"),
+        ("certificates: {by: cert-manager, life: 30m}", "too short: at least 1h"),
+        ("certificates: {life: 9000d}", "longer than 3650 days"),
+        ("certificates: {life: 90d, renewBefore: 29d}", "not between a third"),
+        ("certificates: {life: 90d, renewBefore: 90d}", "not between a third"),
+    ],
+)
+def test_a_certificate_that_could_not_be_renewed_in_time_is_a_mistake(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(InputError) as error:
+        load(write(tmp_path, f"{text}\n"))
+    assert words in str(error.value)
+    assert "fairlead.yaml:1" in str(error.value)
