@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +15,7 @@ from fairlead.errors import FairleadError
 
 _TIMEOUT = 10.0
 _LOOK = 2.0
+_WATCH = 300.0
 
 
 class Api:
@@ -35,6 +36,23 @@ class Api:
     def apply(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """The object `body` after server-side apply at `path`. Raises FairleadError."""
         return self._call("PATCH", f"{path}?fieldManager=fairlead&force=true", body, "application/apply-patch+yaml")
+
+    def events(self, path: str, since: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Each (type, object) of the list at `path` after the resourceVersion `since`, for minutes.
+
+        Raises FairleadError.
+        """
+        query = {"watch": "true", "resourceVersion": since, "timeoutSeconds": str(int(_WATCH))}
+        try:
+            with self._session.get(
+                self._url + path, params=query, stream=True, timeout=(_TIMEOUT, _WATCH + 10)
+            ) as answer:
+                answer.raise_for_status()
+                for line in answer.iter_lines(chunk_size=None):
+                    event = json.loads(line)
+                    yield event["type"], event["object"]
+        except (requests.RequestException, ValueError, KeyError) as error:
+            raise FairleadError(f"the API server ends the watch of {path}: {error}") from error
 
     def _call(
         self, method: str, path: str, body: dict[str, Any] | None = None, kind: str = "application/json"

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
 import sys
 import time
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead import certificates, kube, pod, policy, sidecars, toolchain
+from fairlead import certificates, kube, pod, policy, sidecars, toolchain, waiting
 from fairlead.clusters import several
 from fairlead.clusters.base import OpaServer, SidecarServer
-from fairlead.clusters.embedded import balancer, ports, volume
+from fairlead.clusters.embedded import balancer, kubelet, ports, volume
 from fairlead.clusters.embedded.cluster import Embedded
+from fairlead.clusters.embedded.kubelet import Volume
 from fairlead.clusters.embedded.server import Probe
 from fairlead.credentials import Credentials
 from fairlead.errors import UsageError
@@ -23,7 +26,10 @@ from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE, Settings
 from fairlead.sidecars import Sidecar
 
-BALANCER = "balancer"
+BALANCER, KUBELET = "balancer", "kubelet"
+
+MOUNTED = 30.0
+"""Seconds in which a Secret is mounted that the API server has."""
 
 _LOOK = 0.2
 """Seconds between two looks at a log that is followed."""
@@ -101,13 +107,13 @@ class EmbeddedCluster(Embedded):
         What has to be started again, as its arguments changed, is: one pair after the other.
         """
         token = {"token": credentials.token.encode()} | {name: text.encode() for name, text in guards.items()}
-        tls = {"tls.crt": credentials.certificate, "tls.key": credentials.key, "ca.crt": credentials.ca}
-        self.refresh({"opa-token": token, "opa-tls": tls})
-        pairs = self._pairs()
-        if (service := settings.decision_logs.service) and service.secret:
-            secret = self._secret(service.secret)
-            for pair in pairs:
-                volume.write(Path(pair.files.logs), secret)
+        pairs, service = self._pairs(), settings.decision_logs.service
+        logs = service.secret if service else None
+        secret = self._secret(logs) if logs else None
+        self._mount(logs, progress)
+        self.refresh({"opa-token": token, "opa-tls": credentials.tls.files})
+        if secret is not None:
+            _wait(((Path(pair.files.logs), secret) for pair in pairs), f"Secret {logs}")
         for pair in pairs:
             self._serve(pair, settings, progress)
         if len(pairs) > 1:
@@ -136,16 +142,19 @@ class EmbeddedCluster(Embedded):
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
         """See fairlead.clusters.base.Cluster. Raises OSError."""
-        token, tls = secrets.get("opa-token"), secrets.get("opa-tls")
+        if KUBELET not in self.servers():
+            return  # nothing runs that would have it mounted
         for pair in self._pairs():
-            before = _read_once(pair.files)
-            if tls is not None:
-                volume.write(Path(pair.files.tls), tls)
-            if token is not None:
-                volume.write(Path(pair.files.authz), {name: token[name] for name in policy.GUARDS})
-                volume.write(Path(pair.files.token), {"token": token["token"]})
-            if pair.sidecar in self.servers() and not self.sidecar.rereads and _read_once(pair.files) != before:
-                self.restart_server(pair.sidecar)
+            mounted = [
+                (Path(mount.folder), {key: secrets[mount.secret][key] for key in mount.keys or secrets[mount.secret]})
+                for mount in _volumes(pair.files, None)
+                if mount.secret in secrets
+            ]
+            _wait(mounted, f"the Secrets of {pair.opa}")
+            if pair.sidecar in self.servers() and not self.sidecar.rereads:
+                if self._remembered(f"{pair.sidecar}-read") != _read_once(pair.files):
+                    self.restart_server(pair.sidecar)
+                self._remember(f"{pair.sidecar}-read", _read_once(pair.files))
 
     def restart(self, *, progress: Progress) -> None:
         """Restart every OPA with its sidecar, one pair after the other. Raises FairleadError where one stays away."""
@@ -181,7 +190,7 @@ class EmbeddedCluster(Embedded):
     def stop(self) -> None:
         """Stop every OPA and sidecar, and the balancer. Raises FairleadError."""
         pairs, running = self._pairs(), self.servers()
-        for name in [BALANCER, *(pair.opa for pair in pairs), *(pair.sidecar for pair in pairs)]:
+        for name in [BALANCER, *(pair.opa for pair in pairs), *(pair.sidecar for pair in pairs), KUBELET]:
             if name in running:
                 self.stop_server(name)
 
@@ -193,6 +202,19 @@ class EmbeddedCluster(Embedded):
                 f"decisionLogs.service: there is no Secret {name} in namespace {NAMESPACE}: create it first"
             )
         return {key: b64decode(value) for key, value in (found.get("data") or {}).items()}
+
+    def _mount(self, logs: str | None, progress: Progress) -> None:
+        """Have the Secrets brought to every pair; `logs` is that of the decision logs' service."""
+        keys = self._pki()
+        options = {
+            "url": self._url(),
+            "ca": str(keys.ca),
+            "cert": str(keys.cert("admin")),
+            "key": str(keys.key("admin")),
+            "namespace": NAMESPACE,
+            "volumes": [vars(mount) for pair in self._pairs() for mount in _volumes(pair.files, logs)],
+        }
+        self._run(KUBELET, [sys.executable, "-P", "-m", kubelet.__name__, json.dumps(options)], progress)
 
     def _serve(self, pair: _Pair, settings: Settings, progress: Progress) -> None:
         sidecar, files = self.sidecar, pair.files
@@ -208,17 +230,27 @@ class EmbeddedCluster(Embedded):
             *sidecar.command(),
             *sidecar.arguments(files, settings, pair.opa_address, pair.sidecar_address),
             f"--kubeconfig={kubeconfig}",
+            *(self._shown() if sidecar.renews and sidecars.renewal(settings) else []),
         ]
         for other in pair.other_sidecars:
             if other in self.servers():
                 self.stop_server(other)
         if not self._runs(pair.sidecar, argv, {}):
             self.service_account_kubeconfig(NAMESPACE, "opa", kubeconfig)
+        self._remember(f"{pair.sidecar}-read", _read_once(files))
         # An old sidecar may have loaded the new policies already; a new one must be there for who is looked up.
         healthy = f"https://{pair.sidecar_address}/health" if sidecar.look_up else None
         self._run(pair.sidecar, argv, progress, ready=healthy, ca=pair.ca, probe=pair.probe(sidecar.liveness))
         if started and again:
             self.wait_for(pair.opa, pair.opa_url("/health/ready"), pair.ca)
+
+    def _shown(self) -> list[str]:
+        """Where the certificate is shown, as no pod tells it here."""
+        pairs = self._pairs()
+        return [
+            f"--opas={','.join(pair.opa_address for pair in pairs)}",
+            f"--sidecars={','.join(pair.sidecar_address for pair in pairs)}",
+        ]
 
     def _run(
         self,
@@ -301,6 +333,31 @@ def _suffixes(count: int) -> list[str]:
     return [""] if count == 1 else [f"-{number}" for number in range(count)]
 
 
-def _read_once(files: pod.Files) -> tuple[bytes | None, bytes | None]:
-    """What a sidecar reads when it starts: its token and its authorities."""
-    return volume.read(Path(files.token)).get("token"), volume.read(Path(files.tls)).get("ca.crt")
+def _volumes(files: pod.Files, logs: str | None) -> list[Volume]:
+    """What a pod mounts; `logs` is the Secret of the decision logs' service."""
+    mounts = [
+        Volume(str(files.tls), "opa-tls"),
+        Volume(str(files.authz), "opa-token", list(policy.GUARDS)),
+        Volume(str(files.token), "opa-token", ["token"]),
+    ]
+    return [*mounts, Volume(str(files.logs), logs)] if logs else mounts
+
+
+def _wait(mounted: Iterable[tuple[Path, Mapping[str, bytes]]], what: str) -> None:
+    """Return when each folder holds these contents, key -> data. Raises FairleadError."""
+    for folder, contents in mounted:
+        holds = functools.partial(_holds, folder, contents)
+        waiting.until(holds, deadline=MOUNTED, what=f"{what} are mounted", pause=0.02)
+
+
+def _holds(folder: Path, contents: Mapping[str, bytes]) -> bool:
+    try:
+        return volume.read(folder) == dict(contents)
+    except FileNotFoundError:  # it is being replaced
+        return False
+
+
+def _read_once(files: pod.Files) -> str:
+    """What tells from others what a sidecar reads when it starts: its token and its authorities."""
+    read = volume.read(Path(files.token)).get("token", b""), volume.read(Path(files.tls)).get("ca.crt", b"")
+    return hashlib.sha256(b"".join(read)).hexdigest()
