@@ -43,6 +43,7 @@ COMMANDS = {
     "settings": "Show the settings in force.",
     "tools": "The programs that Fairlead runs, and where they are.",
     "sync": "Run as OPA's sidecar: keep its policies and data current.",
+    "keeper": "Renew OPA's certificate in time, beside kube-mgmt.",
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from fairlead import history, kube, manifests, policy, preflight, render, rotate, serving, sidecars, staging
 from fairlead.clusters import connections
 from fairlead.clusters.base import Cluster
-from fairlead.credentials import RENEW, Credentials
+from fairlead.credentials import Credentials, Tls
 from fairlead.errors import FairleadError
 from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE, Settings
@@ -40,9 +39,23 @@ def deploy(
         cluster.choose(sidecars.SIDECARS[sidecar])
     bundle = staging.stage(policy.bundle(settings, folder), progress)
     objects = kube.Objects(kube.connect(cluster.kubeconfig))
-    credentials = serving.credentials(objects) or Credentials.fresh()
+    # Meanwhile no keeper renews the certificate that is read, and applied again further down.
+    with rotate.alone(cluster, forbidden=False):
+        states = _deploy(cluster, objects, settings, bundle, progress)
+    # Once more alone: the first deployment brings what one is alone by.
+    rotate.if_due(cluster, settings.certificates.renewal, progress=progress)
+    progress.update("deploy", "done")
+    return states
+
+
+def _deploy(
+    cluster: Cluster, objects: kube.Objects, settings: Settings, bundle: policy.Bundle, progress: Progress
+) -> list[serving.Served]:
+    """All of it but the renewal of a certificate that is about to end; what every OPA serves."""
+    valid = settings.certificates.valid
+    credentials = serving.credentials(objects) or Credentials.fresh(valid=valid)
     if credentials.left <= timedelta(0):  # nobody can be refused for it any more
-        credentials = replace(Credentials.fresh(), token=credentials.token)
+        credentials = Credentials.of(credentials.token, Tls.fresh(valid))
     rendered = manifests.render(
         settings,
         bundle,
@@ -55,10 +68,9 @@ def deploy(
         progress.update("cluster", "checking that it can take the deployment")
         preflight.require(preflight.check(cluster, rendered, settings.pool_keys()))
     states = _apply(cluster, objects, rendered, settings, bundle, credentials, progress)
+    if manifests.KEEPER not in {o["metadata"]["name"] for o in rendered if o["kind"] == "Deployment"}:
+        objects.delete("apps/v1", "Deployment", manifests.KEEPER, NAMESPACE)  # of the sidecar before
     history.record(objects, manifests.policies(settings, bundle))
-    if credentials.left <= RENEW:
-        rotate.certificate(cluster, progress=progress)
-    progress.update("deploy", "done")
     return states
 
 

@@ -19,6 +19,9 @@ from fairlead.sidecars import Sidecar
 EXEMPT = ("kube-system", "kube-public", "kube-node-lease", NAMESPACE)
 """Namespaces that no policy applies to: the cluster must come up by itself, and so must OPA. No setting adds one."""
 
+OPA, KEEPER = "opa", "fairlead-keeper"
+"""The service accounts, and the Deployments that have the same names."""
+
 POLICIES = "fairlead-policies"
 REVISION = "fairlead.dev/revision"
 SETTINGS = "fairlead.dev/settings"
@@ -96,12 +99,24 @@ def by_file(
         "logs_secret": settings.decision_logs.service.secret if settings.decision_logs.service else None,
         "sidecar": sidecar,
         "sidecar_arguments": sidecar.arguments(pod.MOUNTED, settings, opa, f"0.0.0.0:{pod.SYNC_PORT}"),
+        "keeper": keeper(settings, sidecar),
+        "keeper_apart": keeper(settings, sidecar) == KEEPER,
+        "renewed_by": pod.RENEWED_BY,
+        "authorities": pod.AUTHORITIES,
+        "keeper_arguments": sidecars.keeper(pod.MOUNTED, settings, f"0.0.0.0:{pod.SYNC_PORT}"),
         "read_once": "" if sidecar.rereads else credentials.digest,
     }
     return {
         name.removesuffix(".j2"): list(yaml.safe_load_all(environment.get_template(name).render(values)))
         for name in sorted(environment.list_templates(filter_func=_is_whole))
     }
+
+
+def keeper(settings: Settings, sidecar: Sidecar) -> str | None:
+    """The service account of what renews the certificate; None where that is not Fairlead's to do."""
+    if settings.certificates.by != "fairlead":
+        return None
+    return OPA if sidecar.renews else KEEPER
 
 
 def policies(settings: Settings, bundle: policy.Bundle) -> dict[str, Any]:

@@ -18,6 +18,10 @@ OPA_MEMORY = 512
 largest pods that API servers let through (fairlead.size) at once 140."""
 OPA_ENVIRONMENT = {"GOMEMLIMIT": f"{OPA_MEMORY * 9 // 10}MiB"}
 """Go collects its garbage in time for the limit, instead of whenever the memory in use has doubled."""
+AUTHORITIES = "fairlead.dev/authorities"
+"""The pods' annotation by which the keeper has other authorities take other pods, where the sidecar reads them once."""
+RENEWED_BY = "fairlead.dev/renewed-by"
+"""The annotation of the Secret opa-tls that names what renews it, where that is not Fairlead in the cluster."""
 LARGEST_REVIEW = 3 * 1024 * 1024
 """Bytes; etcd's limit of 1.5 MiB for an object, twice, as an update's review holds the old and the new one."""
 

@@ -256,7 +256,7 @@ def _namespace(objects: kube.Objects, rendered: Sequence[Mapping[str, Any]]) -> 
             return [Finding("namespace", True, f"{NAMESPACE} will be made")]
         if found["metadata"].get("deletionTimestamp"):
             return [Finding("namespace", False, f"{NAMESPACE} is being deleted: deploy when it is gone")]
-        (template,) = [m["spec"]["template"] for m in rendered if m["kind"] == "Deployment"]
+        template, *_ = [m["spec"]["template"] for m in rendered if m["kind"] == "Deployment"]
         spec = dict(template["spec"])
         if objects.get("v1", "ServiceAccount", spec["serviceAccountName"], NAMESPACE) is None:
             del spec["serviceAccountName"]

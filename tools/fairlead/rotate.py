@@ -8,27 +8,30 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import secrets
 import socket
 import ssl
-import time
 from base64 import b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 from fairlead import certificates, kube, policy, serving, waiting
 from fairlead.clusters.base import Cluster
-from fairlead.credentials import Credentials
-from fairlead.errors import FairleadError, UsageError
+from fairlead.credentials import Credentials, Tls
+from fairlead.errors import UsageError
+from fairlead.keeper import renewal, servers
+from fairlead.keeper.deployed import SECRET, Deployed
+from fairlead.keeper.lease import Lease
 from fairlead.opa_api import OpaApi, lets_in
 from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE
+from fairlead.sync.apiserver import ApiServer
 
 DEADLINE = 180.0
 """Seconds that a step may take everywhere; a kubelet refreshes a mounted Secret within a minute or two."""
-
-SETTLE = 2.0
-"""Seconds in which every API server sees a changed webhook; nothing tells when it has."""
 
 
 def token(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
@@ -59,30 +62,61 @@ def token(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
 def certificate(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
     """Replace OPA's certificate and the authority that issued it. Returns {notAfter} (RFC 3339).
 
-    Raises FairleadError where a step is not done in time: then both are trusted, and a further rotation ends it.
+    Waits while the cluster itself renews it. Raises UsageError where something else does (see `renewed_by`),
+    FairleadError where a step is not done in time: then both are trusted, and a further rotation ends it.
     """
-    objects, credentials = _deployed(cluster)
-    fresh = Credentials.fresh()
-    both = credentials.ca + fresh.ca
+    with alone(cluster) as deployed:
+        found = deployed.secret()
+        if found is None or found.tls is None:
+            raise UsageError(f"cluster {cluster.name} has no certificate to rotate: run `fairlead deploy`")
+        tls = _replace(cluster, deployed, progress)
+    return {"notAfter": certificates.not_after(tls.certificate).isoformat()}
 
-    def publish(served: Credentials, trusted: bytes) -> None:
-        parts = {"tls.crt": served.certificate, "tls.key": served.key, "ca.crt": trusted}
-        _publish(cluster, objects, "opa-tls", parts)
-        _trust(objects, trusted)
-        _sidecars(cluster, "ca", digest(trusted))
 
-    progress.update("certificate", "making everyone trust a new authority")
-    publish(credentials, both)
-    time.sleep(SETTLE)
-    progress.update("certificate", "serving with the new certificate")
-    publish(fresh, both)
-    leaf = ssl.PEM_cert_to_DER_cert(fresh.certificate.decode())
-    everyone = [*cluster.opas(), *cluster.sidecars()]
-    _every(everyone, lambda server: _serves(server.url, leaf), "the new certificate is served everywhere")
-    progress.update("certificate", "making everyone distrust the old authority")
-    publish(fresh, fresh.ca)
-    progress.update("certificate", "rotated")
-    return {"notAfter": certificates.not_after(fresh.certificate).isoformat()}
+def if_due(cluster: Cluster, before: timedelta, *, progress: Progress) -> None:
+    """Replace the certificate where no more than `before` is left of it. Raises as `certificate`."""
+    credentials = serving.credentials(kube.Objects(kube.connect(cluster.kubeconfig)))
+    if credentials is None or credentials.left > before:
+        return
+    with alone(cluster) as deployed:
+        found = deployed.secret()  # once more: a keeper may have done it meanwhile
+        if found and found.tls and found.tls.left <= before:
+            _replace(cluster, deployed, progress)
+
+
+@contextmanager
+def alone(cluster: Cluster, *, forbidden: bool = True) -> Iterator[Deployed]:
+    """The objects of the certificate, which nobody else changes during the block: neither a keeper nor a command.
+
+    `forbidden` as for Lease.held. Raises FairleadError where somebody else does so for minutes.
+    """
+    api = ApiServer(cluster.kubeconfig)
+    lease = Lease(api, f"{socket.gethostname()}-{secrets.token_hex(4)}")
+    with lease.held(forbidden=forbidden):
+        yield Deployed(api, manager=kube.FIELD_MANAGER, check=lease.check)
+
+
+def _replace(cluster: Cluster, deployed: Deployed, progress: Progress) -> Tls:
+    valid = serving.certificates(kube.Objects(kube.connect(cluster.kubeconfig))).valid
+    return renewal.replaced(deployed, _Servers(cluster), valid, progress=progress)
+
+
+class _Servers:
+    """A cluster's servers, as its administrator sees them; see renewal.Servers."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def bring(self, tls: Tls) -> None:
+        self._cluster.refresh({SECRET: tls.files})
+
+    def trust(self, authorities: bytes) -> None:
+        _sidecars(self._cluster, "ca", digest(authorities))
+
+    def serve(self, certificate: bytes) -> None:
+        leaf = ssl.PEM_cert_to_DER_cert(certificate.decode())
+        everyone = [*self._cluster.opas(), *self._cluster.sidecars()]
+        _every(everyone, lambda server: _shows(server.url, leaf), "the new certificate is served everywhere")
 
 
 def digest(data: bytes) -> str:
@@ -108,19 +142,6 @@ def _publish(cluster: Cluster, objects: kube.Objects, name: str, parts: dict[str
     cluster.refresh({name: parts})
 
 
-def _trust(objects: kube.Objects, ca: bytes) -> None:
-    """Make the API server verify OPA by `ca`."""
-    version = "admissionregistration.k8s.io/v1"
-    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
-        found = objects.get(version, kind, "fairlead")
-        if found is None:
-            raise FairleadError(f"there is no {kind} fairlead: run `fairlead deploy`")
-        for webhook in found["webhooks"]:
-            webhook["clientConfig"]["caBundle"] = b64encode(ca).decode()
-        metadata = {"name": "fairlead", "labels": found["metadata"].get("labels") or {}}
-        objects.apply({"apiVersion": version, "kind": kind, "metadata": metadata, "webhooks": found["webhooks"]})
-
-
 def _every(servers: Iterable[Any], holds: Callable[[Any], bool], what: str) -> None:
     for server in servers:
         waiting.until(functools.partial(holds, server), deadline=DEADLINE, what=f"{what} ({server.url})")
@@ -136,16 +157,7 @@ def _accepts(opa: Any, value: str) -> bool:
     return lets_in(OpaApi(opa.url, ca=opa.ca, token=value))
 
 
-def _serves(url: str, leaf: bytes) -> bool:
+def _shows(url: str, leaf: bytes) -> bool:
     """Whether the server at `url` shows the certificate `leaf` (DER)."""
     address = urlsplit(url)
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it is compared, whole
-    try:
-        with (
-            socket.create_connection((address.hostname, address.port), 5) as raw,
-            context.wrap_socket(raw, server_hostname=address.hostname) as secure,
-        ):
-            return secure.getpeercert(binary_form=True) == leaf
-    except OSError as error:
-        raise FairleadError(f"{url}: {error}") from error
+    return servers.shown(str(address.hostname), int(address.port or 443)) == leaf

@@ -18,7 +18,7 @@ from fairlead.errors import FairleadError
 from fairlead.opa_api import OpaApi, OpaRefused
 from fairlead.progress import Progress
 from fairlead.revision import MAIN, fingerprint
-from fairlead.settings import NAMESPACE
+from fairlead.settings import NAMESPACE, Certificates
 from fairlead.sync.desired import REPLICA_STATUS, RETRIES
 from fairlead.sync.desired import STATUS as STATUS
 from fairlead.sync.reconcile import CONFIRMED
@@ -52,6 +52,16 @@ def credentials(objects: kube.Objects) -> Credentials | None:
     """Those deployed in the cluster; None where there are none, or none that is whole."""
     token, tls = (objects.get("v1", "Secret", name, NAMESPACE) for name in ("opa-token", "opa-tls"))
     return Credentials.kept(token and token.get("data"), tls and tls.get("data"))
+
+
+def certificates(objects: kube.Objects) -> Certificates:
+    """The settings of certificates that are deployed; the defaults where the cluster does not tell."""
+    found = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE) or {}
+    annotations = found.get("metadata", {}).get("annotations") or {}
+    try:
+        return Certificates.model_validate(json.loads(annotations[manifests.SETTINGS])["certificates"])
+    except (KeyError, TypeError, ValueError):  # pydantic's error is a ValueError
+        return Certificates()
 
 
 def served(opa: OpaServer, token: str | None) -> Served:

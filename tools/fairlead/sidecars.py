@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from fairlead import resources
+from fairlead import durations, resources
 from fairlead.errors import UsageError
 from fairlead.pod import OPA_PORT, SYNC_PORT, Files, Liveness
 from fairlead.settings import NAMESPACE, DecisionLogs, Settings
@@ -40,6 +40,9 @@ class Sidecar(Protocol):
     rereads: bool
     """Whether it sees that its token or its CA file changed; one that does not is started again for it."""
 
+    renews: bool
+    """Whether it renews OPA's certificate; beside one that does not, a Deployment of its own does."""
+
     liveness: Liveness
     """When it is restarted: it hangs, or has to be started again for its OPA's sake."""
 
@@ -66,6 +69,7 @@ class Sync:
     look_up = True
     unloads = True
     rereads = True
+    renews = True
     # Not /health: an API server or an OPA that is away is no reason to start again.
     liveness = Liveness(SYNC_PORT, "/live", period=5, timeout=5, failures=3, startup=60)
 
@@ -89,9 +93,8 @@ class Sync:
             *resources.flags(one.named() for one in settings.replicate),
             *([f"--max-staleness={settings.max_staleness}"] if settings.max_staleness else []),
             *(["--log-decisions"] if settings.decision_logs.console and not settings.decision_logs.service else []),
-            f"--health-endpoint={listen}",
-            f"--tls-cert-file={files.tls / 'tls.crt'}",
-            f"--tls-private-key-file={files.tls / 'tls.key'}",
+            *renewal(settings),
+            *_served(files, listen),
         ]
 
     def opa_environment(self, files: Files, address: str) -> dict[str, str]:
@@ -121,6 +124,7 @@ class KubeMgmt:
     look_up = False
     unloads = False
     rereads = False
+    renews = False
     liveness = Liveness(OPA_PORT, "/health/ready", period=1, timeout=2, failures=3, startup=60)
 
     def require(self, settings: Settings) -> None:
@@ -159,6 +163,27 @@ class KubeMgmt:
 
     def decision_logs(self, files: Files, settings: Settings, address: str) -> list[str]:
         return _uploaded(files, settings.decision_logs)
+
+
+def renewal(settings: Settings) -> list[str]:
+    """The flags of what renews the certificate as set; none where somebody else does."""
+    chosen = settings.certificates
+    if chosen.by != "fairlead":
+        return []
+    return [f"--certificate-life={chosen.life}", f"--renew-before={durations.text(chosen.renewal)}"]
+
+
+def keeper(files: Files, settings: Settings, listen: str) -> list[str]:
+    """The arguments of the keeper beside a sidecar that does not renew, nor read its authorities again."""
+    return ["keeper", *renewal(settings), "--roll-out", *_served(files, listen)]
+
+
+def _served(files: Files, listen: str) -> list[str]:
+    return [
+        f"--health-endpoint={listen}",
+        f"--tls-cert-file={files.tls / 'tls.crt'}",
+        f"--tls-private-key-file={files.tls / 'tls.key'}",
+    ]
 
 
 def _uploaded(files: Files, logs: DecisionLogs) -> list[str]:

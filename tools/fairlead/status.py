@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fairlead import certificates, kube, problems, serving
+from fairlead import kube, problems, renewers, serving
 from fairlead.clusters.base import Cluster, SidecarServer
-from fairlead.credentials import RENEW
 from fairlead.errors import FairleadError
 from fairlead.settings import NAMESPACE
 
@@ -18,8 +16,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
     `deployed` is whether anything of Fairlead is there. `opa` is a list of {pod, url, ca, pid, ready, revision,
     confirmed}, where `confirmed` is up to when all of its data are (RFC 3339), None where nobody has confirmed any;
     `sidecars` those that tell their health, {pod, url, pid, healthy, reasons}; `policies` {name, status, error};
-    `certificates` {name, notAfter (RFC 3339), warning (None until 30 days before)}; `servers` {name, pid, restarts,
-    running}; `problems` sentences about what is not as it should be. Raises FairleadError where the API server does not
+    `certificates` as renewers.certificates has them; `servers` {name, pid, restarts, running}; `problems` sentences about what is not as it should be. Raises FairleadError where the API server does not
     answer.
     """
     objects = kube.Objects(kube.connect(cluster.kubeconfig))
@@ -59,10 +56,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
         ],
         "sidecars": sidecars,
         "policies": policies,
-        "certificates": [
-            {"name": name, "notAfter": certificates.not_after(pem).isoformat(), "warning": _warning(pem)}
-            for name, pem in dated.items()
-        ],
+        "certificates": renewers.certificates(cluster, objects),
         "servers": servers,
         "problems": [
             *problems.of_opas(states, _wanted(objects)),
@@ -88,11 +82,3 @@ def _sidecar(sidecar: SidecarServer) -> dict[str, Any]:
     except (FairleadError, KeyError, TypeError) as error:
         healthy, reasons = False, [f"it does not answer ({error})"]
     return {"pod": sidecar.pod, "url": sidecar.url, "pid": sidecar.pid, "healthy": healthy, "reasons": reasons}
-
-
-def _warning(pem: bytes) -> str | None:
-    left = certificates.not_after(pem) - datetime.now(UTC)
-    if left > RENEW:
-        return None
-    days = f"{left.days} days left" if left > timedelta(0) else "has ended"
-    return f"{days}: `fairlead rotate cert`, or `fairlead deploy`, replaces it"

@@ -111,8 +111,9 @@ def test_what_pip_installs_is_pinned_with_its_hash(path: Path) -> None:
 
 
 def loaded() -> list[str]:
-    """All modules that `fairlead sync` has loaded once it is about to run."""
-    script = "import fairlead.__main__, fairlead.commands.sync, sys, json; print(json.dumps(list(sys.modules)))"
+    """All modules that `fairlead sync` and `fairlead keeper` have loaded once they are about to run."""
+    modules = "fairlead.__main__, fairlead.commands.sync, fairlead.commands.keeper"
+    script = f"import {modules}, sys, json; print(json.dumps(list(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     names: list[str] = json.loads(done.stdout)
     return names
@@ -154,7 +155,7 @@ def test_the_sidecar_has_every_module_that_sync_imports_and_no_other_command(col
     needed = {name.replace(".", "/") for name in loaded() if name.split(".")[0] == "fairlead"}
     assert needed <= {file.removesuffix(".py").removesuffix("/__init__") for file in files}
     commands = {file for file in files if file.startswith("fairlead/commands/")}
-    assert commands == {"fairlead/commands/__init__.py", "fairlead/commands/sync.py"}
+    assert commands == {f"fairlead/commands/{name}.py" for name in ("__init__", "keeper", "renewals", "sync")}
 
 
 def test_sync_loads_nothing_that_the_sidecar_leaves_out(collect: ModuleType) -> None:

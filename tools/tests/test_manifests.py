@@ -304,7 +304,7 @@ def test_groups_get_what_settings_grant_them_and_lose_it_again() -> None:
 
 def test_no_role_has_a_wildcard_and_none_writes_more_than_a_status() -> None:
     roles = {name: o["rules"] for (kind, name), o in every().items() if kind in ("Role", "ClusterRole")}
-    assert roles.keys() == {"opa", "fairlead-opa", "fairlead-admin", "fairlead-pool-admin"}
+    assert roles.keys() == {"opa", "fairlead-opa", "fairlead-admin", "fairlead-pool-admin", "fairlead-keeper"}
     for name in ("opa", "fairlead-opa"):
         for rule in roles[name]:
             assert "*" not in rule["verbs"] + rule["resources"] + rule["apiGroups"]
@@ -338,8 +338,10 @@ def test_the_network_policy_lets_in_what_is_served_and_out_what_watches() -> Non
 
     assert ports({}) == ([8443, 8444], [443, 6443, 8443, 16443])
     logged = render({"decisionLogs": {"service": {"url": "https://logs.example"}}})["NetworkPolicy"]["spec"]["egress"]
-    assert logged[1:] == [{"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP"}]}]
-    assert ports({"apiServerPorts": [7443]}, sidecar=sidecars.KUBE_MGMT) == ([8443], [7443])
+    assert logged[2:] == [{"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP"}]}]
+    assert ports({"apiServerPorts": [7443]}, sidecar=sidecars.KUBE_MGMT) == ([8443, 8444], [7443])
+    unkept = {"apiServerPorts": [7443], "certificates": "cert-manager"}
+    assert ports(unkept, sidecar=sidecars.KUBE_MGMT) == ([8443], [7443])
 
 
 def test_the_network_policy_lets_the_named_networks_alone_ask_opa() -> None:
@@ -390,7 +392,7 @@ def test_only_the_secret_holds_the_token() -> None:
 def test_a_preview_is_what_kubectl_reads() -> None:
     documents = list(yaml.safe_load_all(manifests.dump(deploy.preview(Settings(), progress=Progress()))))
     kinds = [document["kind"] for document in documents]
-    assert (kinds[0], kinds[-1], kinds.count("Deployment")) == ("Namespace", "ValidatingWebhookConfiguration", 1)
+    assert (kinds[0], kinds[-1], kinds.count("Deployment")) == ("Namespace", "ValidatingWebhookConfiguration", 2)
     config_map = next(d for d in documents if d["kind"] == "ConfigMap")
     assert policy.revision(config_map["data"]) == policy.bundle(Settings()).revision
 
@@ -398,8 +400,9 @@ def test_a_preview_is_what_kubectl_reads() -> None:
 @pytest.mark.parametrize(("named", "chosen"), [(None, "kube-mgmt"), ("kube-mgmt", "kube-mgmt"), ("sync", "sync")])
 def test_where_images_can_be_pulled_kube_mgmt_is_the_default(named: str | None, chosen: str) -> None:
     documents = yaml.safe_load_all(manifests.dump(deploy.preview(Settings(), sidecar=named, progress=Progress())))
-    (deployment,) = [d for d in documents if d["kind"] == "Deployment"]
-    assert [c["name"] for c in deployment["spec"]["template"]["spec"]["containers"]] == ["opa", chosen]
+    deployments = [d for d in documents if d["kind"] == "Deployment"]
+    containers = [c["name"] for d in deployments for c in d["spec"]["template"]["spec"]["containers"]]
+    assert containers == ["opa", chosen] + ["keeper"] * (chosen == "kube-mgmt")
 
 
 @pytest.mark.parametrize("damage", ["token", "tls.crt", "ca.crt"])
@@ -430,3 +433,39 @@ def test_credentials_show_no_secret() -> None:
 def test_a_push_applies_the_very_config_map_that_a_deployment_does(chosen: dict[str, Any]) -> None:
     settings = Settings.model_validate(chosen)
     assert render(chosen)["ConfigMap"] == manifests.policies(settings, policy.bundle(settings))
+
+
+@pytest.mark.parametrize(("sidecar", "account"), [(sidecars.SYNC, "opa"), (sidecars.KUBE_MGMT, "fairlead-keeper")])
+def test_what_renews_the_certificate_may_write_just_that_and_by_name(sidecar: sidecars.Sidecar, account: str) -> None:
+    settings = Settings()
+    rendered = manifests.render(settings, policy.bundle(settings), Credentials.fresh(), sidecar=sidecar)
+    found = {(o["kind"], o["metadata"]["name"]): o for o in rendered}
+    writes = {
+        (resource, *rule.get("resourceNames", [None])): sorted(set(rule["verbs"]) - {"get", "list"})
+        for kind in ("Role", "ClusterRole")
+        for rule in found[kind, "fairlead-keeper"]["rules"]
+        for resource in rule["resources"]
+    }
+    assert writes == {
+        ("secrets", "opa-tls"): ["patch"],
+        ("leases", "fairlead-keeper"): ["patch"],
+        ("events", None): ["create"],
+        ("pods", None): [],
+        **({("deployments", "opa"): ["patch"]} if account != "opa" else {}),
+        ("mutatingwebhookconfigurations", "fairlead"): ["patch"],
+        ("validatingwebhookconfigurations", "fairlead"): ["patch"],
+    }
+    for kind in ("RoleBinding", "ClusterRoleBinding"):
+        assert [subject["name"] for subject in found[kind, "fairlead-keeper"]["subjects"]] == [account]
+
+
+@pytest.mark.parametrize("sidecar", sidecars.SIDECARS.values(), ids=list(sidecars.SIDECARS))
+def test_who_does_not_renew_gets_no_right_to(sidecar: sidecars.Sidecar) -> None:
+    settings = Settings.model_validate({"certificates": "cert-manager"})
+    rendered = manifests.render(settings, policy.bundle(settings), Credentials.fresh(), sidecar=sidecar)
+    bindings = [o for o in rendered if o["kind"].endswith("Binding") and o["metadata"]["name"] == "fairlead-keeper"]
+    assert [one["subjects"] for one in bindings] == [[], []]
+    assert not [o for o in rendered if o["kind"] == "Deployment" and o["metadata"]["name"] == "fairlead-keeper"]
+    text = manifests.dump(rendered)
+    assert "--certificate-life" not in text
+    assert "only_trust" not in text

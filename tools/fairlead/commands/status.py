@@ -39,7 +39,7 @@ def _draw(data: dict[str, Any], console: Console) -> None:
         ("opa", ("pod", "url", "pid", "ready", "revision", "confirmed")),
         ("sidecars", ("pod", "url", "pid", "healthy", "reasons")),
         ("policies", ("name", "status", "error")),
-        ("certificates", ("name", "notAfter", "warning")),
+        ("certificates", ("name", "notAfter", "renewed", "by", "renewer", "warning")),
         ("servers", ("name", "pid", "restarts", "running")),
     ):
         console.print()

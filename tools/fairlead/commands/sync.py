@@ -12,6 +12,7 @@ from threading import Event
 import click
 
 from fairlead import labels, resources
+from fairlead.commands import renewals
 from fairlead.errors import UsageError
 from fairlead.opa_api import OpaApi
 from fairlead.resources import Resource
@@ -94,6 +95,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
     metavar="SECONDS",
     help="Within how long all that OPA holds is confirmed again; about a minute by default.",
 )
+@renewals.options
 @click.option("--log-level", type=click.Choice(list(LEVELS)), default="info", show_default=True, help="What to log.")
 def command(
     kubeconfig: Path | None,
@@ -121,6 +123,7 @@ def command(
     tls_private_key_file: Path | None,
     log_decisions: bool,
     max_staleness: int | None,
+    renewal: renewals.Renewal | None,
     log_level: str,
 ) -> None:
     """Run as OPA's sidecar: keep its policies and data current.
@@ -151,6 +154,7 @@ def command(
     ignored = _list("--replicate-ignore-namespaces", replicate_ignore_namespaces, empty=True)
     for name in ignored:
         _check("--replicate-ignore-namespaces", labels.check_value, name)
+    named = replica or _replica(opa_url, alone=kubeconfig is None)
     sidecar = Sidecar(
         Options(
             kubeconfig=kubeconfig,
@@ -166,14 +170,16 @@ def command(
             resources=_resources(replicate, replicate_cluster, replicate_fields),
             ignored=ignored,
             system=None if system_policies == "*" else system_policies,
-            replica=replica or _replica(opa_url, alone=kubeconfig is None),
+            replica=named,
             health_endpoint=health_endpoint,
             log_decisions=_write if log_decisions else None,
             max_staleness=max_staleness,
             certificate=(tls_cert_file, tls_private_key_file) if tls_cert_file and tls_private_key_file else None,
         )
     )
-    _log(LEVELS[log_level])
+    if renewal:
+        sidecar.accompany(renewals.keeper(renewal, kubeconfig, replica=named, registry=sidecar.registry))
+    log(LEVELS[log_level])
     try:
         sidecar.run(Event())
     except KeyboardInterrupt:
@@ -228,7 +234,7 @@ def _write(line: str) -> None:
     sys.stdout.flush()
 
 
-def _log(level: int) -> None:
+def log(level: int) -> None:
     """Plain lines on stderr, of this package only: the clients' own loggers tell headers when they debug."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("fairlead").setLevel(level)

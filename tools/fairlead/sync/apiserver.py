@@ -163,6 +163,23 @@ class ApiServer:
         merge = "application/merge-patch+json"
         self._json("PATCH", path, query, body=json.dumps(patch), content_type=merge, timeout=timeout)
 
+    def get(self, path: str, **query: str) -> dict[str, Any]:
+        """The object or list at `path` at this moment. Raises ApiServerError, with status 404 where there is none."""
+        return self._json("GET", path, query)
+
+    def patch(self, path: str, patch: Mapping[str, Any], *, manager: str, strategic: bool = False) -> dict[str, Any]:
+        """The object at `path` after this patch, a merge patch unless `strategic`; `manager` is told to have made it.
+
+        A metadata.resourceVersion in it is that which the object has to have still: else ApiServerError, status 409.
+        """
+        kind = f"application/{'strategic-merge' if strategic else 'merge'}-patch+json"
+        return self._json("PATCH", path, {"fieldManager": manager}, body=json.dumps(patch), content_type=kind)
+
+    def create(self, path: str, body: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+        """What was made of `body` by a POST to `path`. Raises ApiServerError."""
+        text = json.dumps(body)
+        return self._json("POST", path, {"fieldManager": manager}, body=text, content_type="application/json")
+
     def _json(self, method: str, path: str, query: Mapping[str, str], **options: Any) -> dict[str, Any]:
         answer = self._send(method, path, query, **options)
         try:

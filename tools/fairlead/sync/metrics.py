@@ -12,33 +12,39 @@ from fairlead.sync.plan import Served
 disable_created_metrics()  # when a counter began is of no use here, and doubles the page
 
 
+def not_after(registry: CollectorRegistry, source: Callable[[], float]) -> None:
+    """Ask `source` when the certificate ends that is served, in seconds since 1970, whenever the metrics are read."""
+    text = "When the certificate that is served ends, in seconds since 1970; 0 where that cannot be told."
+    Gauge("fairlead_certificate_not_after_seconds", text, registry=registry).set_function(source)
+
+
 class Metrics:
     """The sidecar's metrics, in a registry of their own."""
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        self.errors = Counter("fairlead_sync_errors", "Failed requests, by peer.", ["peer"], registry=self._registry)
-        self.resyncs = Counter("fairlead_sync_resyncs", "Times OPA was loaded from nothing.", registry=self._registry)
+        self.registry = CollectorRegistry()
+        self.errors = Counter("fairlead_sync_errors", "Failed requests, by peer.", ["peer"], registry=self.registry)
+        self.resyncs = Counter("fairlead_sync_resyncs", "Times OPA was loaded from nothing.", registry=self.registry)
         self.relists = Counter(
-            "fairlead_sync_relists", "Complete lists read from the API server.", registry=self._registry
+            "fairlead_sync_relists", "Complete lists read from the API server.", registry=self.registry
         )
         self.decisions = Counter(
             "fairlead_decisions",
             "Decisions of OPA, by intent and outcome.",
             ["intent", "outcome"],
-            registry=self._registry,
+            registry=self.registry,
         )
         self.unwritten = Counter(
             "fairlead_decisions_unwritten",
             "Decisions that are not in the log: too many of a kind at a time, or unread as they are too large.",
             ["kind"],
-            registry=self._registry,
+            registry=self.registry,
         )
         self._policies = self._gauge("policies", "Policies that OPA should hold.")
         self._documents = self._gauge("documents", "Documents that OPA should hold.")
         self._namespaces = self._gauge("namespaces", "Namespaces that OPA holds.")
         self._objects = Gauge(
-            "fairlead_sync_objects", "Replicated objects that OPA holds.", ["resource"], registry=self._registry
+            "fairlead_sync_objects", "Replicated objects that OPA holds.", ["resource"], registry=self.registry
         )
         self._pending = self._gauge(
             "pending", "ConfigMaps and resources that are not known yet, or that OPA holds in part or not at all."
@@ -75,7 +81,7 @@ class Metrics:
 
     def text(self) -> bytes:
         """The exposition format, version 0.0.4."""
-        return generate_latest(self._registry)
+        return generate_latest(self.registry)
 
     def _gauge(self, name: str, help_: str) -> Gauge:
-        return Gauge(f"fairlead_sync_{name}", help_, registry=self._registry)
+        return Gauge(f"fairlead_sync_{name}", help_, registry=self.registry)

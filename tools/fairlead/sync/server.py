@@ -13,13 +13,13 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
+from fairlead import certificates
 from fairlead.errors import FairleadError, InputError, UsageError
 from fairlead.sync.connections import Connection, Slots, loopback
 from fairlead.sync.credentials import digest
 from fairlead.sync.decisions import LARGEST, Decisions
-from fairlead.sync.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +67,13 @@ class Certificate:
                 self._seen = state
             return self._context
 
+    def not_after(self) -> float:
+        """When the certificate in the file ends, in seconds since 1970; 0 where that cannot be told."""
+        try:
+            return certificates.not_after(self._files[0].read_bytes()).timestamp()
+        except (OSError, ValueError):
+            return 0.0
+
     def _load(self) -> ssl.SSLContext:
         found = digest(self._files[0].read_bytes())
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -81,6 +88,13 @@ class Certificate:
         return [_stat(path) for path in self._files]
 
 
+class Exposition(Protocol):
+    """What /metrics shows."""
+
+    def text(self) -> bytes:
+        """The exposition format, version 0.0.4."""
+
+
 class Server(ThreadingHTTPServer):
     """Serves what `health`, `metrics` and `look_up` give, and hands `decisions` what OPA uploads.
 
@@ -88,7 +102,7 @@ class Server(ThreadingHTTPServer):
 
     `health` gives an object whose "healthy" decides between 200 and 503, as "live" does in that of `live`. `look_up`
     gives a namespace's name and labels or None where there is none, and raises FairleadError where that cannot be
-    known.
+    known. Where `look_up` or `decisions` is None, nobody is served with it.
     """
 
     block_on_close = False
@@ -101,9 +115,9 @@ class Server(ThreadingHTTPServer):
         *,
         health: Health,
         live: Health,
-        metrics: Metrics,
-        look_up: LookUp,
-        decisions: Decisions,
+        metrics: Exposition,
+        look_up: LookUp | None = None,
+        decisions: Decisions | None = None,
     ) -> None:
         """`endpoint` is host:port. Raises UsageError where it cannot be listened at."""
         host, port = _endpoint(endpoint)
@@ -178,19 +192,20 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.OK if live["live"] else HTTPStatus.SERVICE_UNAVAILABLE, live)
         elif path == "/metrics":
             self._send(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", self.server.metrics.text())
-        elif path.startswith("/v1/namespaces/"):
-            self._namespace(path)
+        elif path.startswith("/v1/namespaces/") and self.server.look_up:
+            self._namespace(self.server.look_up, path)
         else:
             self._answer(HTTPStatus.NOT_FOUND, {})
 
     def do_POST(self) -> None:
         """Judge who asks for what before any of the body is read: nobody but OPA has one that is."""
-        if self.path != "/logs":
+        decisions = self.server.decisions
+        if self.path != "/logs" or decisions is None:
             self._answer(HTTPStatus.NOT_FOUND, {})
         elif self._beside():
-            self._logs()
+            self._logs(decisions)
 
-    def _logs(self) -> None:
+    def _logs(self, decisions: Decisions) -> None:
         length = self.headers.get("Content-Length", "")
         if not _LENGTH.fullmatch(length) or int(length) > LARGEST:
             self._answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"message": f"give the length, at most {LARGEST}"})
@@ -198,16 +213,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.SERVICE_UNAVAILABLE, {"message": "another upload is being taken: send it again"})
         else:
             try:
-                self._take(int(length))
+                self._take(decisions, int(length))
             finally:
                 self.server.uploads.release()
 
-    def _take(self, length: int) -> None:
+    def _take(self, decisions: Decisions, length: int) -> None:
         self.connection.allowance += length
         body = self.rfile.read(length)
         self.connection.answering()
         try:
-            self.server.decisions.take(body)
+            decisions.take(body)
         except ValueError as error:
             self._answer(HTTPStatus.BAD_REQUEST, {"message": str(error)})
         else:
@@ -220,12 +235,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.FORBIDDEN, {"message": "only for the OPA beside this sidecar"})
         return own
 
-    def _namespace(self, path: str) -> None:
+    def _namespace(self, look_up: LookUp, path: str) -> None:
         if not self._beside():
             return
         match = _NAMESPACE.fullmatch(path)
         try:
-            found = self.server.look_up(match[1]) if match else None
+            found = look_up(match[1]) if match else None
         except FairleadError as error:
             self._answer(HTTPStatus.SERVICE_UNAVAILABLE, {"message": str(error)})
         else:

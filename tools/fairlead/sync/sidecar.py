@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Any, Protocol
+
+from prometheus_client import CollectorRegistry
 
 from fairlead.errors import FairleadError
 from fairlead.opa_api import OpaApi
@@ -18,7 +20,7 @@ from fairlead.sync.apiserver import ApiServer
 from fairlead.sync.credentials import OpaCredentials
 from fairlead.sync.decisions import Decisions
 from fairlead.sync.desired import Desired, Source
-from fairlead.sync.metrics import Metrics
+from fairlead.sync.metrics import Metrics, not_after
 from fairlead.sync.pulse import Pulse
 from fairlead.sync.reconcile import SYSTEM, Reconciler, rfc3339
 from fairlead.sync.server import Certificate, Server
@@ -66,12 +68,25 @@ class Options:
     max_staleness: int | None = None
 
 
+class Companion(Protocol):
+    """What runs in the same process, and is no part of it: the keeper of the certificate."""
+
+    name: str
+
+    def run(self, stop: Event) -> None:
+        """Work until `stop` is set."""
+
+    def health(self) -> dict[str, Any]:
+        """What it says of itself."""
+
+
 class Sidecar:
     """One sidecar; made of parts that know nothing of each other but the desired state."""
 
     def __init__(self, options: Options) -> None:
         """Read the files that `options` name and listen; ask nobody yet. Raises UsageError."""
         self._replica = options.replica
+        self._companions: list[Companion] = []
         self._metrics = Metrics()
         selectors = _sources(options)
         self._pulse = Pulse([*map(str, selectors), _RECONCILE, _STATUS])
@@ -100,6 +115,7 @@ class Sidecar:
         self._certificate: Certificate | None = None
         if options.health_endpoint and options.certificate:
             self._certificate = Certificate(*options.certificate)
+            not_after(self._metrics.registry, self._certificate.not_after)
             self._server = Server(
                 options.health_endpoint,
                 self._certificate,
@@ -110,12 +126,23 @@ class Sidecar:
                 decisions=Decisions(self._metrics, options.log_decisions),
             )
 
+    @property
+    def registry(self) -> CollectorRegistry:
+        """Where its metrics are, and those of its companions."""
+        return self._metrics.registry
+
+    def accompany(self, companion: Companion) -> None:
+        """Run it too, and show under its name what it says of itself."""
+        self._companions.append(companion)
+
     def run(self, stop: Event) -> None:
         """Work until `stop` is set or the process is interrupted."""
         turn = self._pulse.turn
         for watch in self._watches:
             Thread(target=watch.run, args=(stop, turn), name=str(watch.source), daemon=True).start()
         Thread(target=self._reconciler.run, args=(stop, turn), name=_RECONCILE, daemon=True).start()
+        for companion in self._companions:
+            Thread(target=companion.run, args=(stop,), name=companion.name, daemon=True).start()
         status = Thread(target=self._status.run, args=(stop, turn), name=_STATUS, daemon=True)
         status.start()
         if self._server:
@@ -159,6 +186,7 @@ class Sidecar:
             "replica": self._replica,
             **self._opa.digests,
             "certificate": self._certificate.digest if self._certificate else None,
+            **{companion.name: companion.health() for companion in self._companions},
         }
 
     def _confirmed(self) -> float | None:

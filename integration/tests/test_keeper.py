@@ -1,0 +1,302 @@
+"""The certificate is renewed by the cluster itself, whoever is killed meanwhile, and no pod is refused for it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+
+import pytest
+import requests
+
+from fairlead import certificates, deploy, kube, rotate, serving, status, waiting
+from fairlead.clusters.embedded.placing import EmbeddedCluster
+from fairlead.credentials import Tls
+from fairlead.errors import FairleadError
+from fairlead.keeper.deployed import Deployed
+from fairlead.keeper.lease import Lease
+from fairlead.progress import Progress
+from fairlead.settings import NAMESPACE, Settings
+from fairlead.sync.apiserver import ApiServer
+from fairlead.up import started
+
+pytestmark = pytest.mark.embedded  # it kills servers, and plays other replicas
+
+QUIET = Progress()
+OFTEN = Settings.model_validate({"certificates": {"life": "2m", "renewBefore": "112s"}})
+RENEWALS = 10
+# What another replica does, once: with the service account's rights, and killed before the write that is told, if any.
+REPLICA = """
+import os, signal, sys
+from datetime import timedelta
+from pathlib import Path
+from prometheus_client import CollectorRegistry
+from fairlead.keeper import lease, servers
+from fairlead.keeper.keeper import Keeper
+from fairlead.sync.apiserver import ApiServer
+
+class Killed(ApiServer):
+    writes = 0
+    def patch(self, path, patch, **more):
+        counted = "leases" not in path
+        self.writes += counted
+        if counted and self.writes == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().patch(path, patch, **more)
+
+kubeconfig, opas, sidecars, valid, at = sys.argv[1:]
+at, valid = int(at), timedelta(days=int(valid))
+lease.DURATION, lease.RENEWED, lease.MARGIN = 2.0, 0.3, 0.2
+address = lambda text: [(one.split(":")[0], int(one.split(":")[1])) for one in text.split(",")]
+api = Killed(Path(kubeconfig))
+serving = servers.Serving(servers.named(address(opas), address(sidecars)), pause=0.1)
+before = valid - timedelta(days=1)
+Keeper(api, serving, valid=valid, before=before, replica="other", registry=CollectorRegistry()).look()
+"""
+
+
+@pytest.fixture(scope="module")
+def renewing() -> Iterator[EmbeddedCluster]:
+    """Two OPAs, whose certificate is renewed as soon as it is some seconds old."""
+    with started(f"keeper-{os.getpid()}", OFTEN, {"pool1": 1}, replicas=2, progress=QUIET) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def calm() -> Iterator[EmbeddedCluster]:
+    """One whose own keepers have nothing to do for weeks."""
+    with started(f"calm-{os.getpid()}", Settings(), {"pool1": 1}, replicas=2, progress=QUIET) as cluster:
+        yield cluster
+
+
+def tls(cluster: EmbeddedCluster) -> Tls:
+    """What the Secret holds."""
+    credentials = serving.credentials(kube.Objects(kube.connect(cluster.kubeconfig)))
+    assert credentials is not None
+    return credentials.tls
+
+
+def settled(cluster: EmbeddedCluster) -> bool:
+    return Deployed(ApiServer(cluster.kubeconfig), manager="test").settled(tls(cluster))
+
+
+def events(cluster: EmbeddedCluster, reason: str) -> list[str]:
+    objects = kube.Objects(kube.connect(cluster.kubeconfig))
+    return [e["message"] for e in objects.list("v1", "Event", NAMESPACE) if e.get("reason") == reason]
+
+
+def metrics(cluster: EmbeddedCluster) -> dict[str, float]:
+    """The certificate's metrics, summed over the sidecars."""
+    found: dict[str, float] = {}
+    for server in cluster.sidecars():
+        with requests.Session() as session:
+            session.trust_env = False
+            text = session.get(f"{server.url}/metrics", verify=str(server.ca), timeout=10).text
+        for line in text.splitlines():
+            if line.startswith("fairlead_certificate"):
+                name, value = line.rsplit(" ", 1)
+                found[name] = found.get(name, 0.0) + float(value)
+    return found
+
+
+@contextmanager
+def load(cluster: EmbeddedCluster) -> Iterator[dict[str, list[str]]]:
+    """Creates pods in a mapped namespace all the while, each gone again at once; tells which were placed and not."""
+    at, numbers, stop = f"load-{time.monotonic_ns()}", itertools.count(), threading.Event()
+    objects = kube.Objects(kube.connect(cluster.kubeconfig))
+    objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": at, "labels": {"agentpool": "pool1"}}})
+    objects.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": at}})
+    outcome: dict[str, list[str]] = {"placed": [], "failed": []}
+
+    def create() -> None:
+        api = kube.Objects(kube.connect(cluster.kubeconfig))
+        while not stop.is_set():
+            name = f"p{next(numbers)}"
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": at}}
+            try:
+                made = api.create(pod | {"spec": {"containers": [{"name": "main", "image": "nginx:1.29"}]}})
+            except kube.Refused as error:
+                outcome["failed"].append(str(error))
+                continue
+            placed = made["spec"].get("nodeSelector") == {"agentpool": "pool1"}
+            outcome["placed" if placed else "failed"].append(name)
+            api.delete("v1", "Pod", name, at)
+
+    with ThreadPoolExecutor(2) as clients:
+        working = [clients.submit(create) for _ in range(2)]
+        try:
+            yield outcome
+        finally:
+            stop.set()
+        for one in working:
+            one.result()
+
+
+def test_certificates_are_renewed_ten_times_under_load_and_no_pod_is_refused(renewing: EmbeddedCluster) -> None:
+    seen: list[bytes] = []
+
+    def renewed() -> bool:
+        now = tls(renewing)
+        if now.certificate not in seen:
+            seen.append(now.certificate)
+            assert now.left > timedelta(0)
+        return len(seen) > RENEWALS
+
+    with load(renewing) as outcome:
+        waiting.until(renewed, deadline=600, what=f"{RENEWALS} renewals", pause=0.2)
+    assert outcome["failed"] == []
+    assert outcome["placed"]
+    told = events(renewing, "CertificateRenewed")
+    assert len(told) >= RENEWALS - 1  # the last one tells once it has ended
+    counted = metrics(renewing)
+    assert counted['fairlead_certificate_renewals_total{outcome="renewed"}'] >= RENEWALS - 1
+    assert counted['fairlead_certificate_renewals_total{outcome="failed"}'] == 0
+    assert counted["fairlead_certificate_not_after_seconds"] > 2 * time.time()  # two sidecars
+    rows = status.status(renewing)["certificates"]
+    assert {(row["by"], row["renewer"]) for row in rows} == {("fairlead-keeper", "sync")}
+    assert all(row["renewed"] for row in rows)
+
+
+def test_commands_and_keepers_do_not_disturb_each_other(renewing: EmbeddedCluster) -> None:
+    with load(renewing) as outcome:
+        for _ in range(2):
+            rotate.certificate(renewing, progress=QUIET)
+            deploy.deploy(renewing, OFTEN, progress=QUIET)
+    assert outcome["failed"] == []
+    assert outcome["placed"]
+
+
+def replica(cluster: EmbeddedCluster, valid: int, at: int = 0) -> subprocess.CompletedProcess[str]:
+    opas, sidecars = (
+        ",".join(server.url.removeprefix("https://") for server in servers)
+        for servers in (cluster.opas(), cluster.sidecars())
+    )
+    kubeconfig = str(cluster.path / "opa.kubeconfig")
+    argv = [sys.executable, "-c", REPLICA, kubeconfig, opas, sidecars, str(valid), str(at)]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
+
+
+def test_a_keeper_killed_at_any_step_leaves_what_works_and_another_goes_on(calm: EmbeddedCluster) -> None:
+    killed, valid = [], 100
+    with load(calm) as outcome:
+        for at in range(1, 20):
+            done = replica(calm, valid, at)
+            if done.returncode == 0:
+                break
+            assert done.returncode == -signal.SIGKILL, done.stderr
+            killed.append(at)
+            created = len(outcome["placed"])
+            waiting.until(lambda n=created: len(outcome["placed"]) > n + 3, deadline=60, what="pods are placed")
+            assert outcome["failed"] == []
+            other = waiting.until(
+                lambda v=valid: (found := replica(calm, v)).returncode == 0 and settled(calm) and found,
+                deadline=120,
+                what="another replica went on",
+            )
+            assert other.stderr == ""
+            assert tls(calm).left > timedelta(days=valid - 1)
+            valid += 10  # the next one is due again
+    assert outcome["failed"] == []
+    assert killed == [*range(1, 8)]  # the Secret is written three times, either webhook configuration twice
+    assert settled(calm)
+
+
+def test_an_expired_certificate_found_at_start_is_replaced(calm: EmbeddedCluster) -> None:
+    objects = kube.Objects(kube.connect(calm.kubeconfig))
+    expired(calm)
+    with load(calm) as outcome:
+        waiting.until(lambda: outcome["failed"], deadline=60, what="nobody can call OPA")
+        for name in ("sync-0", "sync-1"):
+            calm.restart_server(name)
+        waiting.until(lambda: tls(calm).left > timedelta(days=1) and settled(calm), deadline=90, what="it is replaced")
+        created = len(outcome["placed"])
+        waiting.until(lambda: len(outcome["placed"]) > created, deadline=60, what="pods are placed again")
+    assert events(calm, "CertificateRenewed")
+    assert objects.get("v1", "Secret", "opa-tls", NAMESPACE)
+
+
+def expired(cluster: EmbeddedCluster) -> None:
+    """Have everything use a certificate that has ended."""
+    authority = certificates.Authority.create("ended", timedelta(seconds=-1))
+    pair = authority.issue("opa", dns=("localhost",), ips=("127.0.0.1",), server=True, valid=timedelta(seconds=-1))
+    ended = Tls(pair.cert_pem, pair.key_pem, authority.cert_pem)
+    deployed = Deployed(ApiServer(cluster.kubeconfig), manager="test")
+    deployed.publish(ended)
+    cluster.refresh({"opa-tls": ended.files})
+    deployed.trust(ended.ca)
+
+
+def test_one_at_a_time_changes_the_certificate(calm: EmbeddedCluster) -> None:
+    api = ApiServer(calm.kubeconfig)
+    one, other = Lease(api, "one"), Lease(api, "other")
+    with one.attempt() as leading:
+        assert leading
+        with other.attempt() as too:
+            assert not too
+        with pytest.raises(FairleadError):
+            other.check()
+        one.check()
+        with ThreadPoolExecutor(1) as pool:
+            rotating = pool.submit(rotate.certificate, calm, progress=QUIET)
+            time.sleep(3)  # it would have changed the Secret by now
+            before = tls(calm)
+            assert not rotating.done()
+            assert before.ca == before.issuer
+            one._release()
+            rotating.result(timeout=120)
+    assert tls(calm).certificate != before.certificate
+
+
+def test_the_lease_of_one_who_died_is_taken_over(calm: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    api = ApiServer(calm.kubeconfig)
+    died, other = Lease(api, "died"), Lease(api, "other")
+    monkeypatch.setattr("fairlead.keeper.lease.DURATION", 2.0)
+    assert died._take()
+    with other.attempt() as leading:
+        assert not leading
+    waiting.until(other._take, deadline=30, what="the Lease is taken over", pause=0.2)
+    with pytest.raises(FairleadError, match="somebody else"):
+        died.check()
+    other._release()
+
+
+def test_a_certificate_that_a_file_keeps_is_left_alone_and_warned_of(calm: EmbeddedCluster) -> None:
+    objects = kube.Objects(kube.connect(calm.kubeconfig))
+    before = tls(calm)
+    marked = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "opa-tls", "namespace": NAMESPACE}}
+    marked["metadata"]["annotations"] = {"fairlead.dev/renewed-by": "fairlead render"}  # type: ignore[index]
+    objects._dynamic.resources.get(api_version="v1", kind="Secret").patch(
+        body=marked, name="opa-tls", namespace=NAMESPACE, content_type="application/merge-patch+json"
+    )
+    done = replica(calm, 5000)  # due, for such a life
+    assert done.returncode != 0
+    assert "renew it by fairlead render, which keeps it" in done.stderr
+    assert tls(calm) == before
+    assert {row["renewer"] for row in status.status(calm)["certificates"]} == {"fairlead render"}
+    deploy.deploy(calm, Settings(), progress=QUIET)
+    assert {row["renewer"] for row in status.status(calm)["certificates"]} == {"sync"}
+
+
+def test_status_warns_where_nothing_renews(calm: EmbeddedCluster) -> None:
+    by_others = replace_setting(calm)
+    try:
+        rows = status.status(calm)["certificates"]
+        assert all("nothing renews it" in row["warning"] for row in rows)
+    finally:
+        by_others()
+    assert not any(row["warning"] for row in status.status(calm)["certificates"])
+
+
+def replace_setting(cluster: EmbeddedCluster) -> Callable[[], None]:
+    """Stop the sidecars; what brings them back."""
+    for name in ("sync-0", "sync-1"):
+        cluster.stop_server(name)
+    return lambda: deploy.deploy(cluster, Settings(), progress=QUIET) and None

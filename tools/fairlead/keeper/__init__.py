@@ -1,0 +1,1 @@
+"""Renews OPA's certificate and its authority before they end, in the cluster itself and for `fairlead rotate cert`."""

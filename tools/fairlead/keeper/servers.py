@@ -1,0 +1,179 @@
+"""The servers that have the certificate mounted, as a keeper in the cluster sees them: by their ports, one by one."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import urllib3
+
+from fairlead import waiting
+from fairlead.credentials import SERVICE_NAMES, Tls
+from fairlead.errors import FairleadError
+from fairlead.pod import AUTHORITIES, OPA_PORT, SYNC_PORT
+from fairlead.settings import NAMESPACE
+from fairlead.sync.apiserver import ApiServer
+from fairlead.sync.credentials import digest
+
+log = logging.getLogger(__name__)
+
+DEADLINE = 180.0
+"""Seconds that a step may take everywhere; a kubelet refreshes a mounted Secret within a minute or two."""
+
+_PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/opa"
+_PATIENCE = 5.0  # seconds to connect, and for each read
+_Address = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Server:
+    """One server; `tells` where it is a sidecar that says by which authorities it verifies OPA.
+
+    One that is not `ready` serves nobody: it has DEADLINE, in which its files are refreshed, and is left out then.
+    """
+
+    host: str
+    port: int
+    tells: bool
+    ready: bool = True
+
+
+def named(opas: Sequence[_Address], sidecars: Sequence[_Address]) -> Callable[[], list[Server]]:
+    """These servers, where they are no pods."""
+    servers = [Server(*at, tells=False) for at in opas] + [Server(*at, tells=True) for at in sidecars]
+    return lambda: servers
+
+
+def pods(api: ApiServer) -> Callable[[], list[Server]]:
+    """The servers in OPA's pods, as they are whenever it is called. Raises ApiServerError."""
+    return lambda: [
+        server
+        for pod in api.get(_PODS, labelSelector="app.kubernetes.io/name=opa").get("items") or ()
+        for server in of_pod(pod)
+    ]
+
+
+def of_pod(pod: Mapping[str, Any]) -> list[Server]:
+    """The servers of a pod; none of one that is over, about to be, or not started yet: it mounts what is there then."""
+    status = pod.get("status") or {}
+    address = status.get("podIP")
+    if pod["metadata"].get("deletionTimestamp") or status.get("phase") != "Running" or not address:
+        return []
+    ready = any(
+        condition.get("type") == "Ready" and condition.get("status") == "True"
+        for condition in status.get("conditions") or ()
+    )
+    containers = {container["name"] for container in pod["spec"]["containers"]}
+    sidecar = [Server(address, SYNC_PORT, tells=True, ready=ready)] if "sync" in containers else []
+    return [Server(address, OPA_PORT, tells=False, ready=ready), *sidecar]
+
+
+class Serving:
+    """The servers that `listed` tells; see renewal.Servers. The cluster brings the Secret to where they read it."""
+
+    def __init__(self, listed: Callable[[], list[Server]], *, pause: float = 1.0) -> None:
+        self._listed = listed
+        self._pause = pause
+        self._authorities = b""
+
+    def bring(self, tls: Tls) -> None:
+        self._authorities = tls.ca
+
+    def trust(self, authorities: bytes) -> None:
+        wanted = digest(authorities)
+        self._every(lambda server: not server.tells or self._told(server) == wanted, "uses the new authorities")
+
+    def serve(self, certificate: bytes) -> None:
+        leaf = ssl.PEM_cert_to_DER_cert(certificate.decode())
+        self._every(lambda server: shown(server.host, server.port) == leaf, "serves with the new certificate")
+
+    def _every(self, holds: Callable[[Server], bool], what: str) -> None:
+        late: list[tuple[Server, str]] = []
+
+        def everyone() -> bool:
+            whys = [(server, _failure(partial(holds, server))) for server in self._listed()]
+            late[:] = [(server, why) for server, why in whys if why is not None]
+            return not late
+
+        try:
+            waiting.until(everyone, deadline=DEADLINE, what=f"every server {what}", pause=self._pause)
+        except FairleadError as error:
+            told = ", ".join(f"{server.host}:{server.port}{why}" for server, why in late)
+            if not late or any(server.ready for server, _ in late):
+                raise FairleadError(f"{error}: {told}" if told else str(error)) from error
+            log.warning("not waiting any longer until every server %s: not Ready is %s", what, told)
+
+    def _told(self, server: Server) -> Any:
+        """The digest of the authorities that a sidecar says to use. Raises FairleadError."""
+        return health(server.host, server.port, self._authorities).get("ca")
+
+
+class Rolled(Serving):
+    """The same beside a sidecar that reads its authorities once: other ones take other pods."""
+
+    def __init__(self, api: ApiServer, listed: Callable[[], list[Server]], *, manager: str) -> None:
+        super().__init__(listed)
+        self._api = api
+        self._manager = manager
+
+    def trust(self, authorities: bytes) -> None:
+        """Roll the pods, unless they were for these authorities."""
+        annotations = {AUTHORITIES: digest(authorities)}
+        patch = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
+        self._api.patch(_DEPLOYMENT, patch, manager=self._manager)
+        waiting.until(self._rolled_out, deadline=DEADLINE, what="every pod of OPA was replaced", pause=self._pause)
+
+    def _rolled_out(self) -> bool:
+        deployment = self._api.get(_DEPLOYMENT)
+        status, wanted = deployment.get("status") or {}, deployment["spec"].get("replicas", 1)
+        if (status.get("observedGeneration") or 0) < deployment["metadata"]["generation"]:
+            return False
+        return all((status.get(count) or 0) == wanted for count in ("replicas", "updatedReplicas", "availableReplicas"))
+
+
+def shown(host: str, port: int) -> bytes | None:
+    """The certificate (DER) that a server shows. Raises FairleadError where it shows none."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it is compared, whole
+    try:
+        with (
+            socket.create_connection((host, port), _PATIENCE) as raw,
+            context.wrap_socket(raw, server_hostname=host) as secure,
+        ):
+            return secure.getpeercert(binary_form=True)
+    except OSError as error:
+        raise FairleadError(f"{host}:{port}: {error}") from error
+
+
+def health(host: str, port: int, authorities: bytes) -> dict[str, Any]:
+    """What the sidecar there says of itself, verified by `authorities` (PEM). Raises FairleadError."""
+    name = SERVICE_NAMES[2]  # no certificate has the addresses of pods
+    try:
+        context = ssl.create_default_context(cadata=authorities.decode())
+        with urllib3.HTTPSConnectionPool(
+            host,
+            port,
+            ssl_context=context,
+            server_hostname=name,
+            assert_hostname=name,
+            timeout=_PATIENCE,
+            retries=False,
+        ) as pool:
+            return dict(json.loads(pool.request("GET", "/health").data))
+    except (urllib3.exceptions.HTTPError, OSError, ValueError, TypeError) as error:
+        raise FairleadError(f"{host}:{port}: {error}") from error
+
+
+def _failure(holds: Callable[[], bool]) -> str | None:
+    """Why it does not hold; None where it does."""
+    try:
+        return None if holds() else ""
+    except FairleadError as error:
+        return f" ({error})"

@@ -1,0 +1,83 @@
+"""Until when OPA's certificate lasts, and what renews it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from fairlead import certificates as pki
+from fairlead import durations, kube, manifests, serving
+from fairlead.clusters.base import Cluster
+from fairlead.errors import FairleadError
+from fairlead.keeper import deployed
+from fairlead.keeper.deployed import SECRET
+from fairlead.settings import NAMESPACE, Certificates
+
+
+def certificates(cluster: Cluster, objects: kube.Objects) -> list[dict[str, Any]]:
+    """OPA's certificate and its authority: a {name, notAfter, renewed, by, renewer, warning} each; [] for none.
+
+    `renewed` is when (both times as RFC 3339), and `by` the field manager that did it. `renewer` is what will the next
+    time, None for nothing; `warning` is None while all is well.
+    """
+    secret = objects.get("v1", "Secret", SECRET, NAMESPACE)
+    found = deployed.read(secret) if secret else None
+    if found is None or found.tls is None:
+        return []
+    chosen = serving.certificates(objects)
+    renewer, trouble = _renewer(cluster, objects, chosen, found)
+    return [
+        {
+            "name": name,
+            "notAfter": pki.not_after(pem).isoformat(),
+            "renewed": found.at,
+            "by": found.by,
+            "renewer": renewer,
+            "warning": _warning(pki.not_after(pem) - datetime.now(UTC), chosen.renewal, renewer, trouble),
+        }
+        for name, pem in {SECRET: found.tls.certificate, f"{SECRET}-ca": found.tls.issuer}.items()
+    ]
+
+
+def _renewer(
+    cluster: Cluster, objects: kube.Objects, chosen: Certificates, found: deployed.Secret
+) -> tuple[str | None, str | None]:
+    """What renews the certificate, None for nothing, and what keeps it from that."""
+    if chosen.by != "fairlead":
+        return chosen.by, None
+    if found.kept_by:
+        return found.kept_by, None
+    if cluster.sidecar.renews:
+        told = [health["keeper"] for health in _healths(cluster) if health.get("keeper")]
+        return ("sync" if told else None), next((one["trouble"] for one in told if one["trouble"]), None)
+    keeper = objects.get("apps/v1", "Deployment", manifests.KEEPER, NAMESPACE) or {}
+    return (manifests.KEEPER if (keeper.get("status") or {}).get("availableReplicas") else None), None
+
+
+def _healths(cluster: Cluster) -> Iterator[dict[str, Any]]:
+    """What each sidecar that can be asked says of itself."""
+    for sidecar in cluster.sidecars():
+        with suppress(FairleadError):
+            yield serving.health(sidecar)
+
+
+def _warning(left: timedelta, renewal: timedelta, renewer: str | None, trouble: str | None) -> str | None:
+    way_out = "`fairlead rotate cert`, or `fairlead deploy`, replaces it"
+    if renewer == "cert-manager":
+        way_out = "see `kubectl describe certificate -n fairlead`"
+    elif renewer and renewer != "sync" and renewer != manifests.KEEPER:
+        way_out = f"`{renewer}` renews it"
+    why = f" ({trouble})" if trouble else ""
+    if left <= timedelta(0):
+        return f"has ended{why}: {way_out}"
+    if left <= renewal:
+        return f"{durations.text(_rounded(left))} left, and not renewed{why}: {way_out}"
+    return None if renewer else "nothing renews it before it ends: `fairlead deploy` brings what does, once it is Ready"
+
+
+def _rounded(left: timedelta) -> timedelta:
+    """Down to days where there are any, else to minutes or seconds."""
+    unit = next((u for u in (timedelta(days=1), timedelta(minutes=1)) if left >= u), timedelta(seconds=1))
+    return left // unit * unit
