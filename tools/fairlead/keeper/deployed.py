@@ -5,6 +5,7 @@ Every change names the version of the object that it was made of: whoever was fa
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ WEBHOOKS = tuple(
     f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/fairlead" for kind in ("mutating", "validating")
 )
 _SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/{SECRET}"
-_BEGIN = b"-----BEGIN CERTIFICATE-----"
+_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Deployed:
     def settled(self, tls: Tls) -> bool:
         """Whether just the authority that issued the certificate is trusted, everywhere."""
         return tls.ca == tls.issuer and all(
-            bundle == tls.issuer for one in self._webhooks() for bundle in one.bundles.values()
+            only(bundle, tls.issuer) == bundle for one in self._webhooks() for bundle in one.bundles.values()
         )
 
     def publish(self, tls: Tls) -> None:
@@ -80,7 +81,7 @@ class Deployed:
 
     def trust(self, authorities: bytes) -> None:
         """Make API servers verify OPA by `authorities` alone. Raises FairleadError."""
-        self._bundles(lambda _: authorities)
+        self._bundles(lambda bundle: only(bundle, authorities))
 
     def trust_also(self, authorities: bytes) -> None:
         """Make API servers verify OPA by `authorities`, too. Raises FairleadError."""
@@ -137,11 +138,21 @@ def read(secret: Mapping[str, Any]) -> Secret:
 def joined(bundle: bytes, authorities: bytes) -> bytes:
     """`bundle` with those of `authorities` that it lacks."""
     missing = [pem for pem in _parts(authorities) if pem not in _parts(bundle)]
-    return b"".join([*_parts(bundle), *missing]) if missing else bundle
+    return only(bundle, b"".join([*_parts(bundle), *missing])) if missing else bundle
+
+
+def only(bundle: bytes, authorities: bytes) -> bytes:
+    """`authorities` with the comments of `bundle`, which have API servers connect anew; itself where it has just them.
+
+    See clusters.connections.
+    """
+    if _parts(bundle) == _parts(authorities):
+        return bundle
+    return b"".join(_parts(authorities)) + _CERTIFICATE.sub(b"", bundle)
 
 
 def _parts(authorities: bytes) -> list[bytes]:
-    return [_BEGIN + part.rstrip() + b"\n" for part in authorities.split(_BEGIN)[1:]]
+    return [found.rstrip() + b"\n" for found in _CERTIFICATE.findall(authorities)]
 
 
 def _writer(managed: Any) -> tuple[str | None, str | None]:

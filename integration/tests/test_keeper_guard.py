@@ -1,0 +1,216 @@
+"""What renews the certificate may change the certificate and what verifies it, and nothing else of ours."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from fairlead import kube, manifests, policy, sidecars, waiting
+from fairlead.clusters.embedded.placing import EmbeddedCluster
+from fairlead.credentials import Credentials, Tls
+from fairlead.progress import Progress
+from fairlead.settings import NAMESPACE, Settings
+from fairlead.sidecars import Sidecar
+from fairlead.up import started
+
+pytestmark = pytest.mark.embedded  # it takes guards away and puts others in their place
+
+ADMISSION = "admissionregistration.k8s.io/v1"
+SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/opa-tls"
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/fairlead-keeper"
+DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/opa"
+MUTATING, VALIDATING = (
+    f"/apis/{ADMISSION}/{kind}webhookconfigurations/fairlead" for kind in ("mutating", "validating")
+)
+DENIED = "ValidatingAdmissionPolicy 'fairlead-"
+ACCOUNTS = {sidecars.SYNC: "opa", sidecars.KUBE_MGMT: "fairlead-keeper"}
+
+Change = Callable[[dict[str, Any]], Any]
+Put = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    """One in which both accounts may do everything, as far as RBAC goes."""
+    with started(f"keeper-guard-{os.getpid()}", Settings(), {"pool1": 1}, progress=Progress()) as running:
+        objects = kube.Objects(kube.connect(running.kubeconfig))
+        rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "everything"}}
+        groups = ["", "apps", "coordination.k8s.io", "admissionregistration.k8s.io"]
+        rules = [{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}]
+        objects.apply({**rbac, "kind": "ClusterRole", "rules": rules})
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "everything"}
+        users = [{"kind": "User", "name": user(account)} for account in (*ACCOUNTS.values(), "other")]
+        objects.apply({**rbac, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": users})
+        yield running
+
+
+@pytest.fixture(params=ACCOUNTS, ids=lambda sidecar: sidecar.name, scope="module")
+def sidecar(request: pytest.FixtureRequest, cluster: EmbeddedCluster) -> Sidecar:
+    """The guards are those that a deployment with this sidecar brings."""
+    chosen: Sidecar = request.param
+    settings = Settings()
+    rendered = manifests.render(settings, policy.bundle(settings), Credentials.fresh(), sidecar=chosen)
+    objects = kube.Objects(kube.connect(cluster.kubeconfig))
+    for manifest in rendered:
+        if manifest["kind"] == "ValidatingAdmissionPolicy":
+            objects.apply(manifest)
+    mine, others = ACCOUNTS[chosen], next(account for account in ACCOUNTS.values() if account != ACCOUNTS[chosen])
+    change = {"metadata": {"labels": {"a": "b"}}}
+    waiting.until(
+        lambda: (
+            send(cluster, mine, LEASE, {"spec": {"holderIdentity": "x"}})[0] == 200
+            and send(cluster, others, SECRET, {"data": {"tls.crt": "AAAA"}})[0] == 403
+            and send(cluster, mine, MUTATING, change)[0] == 403
+        ),
+        deadline=60,
+        what="the guards are in force",
+    )
+    return chosen
+
+
+def user(account: str) -> str:
+    return f"system:serviceaccount:{NAMESPACE}:{account}"
+
+
+def send(
+    cluster: EmbeddedCluster, account: str, path: str, body: Any, method: str = "PATCH", kind: str = "merge-patch+json"
+) -> tuple[int, str]:
+    """The status of a dry run in the account's name, and the message of a refusal."""
+    api = kube.connect(cluster.kubeconfig)
+    headers = {"Content-Type": f"application/{kind}", "Impersonate-User": user(account)}
+    answer = api.call_api(method, f"{api.configuration.host}{path}?dryRun=All", header_params=headers, body=body)
+    told = json.loads(answer.read() or b"{}")
+    return answer.status, str(told.get("message")) if answer.status >= 300 else ""
+
+
+@pytest.fixture
+def put(cluster: EmbeddedCluster, sidecar: Sidecar) -> Put:
+    """Changes an object by a function of it, as the account that renews or another; tells what came of it."""
+
+    def changed(path: str, change: Change, account: str = ACCOUNTS[sidecar]) -> tuple[int, str]:
+        api = kube.connect(cluster.kubeconfig)
+        found = json.loads(api.call_api("GET", f"{api.configuration.host}{path}").read())
+        wanted = copy.deepcopy(found)
+        change(wanted)
+        assert wanted != found, "this changes nothing, and shows nothing"
+        return send(cluster, account, path, wanted, "PUT", "json")
+
+    return changed
+
+
+def renew(secret: dict[str, Any]) -> None:
+    secret["data"] = {key: base64.b64encode(value).decode() for key, value in Tls.fresh().files.items()}
+
+
+def trust(webhooks: dict[str, Any]) -> None:
+    for webhook in webhooks["webhooks"]:
+        webhook["clientConfig"]["caBundle"] = base64.b64encode(Tls.fresh().ca).decode()
+
+
+def hold(lease: dict[str, Any]) -> None:
+    lease["spec"] = {"holderIdentity": "me", "leaseDurationSeconds": 15}
+
+
+def roll(deployment: dict[str, Any]) -> None:
+    metadata = deployment["spec"]["template"]["metadata"]
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), "fairlead.dev/authorities": "abc"}
+
+
+OWN: dict[str, tuple[str, Change]] = {
+    "certificate": (SECRET, renew),
+    "mutating webhook's authorities": (MUTATING, trust),
+    "validating webhook's authorities": (VALIDATING, trust),
+    "lease": (LEASE, hold),
+}
+
+
+def first(webhooks: dict[str, Any]) -> Any:
+    return webhooks["webhooks"][0]
+
+
+FOREIGN: dict[str, tuple[str, Change]] = {
+    "another key": (SECRET, lambda o: o["data"].update(more="AAAA")),
+    "a key gone": (SECRET, lambda o: o["data"].pop("ca.crt")),
+    "who renews": (SECRET, lambda o: o["metadata"].update(annotations={"fairlead.dev/renewed-by": "me"})),
+    "a label": (SECRET, lambda o: o["metadata"].update(labels={"a": "b"})),
+    "a finalizer": (SECRET, lambda o: o["metadata"].update(finalizers=["a.example/b"])),
+    "an owner": (
+        SECRET,
+        lambda o: o["metadata"].update(
+            ownerReferences=[{"apiVersion": "v1", "kind": "Secret", "name": "x", "uid": "y"}]
+        ),
+    ),
+    "for ever": (SECRET, lambda o: o.update(immutable=True)),
+    "another secret": (SECRET.replace("opa-tls", "opa-token"), lambda o: o["data"].update(token="AAAA")),
+    "the lease's labels": (LEASE, lambda o: o["metadata"].update(labels={"a": "b"})),
+    **{
+        f"{path.split('/')[-2]}: {what}": (path, change)
+        for path in (MUTATING, VALIDATING)
+        for what, change in {
+            "no webhook": lambda o: o.update(webhooks=[]),
+            "one webhook less": lambda o: o["webhooks"].pop(),
+            "one webhook more": lambda o: o["webhooks"].append({**copy.deepcopy(first(o)), "name": "a.example.com"}),
+            "another order": lambda o: o["webhooks"].reverse(),
+            "another name": lambda o: first(o).update(name="a.example.com"),
+            "failing open": lambda o: first(o).update(failurePolicy="Ignore"),
+            "all that there is": lambda o: first(o)["rules"][0].update(apiGroups=["*"], resources=["*/*"]),
+            "no namespace": lambda o: first(o).pop("namespaceSelector"),
+            "few objects": lambda o: first(o).update(objectSelector={"matchLabels": {"a": "b"}}),
+            "a condition": lambda o: first(o).update(matchConditions=[{"name": "never", "expression": "false"}]),
+            "no condition": lambda o: first(o).pop("matchConditions"),
+            "another time": lambda o: first(o).update(timeoutSeconds=1),
+            "another place": lambda o: first(o)["clientConfig"].update(url="https://127.0.0.1:1/"),
+            "a service": lambda o: first(o).update(
+                clientConfig={
+                    "service": {"namespace": "x", "name": "y"},
+                    "caBundle": first(o)["clientConfig"]["caBundle"],
+                }
+            ),
+            "labels": lambda o: o["metadata"].update(labels={"a": "b"}),
+            "annotations": lambda o: o["metadata"].update(annotations={"a": "b"}),
+        }.items()
+    },
+    "more pods": (DEPLOYMENT, lambda o: o["spec"].update(replicas=7)),
+    "another image": (
+        DEPLOYMENT,
+        lambda o: o["spec"]["template"]["spec"]["containers"][0].update(image="other"),
+    ),
+    "another template label": (DEPLOYMENT, lambda o: o["spec"]["template"]["metadata"]["labels"].update(a="b")),
+    "another template annotation": (
+        DEPLOYMENT,
+        lambda o: o["spec"]["template"]["metadata"].update(annotations={"a": "b"}),
+    ),
+    "the deployment's annotation": (DEPLOYMENT, lambda o: o["metadata"]["annotations"].update(a="b")),
+    "a pause": (DEPLOYMENT, lambda o: o["spec"].update(paused=True)),
+}
+
+
+def test_what_renews_may_change_the_certificate_and_what_verifies_it(put: Put) -> None:
+    assert {name: put(*change) for name, change in OWN.items()} == dict.fromkeys(OWN, (200, ""))
+
+
+def test_only_beside_a_sidecar_that_reads_once_may_it_replace_pods(put: Put, sidecar: Sidecar) -> None:
+    assert put(DEPLOYMENT, roll)[0] == (403 if sidecar.rereads else 200)
+
+
+def test_it_may_change_nothing_else(put: Put) -> None:
+    allowed = {name: told for name, change in FOREIGN.items() if DENIED not in (told := put(*change))[1]}
+    assert allowed == {}
+
+
+def test_nobody_else_may(put: Put, sidecar: Sidecar) -> None:
+    others = [account for account in (*ACCOUNTS.values(), "other") if account != ACCOUNTS[sidecar]]
+    for account in others:
+        for name, change in OWN.items():
+            assert DENIED in put(*change, account)[1], (account, name)
+
+
+def test_it_may_remove_nothing(cluster: EmbeddedCluster, sidecar: Sidecar) -> None:
+    for path in (SECRET, MUTATING, VALIDATING, LEASE, DEPLOYMENT):
+        assert DENIED in send(cluster, ACCOUNTS[sidecar], path, None, "DELETE")[1], path
