@@ -15,7 +15,7 @@ import pytest
 
 from fairlead import certificates, deploy, kube, rotate, serving, status, waiting
 from fairlead.clusters.base import Cluster
-from fairlead.credentials import LOOPBACK, SERVICE_NAMES
+from fairlead.credentials import LOOPBACK, SERVICE_NAMES, Tls
 from fairlead.opa_api import OpaApi, OpaRefused
 from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE, Settings
@@ -104,10 +104,12 @@ def test_a_deployment_replaces_a_certificate_that_ends(
     assert old is not None
     authority = certificates.Authority.create("short", left)
     pair = authority.issue("opa", dns=SERVICE_NAMES, ips=LOOPBACK, server=True, valid=left)
-    parts = {"tls.crt": pair.cert_pem, "tls.key": pair.key_pem, "ca.crt": authority.cert_pem}
-    rotate._publish(cluster, objects, "opa-tls", parts)
-    rotate._trust(objects, authority.cert_pem)
-    assert all(c["warning"] for c in status.status(cluster)["certificates"])
+    ending = Tls(pair.cert_pem, pair.key_pem, authority.cert_pem)
+    with rotate.alone(cluster) as deployed:  # else a sidecar would renew it before it is seen
+        deployed.publish(ending)
+        cluster.refresh({"opa-tls": ending.files})
+        deployed.trust(ending.ca)
+        assert all(c["warning"] for c in status.status(cluster)["certificates"])
     deploy.deploy(cluster, settings, progress=Progress())
     assert not any(c["warning"] for c in status.status(cluster)["certificates"])
     new = serving.credentials(objects)

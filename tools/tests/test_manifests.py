@@ -446,12 +446,13 @@ def test_what_renews_the_certificate_may_write_just_that_and_by_name(sidecar: si
         for rule in found[kind, "fairlead-keeper"]["rules"]
         for resource in rule["resources"]
     }
+    rolling: dict[tuple[str, str | None], list[str]] = {("deployments", "opa"): ["patch"]} if account != "opa" else {}
     assert writes == {
         ("secrets", "opa-tls"): ["patch"],
         ("leases", "fairlead-keeper"): ["patch"],
         ("events", None): ["create"],
         ("pods", None): [],
-        **({("deployments", "opa"): ["patch"]} if account != "opa" else {}),
+        **rolling,
         ("mutatingwebhookconfigurations", "fairlead"): ["patch"],
         ("validatingwebhookconfigurations", "fairlead"): ["patch"],
     }
