@@ -348,10 +348,12 @@ def test_the_network_policy_lets_the_named_networks_alone_ask_opa() -> None:
     chosen = {"apiServerNetworks": ["10.0.0.0/24", "fd00::/64"]}
     opa, sync = render(chosen)["NetworkPolicy"]["spec"]["ingress"]
     assert [port["port"] for port in opa["ports"]] == [8443]
-    assert opa["from"] == [{"ipBlock": {"cidr": "10.0.0.0/24"}}, {"ipBlock": {"cidr": "fd00::/64"}}]
+    networks = [{"ipBlock": {"cidr": "10.0.0.0/24"}}, {"ipBlock": {"cidr": "fd00::/64"}}]
+    assert opa["from"] == [*networks, {"podSelector": {}}]  # the last is what renews the certificate
     assert sync == {"ports": [{"protocol": "TCP", "port": 8444}]}
-    (alone,) = render(chosen, sidecar=sidecars.KUBE_MGMT)["NetworkPolicy"]["spec"]["ingress"]
-    assert alone == opa
+    by_others = {**chosen, "certificates": "cert-manager"}
+    (alone,) = render(by_others, sidecar=sidecars.KUBE_MGMT)["NetworkPolicy"]["spec"]["ingress"]
+    assert alone == {**opa, "from": networks}
 
 
 def test_opa_collects_its_garbage_in_time_for_its_memory_limit() -> None:
