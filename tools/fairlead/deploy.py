@@ -12,6 +12,7 @@ from fairlead.clusters import connections
 from fairlead.clusters.base import Cluster
 from fairlead.credentials import Credentials, Tls
 from fairlead.errors import FairleadError
+from fairlead.keeper.deployed import Deployed
 from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE, Settings
 
@@ -40,18 +41,26 @@ def deploy(
     bundle = staging.stage(policy.bundle(settings, folder), progress)
     objects = kube.Objects(kube.connect(cluster.kubeconfig))
     # Meanwhile no keeper renews the certificate that is read, and applied again further down.
-    with rotate.alone(cluster, forbidden=False):
-        states = _deploy(cluster, objects, settings, bundle, progress)
+    with rotate.alone(cluster, forbidden=False) as certificate:
+        states = _deploy(cluster, objects, settings, bundle, certificate, progress)
     # Once more alone: the first deployment brings what one is alone by.
-    rotate.if_due(cluster, settings.certificates.renewal, progress=progress)
+    if settings.certificates.by == "fairlead":
+        rotate.if_due(cluster, settings.certificates.renewal, progress=progress)
     progress.update("deploy", "done")
     return states
 
 
 def _deploy(
-    cluster: Cluster, objects: kube.Objects, settings: Settings, bundle: policy.Bundle, progress: Progress
+    cluster: Cluster,
+    objects: kube.Objects,
+    settings: Settings,
+    bundle: policy.Bundle,
+    certificate: Deployed,
+    progress: Progress,
 ) -> list[serving.Served]:
     """All of it but the renewal of a certificate that is about to end; what every OPA serves."""
+    if settings.certificates.by == "cert-manager":
+        rotate.require_cert_manager(cluster)
     valid = settings.certificates.valid
     credentials = serving.credentials(objects) or Credentials.fresh(valid=valid)
     if credentials.left <= timedelta(0):  # nobody can be refused for it any more
@@ -67,7 +76,7 @@ def _deploy(
     if cluster.examined:
         progress.update("cluster", "checking that it can take the deployment")
         preflight.require(preflight.check(cluster, rendered, settings.pool_keys()))
-    states = _apply(cluster, objects, rendered, settings, bundle, credentials, progress)
+    states = _apply(cluster, objects, rendered, settings, bundle, credentials, certificate, progress)
     if manifests.KEEPER not in {o["metadata"]["name"] for o in rendered if o["kind"] == "Deployment"}:
         objects.delete("apps/v1", "Deployment", manifests.KEEPER, NAMESPACE)  # of the sidecar before
     history.record(objects, manifests.policies(settings, bundle))
@@ -81,6 +90,7 @@ def _apply(
     settings: Settings,
     bundle: policy.Bundle,
     credentials: Credentials,
+    certificate: Deployed,
     progress: Progress,
 ) -> list[serving.Served]:
     """Apply what was rendered and wait until it is in force, in an order in which no answer lacks what it rests on.
@@ -104,6 +114,9 @@ def _apply(
 
     stale = serving.annotation(objects)
     apply(o for o in rendered if o not in admission and o not in last)
+    issued = settings.certificates.by == "cert-manager"
+    if issued:
+        credentials = Credentials.of(credentials.token, rotate.issued(objects, progress=progress))
     cluster.serve(settings, credentials, policy.guards([credentials.token]), progress=progress)
     if last:
         stale = serving.annotation(objects)
@@ -114,7 +127,11 @@ def _apply(
     if cluster.examined:
         webhook = next(o for o in admission if o["kind"] == "MutatingWebhookConfiguration")
         preflight.reach(objects, webhook, progress=progress)
+    if issued:  # as it injects its authority a moment later, and until then nothing else would
+        certificate.trust_also(credentials.ca)
     apply(connections.kept(objects, manifest) for manifest in admission)
+    if issued:
+        certificate.trust_also(credentials.ca)
     return states
 
 

@@ -125,8 +125,10 @@ def _split(objects: list[Manifest]) -> tuple[list[Manifest], list[Manifest]]:
         rest.append(manifest)
         added: Manifest = {}
         if manifest["kind"].endswith("WebhookConfiguration"):
-            bundles = {one["name"]: one["clientConfig"].pop("caBundle") for one in manifest["webhooks"]}
-            added["webhooks"] = [{"name": name, "clientConfig": {"caBundle": ca}} for name, ca in bundles.items()]
+            webhooks = [one for one in manifest["webhooks"] if "caBundle" in one["clientConfig"]]
+            bundles = {one["name"]: one["clientConfig"].pop("caBundle") for one in webhooks}
+            if bundles:
+                added["webhooks"] = [{"name": name, "clientConfig": {"caBundle": ca}} for name, ca in bundles.items()]
         elif manifest["kind"] == "Deployment":
             metadata = manifest["spec"]["template"]["metadata"]
             annotations = metadata.pop("annotations", {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from base64 import b64encode
@@ -12,7 +13,7 @@ import jinja2
 import yaml
 
 from fairlead import paths, pod, policy, sidecars, size
-from fairlead.credentials import Credentials
+from fairlead.credentials import LOOPBACK, SERVICE_NAMES, Credentials
 from fairlead.settings import NAMESPACE, Settings
 from fairlead.sidecars import Sidecar
 
@@ -21,6 +22,9 @@ EXEMPT = ("kube-system", "kube-public", "kube-node-lease", NAMESPACE)
 
 OPA, KEEPER = "opa", "fairlead-keeper"
 """The service accounts, and the Deployments that have the same names."""
+
+INJECTOR = "system:serviceaccount:cert-manager:cert-manager-cainjector"
+"""The account, as its own manifests name it, with which cert-manager says by which authorities OPA is verified."""
 
 POLICIES = "fairlead-policies"
 REVISION = "fairlead.dev/revision"
@@ -100,11 +104,18 @@ def by_file(
         "sidecar": sidecar,
         "sidecar_arguments": sidecar.arguments(pod.MOUNTED, settings, opa, f"0.0.0.0:{pod.SYNC_PORT}"),
         "keeper": keeper(settings, sidecar),
+        "trusting": f"system:serviceaccount:{NAMESPACE}:{keeper(settings, sidecar)}"
+        if keeper(settings, sidecar)
+        else INJECTOR,
         "keeper_apart": keeper(settings, sidecar) == KEEPER,
+        "service_names": SERVICE_NAMES,
+        "loopback": LOOPBACK,
+        "certificate_seconds": int(settings.certificates.valid.total_seconds()),
+        "renewal_seconds": int(settings.certificates.renewal.total_seconds()),
         "renewed_by": pod.RENEWED_BY,
         "authorities": pod.AUTHORITIES,
         "keeper_arguments": sidecars.keeper(pod.MOUNTED, settings, f"0.0.0.0:{pod.SYNC_PORT}"),
-        "read_once": "" if sidecar.rereads else credentials.digest,
+        "read_once": "" if sidecar.rereads else _read_once(settings, credentials),
     }
     return {
         name.removesuffix(".j2"): list(yaml.safe_load_all(environment.get_template(name).render(values)))
@@ -117,6 +128,13 @@ def keeper(settings: Settings, sidecar: Sidecar) -> str | None:
     if settings.certificates.by != "fairlead":
         return None
     return OPA if sidecar.renews else KEEPER
+
+
+def _read_once(settings: Settings, credentials: Credentials) -> str:
+    """What tells from others what a sidecar reads when it starts; cert-manager's authority stays the same."""
+    if settings.certificates.by == "fairlead":
+        return credentials.digest
+    return hashlib.sha256(credentials.token.encode()).hexdigest()[:12]
 
 
 def policies(settings: Settings, bundle: policy.Bundle) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from fairlead import certificates, kube, policy, serving, waiting
+from fairlead import certificates, kube, policy, served, serving, waiting
 from fairlead.clusters.base import Cluster
 from fairlead.credentials import Credentials, Tls
 from fairlead.errors import UsageError
@@ -29,6 +29,8 @@ from fairlead.opa_api import OpaApi, lets_in
 from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE
 from fairlead.sync.apiserver import ApiServer
+
+_ISSUED = "cert-manager.io/certificate-name"
 
 DEADLINE = 180.0
 """Seconds that a step may take everywhere; a kubelet refreshes a mounted Secret within a minute or two."""
@@ -69,6 +71,12 @@ def certificate(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
         found = deployed.secret()
         if found is None or found.tls is None:
             raise UsageError(f"cluster {cluster.name} has no certificate to rotate: run `fairlead deploy`")
+        if serving.certificates(kube.Objects(kube.connect(cluster.kubeconfig))).by == "cert-manager":
+            raise UsageError(
+                f"cert-manager renews the certificate: `cmctl renew -n {NAMESPACE} {SECRET}` has it do so now"
+            )
+        if found.kept_by:
+            raise UsageError(f"`{found.kept_by}` keeps the certificate in a file, and would undo this: renew it there")
         tls = _replace(cluster, deployed, progress)
     return {"notAfter": certificates.not_after(tls.certificate).isoformat()}
 
@@ -82,6 +90,30 @@ def if_due(cluster: Cluster, before: timedelta, *, progress: Progress) -> None:
         found = deployed.secret()  # once more: a keeper may have done it meanwhile
         if found and found.tls and found.tls.left <= before:
             _replace(cluster, deployed, progress)
+
+
+def require_cert_manager(cluster: Cluster) -> None:
+    """Raises UsageError where the cluster does not serve what cert-manager takes."""
+    kinds = {(kind.api_version, kind.name) for kind in served.kinds(kube.connect(cluster.kubeconfig))}
+    if not {("cert-manager.io/v1", "Certificate"), ("cert-manager.io/v1", "Issuer")} <= kinds:
+        raise UsageError(
+            f"cluster {cluster.name} has no cert-manager (cert-manager.io/v1 is not served): install it, or take the "
+            "setting `certificates: cert-manager` out, and the cluster renews certificates by itself"
+        )
+
+
+def issued(objects: kube.Objects, *, progress: Progress) -> Tls:
+    """The certificate of the deployed Certificate, once cert-manager has issued it. Raises FairleadError."""
+    progress.update("certificate", "waiting until cert-manager has issued it")
+
+    def look() -> Tls | None:
+        secret = objects.get("v1", "Secret", SECRET, NAMESPACE)
+        if not secret or (secret["metadata"].get("annotations") or {}).get(_ISSUED) != SECRET:
+            return None
+        return Tls.kept(secret.get("data"))
+
+    what = f"cert-manager has issued Certificate {SECRET} (`kubectl describe certificate -n {NAMESPACE}`)"
+    return waiting.until(look, deadline=DEADLINE, what=what, pause=0.2)
 
 
 @contextmanager

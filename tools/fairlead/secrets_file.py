@@ -5,6 +5,7 @@ The file holds the two Secrets as they are applied, so that it can be encrypted,
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -79,6 +80,8 @@ def load(path: Path, chosen: Certificates = DEFAULT, *, renew: bool = False) -> 
         )
     documents = files.read_yaml(path)
     secrets = {one.metadata.name: one.data for one in (document.parse(_Secret) for document in documents)}
+    if chosen.by == "cert-manager" and secrets.keys() == {TOKEN}:
+        return _of_token(path, secrets[TOKEN], [document.value for document in documents], chosen, renew=renew)
     if len(documents) != 2 or secrets.keys() != {TOKEN, TLS}:
         raise InputError(path, f"has to hold the Secrets {TOKEN} and {TLS}, each once: {_WAY_OUT}")
     try:
@@ -96,6 +99,19 @@ def load(path: Path, chosen: Certificates = DEFAULT, *, renew: bool = False) -> 
         until = f"{certificates.not_after(fresh.certificate):%Y-%m-%d}"
         news = f"{path}: {'token and certificate' if renew else 'certificate'} renewed, until {until}"
     return SecretsFile(path, credentials, [document.value for document in documents], news)
+
+
+def _of_token(
+    path: Path, data: Mapping[str, str], documents: list[dict[str, Any]], chosen: Certificates, *, renew: bool
+) -> SecretsFile:
+    """A file of the token alone, as cert-manager keeps the certificate. Raises InputError."""
+    fresh = Credentials.fresh(valid=chosen.valid)
+    try:
+        token = b64decode(data["token"]).decode()
+    except (KeyError, ValueError) as error:
+        raise InputError(path, f"holds no token that can be used ({error}): {_WAY_OUT}") from error
+    credentials = fresh if renew else Credentials.of(token, fresh.tls)
+    return SecretsFile(path, credentials, documents, f"{path}: token renewed" if renew else None)
 
 
 def _kept_here(secret: Mapping[str, Any]) -> dict[str, Any]:

@@ -471,4 +471,4 @@ def test_who_does_not_renew_gets_no_right_to(sidecar: sidecars.Sidecar) -> None:
     assert not [o for o in rendered if o["kind"] == "Deployment" and o["metadata"]["name"] == "fairlead-keeper"]
     text = manifests.dump(rendered)
     assert "--certificate-life" not in text
-    assert "only_trust" not in text
+    assert "system:serviceaccount:fairlead:fairlead-keeper" not in text

@@ -28,13 +28,13 @@ def renew(objects: kube.Objects) -> None:
     comment = f"# connections since {datetime.now(UTC).isoformat()}\n".encode()
     for kind in _KINDS:
         found = objects.get(_VERSION, kind, _NAME)
-        if found is not None:
+        if found is not None and not _injected(found):
             objects.apply(_with(found, comment))
 
 
 def kept(objects: kube.Objects, manifest: dict[str, Any]) -> dict[str, Any]:
     """`manifest` with the comment of the webhooks as they are: without it, the connections of before would be back."""
-    if manifest["kind"] not in _KINDS:
+    if manifest["kind"] not in _KINDS or _injected(manifest):
         return manifest
     found = objects.get(_VERSION, manifest["kind"], manifest["metadata"]["name"])
     bundles = [
@@ -42,6 +42,11 @@ def kept(objects: kube.Objects, manifest: dict[str, Any]) -> dict[str, Any]:
     ]
     comment = next((match[0] for bundle in bundles if (match := _COMMENT.search(bundle))), None)
     return _with(manifest, comment) if comment else manifest
+
+
+def _injected(configuration: Mapping[str, Any]) -> bool:
+    """Whether cert-manager says by which authorities OPA is verified: a comment of ours would not last."""
+    return "cert-manager.io/inject-ca-from" in (configuration["metadata"].get("annotations") or {})
 
 
 def _with(configuration: Mapping[str, Any], comment: bytes) -> dict[str, Any]:
