@@ -16,8 +16,8 @@ def status(cluster: Cluster) -> dict[str, Any]:
     `deployed` is whether anything of Fairlead is there. `opa` is a list of {pod, url, ca, pid, ready, revision,
     confirmed}, where `confirmed` is up to when all of its data are (RFC 3339), None where nobody has confirmed any;
     `sidecars` those that tell their health, {pod, url, pid, healthy, reasons}; `policies` {name, status, error};
-    `certificates` as renewers.certificates has them; `servers` {name, pid, restarts, running}; `problems` sentences about what is not as it should be. Raises FairleadError where the API server does not
-    answer.
+    `certificates` as renewers.certificates has them; `servers` {name, pid, restarts, running}; `problems` sentences
+    about what is not as it should be. Raises FairleadError where the API server does not answer.
     """
     objects = kube.Objects(kube.connect(cluster.kubeconfig))
     credentials = serving.credentials(objects)
