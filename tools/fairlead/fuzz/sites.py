@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from fairlead import kube, paths
+from fairlead import files, kube, paths
 from fairlead.clusters.embedded.placing import EmbeddedCluster
 from fairlead.fuzz import attacks
 from fairlead.fuzz.attacks import Attack
@@ -22,7 +22,8 @@ from fairlead.fuzz.server import Opa
 from fairlead.settings import Settings
 
 _JSON = (b"Content-Type", b"application/json")
-_TENANT, _BYSTANDER = "load-tenant", "load-bystander"
+_REVIEWS, _ALIVE = "reviews of OPA", "the sidecar's /live"
+_TENANT, _BYSTANDER, _UNMAPPED = "load-tenant", "load-bystander", "load-unmapped"
 _POD = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -47,6 +48,9 @@ class Site(Protocol):
     ways: Sequence[str]
     """Of attacks.WAYS."""
 
+    timed: Sequence[str]
+    """The bystanders who wait for nothing but OPA, as an API server does."""
+
     def pids(self) -> Mapping[str, int | None]:
         """The processes by the names of their containers; None for one that has ended."""
 
@@ -67,6 +71,7 @@ class Alone:
     """An OPA of its own."""
 
     ways: Sequence[str] = attacks.OPA_ALONE
+    timed: Sequence[str] = (_REVIEWS,)
 
     def __init__(self, opa: Opa) -> None:
         self._opa = opa
@@ -85,13 +90,14 @@ class Alone:
         return _review_door(self._opa.address, self._opa.ca, attack)
 
     def bystanders(self) -> Mapping[str, Ask]:
-        return {"reviews of OPA": _Reviews(self._opa.address, self._opa.ca)}
+        return {_REVIEWS: _Reviews(self._opa.address, self._opa.ca, "payments")}
 
 
 class OnCluster:
     """An embedded cluster; its first OPA and sidecar are attacked."""
 
     ways: Sequence[str] = tuple(attacks.WAYS)
+    timed: Sequence[str] = (_REVIEWS,)
 
     def __init__(self, cluster: EmbeddedCluster, settings: Settings) -> None:
         """Make a namespace for each, with a service account that may edit it. Raises FairleadError."""
@@ -99,12 +105,13 @@ class OnCluster:
         self._opa, self._sidecar = cluster.opas()[0], cluster.sidecars()[0]
         self._pool = "pool1"
         objects = kube.Objects(kube.connect(cluster.kubeconfig))
-        for name in (_TENANT, _BYSTANDER):
-            for manifest in _namespace(name, settings.namespace_label, self._pool):
+        mapped = {settings.namespace_label: self._pool}
+        for name in (_TENANT, _BYSTANDER, _UNMAPPED):
+            for manifest in _namespace(name, {} if name == _UNMAPPED else mapped):
                 objects.apply(manifest)
         api = kube.connect(cluster.kubeconfig).configuration
         self._api, self._ca = _address(api.host), Path(api.ssl_ca_cert)
-        self._tokens = {name: self._token(name) for name in (_TENANT, _BYSTANDER)}
+        self._tokens = {name: self._token(name) for name in (_TENANT, _BYSTANDER, _UNMAPPED)}
         self._wanted = dict(settings.assignment(self._pool).node_selector)
 
     def pids(self) -> Mapping[str, int | None]:
@@ -132,8 +139,16 @@ class OnCluster:
         return _review_door(_address(self._opa.url), self._opa.ca, attack)
 
     def bystanders(self) -> Mapping[str, Ask]:
-        pods = _Pods(self._api, self._ca, self._authorization(_BYSTANDER), self._wanted)
-        return {"pods of another namespace": pods, "the sidecar's /live": _Live(self._sidecar.url, self._sidecar.ca)}
+        pods = {
+            name: _Pods(self._api, self._ca, name, self._authorization(name), wanted)
+            for name, wanted in ((_BYSTANDER, self._wanted), (_UNMAPPED, None))
+        }
+        return {
+            _REVIEWS: _Reviews(_address(self._opa.url), self._opa.ca, _BYSTANDER),
+            _ALIVE: _Live(self._sidecar.url, self._sidecar.ca),
+            "pods of another namespace": pods[_BYSTANDER],
+            "pods of a namespace without a pool": pods[_UNMAPPED],
+        }
 
     def _authorization(self, name: str) -> tuple[bytes, bytes]:
         return b"Authorization", b"Bearer " + self._tokens[name]
@@ -171,9 +186,11 @@ class _Door:
 class _Reviews:
     """Sends the sample review as an API server does; its pod has to be placed."""
 
-    def __init__(self, address: tuple[str, int], ca: Path) -> None:
+    def __init__(self, address: tuple[str, int], ca: Path, namespace: str) -> None:
         self._client = Http1(address, ca)
-        self._body = (paths.root() / "testdata" / "review.json").read_bytes()
+        review = files.read_json(paths.root() / "testdata" / "review.json")
+        review["request"]["namespace"] = namespace
+        self._body = json.dumps(review).encode()
 
     def __call__(self) -> str:
         answer = self._client.send(b"POST", b"/?timeout=5s", [_JSON], self._body)
@@ -185,17 +202,23 @@ class _Reviews:
 
 
 class _Pods:
-    """Creates a plain pod by dry run; it has to be placed."""
+    """Creates a plain pod by dry run; it has to have the selector that is `wanted`."""
 
     def __init__(
-        self, address: tuple[str, int], ca: Path, authorization: tuple[bytes, bytes], wanted: Mapping[str, str]
+        self,
+        address: tuple[str, int],
+        ca: Path,
+        namespace: str,
+        authorization: tuple[bytes, bytes],
+        wanted: Mapping[str, str] | None,
     ) -> None:
         self._client = Http1(address, ca)
+        self._path = _pods(namespace)
         self._headers = [_JSON, authorization]
         self._wanted = wanted
 
     def __call__(self) -> str:
-        answer = self._client.send(b"POST", _pods(_BYSTANDER), self._headers, json.dumps(_POD).encode())
+        answer = self._client.send(b"POST", self._path, self._headers, json.dumps(_POD).encode())
         if answer is None or answer.status != 201:
             return f"a plain pod is refused: {answer.body[:300].decode(errors='replace') if answer else 'no answer'}"
         placed: Any = json.loads(answer.body)["spec"].get("nodeSelector")
@@ -218,13 +241,13 @@ def _review_door(address: tuple[str, int], ca: Path, attack: Attack) -> _Door:
     return _Door(address, ca, b"/", [_JSON, *packed])
 
 
-def _namespace(name: str, label: str, pool: str) -> list[dict[str, Any]]:
-    """A namespace of a pool, with the service account `default` that may edit it."""
+def _namespace(name: str, labels: Mapping[str, str]) -> list[dict[str, Any]]:
+    """A namespace with the service account `default` that may edit it."""
     subject = {"kind": "ServiceAccount", "name": "default", "namespace": name}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"}
     metadata = {"name": "default", "namespace": name}
     return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {label: pool}}},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(labels)}},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",
