@@ -34,15 +34,15 @@ _numbers = itertools.count()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "embedded: kills, restarts or looks into processes, which only run here")
+    config.addinivalue_line("markers", "embedded(why): runs on an embedded cluster alone, for this reason")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.get_closest_marker("embedded") and not EMBEDDED:
-            item.add_marker(
-                pytest.mark.skip(reason="it ends servers, which run on this machine in embedded clusters only")
-            )
+        marker = item.get_closest_marker("embedded")
+        if marker and not EMBEDDED:
+            (why,) = marker.args
+            item.add_marker(pytest.mark.skip(reason=f"an embedded cluster alone: {why}"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

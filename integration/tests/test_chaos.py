@@ -15,9 +15,10 @@ from fairlead.clusters.base import Cluster
 from fairlead.progress import Progress
 from fairlead.settings import Settings
 
-pytestmark = pytest.mark.embedded
+OWN_CLUSTER = "it breaks a cluster of its own; `fairlead chaos --cluster kind` does so to one of KIND"
 
 
+@pytest.mark.embedded(OWN_CLUSTER)
 def test_whatever_breaks_every_invariant_holds() -> None:
     found = run(Options(seconds=20, seed=1, clients=4, name=f"chaos-{os.getpid()}"), progress=Progress())
     assert found["could not"] == []

@@ -13,7 +13,7 @@ from fairlead.clusters import remote
 from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE, Settings
 
-pytestmark = pytest.mark.embedded  # a cluster of their own, made of such a one
+pytestmark = pytest.mark.embedded("it starts a cluster of its own from nothing")
 
 POOL = {"agentpool": "pool1"}
 SETTINGS = Settings(default_pool="pool2")  # so that OPA is asked about every namespace that is not exempt

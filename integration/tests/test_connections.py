@@ -34,7 +34,7 @@ def test_a_pod_answers_on_for_longer_than_api_servers_keep_connections(sidecar: 
     assert spec["terminationGracePeriodSeconds"] > sleeps[sidecar]
 
 
-@pytest.mark.embedded
+@pytest.mark.embedded("it looks into the API server's process")
 def test_an_api_server_asks_by_new_connections_once_they_are_renewed(
     cluster: Cluster, objects: kube.Objects, namespace: Callable[..., str], pod: Callable[..., Any], settings: Settings
 ) -> None:

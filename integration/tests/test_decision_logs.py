@@ -19,7 +19,9 @@ from fairlead.errors import UsageError
 from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE, DecisionLogs, LogService, Settings
 
-pytestmark = pytest.mark.embedded
+pytestmark = pytest.mark.embedded(
+    "it counts the decisions of a single OPA, which sends them to a server of this process"
+)
 
 SECRET = "hunter2-hunter2"
 CONTAINER = {

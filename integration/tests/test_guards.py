@@ -16,7 +16,7 @@ from fairlead.settings import NAMESPACE, Settings
 from fairlead.sync.desired import RETRIES
 from fairlead.up import started
 
-pytestmark = pytest.mark.embedded  # it takes guards and OPA away
+pytestmark = pytest.mark.embedded("it takes guards and OPA away from a cluster of its own")
 
 QUIET = Progress()
 SETTINGS = Settings(admins=["platform"], pool_admins=["capacity"], contact="#platform: 'help' \U0001f692")

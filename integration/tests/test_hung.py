@@ -23,7 +23,7 @@ from fairlead.opa_api import OpaApi, OpaUnavailable
 from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE, STALENESS, Settings
 
-pytestmark = pytest.mark.embedded
+pytestmark = pytest.mark.embedded("it stops processes of this machine")
 
 MAIN = f"{NAMESPACE}/{manifests.POLICIES}/main.rego"
 AGAIN = 120

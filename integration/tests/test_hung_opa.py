@@ -13,7 +13,7 @@ import pytest
 from fairlead import kube, waiting
 from fairlead.clusters.embedded.placing import EmbeddedCluster
 
-pytestmark = pytest.mark.embedded  # it stops a process
+pytestmark = pytest.mark.embedded("it stops processes of this machine")
 
 
 def seconds(action: Callable[[], object]) -> float:

@@ -29,7 +29,7 @@ from fairlead.settings import NAMESPACE, Settings
 from fairlead.sync.apiserver import ApiServer
 from fairlead.up import started
 
-pytestmark = pytest.mark.embedded  # it kills servers, and plays other replicas
+pytestmark = pytest.mark.embedded("it kills servers, and plays other replicas")
 
 QUIET = Progress()
 OFTEN = Settings.model_validate({"certificates": {"life": "2m", "renewBefore": "112s"}})

@@ -19,7 +19,7 @@ from fairlead.settings import NAMESPACE, Settings
 from fairlead.sidecars import Sidecar
 from fairlead.up import started
 
-pytestmark = pytest.mark.embedded  # it takes guards away and puts others in their place
+pytestmark = pytest.mark.embedded("it takes guards away and puts others in their place")
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/opa-tls"

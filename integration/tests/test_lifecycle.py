@@ -20,7 +20,7 @@ from fairlead.clusters.embedded.cluster import Embedded
 from fairlead.clusters.remote import of_context
 from fairlead.progress import Progress
 
-pytestmark = pytest.mark.embedded
+pytestmark = pytest.mark.embedded("it is about the processes of embedded clusters")
 
 FAIRLEAD = [sys.executable, "-m", "fairlead"]
 

@@ -9,7 +9,7 @@ from fairlead.fuzz import load
 from fairlead.progress import Progress
 from fairlead.settings import Settings
 
-pytestmark = pytest.mark.embedded
+pytestmark = pytest.mark.embedded("it measures processes of this machine")
 
 
 def test_neither_a_tenant_nor_an_anonymous_caller_takes_more_than_there_is(

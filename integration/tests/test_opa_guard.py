@@ -155,7 +155,7 @@ def test_a_small_body_cannot_unpack_to_a_huge_one(anonymous: OpaApi, cluster: Cl
     assert cluster.opas() == before, "OPA was restarted"
 
 
-@pytest.mark.embedded
+@pytest.mark.embedded("it measures OPA's process")
 def test_no_gzip_is_read_however_small(anonymous: OpaApi, cluster: Cluster) -> None:
     """API servers send none to webhooks; 16 bodies of 3 KB, each 3 MB when unpacked, took OPA 2 GB."""
     bomb = gzip.compress(json.dumps({**REVIEW, "padding": [[]] * 700_000}).encode())

@@ -25,7 +25,7 @@ from fairlead.progress import Progress
 from fairlead.settings import Settings
 from fairlead.up import started
 
-pytestmark = pytest.mark.embedded  # the API server has to reach this process
+pytestmark = pytest.mark.embedded("the API server has to reach webhooks of this process")
 
 SETTINGS = Settings.model_validate(
     {

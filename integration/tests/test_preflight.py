@@ -21,7 +21,7 @@ from fairlead.preflight import Finding
 from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE, Settings
 
-pytestmark = pytest.mark.embedded  # a cluster of their own, made of such a one
+pytestmark = pytest.mark.embedded("it has a cluster of its own, with simulated nodes")
 
 _WEBHOOK = ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration")
 

@@ -28,7 +28,7 @@ from fairlead.opa_api import OpaApi, OpaRefused
 from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE
 
-pytestmark = pytest.mark.embedded  # a cluster of their own, made of such a one
+pytestmark = pytest.mark.embedded("it has a cluster of its own, with simulated nodes")
 
 FAIRLEAD = [sys.executable, "-m", "fairlead"]
 

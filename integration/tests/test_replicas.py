@@ -27,7 +27,7 @@ from fairlead.settings import NAMESPACE, Settings
 from fairlead.status import status
 from fairlead.up import started
 
-pytestmark = pytest.mark.embedded
+pytestmark = pytest.mark.embedded("it kills and stops processes behind a balancer of its own")
 
 QUIET = Progress()
 AGAIN = 10.0

@@ -22,7 +22,7 @@ from fairlead.progress import Progress
 from fairlead.settings import Settings
 from fairlead.sync import apiserver
 
-pytestmark = pytest.mark.embedded  # a cluster of their own
+pytestmark = pytest.mark.embedded("it has a cluster of its own, whose settings change")
 
 QUIET = Progress()
 NAMESPACE = "payments"

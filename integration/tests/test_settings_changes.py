@@ -26,7 +26,7 @@ from fairlead.progress import Progress
 from fairlead.settings import DecisionLogs, Pool, Replicated, Settings, Toleration
 from fairlead.up import started
 
-pytestmark = pytest.mark.embedded  # a cluster of its own, deployed again and again
+pytestmark = pytest.mark.embedded("it has a cluster of its own, which is deployed again and again")
 
 QUIET = Progress()
 BASE = Settings()

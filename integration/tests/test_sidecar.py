@@ -252,7 +252,7 @@ def test_the_api_server_takes_its_pods_strictly_where_pods_are_restricted(object
     objects.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, dry_run=True)
 
 
-@pytest.mark.embedded
+@pytest.mark.embedded("it kills processes of this machine")
 @pytest.mark.parametrize("server", ["opa", "sidecar", "kube-apiserver"])
 def test_a_killed_server_comes_back_and_pods_are_placed(
     cluster: Cluster,

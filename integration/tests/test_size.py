@@ -137,7 +137,7 @@ def tenant(objects: kube.Objects, cluster: Cluster, namespace: Callable[..., str
     return mapped, impersonated
 
 
-@pytest.mark.embedded
+@pytest.mark.embedded("it measures OPA's process")
 def test_a_tenant_with_huge_pods_delays_nobody_elses_and_fits_opas_memory(
     tenant: tuple[str, client.ApiClient],
     api: client.ApiClient,

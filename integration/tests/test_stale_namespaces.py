@@ -19,7 +19,7 @@ from fairlead.progress import Progress
 from fairlead.settings import Settings
 from fairlead.up import started
 
-pytestmark = pytest.mark.embedded  # a cluster of its own, with a default pool; its sidecar is stopped
+pytestmark = pytest.mark.embedded("it has a cluster of its own with a default pool, and stops its sidecar")
 
 RETRY = "is not known to the policy yet: retry in a moment"
 ROUNDS = 60

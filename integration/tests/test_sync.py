@@ -23,7 +23,7 @@ from fairlead.credentials import Credentials
 from fairlead.opa_api import OpaApi
 from fairlead.settings import NAMESPACE
 
-pytestmark = pytest.mark.embedded
+pytestmark = pytest.mark.embedded("it starts and kills sidecars as processes of this machine")
 
 POLICY = {"openpolicyagent.org/policy": "rego"}
 REPLICAS = "status.fairlead.dev/"

@@ -21,7 +21,7 @@ from fairlead.deploy import deploy
 from fairlead.progress import Progress
 from fairlead.settings import Settings
 
-pytestmark = pytest.mark.embedded  # a cluster of its own
+pytestmark = pytest.mark.embedded("it has a cluster of its own with two API servers")
 
 ROUNDS = 100
 _numbers = itertools.count()

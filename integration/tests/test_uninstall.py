@@ -17,7 +17,7 @@ from fairlead.clusters import remote
 from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE, Settings
 
-pytestmark = pytest.mark.embedded  # a cluster of their own, made of such a one
+pytestmark = pytest.mark.embedded("it has a cluster of its own, with simulated nodes")
 
 _COMES_AND_GOES = {"Event", "Lease", "ComponentStatus", "IPAddress", "Endpoints", "EndpointSlice"}
 POLICY = {
