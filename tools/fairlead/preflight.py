@@ -146,10 +146,16 @@ def _kinds(kinds: Sequence[served.Kind], rendered: Iterable[Mapping[str, Any]]) 
     there = {(kind.api_version, kind.name) for kind in kinds}
     wanted = {(manifest["apiVersion"], manifest["kind"]) for manifest in rendered}
     missing = [
-        Finding("api", False, f"{version} {name} is not served: see the API server's --runtime-config")
+        Finding("api", False, f"{version} {name} is not served: {_way_out(version)}")
         for version, name in sorted(wanted - there)
     ]
     return missing or [Finding("api", True, f"all {len(wanted)} kinds are served")]
+
+
+def _way_out(version: str) -> str:
+    if version.startswith("cert-manager.io/"):
+        return "install cert-manager, or take the setting `certificates: cert-manager` out"
+    return "see the API server's --runtime-config"
 
 
 def _rights(

@@ -55,7 +55,8 @@ class SecretsFile:
         What people added to the Secrets, such as annotations, is kept. Raises UsageError where it cannot be written.
         """
         data = {secret["metadata"]["name"]: secret["data"] for secret in secrets}
-        documents = [_kept_here({**one, "data": data[one["metadata"]["name"]]}) for one in self.documents]
+        ours = [one for one in self.documents if one["metadata"]["name"] in data]
+        documents = [_kept_here({**one, "data": data[one["metadata"]["name"]]}) for one in ours]
         if self.documents and documents == list(self.documents):
             return None
         text = _HEAD + manifests.dump(documents or [_kept_here(secret) for secret in secrets])

@@ -1,0 +1,212 @@
+"""With `certificates: cert-manager` somebody else's controller issues the certificate, and nothing of ours has its key.
+
+cert-manager does not run here: its own resource definitions do, by which API servers judge the manifests, and this test
+does by hand what its controllers do.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import threading
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fairlead import deploy, kube, rotate, serving, status, waiting
+from fairlead.certificates import Authority
+from fairlead.clusters.embedded.placing import EmbeddedCluster
+from fairlead.errors import FairleadError, UsageError
+from fairlead.progress import Progress
+from fairlead.settings import NAMESPACE, Settings
+from fairlead.up import started
+
+pytestmark = pytest.mark.embedded  # it brings cluster-wide definitions
+
+QUIET = Progress()
+SETTINGS = Settings.model_validate({"certificates": "cert-manager"})
+MODULE = "github.com/cert-manager/cert-manager@v1.21.2"
+SUM = "h1:UWgoYM+KLNtRlqmoWOKjKBOBUPVHeepQ6/ac3ERJW68="
+ADMISSION = "admissionregistration.k8s.io/v1"
+AUTHORITY = Authority.create("fairlead-opa", timedelta(days=3650))
+KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+
+
+def definitions() -> list[dict[str, Any]]:
+    """cert-manager's Issuer and Certificate, as its module has them."""
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("there is no Go to fetch cert-manager's definitions with")
+    done = subprocess.run(
+        [go, "mod", "download", "-json", MODULE],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        cwd="/",
+    )
+    told = json.loads(done.stdout or "{}")
+    if done.returncode or told.get("Error"):
+        pytest.skip(f"{MODULE} is not to be had: {told.get('Error') or done.stderr}")
+    assert told["Sum"] == SUM
+    folder = Path(told["Dir"]) / "deploy" / "crds"
+    return [
+        yaml.safe_load((folder / f"cert-manager.io_{name}.yaml").read_text(encoding="utf-8"))
+        for name in ("issuers", "certificates")
+    ]
+
+
+class CertManager:
+    """Its two controllers, as far as a Certificate and the injection of its authority go."""
+
+    def __init__(self, cluster: EmbeddedCluster, authority: Authority) -> None:
+        self._objects = kube.Objects(kube.connect(cluster.kubeconfig))
+        self._authority = authority
+
+    def issue(self) -> None:
+        """Issue the Certificate opa-tls, again if it was before."""
+        spec = (self._objects.get("cert-manager.io/v1", "Certificate", "opa-tls", NAMESPACE) or {})["spec"]
+        ips, dns = spec["ipAddresses"], spec["dnsNames"]
+        pair = self._authority.issue(spec["commonName"], dns=dns, ips=ips, server=True, valid=timedelta(days=90))
+        data = {"tls.crt": pair.cert_pem, "tls.key": pair.key_pem, "ca.crt": self._authority.cert_pem}
+        self._objects.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "type": "kubernetes.io/tls",
+                "metadata": {
+                    "name": spec["secretName"],
+                    "namespace": NAMESPACE,
+                    "annotations": {"cert-manager.io/certificate-name": "opa-tls"},
+                },
+                "data": {key: b64encode(value).decode() for key, value in data.items()},
+            }
+        )
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Issue what is asked for once it is there."""
+        stop = threading.Event()
+
+        def work() -> None:
+            while not stop.wait(0.2):
+                try:
+                    if self._objects.get("cert-manager.io/v1", "Certificate", "opa-tls", NAMESPACE):
+                        self.issue()
+                        return
+                except FairleadError:
+                    continue
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    """One with cert-manager's definitions, and Fairlead deployed as it is by default."""
+    found = definitions()
+    with started(f"cert-manager-{os.getpid()}", Settings(), {"pool1": 1}, progress=QUIET) as running:
+        with pytest.raises(UsageError, match="has no cert-manager"):
+            deploy.deploy(running, SETTINGS, progress=QUIET)
+        objects = kube.Objects(kube.connect(running.kubeconfig))
+        for definition in found:
+            objects.apply(definition)
+        waiting.until(partial(served, running), deadline=60, what="the definitions are in force")
+        objects.delete("v1", "Secret", "opa-tls", NAMESPACE)  # what cert-manager issues is another one
+        with CertManager(running, AUTHORITY).running():
+            deploy.deploy(running, SETTINGS, progress=QUIET)
+        yield running
+
+
+@pytest.fixture
+def objects(cluster: EmbeddedCluster) -> kube.Objects:
+    return kube.Objects(kube.connect(cluster.kubeconfig))
+
+
+def test_pods_are_placed_by_the_certificate_that_it_issued(cluster: EmbeddedCluster, objects: kube.Objects) -> None:
+    credentials = serving.credentials(objects)
+    assert credentials is not None
+    for kind in KINDS:
+        found = objects.get(ADMISSION, kind, "fairlead") or {}
+        assert found["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] == f"{NAMESPACE}/opa-tls"
+        trusted = [b64decode(webhook["clientConfig"]["caBundle"]) for webhook in found["webhooks"]]
+        assert all(credentials.ca.strip() in bundle for bundle in trusted)
+    assert comes(objects)
+
+
+def test_authorities_that_it_injects_stay_when_fairlead_deploys_again(
+    cluster: EmbeddedCluster, objects: kube.Objects
+) -> None:
+    """What fairlead applies leaves the field alone, so no later deployment takes it away or puts another there."""
+    for kind in KINDS:
+        managed = (objects.get(ADMISSION, kind, "fairlead") or {})["metadata"]["managedFields"]
+        applied = [json.dumps(one["fieldsV1"]) for one in managed if one["operation"] == "Apply"]
+        assert applied
+        assert not any("caBundle" in fields for fields in applied)
+    deploy.deploy(cluster, SETTINGS, progress=QUIET)
+    assert comes(objects)
+
+
+def test_its_renewal_refuses_no_pod_and_ours_is_refused(cluster: EmbeddedCluster, objects: kube.Objects) -> None:
+    rows = status.status(cluster)["certificates"]
+    assert {row["renewer"] for row in rows} == {"cert-manager"}
+    issuing = CertManager(cluster, AUTHORITY)
+    namespace = mapped(objects)
+    for _ in range(3):
+        before = certificate(objects)
+        issuing.issue()
+        assert certificate(objects) != before
+        for number in range(15):  # while the files are replaced, and after that
+            assert placed(objects, namespace, f"p{next(_numbers)}-{number}")
+    with pytest.raises(UsageError, match="cert-manager renews the certificate"):
+        rotate.certificate(cluster, progress=QUIET)
+
+
+_numbers = itertools.count()
+
+
+def served(cluster: EmbeddedCluster) -> bool:
+    rotate.require_cert_manager(cluster)
+    return True
+
+
+def certificate(objects: kube.Objects) -> bytes:
+    credentials = serving.credentials(objects)
+    assert credentials is not None
+    return credentials.certificate
+
+
+def mapped(objects: kube.Objects) -> str:
+    """A namespace that has a pool."""
+    at = f"case-{next(_numbers)}"
+    objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": at, "labels": {"agentpool": "pool1"}}})
+    objects.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": at}})
+    return at
+
+
+def placed(objects: kube.Objects, namespace: str, name: str) -> bool:
+    """Whether a pod that is created now gets its pool. Raises Refused."""
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}}
+    made = objects.create(pod | {"spec": {"containers": [{"name": "main", "image": "nginx:1.29"}]}})
+    return bool(made["spec"]["nodeSelector"] == {"agentpool": "pool1"})
+
+
+def comes(objects: kube.Objects) -> bool:
+    """Whether a pod gets its pool, within some seconds."""
+    at = mapped(objects)
+    return waiting.until(lambda: placed(objects, at, "web"), deadline=30, what="a pod is placed")
