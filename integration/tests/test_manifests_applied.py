@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead import kube, manifests, policy
+from fairlead import kube, manifests, policy, sidecars
 from fairlead.credentials import Credentials
 from fairlead.settings import Settings
 
@@ -36,13 +36,26 @@ def test_the_api_server_takes_each_manifest_strictly(
     for manifest in rendered:
         applied = objects.apply(manifest, dry_run=True)
         assert applied["kind"] == manifest["kind"]
-    assert len(rendered) == 29
+    assert len(rendered) == 38
 
 
 def test_a_field_that_the_api_does_not_know_is_an_error(objects: kube.Objects) -> None:
     wrong = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"}, "dta": {}}
     with pytest.raises(kube.Refused, match="dta"):
         objects.apply(wrong, dry_run=True)
+
+
+def test_pods_of_what_renews_meet_the_restricted_pod_security_standard(objects: kube.Objects) -> None:
+    settings = Settings()
+    rendered = manifests.render(settings, policy.bundle(settings), Credentials.fresh(), sidecar=sidecars.KUBE_MGMT)
+    (template,) = [
+        m["spec"]["template"]
+        for m in rendered
+        if (m["kind"], m["metadata"]["name"]) == ("Deployment", "fairlead-keeper")
+    ]
+    spec = {key: value for key, value in template["spec"].items() if key != "serviceAccountName"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "keeper", "namespace": "fairlead"}, "spec": spec}
+    assert objects.apply(pod, dry_run=True)["spec"]["containers"][0]["name"] == "keeper"
 
 
 def test_pods_of_opa_meet_the_restricted_pod_security_standard(objects: kube.Objects) -> None:

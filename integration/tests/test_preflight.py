@@ -88,7 +88,8 @@ def test_the_command_tells_the_same_and_exits_by_it(foreign: Foreign, tmp_path: 
 
 
 def test_each_missing_right_is_told_in_one_go_and_nothing_is_applied(foreign: Foreign, tmp_path: Path) -> None:
-    every = {"apiGroups": ["", "apps", "policy", "networking.k8s.io"], "resources": ["*"], "verbs": ["*"]}
+    groups = ["", "apps", "coordination.k8s.io", "policy", "networking.k8s.io"]
+    every = {"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}
     roles = {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"], "verbs": ["get", "create", "patch"]}
     hooks = {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"], "verbs": ["get"]}
     reader = limited(foreign, tmp_path, "reader", [every, roles, hooks])
@@ -111,7 +112,8 @@ def test_each_missing_right_is_told_in_one_go_and_nothing_is_applied(foreign: Fo
 
 def test_rights_that_cannot_be_handed_on_are_told(foreign: Foreign, tmp_path: Path) -> None:
     """RBAC refuses a role with more rights than its maker has; with the verb escalate it does not."""
-    groups = ["apps", "policy", "networking.k8s.io", "admissionregistration.k8s.io", "rbac.authorization.k8s.io"]
+    groups = ["apps", "coordination.k8s.io", "policy", "networking.k8s.io"]
+    groups += ["admissionregistration.k8s.io", "rbac.authorization.k8s.io"]
     ours = {"apiGroups": ["fairlead.dev"], "resources": ["policies"], "verbs": ["administer"]}
     most = {"apiGroups": groups, "resources": ["*"], "verbs": ["get", "create", "patch", "delete", "list"]}
     core = {"apiGroups": [""], "resources": ["*"], "verbs": ["get", "create", "patch", "delete", "list"]}
