@@ -94,6 +94,7 @@ _placement(it) := object.union_n([
 	_small(it, ["nodeName"]),
 	_pairs(it, "nodeSelector"),
 	_smalls(it, "tolerations", ["key", "operator", "value", "effect", "tolerationSeconds"]),
+	_smalls(it, "schedulingGates", ["name"]),
 ]) if {
 	is_object(it)
 } else := null
@@ -104,9 +105,18 @@ _template(it) := {"template": _pod(it.template)} if {
 	it.jobTemplate
 } else := {}
 
-_pod(it) := {"spec": _placement(object.get(it, "spec", null))} if {
+_pod(it) := object.union({"spec": _placement(object.get(it, "spec", null))}, _note(it)) if {
 	is_object(it)
 } else := null
+
+# Node-pool placement decides by its note on the template, and by where a note can stand.
+_note(it) := {"metadata": _noted(it.metadata)} if {
+	is_object(it.metadata)
+} else := {}
+
+_noted(metadata) := {"annotations": _small(metadata.annotations, ["fairlead.dev/assigned"])} if {
+	is_object(metadata.annotations)
+} else := {}
 
 # The fields of an object that are one small value.
 _small(it, fields) := {field: value | some field in fields; value := _value(it[field])}

@@ -18,6 +18,7 @@ _spec := {
 	"nodeName": "node",
 	"nodeSelector": {"agentpool": "pool1"},
 	"tolerations": [{"operator": "Exists"}],
+	"schedulingGates": [{"name": "example.com/quota"}],
 	"containers": [_container],
 	"initContainers": [_container],
 	"ephemeralContainers": [_container],
@@ -28,6 +29,7 @@ _shown_spec := {
 	"nodeName": "node",
 	"nodeSelector": {"agentpool": "pool1"},
 	"tolerations": [{"operator": "Exists"}],
+	"schedulingGates": [{"name": "example.com/quota"}],
 }
 
 _object(kind, spec) := {
@@ -97,17 +99,27 @@ test_of_a_pod_just_its_placement_is_shown if {
 	log.mask == _shown(shown, null) with input as _event(pod, null)
 }
 
+_shown_template := {"metadata": {"annotations": {}}, "spec": _shown_spec}
+
 test_of_a_template_just_its_placement_is_shown if {
 	template := {"metadata": {"annotations": {"a": "secret"}}, "spec": _spec}
 	deployment := _object("Deployment", {"replicas": 2, "template": template})
-	shown := _shown_object("Deployment", {"template": {"spec": _shown_spec}})
+	shown := _shown_object("Deployment", {"template": _shown_template})
 	log.mask == _shown(shown, shown) with input as _event(deployment, deployment)
 }
 
+test_the_note_on_a_template_is_shown if {
+	note := {"fairlead.dev/assigned": `{"nodeSelector": {"agentpool": "pool1"}, "tolerations": []}`}
+	template := {"metadata": {"annotations": object.union(note, {"a": "secret"})}, "spec": _spec}
+	daemon_set := _object("DaemonSet", {"template": template})
+	shown := _shown_object("DaemonSet", {"template": {"metadata": {"annotations": note}, "spec": _shown_spec}})
+	log.mask == _shown(shown, null) with input as _event(daemon_set, null)
+}
+
 test_of_a_job_template_just_its_placement_is_shown if {
-	template := {"metadata": {"annotations": {"a": "secret"}}, "spec": _spec}
+	template := {"metadata": {"labels": {"a": "secret"}}, "spec": _spec}
 	job := _object("CronJob", {"jobTemplate": {"spec": {"parallelism": 2, "template": template}}})
-	shown := _shown_object("CronJob", {"jobTemplate": {"spec": {"template": {"spec": _shown_spec}}}})
+	shown := _shown_object("CronJob", {"jobTemplate": {"spec": {"template": {"metadata": {}, "spec": _shown_spec}}}})
 	log.mask == _shown(shown, shown) with input as _event(job, job)
 }
 
