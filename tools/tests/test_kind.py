@@ -189,6 +189,13 @@ def test_images_of_the_engine_are_loaded_as_they_are(
     assert {node for call in loaded for node in call if node in world.containers()} == set(world.containers())
 
 
+def test_the_image_of_what_renews_beside_kube_mgmt_is_loaded_where_it_was_built(world: World) -> None:
+    world.add_containers("control-plane")
+    world.set("images", "opa:1", "kube-mgmt:1", "sync:1")
+    cluster(world, sidecars.KUBE_MGMT).load_images(settings(), progress=SILENT)
+    assert world.calls("save")[0][-3:] == ["opa:1", "kube-mgmt:1", "sync:1"]
+
+
 def test_images_that_the_engine_lacks_are_pulled(world: World) -> None:
     world.add_containers("control-plane")
     world.set("images", "opa:1")

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from fairlead import certificates, docker_cli, kind_cli, kube, paths, toolchain, waiting
+from fairlead import certificates, docker_cli, kind_cli, kube, manifests, paths, toolchain, waiting
 from fairlead.clusters import contexts
 from fairlead.clusters.remote import IMAGES, RemoteCluster
 from fairlead.errors import FairleadError, InputError, UsageError
@@ -109,6 +109,12 @@ class KindCluster(RemoteCluster):
             image = getattr(settings.images, IMAGES[container])
             _have(image, IMAGE_VARIABLES[IMAGES[container]], pull=policy != "Never", progress=progress)
             images.append(image)
+        # What renews the certificate beside kube-mgmt: without it `fairlead status` warns, and pods are placed as ever.
+        keeper = settings.images.fairlead if manifests.keeper(settings, self.sidecar) == manifests.KEEPER else None
+        if keeper and docker_cli.has_image(keeper):
+            images.append(keeper)
+        elif keeper:
+            progress.update("keeper", f"no image {keeper} to renew certificates with: build it by `make image`")
         progress.update("images", f"loading {', '.join(images)}")
         try:
             kind_cli.load(self.name, images, progress=progress)
