@@ -9,17 +9,19 @@ ones.
 
 from __future__ import annotations
 
+import functools
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from fairlead import kube
+from fairlead import kube, waiting
 
 _VERSION = "admissionregistration.k8s.io/v1"
 _KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 _NAME = "fairlead"
+_PATIENCE = 15.0  # seconds; somebody else changes them twice in a renewal
 _COMMENT = re.compile(rb"# connections since [^\n]*\n")
 
 
@@ -27,9 +29,24 @@ def renew(objects: kube.Objects) -> None:
     """Have every API server connect anew for what it asks from now on, as soon as it sees it. Raises FairleadError."""
     comment = f"# connections since {datetime.now(UTC).isoformat()}\n".encode()
     for kind in _KINDS:
-        found = objects.get(_VERSION, kind, _NAME)
-        if found is not None and not _injected(found):
-            objects.apply(_with(found, comment))
+        written = functools.partial(_written, objects, kind, comment)
+        waiting.until(written, deadline=_PATIENCE, what=f"{kind} {_NAME} was changed")
+
+
+def _written(objects: kube.Objects, kind: str, comment: bytes) -> bool:
+    """Whether nobody changed the authorities since they were read, such as what renews the certificate."""
+    found = objects.get(_VERSION, kind, _NAME)
+    if found is None or _injected(found):
+        return True
+    manifest = _with(found, comment)
+    manifest["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
+    try:
+        objects.apply(manifest)
+    except kube.Refused as error:
+        if error.status != 409:
+            raise
+        return False
+    return True
 
 
 def kept(objects: kube.Objects, manifest: dict[str, Any]) -> dict[str, Any]:
