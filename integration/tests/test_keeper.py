@@ -312,3 +312,43 @@ def replace_setting(cluster: EmbeddedCluster) -> Callable[[], None]:
         deploy.deploy(cluster, Settings(), progress=QUIET)
 
     return back
+
+
+def test_beside_a_sidecar_that_reads_once_the_pods_are_replaced(calm: EmbeddedCluster) -> None:
+    """`fairlead keeper` as its Deployment runs it; what it cannot see here, as they are no pods, it is told."""
+    objects = kube.Objects(kube.connect(calm.kubeconfig))
+    opas = ",".join(server.url.removeprefix("https://") for server in calm.opas())
+    (port,) = calm.free_ports(1)
+    mounted = calm.path / "mounted" / "opa-0" / "tls"
+    before = tls(calm)
+    argv = ["keeper", f"--kubeconfig={calm.kubeconfig}", "--certificate-life=3000d", "--renew-before=2999d"]
+    argv += [f"--opas={opas}", "--roll-out", f"--health-endpoint=127.0.0.1:{port}"]
+    argv += [f"--tls-cert-file={mounted / 'tls.crt'}", f"--tls-private-key-file={mounted / 'tls.key'}"]
+    with subprocess.Popen([sys.executable, "-m", "fairlead", *argv], stderr=subprocess.PIPE) as process:
+        try:
+            told = waiting.until(
+                partial(renewals_of, f"https://127.0.0.1:{port}/metrics"), deadline=120, what="it renewed", pause=0.5
+            )
+        finally:
+            process.terminate()
+    assert told == 1
+    now = tls(calm)
+    assert now.left > timedelta(days=2998)
+    assert now.certificate != before.certificate
+    assert settled(calm)
+    deployment = objects.get("apps/v1", "Deployment", "opa", NAMESPACE) or {}
+    assert "fairlead.dev/authorities" in deployment["spec"]["template"]["metadata"]["annotations"]
+    # With the sidecar that is here, what it was for is nobody's any more.
+    rotate.certificate(calm, progress=QUIET)
+
+
+def renewals_of(url: str) -> float | None:
+    """How often a keeper renewed; None as long as it did not, or does not answer."""
+    with requests.Session() as session:
+        session.trust_env = False
+        try:
+            text = session.get(url, verify=False, timeout=10).text
+        except requests.RequestException:
+            return None
+    line = next(line for line in text.splitlines() if line.startswith('fairlead_certificate_renewals_total{outcome="r'))
+    return float(line.rsplit(" ", 1)[1]) or None
