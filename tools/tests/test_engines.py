@@ -111,7 +111,8 @@ def test_a_policy_that_refuses_its_own_output_fails(
 
 
 def test_a_policy_that_never_stops_patching_fails(case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    broken(monkeypatch, tmp_path, "node_pool/mutation.rego", "_selector_operations := [] if _selector_after == _selector\n\nelse", "_selector_operations")
+    ends = "_selector_operations := [] if _selector_after == _selector\n\nelse"
+    broken(monkeypatch, tmp_path, "node_pool/mutation.rego", ends, "_selector_operations")
     (result,) = on_opa(case)
     assert result.passed is False
     assert "not idempotent" in result.detail
