@@ -171,10 +171,22 @@ class Objects:
 
     @patiently
     def delete(
-        self, api_version: str, kind: str, name: str, namespace: str | None = None, *, grace: int | None = None
+        self,
+        api_version: str,
+        kind: str,
+        name: str,
+        namespace: str | None = None,
+        *,
+        grace: int | None = None,
+        orphan: bool = False,
     ) -> None:
-        """Delete the object, a pod within `grace` seconds if given; that there is none is fine. Raises Refused."""
-        options = {} if grace is None else {"body": {"gracePeriodSeconds": grace}}
+        """Delete the object; that there is none is fine. Raises Refused.
+
+        A pod ends within `grace` seconds if given; with `orphan` what the object owns stays, and is nobody's.
+        """
+        body: dict[str, Any] = {"propagationPolicy": "Orphan"} if orphan else {}
+        body |= {} if grace is None else {"gracePeriodSeconds": grace}
+        options: dict[str, Any] = {"body": body} if body else {}
         with explained(f"cannot delete {kind} {name}"), suppress(NotFoundError):
             resource = self._dynamic.resources.get(api_version=api_version, kind=kind)
             resource.delete(name=name, namespace=namespace, **options)

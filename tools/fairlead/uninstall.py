@@ -6,8 +6,8 @@ What is ours is what the field manager `fairlead` applied, in the namespace `fai
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,6 @@ from fairlead import kube, served, waiting
 from fairlead.clusters import contexts
 from fairlead.clusters.base import Cluster
 from fairlead.clusters.remote import PODS
-from fairlead.errors import FairleadError
 from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE
 
@@ -68,11 +67,12 @@ def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
     for kind, found in sorted(ours, key=lambda one: _order(one[0].name)):
         metadata = found["metadata"]
         progress.update("uninstall", f"removing {kind.name} {metadata['name']}")
-        objects.delete(kind.api_version, kind.name, metadata["name"], metadata.get("namespace"))
+        if kind.name == "Deployment" and metadata["name"] == "opa":
+            _remove_deployment(objects)
+        else:
+            objects.delete(kind.api_version, kind.name, metadata["name"], metadata.get("namespace"))
         removed.append(_row(kind.name, metadata["name"], metadata.get("namespace"), removed=True))
     namespace = objects.get("v1", "Namespace", NAMESPACE)
-    if namespace is not None:
-        _end_pods(objects)
     if namespace is not None and _is_ours(namespace):
         if not left:
             progress.update("uninstall", f"removing Namespace {NAMESPACE}")
@@ -90,20 +90,26 @@ def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
     return Uninstalled(removed, left)
 
 
-def _end_pods(objects: kube.Objects) -> None:
-    """End the pods of OPA at once: nobody asks them any more, and they would answer on for a minute and a half.
+def _remove_deployment(objects: kube.Objects) -> None:
+    """Remove the Deployment, and end its pods at once: nobody asks them any more, and they would answer on for 95 s.
 
-    Not before all of them were told to end: their ReplicaSet, which ends after the Deployment, would replace them.
+    A kubelet goes by the time that a pod was first given, so they are made nobody's before they are told to end.
     """
+    for kind in ("Deployment", "ReplicaSet"):
+        for owner in objects.list("apps/v1", kind, NAMESPACE, PODS):
+            objects.delete("apps/v1", kind, owner["metadata"]["name"], NAMESPACE, orphan=True)
+        waiting.until(
+            functools.partial(_none_left, objects, kind),
+            deadline=DEADLINE,
+            what=f"the {kind} of OPA is gone",
+            pause=0.1,
+        )
+    for pod in objects.list("v1", "Pod", NAMESPACE, PODS):
+        objects.delete("v1", "Pod", pod["metadata"]["name"], NAMESPACE, grace=1)
 
-    def ending() -> list[str] | None:
-        pods = objects.list("v1", "Pod", NAMESPACE, PODS)
-        told = all(pod["metadata"].get("deletionTimestamp") for pod in pods)
-        return [pod["metadata"]["name"] for pod in pods] if told else None
 
-    with suppress(FairleadError):  # then they take their time
-        for name in waiting.until(ending, deadline=30.0, what="the pods of OPA end", pause=0.2):
-            objects.delete("v1", "Pod", name, NAMESPACE, grace=1)
+def _none_left(objects: kube.Objects, kind: str) -> bool:
+    return not objects.list("apps/v1", kind, NAMESPACE, PODS)
 
 
 def _found(
