@@ -31,7 +31,7 @@ from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE, Settings
 from fairlead.up import started
 
-pytestmark = pytest.mark.embedded  # it brings cluster-wide definitions
+pytestmark = pytest.mark.embedded("it brings cluster-wide definitions")
 
 QUIET = Progress()
 SETTINGS = Settings.model_validate({"certificates": "cert-manager"})
