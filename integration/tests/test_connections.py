@@ -26,7 +26,7 @@ SEEN = 30.0
 def test_a_pod_answers_on_for_longer_than_api_servers_keep_connections(sidecar: str) -> None:
     settings = Settings()
     objects = render(settings, policy.bundle(settings), Credentials.fresh(), sidecar=sidecars.SIDECARS[sidecar])
-    (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
+    (deployment,) = [each for each in objects if (each["kind"], each["metadata"]["name"]) == ("Deployment", "opa")]
     spec = deployment["spec"]["template"]["spec"]
     sleeps = {each["name"]: each["lifecycle"]["preStop"]["sleep"]["seconds"] for each in spec["containers"]}
     assert 90 < sleeps["opa"] == pod.DRAIN < sleeps[sidecar]
