@@ -16,6 +16,7 @@ import pytest
 from fairlead import certificates, deploy, kube, rotate, serving, status, waiting
 from fairlead.clusters.base import Cluster
 from fairlead.credentials import LOOPBACK, SERVICE_NAMES, Tls
+from fairlead.digests import digest
 from fairlead.opa_api import OpaApi, OpaRefused
 from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE, Settings
@@ -67,7 +68,7 @@ def test_a_rotated_token_refuses_no_pod_and_the_old_one_is_refused(
     new = serving.credentials(objects)
     assert new is not None
     assert new.token != old.token
-    assert rotate.digest(new.token.encode()) == result["digest"]
+    assert digest(new.token.encode()) == result["digest"]
     assert outcome["failed"] == []
     assert outcome["placed"]
     for server in cluster.opas():

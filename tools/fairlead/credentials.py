@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from fairlead import certificates
+from fairlead.digests import digest
 from fairlead.settings import NAMESPACE
 
 VALID = timedelta(days=90)
@@ -110,4 +110,4 @@ class Credentials:
     @property
     def digest(self) -> str:
         """What tells from others the token and the authority, which some sidecars read but once; not what they are."""
-        return hashlib.sha256(self.token.encode() + self.ca).hexdigest()[:12]
+        return digest(self.token.encode() + self.ca)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from base64 import b64encode
@@ -14,6 +13,7 @@ import yaml
 
 from fairlead import paths, pod, policy, sidecars, size
 from fairlead.credentials import LOOPBACK, SERVICE_NAMES, Credentials
+from fairlead.digests import digest
 from fairlead.settings import NAMESPACE, Settings
 from fairlead.sidecars import Sidecar
 
@@ -134,7 +134,7 @@ def _read_once(settings: Settings, credentials: Credentials) -> str:
     """What tells from others what a sidecar reads when it starts; cert-manager's authority stays the same."""
     if settings.certificates.by == "fairlead":
         return credentials.digest
-    return hashlib.sha256(credentials.token.encode()).hexdigest()[:12]
+    return digest(credentials.token.encode())
 
 
 def policies(settings: Settings, bundle: policy.Bundle) -> dict[str, Any]:

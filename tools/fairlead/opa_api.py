@@ -18,6 +18,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.util.ssl_ import create_urllib3_context
 
 from fairlead.errors import FairleadError, UsageError
+from fairlead.json_numbers import number
 
 _COMPILE = 60.0  # seconds: to load 1 MB of Rego took 6 to 23 on a busy machine, to list it 6
 _JSON = {"Content-Type": "application/json"}
@@ -290,12 +291,6 @@ def lets_in(api: OpaApi) -> bool:
     finally:
         api.close_connection()
     return True
-
-
-def number(text: str) -> int | float:
-    """A number of JSON with a point or an exponent: what is whole is an int, however it is written."""
-    value = float(text)
-    return int(value) if value.is_integer() else value
 
 
 def describe(error: dict[str, Any]) -> str:

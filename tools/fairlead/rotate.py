@@ -7,7 +7,6 @@ interrupted half-way leaves both accepted, and the next rotation ends it.
 from __future__ import annotations
 
 import functools
-import hashlib
 import secrets
 import socket
 import ssl
@@ -21,6 +20,7 @@ from urllib.parse import urlsplit
 from fairlead import certificates, kube, policy, served, serving, waiting
 from fairlead.clusters.base import Cluster
 from fairlead.credentials import Credentials, Tls
+from fairlead.digests import digest
 from fairlead.errors import UsageError
 from fairlead.keeper import renewal, servers
 from fairlead.keeper.deployed import SECRET, Deployed
@@ -149,11 +149,6 @@ class _Servers:
         leaf = ssl.PEM_cert_to_DER_cert(certificate.decode())
         everyone = [*self._cluster.opas(), *self._cluster.sidecars()]
         _every(everyone, lambda server: _shows(server.url, leaf), "the new certificate is served everywhere")
-
-
-def digest(data: bytes) -> str:
-    """What tells a credential without telling it: the first 12 hex digits of its SHA-256."""
-    return hashlib.sha256(data).hexdigest()[:12]
 
 
 def _deployed(cluster: Cluster) -> tuple[kube.Objects, Credentials]:

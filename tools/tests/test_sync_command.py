@@ -23,9 +23,9 @@ from opa_server import DEADLINE, TOKEN, OpaServer
 from fairlead import waiting
 from fairlead.certificates import Authority
 from fairlead.commands.sync import command
+from fairlead.digests import digest
 from fairlead.errors import UsageError
 from fairlead.sync import selector
-from fairlead.sync.credentials import digest
 from fairlead.sync.desired import REPLICA_STATUS, RETRIES, STATUS
 
 POLICY = {"openpolicyagent.org/policy": "rego"}

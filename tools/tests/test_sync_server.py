@@ -19,11 +19,11 @@ import requests
 
 from fairlead import waiting
 from fairlead.certificates import Authority
+from fairlead.digests import digest
 from fairlead.errors import FairleadError, InputError, UsageError
 from fairlead.sync import connections
 from fairlead.sync import server as library
 from fairlead.sync.connections import loopback
-from fairlead.sync.credentials import digest
 from fairlead.sync.decisions import LARGEST, Decisions
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.server import Certificate, Server

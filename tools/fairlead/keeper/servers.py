@@ -15,11 +15,11 @@ import urllib3
 
 from fairlead import waiting
 from fairlead.credentials import SERVICE_NAMES, Tls
+from fairlead.digests import digest
 from fairlead.errors import FairleadError
 from fairlead.pod import AUTHORITIES, OPA_PORT, SYNC_PORT
 from fairlead.settings import NAMESPACE
 from fairlead.sync.apiserver import ApiServer
-from fairlead.sync.credentials import digest
 
 log = logging.getLogger(__name__)
 

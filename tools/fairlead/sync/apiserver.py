@@ -24,7 +24,7 @@ from kubernetes.config import ConfigException, load_incluster_config, load_kube_
 from kubernetes.config.incluster_config import SERVICE_TOKEN_FILENAME
 
 from fairlead.errors import FairleadError, InputError, UsageError
-from fairlead.opa_api import number
+from fairlead.json_numbers import number
 
 PAGE = 500
 """Objects in one page of a list."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
 
+from fairlead.digests import digest
 from fairlead.errors import UsageError
 from fairlead.opa_api import OpaApi, OpaUnavailable
 
@@ -104,8 +104,3 @@ class OpaCredentials:
             troubles.append(f"the CA file {self._ca} is empty")
             return self._used[1]
         return authorities
-
-
-def digest(data: bytes) -> str:
-    """The first 12 hex digits of the SHA-256, which tell two secrets apart and neither of them."""
-    return hashlib.sha256(data).hexdigest()[:12]

@@ -16,9 +16,9 @@ from threading import Lock, Thread
 from typing import Any, Protocol, cast
 
 from fairlead import certificates
+from fairlead.digests import digest
 from fairlead.errors import FairleadError, InputError, UsageError
 from fairlead.sync.connections import Connection, Slots, loopback
-from fairlead.sync.credentials import digest
 from fairlead.sync.decisions import LARGEST, Decisions
 
 log = logging.getLogger(__name__)
