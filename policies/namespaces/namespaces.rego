@@ -27,8 +27,8 @@ can_look_up if opa.runtime().env.FAIRLEAD_NAMESPACES_URL
 
 # METADATA
 # description: |
-#   Whether only API servers ask, each about mapped namespaces alone, and nobody looks any up (kube-mgmt): what is
-#   replicated without a pool is older than the question.
+#   Whether only API servers ask, about namespaces with a pool (and elsewhere about DaemonSets that had one), and nobody
+#   looks any up (kube-mgmt): what is replicated without a pool is taken to be older than the question.
 mapped_only if opa.runtime().env.FAIRLEAD_MAPPED_ONLY == "true"
 
 _lacks(namespace, key) if key in namespace.metadata.absentLabels

@@ -8,9 +8,10 @@ _namespace := input.request.namespace
 
 _held := namespaces.replicated(_namespace, settings.namespace_label)
 
-# The namespace's label, null where it has none; undefined while nobody can tell. An API server asks about namespaces
-# with a pool alone. So what is replicated without one is older than the question: the answer is what the API server has
-# now, and where that cannot be had there is none. Nobody but an API server may be told "no pool" by what is replicated.
+# The namespace's label, null where it has none; undefined while nobody can tell. Where a namespace has no pool, an API
+# server asks about nothing but DaemonSets that an earlier pool changed. So what is replicated without a pool is in all
+# likelihood older than the question: the answer is what the API server has now, and where that cannot be had there is
+# none. Nobody but an API server may be told "no pool" by what is replicated.
 _label := _held if _pool_held
 
 _label := namespaces.looked_up(_namespace, settings.namespace_label) if {
