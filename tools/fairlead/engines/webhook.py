@@ -48,7 +48,7 @@ class WebhookEngine:
             groups.setdefault(case.settings.model_dump_json(), []).append(case)
         with self._stage(progress) as stage:
             rest = Rest(kube.connect(stage.kubeconfig))
-            for group in groups.values():
+            for group in sorted(groups.values(), key=lambda group: _of_pods(group[0].settings)):
                 stage.configure(group[0].settings)
                 scene = Scene(rest, group[0].settings)
                 for case in group:
@@ -64,6 +64,12 @@ class WebhookEngine:
         name = f"verify-{secrets.token_hex(4)}"
         with up.started(name, settings, up.default_nodes(settings), progress=progress) as cluster:
             yield _Deployed(cluster, progress)
+
+
+def _of_pods(settings: Settings) -> tuple[str, ...]:
+    """What of the settings takes other pods: deployed one after the other, equal ones leave the pods that there are."""
+    shaping = (settings.default_pool is None, settings.namespace_label, settings.replicate, settings.decision_logs)
+    return tuple(map(str, shaping))
 
 
 @dataclass(frozen=True)
