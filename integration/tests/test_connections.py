@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -48,7 +49,10 @@ def test_an_api_server_asks_by_new_connections_once_they_are_renewed(
 
     before = asked()
     assert asked() == before
+    began = datetime.now(UTC)
+    assert connections.since(objects) < began
     connections.renew(objects)
+    assert connections.since(objects) >= began
     waiting.until(lambda: asked() - before, deadline=SEEN, what="it connects anew")
     after = bundles(objects)
     assert all(b"# connections since " in bundle for bundle in after)

@@ -22,7 +22,7 @@ _VERSION = "admissionregistration.k8s.io/v1"
 _KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 _NAME = "fairlead"
 _PATIENCE = 15.0  # seconds; somebody else changes them twice in a renewal
-_COMMENT = re.compile(rb"# connections since [^\n]*\n")
+_COMMENT = re.compile(rb"# connections since ([^\n]*)\n")
 
 
 def renew(objects: kube.Objects) -> None:
@@ -31,6 +31,20 @@ def renew(objects: kube.Objects) -> None:
     for kind in _KINDS:
         written = functools.partial(_written, objects, kind, comment)
         waiting.until(written, deadline=_PATIENCE, what=f"{kind} {_NAME} was changed")
+
+
+def since(objects: kube.Objects) -> datetime:
+    """From when on every API server connected anew; long ago where none was told to. Raises FairleadError."""
+    found = [objects.get(_VERSION, kind, _NAME) for kind in _KINDS]
+    bundles = [
+        b64decode(webhook["clientConfig"].get("caBundle") or "")
+        for configuration in found
+        if configuration is not None
+        for webhook in configuration["webhooks"]
+    ]
+    comments = [_COMMENT.search(bundle) for bundle in bundles]
+    times = [datetime.fromisoformat(comment[1].decode()) for comment in comments if comment]
+    return min(times) if times and len(times) == len(bundles) else datetime.min.replace(tzinfo=UTC)
 
 
 def _written(objects: kube.Objects, kind: str, comment: bytes) -> bool:

@@ -6,7 +6,7 @@ import codecs
 import time
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -208,11 +208,16 @@ class RemoteCluster:
         alive = [p for p in found if not p.metadata.deletion_timestamp and p.status.phase in ("Pending", "Running")]
         return sorted(alive, key=lambda p: str(p.metadata.name))
 
-    def _ending(self) -> bool:
-        """Whether a pod of OPA is told to end, and answers on for as long as API servers may ask it."""
+    def _told_to_end(self) -> datetime | None:
+        """From when on no node routes anybody to the pods that were told to end and still answer; None without any."""
         with kube.explained("cannot list the pods of OPA"):
             found = self._core.list_namespaced_pod(NAMESPACE, label_selector=PODS).items
-        return any(p.metadata.deletion_timestamp for p in found)
+        told = [
+            p.metadata.deletion_timestamp - timedelta(seconds=p.metadata.deletion_grace_period_seconds or 0)
+            for p in found
+            if p.metadata.deletion_timestamp
+        ]
+        return max(told) + timedelta(seconds=_UNROUTED) if told else None
 
     def _urls(self, container: str, port: int) -> list[tuple[str, str]]:
         """Each pod, and where this port of it is reached; a forward to a pod that is gone ends."""
@@ -288,7 +293,7 @@ class RemoteCluster:
             lines = "".join(f"\n  {line}" for line in dict.fromkeys(told))
             what = "OPA's pods do not come up" if isinstance(error, _Hopeless) else str(error)
             raise FairleadError(f"{what}{':' if lines else ''}{lines}") from error
-        if self._ending():
+        if (told := self._told_to_end()) and connections.since(kube.Objects(self._api)) < told:
             progress.update("opa", "having API servers leave the pods that end")
             time.sleep(_UNROUTED)
             connections.renew(kube.Objects(self._api))
