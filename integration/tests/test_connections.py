@@ -49,10 +49,10 @@ def test_an_api_server_asks_by_new_connections_once_they_are_renewed(
 
     before = asked()
     assert asked() == before
-    began = datetime.now(UTC)
-    assert connections.since(objects) < began
-    connections.renew(objects)
-    assert connections.since(objects) >= began
+    moment = datetime.now(UTC)
+    assert connections.since(objects) < moment
+    connections.renew(objects, moment)
+    assert connections.since(objects) == moment
     waiting.until(lambda: asked() - before, deadline=SEEN, what="it connects anew")
     after = bundles(objects)
     assert all(b"# connections since " in bundle for bundle in after)

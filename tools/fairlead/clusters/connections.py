@@ -25,26 +25,28 @@ _PATIENCE = 15.0  # seconds; somebody else changes them twice in a renewal
 _COMMENT = re.compile(rb"# connections since ([^\n]*)\n")
 
 
-def renew(objects: kube.Objects) -> None:
-    """Have every API server connect anew for what it asks from now on, as soon as it sees it. Raises FairleadError."""
-    comment = f"# connections since {datetime.now(UTC).isoformat()}\n".encode()
+def renew(objects: kube.Objects, moment: datetime) -> None:
+    """Have every API server connect anew for what it asks from now on, as soon as it sees it.
+
+    `moment` is what `since` returns from then on: by the cluster's clock, not this machine's. Raises FairleadError.
+    """
+    comment = f"# connections since {moment.isoformat()}\n".encode()
     for kind in _KINDS:
         written = functools.partial(_written, objects, kind, comment)
         waiting.until(written, deadline=_PATIENCE, what=f"{kind} {_NAME} was changed")
 
 
 def since(objects: kube.Objects) -> datetime:
-    """From when on every API server connected anew; long ago where none was told to. Raises FairleadError."""
-    found = [objects.get(_VERSION, kind, _NAME) for kind in _KINDS]
+    """The moment of the last `renew`; long ago where any webhook lacks its comment. Raises FairleadError."""
+    configurations = [configuration for kind in _KINDS if (configuration := objects.get(_VERSION, kind, _NAME))]
     bundles = [
         b64decode(webhook["clientConfig"].get("caBundle") or "")
-        for configuration in found
-        if configuration is not None
+        for configuration in configurations
         for webhook in configuration["webhooks"]
     ]
     comments = [_COMMENT.search(bundle) for bundle in bundles]
-    times = [datetime.fromisoformat(comment[1].decode()) for comment in comments if comment]
-    return min(times) if times and len(times) == len(bundles) else datetime.min.replace(tzinfo=UTC)
+    moments = [datetime.fromisoformat(comment[1].decode()) for comment in comments if comment]
+    return min(moments) if moments and len(moments) == len(bundles) else datetime.min.replace(tzinfo=UTC)
 
 
 def _written(objects: kube.Objects, kind: str, comment: bytes) -> bool:

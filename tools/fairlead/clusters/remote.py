@@ -208,16 +208,16 @@ class RemoteCluster:
         alive = [p for p in found if not p.metadata.deletion_timestamp and p.status.phase in ("Pending", "Running")]
         return sorted(alive, key=lambda p: str(p.metadata.name))
 
-    def _told_to_end(self) -> datetime | None:
-        """From when on no node routes anybody to the pods that were told to end and still answer; None without any."""
+    def _last_left(self) -> datetime | None:
+        """When the last of the pods that end now was told to, by the API server's clock; None where none ends."""
         with kube.explained("cannot list the pods of OPA"):
-            found = self._core.list_namespaced_pod(NAMESPACE, label_selector=PODS).items
+            pods = self._core.list_namespaced_pod(NAMESPACE, label_selector=PODS).items
         told = [
             p.metadata.deletion_timestamp - timedelta(seconds=p.metadata.deletion_grace_period_seconds or 0)
-            for p in found
+            for p in pods
             if p.metadata.deletion_timestamp
         ]
-        return max(told) + timedelta(seconds=_UNROUTED) if told else None
+        return max(told, default=None)
 
     def _urls(self, container: str, port: int) -> list[tuple[str, str]]:
         """Each pod, and where this port of it is reached; a forward to a pod that is gone ends."""
@@ -293,10 +293,16 @@ class RemoteCluster:
             lines = "".join(f"\n  {line}" for line in dict.fromkeys(told))
             what = "OPA's pods do not come up" if isinstance(error, _Hopeless) else str(error)
             raise FairleadError(f"{what}{':' if lines else ''}{lines}") from error
-        if (told := self._told_to_end()) and connections.since(kube.Objects(self._api)) < told:
+        self._leave_ending(progress)
+
+    def _leave_ending(self, progress: Progress) -> None:
+        """Have API servers connect anew where pods end that they may be connected to, once for the same pods."""
+        objects = kube.Objects(self._api)
+        left = self._last_left()
+        if left and connections.since(objects) < left:
             progress.update("opa", "having API servers leave the pods that end")
             time.sleep(_UNROUTED)
-            connections.renew(kube.Objects(self._api))
+            connections.renew(objects, left)
 
     def _problems(self, deployment: Any) -> list[tuple[str, str]]:
         """What keeps the pods from being Ready, (reason, line), as the cluster tells it."""
