@@ -20,7 +20,7 @@ from foreign import Foreign, started
 from kubernetes import client
 
 from fairlead import certificates, kube, policy, rotate, serving, sidecars, waiting
-from fairlead.clusters import remote
+from fairlead.clusters import connections, remote
 from fairlead.credentials import LOOPBACK, SERVICE_NAMES
 from fairlead.errors import FairleadError
 from fairlead.manifests import CREDENTIALS
@@ -241,6 +241,25 @@ def test_a_restart_replaces_the_pods(foreign: Foreign, deployed: remote.RemoteCl
         deadline=30,
         what="the new pods serve",
     )
+
+
+def test_api_servers_connect_anew_once_for_the_same_pods_that_end(
+    foreign: Foreign, deployed: remote.RemoteCluster
+) -> None:
+    finalizer = "fairlead.dev/test"  # kwok ends pods at once, a real kubelet after their grace period
+    names = [p.metadata.name for p in pods(foreign)]
+    for name in names:
+        foreign.core.patch_namespaced_pod(name, NAMESPACE, {"metadata": {"finalizers": [finalizer]}})
+    try:
+        started = connections.since(foreign.objects())
+        deployed.restart(progress=Progress())
+        restarted = connections.since(foreign.objects())
+        assert restarted > started
+        result(foreign, "deploy")
+        assert connections.since(foreign.objects()) == restarted
+    finally:
+        for name in names:
+            foreign.core.patch_namespaced_pod(name, NAMESPACE, {"metadata": {"finalizers": None}})
 
 
 def test_a_sidecar_that_reads_its_files_once_gets_new_pods_for_other_ones_alone(
