@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fairlead import collect, deploy, kube, serving, sidecars
+from fairlead import collect, deploy, kube, serving, sidecars, waiting
 from fairlead.clusters import registry
 from fairlead.clusters.base import Cluster
 from fairlead.errors import UsageError
@@ -118,7 +118,7 @@ def anonymous(cluster: Cluster) -> Iterator[OpaApi]:
 
 
 @pytest.fixture
-def namespace(objects: kube.Objects) -> Iterator[Callable[..., str]]:
+def new_namespace(objects: kube.Objects) -> Iterator[Callable[..., str]]:
     """Makes a namespace with these labels, and the service account that the API server wants; tells its name."""
     made = []
 
@@ -135,6 +135,34 @@ def namespace(objects: kube.Objects) -> Iterator[Callable[..., str]]:
     if not EMBEDDED:  # one of our own goes as a whole
         for name in made:
             objects.delete("v1", "Namespace", name)
+
+
+@pytest.fixture
+def namespace(cluster: Cluster, objects: kube.Objects, new_namespace: Callable[..., str]) -> Callable[..., str]:
+    """The same; beside a sidecar that looks no namespace up, every OPA knows it when its name is told."""
+
+    def make(**labels: str) -> str:
+        name = new_namespace(**labels)
+        if not cluster.sidecar.look_up:
+            _until_known(cluster, objects, name)
+        return name
+
+    return make
+
+
+def _until_known(cluster: Cluster, objects: kube.Objects, namespace: str) -> None:
+    credentials = serving.credentials(objects)
+    assert credentials is not None
+
+    def known() -> bool:
+        apis = [OpaApi(server.url, ca=server.ca, token=credentials.token) for server in cluster.opas()]
+        try:
+            return all(api.document(["kubernetes", "namespaces", namespace]) for api in apis)
+        finally:
+            for api in apis:
+                api.close_connection()
+
+    waiting.until(known, deadline=60, what=f"every OPA knows namespace {namespace}")
 
 
 @pytest.fixture

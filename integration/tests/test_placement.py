@@ -132,13 +132,26 @@ def test_a_deployment_says_in_its_condition_and_in_an_event_why_it_has_no_pods(
     waiting.until(lambda: not objects.list("apps/v1", "ReplicaSet", at), deadline=60, what="its ReplicaSet is gone")
 
 
-def test_a_namespace_made_a_moment_ago_is_no_race(objects: kube.Objects, namespace: Make, pod: Make) -> None:
+def test_a_namespace_made_a_moment_ago_is_no_race(
+    cluster: Cluster, objects: kube.Objects, new_namespace: Make, pod: Make
+) -> None:
+    """On a cluster of pods a refusal may say to come again: kube-mgmt looks nothing up, and a busy node is slow."""
+
+    def created(at: str) -> dict[str, Any] | None:
+        try:
+            return objects.create(pod(at))
+        except kube.Refused as refused:
+            if cluster.kind == "embedded" or "is not known to the policy yet: retry in a moment" not in refused.reason:
+                raise AssertionError(str(refused)) from refused
+            return None
+
     def at_once(_: int) -> dict[str, Any]:
-        return objects.create(pod(namespace(agentpool="pool1")))
+        at = new_namespace(agentpool="pool1")
+        return waiting.until(lambda: created(at), deadline=60, what=f"the pod of {at} is placed")
 
     with ThreadPoolExecutor(4) as several:
-        created = list(several.map(at_once, range(40)))
-    assert [p["spec"].get("nodeSelector") for p in created] == [{"agentpool": "pool1"}] * 40
+        pods = list(several.map(at_once, range(40)))
+    assert [p["spec"].get("nodeSelector") for p in pods] == [{"agentpool": "pool1"}] * 40
 
 
 def test_a_relabelled_namespace_places_new_pods_anew_and_leaves_the_old(

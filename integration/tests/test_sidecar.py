@@ -190,12 +190,12 @@ def test_config_maps_of_other_namespaces_are_none_of_its_business(objects: kube.
 
 
 def test_a_namespace_made_a_moment_ago_has_no_unplaced_pod(
-    cluster: Cluster, objects: kube.Objects, namespace: Callable[..., str], pod: Callable[..., Any]
+    cluster: Cluster, objects: kube.Objects, new_namespace: Callable[..., str], pod: Callable[..., Any]
 ) -> None:
     """Where it cannot be looked up, the pod is refused and told to come again."""
     refused = 0
     for _ in range(20):
-        at = namespace(agentpool="pool1")
+        at = new_namespace(agentpool="pool1")
         try:
             created = objects.create(pod(at))
         except kube.Refused as error:
