@@ -222,6 +222,9 @@ def test_kube_mgmt_verifies_opa_and_is_restarted_when_that_is_not_ready() -> Non
         asked = {"scheme": "HTTPS", "path": "/health/ready", "port": 8443}
         assert kube_mgmt[probe]["httpGet"] == asked
     assert kube_mgmt["livenessProbe"]["failureThreshold"] < kube_mgmt["startupProbe"]["failureThreshold"]
+    # A kubelet that restarts a container waits for its preStop, unless the probe says for how long.
+    drain = kube_mgmt["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert kube_mgmt["livenessProbe"]["terminationGracePeriodSeconds"] <= 2 < drain
 
 
 def test_only_a_sidecar_that_answers_look_ups_may_get_a_namespace() -> None:
