@@ -139,6 +139,14 @@ class OpaApi(OpaClient):  # type: ignore[misc]  # opa_client has no types
         keys = self._query(f"keys := object.keys(data{''.join(f'[{json.dumps(part)}]' for part in path)})", "keys")
         return [str(key) for key in keys] if isinstance(keys, list) else []
 
+    def versions(self, path: Sequence[str]) -> dict[str, str]:
+        """The resourceVersion of each object below `path`, by its key: less to print than the objects."""
+        objects = f"data{''.join(f'[{json.dumps(part)}]' for part in path)}"
+        versions = self._query(
+            f"versions := {{key: {objects}[key].metadata.resourceVersion | {objects}[key]}}", "versions"
+        )
+        return {key: str(version) for key, version in versions.items()} if isinstance(versions, dict) else {}
+
     def now(self) -> int:
         """OPA's clock, in nanoseconds since the epoch. Raises OpaUnavailable."""
         now = self._query("now := time.now_ns()", "now")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from fairlead import certificates
+from fairlead.replication import Lag
 from fairlead.serving import Served
+from fairlead.settings import NAMESPACE
 
 STALE = 90.0
 """Seconds after which data that nobody confirms are a problem; with watches of a minute they are up to 70 s old."""
+_SHOWN = 5
+"""Names of a list that are shown."""
 
 
 def of_opas(states: Sequence[Served], wanted: int) -> Iterator[str]:
@@ -45,6 +49,23 @@ def of_sidecars(states: Sequence[Served], sidecars: Sequence[Mapping[str, Any]] 
             yield f"the sidecar beside {_opa(state)} says that all is well; yet {_age(state)}"
 
 
+def of_replication(lags: Iterable[tuple[Served, Lag | None]]) -> Iterator[str]:
+    """Those that decide by stale namespaces, as their sidecar does not go on."""
+    for state, lag in lags:
+        if lag:
+            shown = ", ".join(lag.namespaces[:_SHOWN]) + (", ..." if len(lag.namespaces) > _SHOWN else "")
+            since = (
+                f"has been stale since {lag.since.isoformat()}, {_ago(lag.since):.0f} s ago"
+                if lag.since
+                else "is stale"
+            )
+            yield (
+                f"what {_opa(state)} decides by {since}: it lacks the last change of {len(lag.namespaces)} namespaces "
+                f"({shown}), as its sidecar does not go on; restart both: `kubectl -n {NAMESPACE} rollout restart "
+                "deployment opa`"
+            )
+
+
 def of_policies(policies: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Those that are not in force."""
     for policy in policies:
@@ -65,6 +86,10 @@ def of_servers(servers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for server in servers:
         if not server["running"]:
             yield f"{server['name']} does not run"
+
+
+def _ago(time: datetime) -> float:
+    return (datetime.now(UTC) - time).total_seconds()
 
 
 def _opa(state: Served) -> str:

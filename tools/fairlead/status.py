@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from fairlead import kube, problems, renewers, serving
+from fairlead import kube, problems, renewers, replication, serving
 from fairlead.clusters.base import Cluster, SidecarServer
 from fairlead.errors import FairleadError
 from fairlead.settings import NAMESPACE
@@ -61,11 +62,21 @@ def status(cluster: Cluster) -> dict[str, Any]:
         "problems": [
             *problems.of_opas(states, _wanted(objects)),
             *problems.of_sidecars(states, sidecars if cluster.sidecar.look_up else None),
+            *problems.of_replication(_lags(cluster, states, token)),
             *problems.of_policies(policies),
             *problems.of_certificates(dated),
             *problems.of_servers(servers),
         ],
     }
+
+
+def _lags(
+    cluster: Cluster, states: Iterable[serving.Served], token: str | None
+) -> Iterator[tuple[serving.Served, replication.Lag | None]]:
+    """What OPAs lack of the cluster's namespaces, where no sidecar tells how old its data are."""
+    for state in states:
+        if not cluster.sidecar.look_up and state.error is None:
+            yield state, replication.lag(cluster, state.opa, token)
 
 
 def _wanted(objects: kube.Objects) -> int:

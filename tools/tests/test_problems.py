@@ -10,6 +10,7 @@ from typing import Any
 from fairlead import problems
 from fairlead.certificates import Authority
 from fairlead.clusters.base import OpaServer
+from fairlead.replication import Lag
 from fairlead.serving import Served
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -52,6 +53,15 @@ def test_sidecars_that_are_missing_or_unhealthy_are_told_with_the_age_of_the_dat
         f"the sidecar beside opa-0 says that all is well; yet {SINCE.replace('40', '91')}"
     ]
     assert list(problems.of_sidecars([GOOD], None)) == [], "kube-mgmt tells nothing"
+
+
+def test_stale_namespaces_are_told_with_the_time_and_the_way_out() -> None:
+    since = datetime.now(UTC) - timedelta(seconds=90)
+    (problem,) = problems.of_replication([(OTHER, None), (GOOD, Lag(tuple("abcdefg"), since))])
+    assert problem.startswith(f"what opa-0 decides by has been stale since {since.isoformat()}, 9")
+    assert "the last change of 7 namespaces (a, b, c, d, e, ...), as its sidecar does not go on; restart " in problem
+    (problem,) = problems.of_replication([(GOOD, Lag(("gone",), None))])
+    assert problem.startswith("what opa-0 decides by is stale: it lacks the last change of 1 namespaces (gone), ")
 
 
 def test_policies_certificates_and_servers_are_told() -> None:

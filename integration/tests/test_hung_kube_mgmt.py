@@ -1,0 +1,66 @@
+"""A kube-mgmt that hangs tells nothing of it: what it missed does."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from fairlead import kube, waiting
+from fairlead.clusters.embedded.placing import EmbeddedCluster
+
+pytestmark = pytest.mark.embedded("it stops a process of this machine")
+
+SIDECARS = ["kube-mgmt"]  # without its program these tests are skipped
+AGAIN = 60
+"""Seconds in which what kube-mgmt missed reaches OPA."""
+
+
+def problems(cluster: EmbeddedCluster) -> tuple[int, list[str]]:
+    """What `fairlead status` ends with, and its problems."""
+    argv = [sys.executable, "-m", "fairlead", "status", "--name", cluster.name, "-o", "json"]
+    asked = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    return asked.returncode, json.loads(asked.stdout)["problems"]
+
+
+@pytest.mark.parametrize("missed", ["created", "relabelled", "deleted"])
+def test_what_a_hung_kube_mgmt_missed_is_told(
+    cluster: EmbeddedCluster, objects: kube.Objects, namespace: Callable[..., str], missed: str
+) -> None:
+    name = namespace(agentpool="pool1")
+    waiting.until(lambda: problems(cluster) == (0, []), deadline=AGAIN, what="all is well")
+    began = datetime.now(UTC).replace(microsecond=0)
+    pid: Any = cluster.servers()["kube-mgmt"]["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert problems(cluster) == (0, []), "it has missed nothing yet"
+        change(objects, name, missed)
+        if missed == "created":
+            name = namespace(agentpool="pool2")
+        code, told = problems(cluster)
+        assert (code, len(told)) == (1, 1)
+        assert f"the last change of 1 namespaces ({name}), as its sidecar does not go on" in told[0]
+        if missed == "deleted":
+            assert told[0].startswith("what opa decides by is stale: ")
+        else:
+            since = told[0].removeprefix("what opa decides by has been stale since ").split(",")[0]
+            assert began <= datetime.fromisoformat(since) <= datetime.now(UTC)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    waiting.until(lambda: problems(cluster) == (0, []), deadline=AGAIN, what="all is well again")
+
+
+def change(objects: kube.Objects, name: str, missed: str) -> None:
+    if missed == "relabelled":
+        metadata = {"name": name, "labels": {"agentpool": "pool2"}}
+        objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    elif missed == "deleted":
+        objects.delete("v1", "Namespace", name)
+        waiting.until(lambda: objects.get("v1", "Namespace", name) is None, deadline=AGAIN, what="it is gone")
