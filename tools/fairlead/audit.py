@@ -57,11 +57,11 @@ def audit(cluster: Cluster, settings: Settings, folder: Path | None = None, *, p
             progress=progress,
         )
     )
-    found = [judge(subject, [next(decided) for _ in subject.reviews], inventory.nodes) for subject in subjects]
-    counts = Counter(finding.finding for finding in found)
-    told = [finding for finding in found if finding.finding not in (UNMAPPED, ALONE)]
-    told.sort(key=lambda f: (KINDS.index(f.finding), f.namespace, f.kind, f.name))
-    return {"findings": [asdict(finding) for finding in told], "counts": {kind: counts[kind] for kind in KINDS}}
+    findings = [judge(subject, [next(decided) for _ in subject.reviews], inventory.nodes) for subject in subjects]
+    counts = Counter(finding.finding for finding in findings)
+    shown = [finding for finding in findings if finding.finding not in (UNMAPPED, ALONE)]
+    shown.sort(key=lambda f: (KINDS.index(f.finding), f.namespace, f.kind, f.name))
+    return {"findings": [asdict(finding) for finding in shown], "counts": {kind: counts[kind] for kind in KINDS}}
 
 
 def judge(subject: Subject, decided: Sequence[Decision], nodes: Mapping[str, Mapping[str, str]]) -> Finding:

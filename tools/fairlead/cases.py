@@ -129,15 +129,15 @@ def load(path: Path | None = None) -> list[Case]:
 
 
 def _listed(source: Path) -> list[files.Document]:
-    found = []
+    documents = []
     for document in files.read_yaml(source):
         if not isinstance(document.value, list) or not isinstance(document.node, yaml.SequenceNode):
             raise InputError(source, "a list of cases is expected", line=document.line(()))
         pairs = zip(document.value, document.node.value, strict=True)
-        found += [files.Document(source, value, node) for value, node in pairs]
-    if not found:
+        documents += [files.Document(source, value, node) for value, node in pairs]
+    if not documents:
         raise InputError(source, "is an empty list: add a case")
-    return found
+    return documents
 
 
 def _case(document: files.Document) -> Case:

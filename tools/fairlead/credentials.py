@@ -43,12 +43,12 @@ class Tls:
     def kept(cls, data: Mapping[str, str] | None) -> Tls | None:
         """That of the deployed Secret's data (base64), however old; None where it is not whole."""
         try:
-            found = cls(*(b64decode((data or {})[key]) for key in TLS_KEYS))
-            certificates.not_after(found.certificate)
-            certificates.not_after(found.ca)
+            tls = cls(*(b64decode((data or {})[key]) for key in TLS_KEYS))
+            certificates.not_after(tls.certificate)
+            certificates.not_after(tls.ca)
         except (KeyError, ValueError):
             return None
-        return found
+        return tls
 
     @property
     def files(self) -> dict[str, bytes]:
@@ -92,10 +92,10 @@ class Credentials:
     def kept(cls, token: Mapping[str, str] | None, tls: Mapping[str, str] | None) -> Credentials | None:
         """Those of the deployed Secrets' data (base64), however old; None where they are not whole."""
         try:
-            value, found = b64decode((token or {})["token"]).decode(), Tls.kept(tls)
+            token_text, stored_tls = b64decode((token or {})["token"]).decode(), Tls.kept(tls)
         except (KeyError, ValueError):
             return None
-        return cls.of(value, found) if value and found else None
+        return cls.of(token_text, stored_tls) if token_text and stored_tls else None
 
     @property
     def tls(self) -> Tls:

@@ -92,8 +92,12 @@ def decide(
 
 def described(patch: Sequence[Mapping[str, Any]]) -> str:
     """A JSON Patch in one line, as `add /spec/nodeSelector {"agentpool": "gpu"}`."""
-    values = (f" {json.dumps(one['value'], ensure_ascii=False)}" if "value" in one else "" for one in patch)
-    return "; ".join(f"{one['op']} {one['path']}{value}" for one, value in zip(patch, values, strict=True))
+    values = (
+        f" {json.dumps(operation['value'], ensure_ascii=False)}" if "value" in operation else "" for operation in patch
+    )
+    return "; ".join(
+        f"{operation['op']} {operation['path']}{value}" for operation, value in zip(patch, values, strict=True)
+    )
 
 
 def _read(asked: Mapping[str, Any], decided: Mapping[str, Any]) -> Decision:

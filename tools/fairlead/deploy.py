@@ -107,8 +107,8 @@ def _apply(
     admission = [o for o in rendered if o["apiVersion"].startswith("admissionregistration.k8s.io/")]
     last = [o for o in rendered if o["metadata"]["name"] == manifests.POLICIES] if _in_force(cluster, objects) else []
 
-    def apply(wanted: Iterable[dict[str, Any]]) -> None:
-        for manifest in wanted:
+    def apply(batch: Iterable[dict[str, Any]]) -> None:
+        for manifest in batch:
             progress.update("deploy", f"applying {manifest['kind']} {manifest['metadata']['name']}")
             (objects.apply_whole if manifest["kind"] == "ConfigMap" else objects.apply)(manifest)
 

@@ -56,18 +56,18 @@ def diff(cluster: Cluster, settings: Settings, folder: Path | None = None, *, pr
 
     before = decide("deployed", deployed["data"], _replicated(deployed))
     after = decide("new", bundle.modules, settings.replicate)
-    found = []
+    differences = []
     for subject in subjects:
         pairs = [(next(before), next(after)) for _ in subject.reviews]
         for old, new in pairs:
             if difference := compare(old, new):  # the pod's comes before its workload's, and says it all
                 named = (subject.namespace, subject.kind, subject.name)
-                found.append(Difference(*named, difference, _told(old), _told(new)))
+                differences.append(Difference(*named, difference, _told(old), _told(new)))
                 break
-    found.sort(key=lambda d: (KINDS.index(d.difference), d.namespace, d.kind, d.name))
+    differences.sort(key=lambda d: (KINDS.index(d.difference), d.namespace, d.kind, d.name))
     return {
-        "differences": [asdict(difference) for difference in found],
-        "counts": {"same": len(subjects) - len(found), "different": len(found)},
+        "differences": [asdict(difference) for difference in differences],
+        "counts": {"same": len(subjects) - len(differences), "different": len(differences)},
         "revisions": {"deployed": policy.revision(deployed["data"]), "new": bundle.revision},
     }
 
@@ -94,19 +94,19 @@ def _told(decision: Decision) -> dict[str, Any]:
 
 def _replicated(deployed: dict[str, Any]) -> list[Replicated]:
     """What OPA holds beside namespaces, as far as the deployment tells."""
-    told = history.settings_of(deployed) or {}
+    stored = history.settings_of(deployed) or {}
     try:
-        return [Replicated.model_validate(one) for one in told.get("replicate") or ()]
+        return [Replicated.model_validate(resource) for resource in stored.get("replicate") or ()]
     except (ValidationError, TypeError):  # somebody, or another version, wrote it otherwise
         return []
 
 
 def _deployed(cluster: Cluster) -> dict[str, Any]:
     objects = kube.Objects(kube.connect(cluster.kubeconfig))
-    found = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE)
-    if found is None or not found.get("data"):
+    config_map = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE)
+    if config_map is None or not config_map.get("data"):
         raise UsageError(
             f"cluster {cluster.name} has no deployed policies to compare with: "
             "`fairlead audit` tells what these would do"
         )
-    return found
+    return config_map

@@ -15,10 +15,10 @@ def parse(text: str) -> timedelta:
     match = _SPELLING.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is no duration: write for instance 90d, 36h, 45m or 90s")
-    found = timedelta(**{_UNITS[match[2]]: int(match[1])})
-    if found > _LONGEST:
+    duration = timedelta(**{_UNITS[match[2]]: int(match[1])})
+    if duration > _LONGEST:
         raise ValueError(f"{text!r} is longer than {_LONGEST.days} days")
-    return found
+    return duration
 
 
 def check(text: str) -> str:

@@ -36,8 +36,8 @@ def run(
     with _cluster(target, sidecar, logs, progress):
         progress.update("tests", f"running on {target.kind}")
         passed = _pytest(target, logs, arguments)
-    kept = f": logs and events are in {LOGS}" if logs.is_dir() else ""
-    progress.update("tests", "passed" if passed else f"failed{kept}")
+    hint = f": logs and events are in {LOGS}" if logs.is_dir() else ""
+    progress.update("tests", "passed" if passed else f"failed{hint}")
     return passed
 
 

@@ -143,24 +143,26 @@ def evaluate(
         questions.append(Question(asked, settings, known))
         notes.append(_note(name, known, namespaces))
     answers = ask(questions, progress)
-    told = [replace(answer, explanation=answer.explanation + note) for answer, note in zip(answers, notes, strict=True)]
-    return list(zip(questions, told, strict=True))
+    annotated = [
+        replace(answer, explanation=answer.explanation + note) for answer, note in zip(answers, notes, strict=True)
+    ]
+    return list(zip(questions, annotated, strict=True))
 
 
 def parse_labels(text: str) -> dict[str, str]:
     """Labels written as `key=value,key=value`; none at all where `text` is empty. Raises UsageError."""
-    found: dict[str, str] = {}
+    parsed: dict[str, str] = {}
     for pair in text.split(",") if text.strip() else ():
         key, equals, value = (part.strip() for part in pair.partition("="))
         if not equals:
             raise UsageError(f"--namespace-labels: {pair.strip()!r} is no label: write key=value, separated by commas")
-        if key in found:
+        if key in parsed:
             raise UsageError(f"--namespace-labels: {key!r} stands there twice")
         try:
-            found[labels.check_key(key)] = labels.check_value(value)
+            parsed[labels.check_key(key)] = labels.check_value(value)
         except ValueError as error:
             raise UsageError(f"--namespace-labels: {error}") from error
-    return found
+    return parsed
 
 
 def _review_of(value: dict[str, Any], namespace: str | None, operation: str | None, path: Path) -> dict[str, Any]:
@@ -171,10 +173,10 @@ def _review_of(value: dict[str, Any], namespace: str | None, operation: str | No
         old = value if operation == "UPDATE" else None
         return review.build(value, operation=operation or "CREATE", namespace=namespace, old=old)
     request = value.get("request")
-    for option, wanted in (("namespace", namespace), ("operation", operation)):
+    for option, expected in (("namespace", namespace), ("operation", operation)):
         has = request.get(option) if isinstance(request, dict) else None
-        if wanted is not None and has != wanted:
-            raise UsageError(f"{path}: is a review with {option} {has!r}, not {wanted!r}: leave out --{option}")
+        if expected is not None and has != expected:
+            raise UsageError(f"{path}: is a review with {option} {has!r}, not {expected!r}: leave out --{option}")
     return value
 
 

@@ -32,17 +32,17 @@ class Document:
         if node is not None:
             line = node.start_mark.line + 1
         for step in location:
-            found: yaml.Node | None = None
+            child: yaml.Node | None = None
             if isinstance(node, yaml.MappingNode):
                 for key, value in node.value:
                     if key.value == str(step):
-                        line, found = key.start_mark.line + 1, value
+                        line, child = key.start_mark.line + 1, value
             elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-                found = node.value[step]
-                line = found.start_mark.line + 1
-            if found is None:
+                child = node.value[step]
+                line = child.start_mark.line + 1
+            if child is None:
                 break
-            node = found
+            node = child
         return line
 
     def parse(self, model: type[Model]) -> Model:

@@ -51,13 +51,13 @@ def record(objects: kube.Objects, manifest: dict[str, Any]) -> None:
 
 def entries(objects: kube.Objects) -> list[Entry]:
     """The revisions that are kept, the latest first."""
-    found = []
+    stored_entries = []
     for stored in objects.list("v1", "ConfigMap", NAMESPACE, f"{_LABEL}=true"):
         annotations = stored["metadata"].get("annotations") or {}
         revision = policy.revision(stored.get("data") or {})
         if annotations.get(manifests.REVISION) == revision:  # one that somebody changed is none of ours
-            found.append(Entry(revision, str(annotations.get(_SINCE, "")), _manifest(stored, annotations)))
-    return sorted(found, key=lambda entry: entry.since, reverse=True)
+            stored_entries.append(Entry(revision, str(annotations.get(_SINCE, "")), _manifest(stored, annotations)))
+    return sorted(stored_entries, key=lambda entry: entry.since, reverse=True)
 
 
 def table(cluster: Cluster) -> list[dict[str, Any]]:
@@ -76,26 +76,26 @@ def find(objects: kube.Objects, revision: str | None, current: str) -> Entry:
 
     Raises UsageError where there is none such, with those there are.
     """
-    kept = entries(objects)
+    stored = entries(objects)
     if revision is None:
-        wanted = [entry for entry in kept if entry.revision != current][:1]
+        matching = [entry for entry in stored if entry.revision != current][:1]
     else:
-        wanted = [entry for entry in kept if entry.revision.startswith(revision)]
-    if len(wanted) != 1:
+        matching = [entry for entry in stored if entry.revision.startswith(revision)]
+    if len(matching) != 1:
         what = "no earlier revision is kept" if revision is None else f"{revision!r} is not one revision that is kept"
-        raise UsageError(f"{what}: there are {', '.join(entry.revision for entry in kept) or 'none'}")
-    return wanted[0]
+        raise UsageError(f"{what}: there are {', '.join(entry.revision for entry in stored) or 'none'}")
+    return matching[0]
 
 
 def _manifest(stored: dict[str, Any], annotations: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: annotations[key] for key in (manifests.REVISION, manifests.SETTINGS) if key in annotations}
-    return manifests.policies_of(stored["data"], kept)
+    our_annotations = {key: annotations[key] for key in (manifests.REVISION, manifests.SETTINGS) if key in annotations}
+    return manifests.policies_of(stored["data"], our_annotations)
 
 
 def settings_of(manifest: dict[str, Any]) -> dict[str, Any] | None:
     """The settings that a policies' ConfigMap was made with, as in a file; None where it does not tell."""
     try:
-        found = json.loads(manifest["metadata"]["annotations"][manifests.SETTINGS])
+        settings = json.loads(manifest["metadata"]["annotations"][manifests.SETTINGS])
     except (KeyError, TypeError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return settings if isinstance(settings, dict) else None

@@ -74,20 +74,20 @@ class Inventory:
     @cached_property
     def subjects(self) -> list[Subject]:
         """Every pod and every template. Raises FairleadError where a kind of them must not be listed."""
-        found = [subject for pod in self._objects("/api/v1/pods", *_ALIVE) for subject in of_pod(pod)]
+        subjects = [subject for pod in self._objects("/api/v1/pods", *_ALIVE) for subject in of_pod(pod)]
         for path, template in _TEMPLATES.items():
-            found += [subject for workload in self._objects(path) for subject in of_workload(workload, template)]
+            subjects += [subject for workload in self._objects(path) for subject in of_workload(workload, template)]
         # A namespace may be gone since, and what was in it with it.
-        return [subject for subject in found if subject.namespace in self.namespaces]
+        return [subject for subject in subjects if subject.namespace in self.namespaces]
 
     def data(self, replicated: Iterable[Replicated]) -> dict[str, Any]:
         """`data.kubernetes` as the sidecar brings it into OPA: namespaces and these. Raises FairleadError."""
-        resources = [one.named() for one in replicated]
+        resources = [resource.named() for resource in replicated]
         return {"namespaces": self.namespaces, **{resource.name: self._replicated(resource) for resource in resources}}
 
     def _labels(self, resource: str) -> Iterator[tuple[str, Mapping[str, str]]]:
-        for found in self._listed(f"/api/v1/{resource}", metadata_only=True):
-            yield found["metadata"]["name"], found["metadata"].get("labels") or {}
+        for listed in self._listed(f"/api/v1/{resource}", metadata_only=True):
+            yield listed["metadata"]["name"], listed["metadata"].get("labels") or {}
 
     def _objects(self, path: str, *fields: str) -> Iterator[Object]:
         exempt = (f"metadata.namespace!={namespace}" for namespace in EXEMPT)
@@ -95,8 +95,8 @@ class Inventory:
 
     def _replicated(self, resource: Resource) -> dict[str, Any]:
         tree: dict[str, Any] = {}
-        for found in self._listed(resource.path, metadata_only=resource.metadata_only):
-            thin = resource.thin(found)
+        for listed in self._listed(resource.path, metadata_only=resource.metadata_only):
+            thin = resource.thin(listed)
             at = tree.setdefault(thin["metadata"]["namespace"], {}) if resource.namespaced else tree
             at[thin["metadata"]["name"]] = thin
         return tree
@@ -105,10 +105,10 @@ class Inventory:
         what = path.rpartition("/")[2]
         selector = {"fieldSelector": fields}
         listed = self._api.objects(path, selector, metadata_only=metadata_only, version=lambda _: None)
-        for count, found in enumerate(listed):
+        for count, item in enumerate(listed):
             if count % 1000 == 0:
                 self._progress.update("cluster", f"reading {what}{f', {count} so far' if count else ''}")
-            yield found
+            yield item
 
 
 def of_pod(pod: Object) -> Iterator[Subject]:
@@ -173,8 +173,8 @@ def _placed_by_another(pod: Object, node: str | None) -> bool:
     return owned and _MIRROR in (pod["metadata"].get("annotations") or {})
 
 
-def _controller(found: Object) -> Object:
-    owners = found["metadata"].get("ownerReferences") or ()
+def _controller(item: Object) -> Object:
+    owners = item["metadata"].get("ownerReferences") or ()
     return next((owner for owner in owners if owner.get("controller")), {})
 
 

@@ -37,10 +37,10 @@ def clusters() -> list[str]:
 def containers(name: str) -> list[str]:
     """The ids of the containers that a cluster consists of, running or not. Raises KindError."""
     label = f"label=io.x-k8s.kind.cluster={name}"  # what kind itself finds them by
-    found = jobs.answer(["docker", "ps", "--all", "--quiet", "--no-trunc", "--filter", label], seconds=_WITHIN)
-    if found is None:
+    ids = jobs.answer(["docker", "ps", "--all", "--quiet", "--no-trunc", "--filter", label], seconds=_WITHIN)
+    if ids is None:
         raise KindError("docker ps: no answer from Docker: see `docker ps`")
-    return sorted(found.split())
+    return sorted(ids.split())
 
 
 def kubeconfig(name: str) -> str:
@@ -116,7 +116,7 @@ def _error(arguments: Sequence[str], lines: list[str], code: int) -> KindError:
     """kind's own error: what it was doing, and the end of what a command said that failed at it."""
     first = next((number for number, text in enumerate(lines) if text.startswith("ERROR: ")), 0)
     head, _, output = "\n".join(lines[first:]).removeprefix("ERROR: ").partition("Command Output:")
-    told = [text for text in output.splitlines() if text.strip()][-_KEPT:]
-    words = "\n".join([head.partition(': command "')[0].strip(), *told]) if told else head.strip()
+    tail = [text for text in output.splitlines() if text.strip()][-_KEPT:]
+    words = "\n".join([head.partition(': command "')[0].strip(), *tail]) if tail else head.strip()
     made = ExistsError if "already exist for a cluster with the name" in words else KindError
     return made(f"kind {' '.join(arguments[:2])}: {words or f'ended with {code}'}")

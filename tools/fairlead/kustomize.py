@@ -62,7 +62,7 @@ def write(
     """
     if secrets and secrets.parent.resolve().is_relative_to(base.resolve()):
         raise UsageError(f"{secrets}: is inside {base}, which holds no credentials: name a file outside, beside it")
-    kept, files = render.plan(settings, folder, sidecar=sidecar, secrets=secrets, renew=renew, progress=progress)
+    stored, files = render.plan(settings, folder, sidecar=sidecar, secrets=secrets, renew=renew, progress=progress)
     parts = {name: _split(objects) for name, objects in files.items()}
     texts = _base(base, {name: objects for name, (objects, _) in parts.items() if objects})
     stale = [path for path in base.glob("*.yaml") if path not in texts and _begins(path, _BASE)]
@@ -81,15 +81,15 @@ def write(
         texts |= overlay
     _check(texts, secrets)
     changed = {path for path, text in texts.items() if _read(path) != text}
-    if kept and (news := kept.save(render.secrets_of(files))):
+    if stored and (news := stored.save(render.secrets_of(files))):
         notes.append(news)
-        changed.add(kept.path)
+        changed.add(stored.path)
     _write({path: text for path, text in texts.items() if path in changed})
     for path in stale:
         path.unlink()
     states: dict[Path, State] = dict.fromkeys(stale, "removed")
     states.update(dict.fromkeys(mine, "kept"))
-    for path in [*texts, *([kept.path] if kept else [])]:
+    for path in [*texts, *([stored.path] if stored else [])]:
         states[path] = "written" if path in changed else "unchanged"
     return Written(dict(sorted(states.items())), tuple(notes))
 
@@ -125,8 +125,8 @@ def _split(objects: list[Manifest]) -> tuple[list[Manifest], list[Manifest]]:
         rest.append(manifest)
         added: Manifest = {}
         if manifest["kind"].endswith("WebhookConfiguration"):
-            webhooks = [one for one in manifest["webhooks"] if "caBundle" in one["clientConfig"]]
-            bundles = {one["name"]: one["clientConfig"].pop("caBundle") for one in webhooks}
+            webhooks = [webhook for webhook in manifest["webhooks"] if "caBundle" in webhook["clientConfig"]]
+            bundles = {webhook["name"]: webhook["clientConfig"].pop("caBundle") for webhook in webhooks}
             if bundles:
                 added["webhooks"] = [{"name": name, "clientConfig": {"caBundle": ca}} for name, ca in bundles.items()]
         elif manifest["kind"] == "Deployment":

@@ -34,10 +34,10 @@ def remove(opa: OpaServer, token: str, modules: Mapping[str, str], *, staged: bo
         left = {key: "" for key in keys if key not in modules and (staged or not STAGED_KEY.match(key))}
         count = len(left)
         while left:
-            kept = {key: reason for key in left if (reason := _unload(api, key)) is not None}
-            if len(kept) == len(left):
+            refused = {key: reason for key in left if (reason := _unload(api, key)) is not None}
+            if len(refused) == len(left):
                 break
-            left = kept
+            left = refused
         own = {key: reason for key, reason in left.items() if not STAGED_KEY.match(key)}
         if own:
             raise Stuck(_stuck(opa, own))

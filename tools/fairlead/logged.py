@@ -19,16 +19,16 @@ def decisions(cluster: Cluster, uid: str | None = None) -> list[dict[str, Any]]:
 
     Each is an entry of OPA's decision log. Raises FairleadError where there is none, or a log cannot be read.
     """
-    wanted = ("opa", cluster.sidecar.name)
-    servers = [name for name in cluster.servers() if name.rpartition("/")[2].startswith(wanted)]
+    writers = ("opa", cluster.sidecar.name)
+    servers = [name for name in cluster.servers() if name.rpartition("/")[2].startswith(writers)]
     texts = ("".join(cluster.logs(server, _ALL, False)) for server in servers)
-    found = [entry for entry in chain.from_iterable(map(_entries, texts)) if uid in (None, _uid(entry))]
-    if not found:
+    entries = [entry for entry in chain.from_iterable(map(_entries, texts)) if uid in (None, _uid(entry))]
+    if not entries:
         raise FairleadError(
             f"no decision{f' {uid}' if uid else ''} in the logs of {', '.join(servers) or 'any server'}: it may come "
             "within some seconds, be gone with an older log, or decisionLogs.console is off"
         )
-    return sorted(found, key=lambda entry: str(entry.get("timestamp")))
+    return sorted(entries, key=lambda entry: str(entry.get("timestamp")))
 
 
 def _entries(text: str) -> Iterator[dict[str, Any]]:

@@ -110,9 +110,9 @@ class OpaApi(OpaClient):  # type: ignore[misc]  # opa_client has no types
         answer = self._send("GET", f"/v1/policies/{quote(id_)}", patience=_COMPILE)
         if answer.status_code == requests.codes.not_found:
             return None
-        found = self._json(answer, object_hook=_without_syntax_tree)
+        document = self._json(answer, object_hook=_without_syntax_tree)
         try:
-            return str(found["result"]["raw"])
+            return str(document["result"]["raw"])
         except (KeyError, TypeError) as error:
             raise OpaUnavailable(f"{self.url} answers a policy's request with something else") from error
 

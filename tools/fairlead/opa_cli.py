@@ -99,8 +99,8 @@ def paths_of(modules: Mapping[str, str], progress: Progress = _SILENT) -> dict[s
 
     A module that cannot be parsed is left out. Raises FairleadError where OPA cannot be asked.
     """
-    found = evaluate(_PATHS, modules={}, data={}, input=dict(modules), progress=progress)
-    return {name: [[str(part) for part in path] for path in listed] for name, listed in (found or {}).items()}
+    paths = evaluate(_PATHS, modules={}, data={}, input=dict(modules), progress=progress)
+    return {name: [[str(part) for part in path] for path in listed] for name, listed in (paths or {}).items()}
 
 
 def fmt(folder: Path, progress: Progress = _SILENT) -> list[str]:

@@ -103,11 +103,11 @@ def authz_module(tokens: list[str]) -> str:
 def _with_settings(text: str, settings: Settings, path: Path) -> str:
     """settings.rego with each value replaced: the file is its own template, so its defaults can be read and tested."""
     for name, value in settings_document(settings).items():
-        found = list(re.finditer(rf"^{name} := .*$", text, flags=re.MULTILINE))
-        if len(found) != 1:
+        matches = list(re.finditer(rf"^{name} := .*$", text, flags=re.MULTILINE))
+        if len(matches) != 1:
             raise InputError(
-                path, f"has {len(found)} lines `{name} := ...`, where deployment writes the setting: keep one"
+                path, f"has {len(matches)} lines `{name} := ...`, where deployment writes the setting: keep one"
             )
-        before, after = text[: found[0].start()], text[found[0].end() :]
+        before, after = text[: matches[0].start()], text[matches[0].end() :]
         text = f"{before}{name} := {json.dumps(value, sort_keys=True)}{after}"
     return text

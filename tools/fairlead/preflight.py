@@ -51,7 +51,7 @@ class _Right(NamedTuple):
 
 def require(findings: Iterable[Finding]) -> None:
     """Raises FairleadError with a line for each thing that is missing."""
-    missing = [f"\n  {found.check}: {found.detail}" for found in findings if not found.ok]
+    missing = [f"\n  {finding.check}: {finding.detail}" for finding in findings if not finding.ok]
     if missing:
         raise FairleadError(f"this cluster cannot take Fairlead yet, nothing was applied:{''.join(missing)}")
 
@@ -134,22 +134,24 @@ def _nowhere(target: Mapping[str, Any]) -> dict[str, Any]:
 
 def _version(api: client.ApiClient) -> Finding:
     with kube.explained("cannot read the version"):
-        told = client.VersionApi(api).get_code()
-    number = tuple(int(re.sub(r"\D.*", "", part) or 0) for part in (told.major, told.minor))
+        version = client.VersionApi(api).get_code()
+    number = tuple(int(re.sub(r"\D.*", "", part) or 0) for part in (version.major, version.minor))
     if number >= OLDEST:
-        return Finding("version", True, str(told.git_version))
-    wanted = ".".join(map(str, OLDEST))
-    return Finding("version", False, f"{told.git_version}, and at least {wanted} is needed: upgrade the control plane")
+        return Finding("version", True, str(version.git_version))
+    oldest = ".".join(map(str, OLDEST))
+    return Finding(
+        "version", False, f"{version.git_version}, and at least {oldest} is needed: upgrade the control plane"
+    )
 
 
 def _kinds(kinds: Sequence[served.Kind], rendered: Iterable[Mapping[str, Any]]) -> list[Finding]:
     there = {(kind.api_version, kind.name) for kind in kinds}
-    wanted = {(manifest["apiVersion"], manifest["kind"]) for manifest in rendered}
+    needed = {(manifest["apiVersion"], manifest["kind"]) for manifest in rendered}
     missing = [
         Finding("api", False, f"{version} {name} is not served: {_way_out(version)}")
-        for version, name in sorted(wanted - there)
+        for version, name in sorted(needed - there)
     ]
-    return missing or [Finding("api", True, f"all {len(wanted)} kinds are served")]
+    return missing or [Finding("api", True, f"all {len(needed)} kinds are served")]
 
 
 def _way_out(version: str) -> str:
@@ -171,7 +173,7 @@ def _rights(
         return known[right]
 
     missing = [right for right in dict.fromkeys(_needed(kinds, rendered)) if not may(right)]
-    found = [
+    findings = [
         Finding("rights", False, f"{', '.join(right.verb for right in some)} on {_place(some[0])}: have them granted")
         for some in _by_place(missing)
     ]
@@ -181,7 +183,7 @@ def _rights(
         for role, right in _granted(rendered)
         if right not in missing and not may(_Right("escalate", _RBAC, role, right.namespace)) and not may(right)
     ]
-    found += [
+    findings += [
         Finding(
             "rights",
             False,
@@ -190,7 +192,7 @@ def _rights(
         )
         for some in _by_place(list(dict.fromkeys(granted)))
     ]
-    return found or [Finding("rights", True, f"all {len(known)} that are needed")]
+    return findings or [Finding("rights", True, f"all {len(known)} that are needed")]
 
 
 def _needed(kinds: Sequence[served.Kind], rendered: Iterable[Mapping[str, Any]]) -> list[_Right]:
@@ -220,14 +222,14 @@ def _needed(kinds: Sequence[served.Kind], rendered: Iterable[Mapping[str, Any]])
 
 def _granted(rendered: Iterable[Mapping[str, Any]]) -> list[tuple[str, _Right]]:
     """What the roles grant, each with the resource that its role is one of."""
-    found = []
+    rights = []
     for manifest in rendered:
         if manifest["kind"] in ("Role", "ClusterRole"):
             namespace = manifest["metadata"].get("namespace")
             for rule in manifest["rules"]:
                 combined = itertools.product(rule["verbs"], rule["apiGroups"], rule["resources"])
-                found += [(f"{manifest['kind'].lower()}s", _Right(*parts, namespace)) for parts in combined]
-    return found
+                rights += [(f"{manifest['kind'].lower()}s", _Right(*parts, namespace)) for parts in combined]
+    return rights
 
 
 def _by_place(rights: Sequence[_Right]) -> list[list[_Right]]:
@@ -257,10 +259,10 @@ def _may(api: client.ApiClient, right: _Right) -> bool:
 def _namespace(objects: kube.Objects, rendered: Sequence[Mapping[str, Any]]) -> list[Finding]:
     """Whether the namespace, where it is there, takes our pods: its quotas, limits, and other webhooks may not."""
     try:
-        found = objects.get("v1", "Namespace", NAMESPACE)
-        if found is None:
+        namespace = objects.get("v1", "Namespace", NAMESPACE)
+        if namespace is None:
             return [Finding("namespace", True, f"{NAMESPACE} will be made")]
-        if found["metadata"].get("deletionTimestamp"):
+        if namespace["metadata"].get("deletionTimestamp"):
             return [Finding("namespace", False, f"{NAMESPACE} is being deleted: deploy when it is gone")]
         template, *_ = [m["spec"]["template"] for m in rendered if m["kind"] == "Deployment"]
         spec = dict(template["spec"])

@@ -17,10 +17,10 @@ _SHOWN = 5
 """Names of a list that are shown."""
 
 
-def of_opas(states: Sequence[Served], wanted: int) -> Iterator[str]:
+def of_opas(states: Sequence[Served], replicas: int) -> Iterator[str]:
     """Those that are missing (`wanted` have to be there), not Ready, or decide by other policies than the rest."""
-    if len(states) < wanted:
-        yield f"{len(states)} of {wanted} OPAs run"
+    if len(states) < replicas:
+        yield f"{len(states)} of {replicas} OPAs run"
     for state in states:
         if state.error:
             yield f"{_opa(state)} cannot be asked: {state.error}"

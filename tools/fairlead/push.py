@@ -72,10 +72,10 @@ def changes(folder: Path, wait: Callable[[], None]) -> Iterator[None]:
         now = {}
         for path in folder.rglob("*.rego"):
             try:
-                found = path.stat()
+                stat = path.stat()
             except FileNotFoundError:  # an editor replaces a file by another
                 continue
-            now[path] = (found.st_mtime_ns, found.st_size)
+            now[path] = (stat.st_mtime_ns, stat.st_size)
         if now != before:
             before = now
             yield
@@ -122,20 +122,20 @@ def _bring(
 
 def _previous(cluster: Cluster, objects: kube.Objects) -> dict[str, Any]:
     """What to put back where a push fails: the last that was in force; somebody may have broken what is there."""
-    found = _deployed(cluster, objects)
+    config_map = _deployed(cluster, objects)
     for entry in history.entries(objects)[:1]:
-        if entry.revision != policy.revision(found["data"]):
+        if entry.revision != policy.revision(config_map["data"]):
             return entry.manifest
-    kept = found["metadata"].get("annotations") or {}
-    ours = {key: kept[key] for key in (manifests.REVISION, manifests.SETTINGS) if key in kept}
-    return manifests.policies_of(found["data"], ours)
+    annotations = config_map["metadata"].get("annotations") or {}
+    ours = {key: annotations[key] for key in (manifests.REVISION, manifests.SETTINGS) if key in annotations}
+    return manifests.policies_of(config_map["data"], ours)
 
 
 def _deployed(cluster: Cluster, objects: kube.Objects) -> dict[str, Any]:
-    found = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE)
-    if found is None or not found.get("data"):
+    config_map = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE)
+    if config_map is None or not config_map.get("data"):
         raise UsageError(f"cluster {cluster.name} has no deployed policies to replace: run `fairlead deploy` first")
-    return found
+    return config_map
 
 
 def _require_same_guard(objects: kube.Objects) -> None:

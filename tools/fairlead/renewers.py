@@ -23,35 +23,35 @@ def certificates(cluster: Cluster, objects: kube.Objects) -> list[dict[str, Any]
     time, None for nothing; `warning` is None while all is well.
     """
     secret = objects.get("v1", "Secret", SECRET, NAMESPACE)
-    found = deployed.read(secret) if secret else None
-    if found is None or found.tls is None:
+    stored = deployed.read(secret) if secret else None
+    if stored is None or stored.tls is None:
         return []
     chosen = serving.certificates(objects)
-    renewer, trouble = _renewer(cluster, objects, chosen, found)
+    renewer, trouble = _renewer(cluster, objects, chosen, stored)
     return [
         {
             "name": name,
             "notAfter": pki.not_after(pem).isoformat(),
-            "renewed": found.at,
-            "by": found.by,
+            "renewed": stored.at,
+            "by": stored.by,
             "renewer": renewer,
             "warning": _warning(pki.not_after(pem) - datetime.now(UTC), chosen.renewal, renewer, trouble),
         }
-        for name, pem in {SECRET: found.tls.certificate, f"{SECRET}-ca": found.tls.issuer}.items()
+        for name, pem in {SECRET: stored.tls.certificate, f"{SECRET}-ca": stored.tls.issuer}.items()
     ]
 
 
 def _renewer(
-    cluster: Cluster, objects: kube.Objects, chosen: Certificates, found: deployed.Secret
+    cluster: Cluster, objects: kube.Objects, chosen: Certificates, stored: deployed.Secret
 ) -> tuple[str | None, str | None]:
     """What renews the certificate, None for nothing, and what keeps it from that."""
     if chosen.by != "fairlead":
         return chosen.by, None
-    if found.kept_by:
-        return found.kept_by, None
+    if stored.kept_by:
+        return stored.kept_by, None
     if cluster.sidecar.renews:
-        told = [health["keeper"] for health in _healths(cluster) if health.get("keeper")]
-        return ("sync" if told else None), next((one["trouble"] for one in told if one["trouble"]), None)
+        keepers = [health["keeper"] for health in _healths(cluster) if health.get("keeper")]
+        return ("sync" if keepers else None), next((keeper["trouble"] for keeper in keepers if keeper["trouble"]), None)
     keeper = objects.get("apps/v1", "Deployment", manifests.KEEPER, NAMESPACE) or {}
     return (manifests.KEEPER if (keeper.get("status") or {}).get("availableReplicas") else None), None
 

@@ -51,9 +51,9 @@ class Resource:
         metadata = value["metadata"]
         if not self.fields:
             return {**value, "metadata": {key: part for key, part in metadata.items() if key != "managedFields"}}
-        kept: dict[str, Any] = _keep(value, _wanted(self.fields))
+        thinned: dict[str, Any] = _keep(value, _wanted(self.fields))
         names = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
-        return {**kept, "metadata": {**kept.get("metadata", {}), **names}}
+        return {**thinned, "metadata": {**thinned.get("metadata", {}), **names}}
 
 
 def parse(text: str, *, namespaced: bool, fields: Iterable[str] = ()) -> Resource:
@@ -75,7 +75,7 @@ def make(group: str, version: str, name: str, *, namespaced: bool, fields: Itera
         raise ValueError(f"{name!r} is not a resource: give its plural in lower case, like pods, without a subresource")
     if name == "namespaces":
         raise ValueError("namespaces are always replicated, with the labels that policies read: leave them out here")
-    return Resource(group, version, name, namespaced, tuple(dict.fromkeys(field(one) for one in fields)))
+    return Resource(group, version, name, namespaced, tuple(dict.fromkeys(field(text) for text in fields)))
 
 
 def field(text: str) -> Field:
@@ -93,14 +93,14 @@ def dotted(path: Field) -> str:
     return ".".join(key.replace(".", "\\.") for key in path)
 
 
-def flags(found: Iterable[Resource]) -> list[str]:
+def flags(resources: Iterable[Resource]) -> list[str]:
     """What `fairlead sync` is told to replicate these, as its flags."""
-    told = []
-    for resource in found:
-        told.append(f"--replicate{'' if resource.namespaced else '-cluster'}={resource}")
+    arguments = []
+    for resource in resources:
+        arguments.append(f"--replicate{'' if resource.namespaced else '-cluster'}={resource}")
         if resource.fields:
-            told.append(f"--replicate-fields={resource}={','.join(map(dotted, resource.fields))}")
-    return told
+            arguments.append(f"--replicate-fields={resource}={','.join(map(dotted, resource.fields))}")
+    return arguments
 
 
 def check_distinct(resources: Iterable[Resource]) -> None:
@@ -129,16 +129,16 @@ def _wanted(fields: tuple[Field, ...]) -> _Wanted:
     return tree
 
 
-def _keep(value: Any, wanted: _Wanted) -> Any:
+def _keep(value: Any, fields: _Wanted) -> Any:
     """Of a mapping its wanted keys, of a list each element so; what is neither has nothing of the sort."""
     if isinstance(value, list):
-        return [_keep(part, wanted) for part in value if isinstance(part, dict | list)]
-    kept = {}
-    for key, below in wanted.items():
+        return [_keep(part, fields) for part in value if isinstance(part, dict | list)]
+    thinned = {}
+    for key, below in fields.items():
         if key not in value:
             continue
         if below is None:
-            kept[key] = value[key]
+            thinned[key] = value[key]
         elif isinstance(value[key], dict | list):
-            kept[key] = _keep(value[key], below)
-    return kept
+            thinned[key] = _keep(value[key], below)
+    return thinned

@@ -194,8 +194,8 @@ def _check(document: files.Document) -> None:
     for key in ("name", "generateName", "namespace"):
         if not isinstance(metadata.get(key), str | None):
             raise InputError(path, f"metadata.{key}: text is expected: quote it", line=document.line(["metadata", key]))
-    found = metadata.get("labels")
-    for key, label in (found if isinstance(found, dict) else {}).items():
+    raw_labels = metadata.get("labels")
+    for key, label in (raw_labels if isinstance(raw_labels, dict) else {}).items():
         try:
             labels.check_key(key)
             labels.check_value(label if isinstance(label, str) else _no_text(label))

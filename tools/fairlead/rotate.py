@@ -68,15 +68,15 @@ def certificate(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
     FairleadError where a step is not done in time: then both are trusted, and a further rotation ends it.
     """
     with alone(cluster) as deployed:
-        found = deployed.secret()
-        if found is None or found.tls is None:
+        secret = deployed.secret()
+        if secret is None or secret.tls is None:
             raise UsageError(f"cluster {cluster.name} has no certificate to rotate: run `fairlead deploy`")
         if serving.certificates(kube.Objects(kube.connect(cluster.kubeconfig))).by == "cert-manager":
             raise UsageError(
                 f"cert-manager renews the certificate: `cmctl renew -n {NAMESPACE} {SECRET}` has it do so now"
             )
-        if found.kept_by:
-            raise UsageError(f"`{found.kept_by}` keeps the certificate in a file, and would undo this: renew it there")
+        if secret.kept_by:
+            raise UsageError(f"`{secret.kept_by}` keeps the certificate in a file, and would undo this: renew it there")
         tls = _replace(cluster, deployed, progress)
     return {"notAfter": certificates.not_after(tls.certificate).isoformat()}
 
@@ -87,8 +87,8 @@ def if_due(cluster: Cluster, before: timedelta, *, progress: Progress) -> None:
     if credentials is None or credentials.left > before:
         return
     with alone(cluster) as deployed:
-        found = deployed.secret()  # once more: a keeper may have done it meanwhile
-        if found and found.tls and found.tls.left <= before:
+        secret = deployed.secret()  # once more: a keeper may have done it meanwhile
+        if secret and secret.tls and secret.tls.left <= before:
             _replace(cluster, deployed, progress)
 
 
@@ -161,8 +161,8 @@ def _deployed(cluster: Cluster) -> tuple[kube.Objects, Credentials]:
 
 def _publish(cluster: Cluster, objects: kube.Objects, name: str, parts: dict[str, bytes]) -> None:
     """Put `parts` into the Secret `name`, and bring it to where the pods have it mounted."""
-    found = objects.get("v1", "Secret", name, NAMESPACE)
-    kind = found["type"] if found else "Opaque"
+    secret = objects.get("v1", "Secret", name, NAMESPACE)
+    kind = secret["type"] if secret else "Opaque"
     data = {key: b64encode(value).decode() for key, value in parts.items()}
     metadata = {"name": name, "namespace": NAMESPACE}
     objects.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": kind, "data": data})

@@ -55,8 +55,8 @@ class SecretsFile:
         What people added to the Secrets, such as annotations, is kept. Raises UsageError where it cannot be written.
         """
         data = {secret["metadata"]["name"]: secret["data"] for secret in secrets}
-        ours = [one for one in self.documents if one["metadata"]["name"] in data]
-        documents = [_kept_here({**one, "data": data[one["metadata"]["name"]]}) for one in ours]
+        ours = [document for document in self.documents if document["metadata"]["name"] in data]
+        documents = [_kept_here({**document, "data": data[document["metadata"]["name"]]}) for document in ours]
         if self.documents and documents == list(self.documents):
             return None
         text = _HEAD + manifests.dump(documents or [_kept_here(secret) for secret in secrets])
@@ -80,7 +80,7 @@ def load(path: Path, chosen: Certificates = DEFAULT, *, renew: bool = False) -> 
             path, Credentials.fresh(valid=chosen.valid), (), f"{path}: made, with a new token and certificate"
         )
     documents = files.read_yaml(path)
-    secrets = {one.metadata.name: one.data for one in (document.parse(_Secret) for document in documents)}
+    secrets = {secret.metadata.name: secret.data for secret in (document.parse(_Secret) for document in documents)}
     if chosen.by == "cert-manager" and secrets.keys() == {TOKEN}:
         return _of_token(path, secrets[TOKEN], [document.value for document in documents], chosen, renew=renew)
     if len(documents) != 2 or secrets.keys() != {TOKEN, TLS}:

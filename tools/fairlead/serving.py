@@ -56,8 +56,8 @@ def credentials(objects: kube.Objects) -> Credentials | None:
 
 def certificates(objects: kube.Objects) -> Certificates:
     """The settings of certificates that are deployed; the defaults where the cluster does not tell."""
-    found = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE) or {}
-    annotations = found.get("metadata", {}).get("annotations") or {}
+    config_map = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE) or {}
+    annotations = config_map.get("metadata", {}).get("annotations") or {}
     try:
         return Certificates.model_validate(json.loads(annotations[manifests.SETTINGS])["certificates"])
     except (KeyError, TypeError, ValueError):  # pydantic's error is a ValueError
@@ -100,8 +100,8 @@ def health(sidecar: SidecarServer) -> dict[str, Any]:
 def policies(objects: kube.Objects) -> list[dict[str, Any]]:
     """Each ConfigMap of policies as {name, status, error}: `ok`, `error` with OPA's words, or `pending`."""
     return [
-        {"name": found["metadata"]["name"], **_status(found)}
-        for found in objects.list("v1", "ConfigMap", NAMESPACE, POLICY_LABEL)
+        {"name": config_map["metadata"]["name"], **_status(config_map)}
+        for config_map in objects.list("v1", "ConfigMap", NAMESPACE, POLICY_LABEL)
     ]
 
 
@@ -138,18 +138,18 @@ def wait(
 
     def look() -> list[Served] | None:
         nonlocal switched
-        found = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE) or {}
+        config_map = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE) or {}
         opas = cluster.opas()
-        current = found.get("data") == dict(modules)  # nobody else is pushing
+        current = config_map.get("data") == dict(modules)  # nobody else is pushing
         if cluster.sidecars():
-            told = [status for status in _replicas(found) if status.get("of") == about]
-            for status in told:
+            statuses = [status for status in _replicas(config_map) if status.get("of") == about]
+            for status in statuses:
                 if status.get("status") == "error":
                     raise _Stop(_words(status.get("error")))
-        elif _annotation(found) != stale and _status(found)["status"] == "error":
+        elif _annotation(config_map) != stale and _status(config_map)["status"] == "error":
             # What it leaves may be what OPA declined the rest for, such as a file's old name.
             if not current or not sum([leftovers.remove(opa, token, modules, staged=False) for opa in opas]):
-                raise _Stop(_status(found)["error"])
+                raise _Stop(_status(config_map)["error"])
             _try_again(objects)
             return None
         if not all(_switched(opa, token, modules) for opa in opas):
@@ -198,26 +198,26 @@ class _Stop(Exception):
     """Ends the wait early."""
 
 
-def _annotation(found: dict[str, Any], name: str = STATUS) -> str | None:
-    value = (found.get("metadata", {}).get("annotations") or {}).get(name)
+def _annotation(config_map: dict[str, Any], name: str = STATUS) -> str | None:
+    value = (config_map.get("metadata", {}).get("annotations") or {}).get(name)
     return None if value is None else str(value)
 
 
-def _replicas(found: dict[str, Any]) -> list[dict[str, Any]]:
+def _replicas(config_map: dict[str, Any]) -> list[dict[str, Any]]:
     """What each replica of `fairlead sync` says of the ConfigMap: {"status", "error"?, "of": a fingerprint}."""
     states = []
-    for name in found.get("metadata", {}).get("annotations") or {}:
+    for name in config_map.get("metadata", {}).get("annotations") or {}:
         if name.startswith(REPLICA_STATUS):
             try:
-                states.append(dict(json.loads(_annotation(found, name) or "")))
+                states.append(dict(json.loads(_annotation(config_map, name) or "")))
             except (ValueError, TypeError):
                 continue  # somebody broke it; its replica writes it again
     return states
 
 
-def _status(found: dict[str, Any]) -> dict[str, Any]:
+def _status(config_map: dict[str, Any]) -> dict[str, Any]:
     """The annotation read: kube-mgmt and `fairlead sync` write the same form, people may write any."""
-    raw = _annotation(found)
+    raw = _annotation(config_map)
     if raw is None:
         return {"status": "pending", "error": None}
     try:
@@ -225,7 +225,7 @@ def _status(found: dict[str, Any]) -> dict[str, Any]:
         state, problem = str(status["status"]), status.get("error")
     except (ValueError, KeyError, TypeError, AttributeError):
         return {"status": "unknown", "error": f"the annotation {STATUS} cannot be read"}
-    if state == "error" and _annotation(found, RETRIES) not in (None, "0"):
+    if state == "error" and _annotation(config_map, RETRIES) not in (None, "0"):
         state = "pending"
     return {"status": state, "error": _words(problem) if problem else None}
 

@@ -251,7 +251,7 @@ class Settings(_Strict):
     @field_validator("replicate")
     @classmethod
     def _each_once(cls, value: list[Replicated]) -> list[Replicated]:
-        resources.check_distinct(one.named() for one in value)
+        resources.check_distinct(replicated.named() for replicated in value)
         return value
 
     @field_validator("contact")
@@ -326,20 +326,20 @@ def overridden(images: Images, environment: Mapping[str, str]) -> Images:
             try:
                 images = Images.model_validate({**images.model_dump(), field: value}, by_name=True)
             except ValidationError as error:
-                wanted = (
+                expected = (
                     "IfNotPresent, Always or Never" if field == "pull_policy" else "an image's name, like name:1.2.3"
                 )
-                raise UsageError(f"{variable}: {value!r} is not {wanted}: set another, or unset it") from error
+                raise UsageError(f"{variable}: {value!r} is not {expected}: set another, or unset it") from error
     return images
 
 
 def _read(path: Path | None) -> Settings:
-    found = find(path)
-    if found is None:
+    file = find(path)
+    if file is None:
         return Settings()
-    documents = files.read_yaml(found)
+    documents = files.read_yaml(file)
     if len(documents) > 1:
-        raise InputError(found, "holds more than one document", line=documents[1].line(()))
+        raise InputError(file, "holds more than one document", line=documents[1].line(()))
     return parse(documents[0])
 
 

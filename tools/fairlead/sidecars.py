@@ -90,7 +90,7 @@ class Sync:
             f"--opa-auth-token-file={files.token / 'token'}",
             *selector,
             f"--namespace-labels={label}",
-            *resources.flags(one.named() for one in settings.replicate),
+            *resources.flags(replicated.named() for replicated in settings.replicate),
             *([f"--max-staleness={settings.max_staleness}"] if settings.max_staleness else []),
             *(["--log-decisions"] if settings.decision_logs.console and not settings.decision_logs.service else []),
             *renewal(settings),
@@ -145,7 +145,7 @@ class KubeMgmt:
         return [str(program)]
 
     def arguments(self, files: Files, settings: Settings, opa_address: str, listen: str) -> list[str]:
-        replicated = resources.flags(one.named() for one in settings.replicate)
+        replicated = resources.flags(resource.named() for resource in settings.replicate)
         return [
             f"--opa-url=https://{opa_address}/v1",
             f"--opa-ca-file={files.ca}",

@@ -55,12 +55,12 @@ def require_none_of_opas_own(modules: Mapping[str, str], sources: Mapping[str, P
 
 
 def _row_of_package(text: str) -> int | None:
-    found = _PACKAGE.search(text)
-    return text.count("\n", 0, found.start()) + 1 if found else None
+    match = _PACKAGE.search(text)
+    return text.count("\n", 0, match.start()) + 1 if match else None
 
 
 def _package(key: str, text: str) -> str:
-    found = _PACKAGE.search(text)
-    if not found:
+    match = _PACKAGE.search(text)
+    if not match:
         raise FairleadError(f"{key}: names no package: begin it with `package NAME`")
-    return found[1]
+    return match[1]

@@ -64,8 +64,8 @@ def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
     objects, kinds = kube.Objects(api), served.kinds(api)
     ours, left = _found(objects, kinds)
     removed = []
-    for kind, found in sorted(ours, key=lambda one: _order(one[0].name)):
-        metadata = found["metadata"]
+    for kind, manifest in sorted(ours, key=lambda entry: _order(entry[0].name)):
+        metadata = manifest["metadata"]
         progress.update("uninstall", f"removing {kind.name} {metadata['name']}")
         if kind.name == "Deployment" and metadata["name"] == "opa":
             _remove_deployment(objects)
@@ -123,7 +123,7 @@ def _found(
         if not kind.namespaced:
             if kind.name in _FIRST + _LAST:
                 every = objects.list(kind.api_version, kind.name, None)
-                ours += [(kind, found) for found in every if _is_named_ours(found) and _is_ours(found)]
+                ours += [(kind, manifest) for manifest in every if _is_named_ours(manifest) and _is_ours(manifest)]
             continue
         try:
             every = objects.list(kind.api_version, kind.name, NAMESPACE)
@@ -133,24 +133,24 @@ def _found(
             if error.status == 403:
                 left.append(f"{kind.name} (may not be listed)")
             continue
-        for found in every:
-            metadata = found["metadata"]
+        for manifest in every:
+            metadata = manifest["metadata"]
             if metadata.get("ownerReferences") or (kind.name, metadata["name"]) in _MADE_BY_CLUSTER:
                 continue
-            if _is_ours(found):
-                ours.append((kind, found))
+            if _is_ours(manifest):
+                ours.append((kind, manifest))
             else:
                 left.append(f"{kind.name} {metadata['name']}")
     return ours, left
 
 
-def _is_ours(found: Mapping[str, Any]) -> bool:
-    managers = found["metadata"].get("managedFields") or ()
-    return any(one.get("manager") == kube.FIELD_MANAGER and one.get("operation") == "Apply" for one in managers)
+def _is_ours(manifest: Mapping[str, Any]) -> bool:
+    managers = manifest["metadata"].get("managedFields") or ()
+    return any(entry.get("manager") == kube.FIELD_MANAGER and entry.get("operation") == "Apply" for entry in managers)
 
 
-def _is_named_ours(found: Mapping[str, Any]) -> bool:
-    name = str(found["metadata"]["name"])
+def _is_named_ours(manifest: Mapping[str, Any]) -> bool:
+    name = str(manifest["metadata"]["name"])
     return name == "fairlead" or name.startswith("fairlead-")
 
 

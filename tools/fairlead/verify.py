@@ -29,11 +29,11 @@ def verify(cases: Sequence[Case], engines: Sequence[Engine], progress: Progress)
     """
     results = []
     for engine in engines:
-        found = {}
+        by_case = {}
         for case, outcome in engine.decide(cases, progress):
-            found[case.name] = _result(case, engine, outcome)
-            progress.update(engine.name, "cases", done=len(found), total=len(cases))
-        results += [found[case.name] for case in cases]
+            by_case[case.name] = _result(case, engine, outcome)
+            progress.update(engine.name, "cases", done=len(by_case), total=len(cases))
+        results += [by_case[case.name] for case in cases]
     return results
 
 

@@ -103,10 +103,10 @@ class Changes:
             raise FairleadError("the token and the certificate are gone")
         digest = hashlib.sha256(now.token.encode()).hexdigest()
         leaf = ssl.PEM_cert_to_DER_cert(now.certificate.decode())
-        found: dict[str, list[str]] = {}
+        problems: dict[str, list[str]] = {}
         checked = 0
         for opa in self.cluster.opas():
-            wrong = found.setdefault(opa.url, [])
+            wrong = problems.setdefault(opa.url, [])
             for token in sorted(self.tokens | {now.token}):
                 checked += 1
                 if _accepted(opa.url, opa.ca, token) != (token == now.token):
@@ -118,7 +118,7 @@ class Changes:
         for url in urls:
             checked += 1
             if _served(url) != leaf:
-                found.setdefault(url, []).append("serves a certificate that is not the newest")
+                problems.setdefault(url, []).append("serves a certificate that is not the newest")
         for kind, name in _WEBHOOKS:
             configuration = objects.get("admissionregistration.k8s.io/v1", kind, name) or {}
             for webhook in configuration.get("webhooks", ()):
@@ -126,10 +126,10 @@ class Changes:
                 trusted = _certificates(b64decode(webhook["clientConfig"]["caBundle"]).decode())
                 if trusted != _certificates(now.ca.decode()):
                     old = len(trusted & self.authorities)
-                    found.setdefault(webhook["name"], []).append(
+                    problems.setdefault(webhook["name"], []).append(
                         f"trusts {len(trusted)} authorities, {old} of them old, and not just the present one"
                     )
-        return credentials(found, checked)
+        return credentials(problems, checked)
 
     def _do(self, kind: str, action: Callable[[], Any]) -> str | None:
         began, error = time.monotonic(), None
@@ -166,8 +166,8 @@ def _variant(folder: Path, tag: str) -> Path:
     shutil.copytree(policy.folder(), folder, ignore=shutil.ignore_patterns("*_test.rego"))
     main = folder / "main.rego"
     said = f'sprintf("fairlead-chaos main={tag} node_pool=%s review=%s", [node_pool.variant, review.variant])'
-    text, found = re.subn(r"^_warnings := ", f"_warnings := {{{said}}} | ", main.read_text(), flags=re.MULTILINE)
-    if found != 1:
+    text, count = re.subn(r"^_warnings := ", f"_warnings := {{{said}}} | ", main.read_text(), flags=re.MULTILINE)
+    if count != 1:
         raise FairleadError(f"{main}: has no rule _warnings to add to")
     main.write_text(text)
     for name in ("node_pool", "review"):

@@ -79,7 +79,7 @@ class EmbeddedFaults(Faults):
             )
             arguments = done.stdout.split()
         flag = "--advertise-client-urls="
-        found = [argument.removeprefix(flag) for argument in arguments if argument.startswith(flag)]
-        if not found:
+        urls = [argument.removeprefix(flag) for argument in arguments if argument.startswith(flag)]
+        if not urls:
             raise FairleadError("etcd does not run")
-        return found[0]
+        return urls[0]

@@ -117,10 +117,10 @@ class Faults:
         with kube.explained("cannot read the policies"):
             return self._core.read_namespaced_config_map(manifests.POLICIES, NAMESPACE)
 
-    def _set(self, found: client.V1ConfigMap, key: str, text: str | None) -> None:
+    def _set(self, config_map: client.V1ConfigMap, key: str, text: str | None) -> None:
         """Change one key of the ConfigMap that is still as it was `found`; a conflict raises, and is tried again."""
-        others = {other: value for other, value in (found.data or {}).items() if other != key}
+        others = {other: value for other, value in (config_map.data or {}).items() if other != key}
         data = others if text is None else {**others, key: text}
-        body = client.V1ConfigMap(metadata=found.metadata, data=data)
+        body = client.V1ConfigMap(metadata=config_map.metadata, data=data)
         with kube.explained("cannot change the policies"):
             self._core.replace_namespaced_config_map(manifests.POLICIES, NAMESPACE, body, field_manager="kubectl-edit")

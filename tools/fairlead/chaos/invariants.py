@@ -99,14 +99,14 @@ def wrong(pod: Mapping[str, Any], pool: str | None, asked: Spec | None, settings
     """Why a pod must not be as it is: without its namespace's assignment, or altered in a namespace without a pool."""
     spec = pod["spec"]
     selector = spec.get("nodeSelector") or {}
-    tolerations = [one for one in spec.get("tolerations") or () if one.get("key") not in _ADDED]
+    tolerations = [toleration for toleration in spec.get("tolerations") or () if toleration.get("key") not in _ADDED]
     if pool is not None:
         assignment = settings.assignment(pool)
         missing = {key: value for key, value in assignment.node_selector.items() if selector.get(key) != value}
         if missing:
             return f"without its assignment {missing}: nodeSelector {selector}"
-        lacking = [one.model_dump(by_alias=True, exclude_none=True) for one in assignment.tolerations]
-        lacking = [one for one in lacking if one not in tolerations]
+        lacking = [toleration.model_dump(by_alias=True, exclude_none=True) for toleration in assignment.tolerations]
+        lacking = [toleration for toleration in lacking if toleration not in tolerations]
         return f"without its tolerations {lacking}: has {tolerations}" if lacking else None
     if asked is None:
         return "nobody asked for it"
@@ -128,45 +128,53 @@ def pods(wrong: Mapping[str, str], checked: int) -> list[Verdict]:
 
 def unmapped(attempts: Sequence[Attempt]) -> Verdict:
     """Whether everything that a namespace without a pool was refused came from the API server itself."""
-    ours = [one for one in attempts if one.pool is None]
-    bad = [f"{one}: {one.reason}" for one in ours if one.outcome in ("refused", "webhook failed")]
+    ours = [attempt for attempt in attempts if attempt.pool is None]
+    bad = [f"{attempt}: {attempt.reason}" for attempt in ours if attempt.outcome in ("refused", "webhook failed")]
     return Verdict("unmapped namespaces never see an error from us", len(ours), tuple(bad))
 
 
 def reasons(attempts: Sequence[Attempt]) -> Verdict:
     """Whether each denial and failure says why."""
-    failed = [one for one in attempts if one.outcome not in ("created", "there already")]
-    bad = [f"{one}: {one.status} {one.reason!r}" for one in failed if not one.reason or _NO_REASON in one.reason]
+    failed = [attempt for attempt in attempts if attempt.outcome not in ("created", "there already")]
+    bad = [
+        f"{attempt}: {attempt.status} {attempt.reason!r}"
+        for attempt in failed
+        if not attempt.reason or _NO_REASON in attempt.reason
+    ]
     return Verdict("every denial and failure carries a reason", len(failed), tuple(bad))
 
 
 def justified(attempts: Sequence[Attempt]) -> Verdict:
     """Whether the policy refused what it must, and beside that only what it could not know yet."""
-    judged = [one for one in attempts if one.is_pod and one.pool is not None]
+    judged = [attempt for attempt in attempts if attempt.is_pod and attempt.pool is not None]
     bad = []
-    for one in judged:
-        if one.outcome == "refused" and one.good and "is not known to the policy yet" not in one.reason:
-            bad.append(f"{one}: refused without a cause: {one.reason}")
-        if one.outcome in ("created", "there already") and not one.good:
-            bad.append(f"{one}: admitted, though it evades its pool")
+    for attempt in judged:
+        if attempt.outcome == "refused" and attempt.good and "is not known to the policy yet" not in attempt.reason:
+            bad.append(f"{attempt}: refused without a cause: {attempt.reason}")
+        if attempt.outcome in ("created", "there already") and not attempt.good:
+            bad.append(f"{attempt}: admitted, though it evades its pool")
     return Verdict("only what evades its pool is refused, and all of that", len(judged), tuple(bad))
 
 
 def answers(attempts: Sequence[Attempt], pushes: Sequence[Push]) -> list[Verdict]:
     """Whether each answer came from all of one variant, and from the one in force where that is certain."""
-    judged = [one for one in attempts if one.is_pod and one.pool is not None and one.outcome in ("created", "refused")]
+    judged = [
+        attempt
+        for attempt in attempts
+        if attempt.is_pod and attempt.pool is not None and attempt.outcome in ("created", "refused")
+    ]
     mixed, late = [], []
     certain = 0
     known = {push.tag for push in pushes}
-    for one in judged:
-        tags = [set(found.groups()) for warning in one.warnings for found in VARIANT.finditer(warning)]
+    for attempt in judged:
+        tags = [set(match.groups()) for warning in attempt.warnings for match in VARIANT.finditer(warning)]
         if not tags or any(len(tag) != 1 for tag in tags) or not set().union(*tags) <= known:
-            mixed.append(f"{one}: {'; '.join(one.warnings) or 'answered by neither'}")
+            mixed.append(f"{attempt}: {'; '.join(attempt.warnings) or 'answered by neither'}")
             continue
-        wanted = _in_force(one, pushes)
-        certain += wanted is not None
-        if wanted is not None and set().union(*tags) != {wanted}:
-            late.append(f"{one}: answered by {'; '.join(one.warnings)} after {wanted} was in force")
+        expected = _in_force(attempt, pushes)
+        certain += expected is not None
+        if expected is not None and set().union(*tags) != {expected}:
+            late.append(f"{attempt}: answered by {'; '.join(attempt.warnings)} after {expected} was in force")
     return [
         Verdict("every answer is from all of the old policies or all of the new", len(judged), tuple(mixed)),
         Verdict("once a push returns, only its policies answer", certain, tuple(late)),
@@ -175,18 +183,18 @@ def answers(attempts: Sequence[Attempt], pushes: Sequence[Push]) -> list[Verdict
 
 def credentials(accepted: Mapping[str, Iterable[str]], checked: int) -> Verdict:
     """Out of what is accepted where (server -> which old credentials), that no old one is valid."""
-    bad = tuple(f"{server}: {what}" for server, found in accepted.items() for what in found)
+    bad = tuple(f"{server}: {what}" for server, problems in accepted.items() for what in problems)
     return Verdict("no credential is valid that was rotated away", checked, bad)
 
 
-def _in_force(one: Attempt, pushes: Sequence[Push]) -> str | None:
+def _in_force(attempt: Attempt, pushes: Sequence[Push]) -> str | None:
     """The variant that alone may answer: that of the last push, where that succeeded and no other has begun since."""
-    before = [push for push in pushes if push.began <= one.ended]
+    before = [push for push in pushes if push.began <= attempt.ended]
     if not before:
         return None
     last = max(before, key=lambda push: push.began)
-    return last.tag if last.done and last.ended <= one.began else None
+    return last.tag if last.done and last.ended <= attempt.began else None
 
 
-def _lines(found: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(f"{name}: {why}" for name, why in sorted(found.items()))
+def _lines(reasons: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{name}: {why}" for name, why in sorted(reasons.items()))

@@ -83,9 +83,9 @@ class KindFaults(Faults):
 
     def _pid(self, server: _Server) -> str:
         """The container's process, as its node numbers it. Raises FairleadError where it runs no more."""
-        told = docker_cli.execute(server.node, ["crictl", "inspect", "--output", "json", server.container])
+        inspected = docker_cli.execute(server.node, ["crictl", "inspect", "--output", "json", server.container])
         try:
-            pid = int(json.loads(told)["info"]["pid"])
+            pid = int(json.loads(inspected)["info"]["pid"])
         except (ValueError, KeyError, TypeError) as error:
             raise FairleadError(f"crictl does not tell the process of {server.name}") from error
         if not pid:

@@ -115,15 +115,15 @@ class Client:
 
     def pods(self) -> list[dict[str, Any]] | None:
         """Every pod in the API server; None where it cannot be asked."""
-        found: list[dict[str, Any]] = []
+        pods: list[dict[str, Any]] = []
         more = ""
         while True:
             status, answer, _ = self._send("GET", f"pods?limit=500{more}")
             if status != 200:
                 return None
-            found += answer["items"]
+            pods += answer["items"]
             if not answer["metadata"].get("continue"):
-                return found
+                return pods
             more = f"&continue={quote(answer['metadata']['continue'])}"
 
     def _insist(self, path: str, body: Mapping[str, Any], namespace: str, name: str, wish: str, stop: Event) -> bool:

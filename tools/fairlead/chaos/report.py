@@ -23,8 +23,8 @@ def summary(
     """{creates, refused, errors, changes, faults, recovery, invariants}; see the functions below, times in seconds."""
     return {
         "creates": creates(attempts),
-        "refused": _grouped(one for one in attempts if one.outcome == "refused"),
-        "errors": _grouped(one for one in attempts if one.outcome in ("webhook failed", "API server")),
+        "refused": _grouped(attempt for attempt in attempts if attempt.outcome == "refused"),
+        "errors": _grouped(attempt for attempt in attempts if attempt.outcome in ("webhook failed", "API server")),
         "changes": _changes(changes),
         **faults(attempts, broke),
         "invariants": [
@@ -42,16 +42,16 @@ def summary(
 
 def creates(attempts: Sequence[Attempt]) -> dict[str, int]:
     """How many creates were tried and what became of them; `placed` are pods of mapped namespaces."""
-    pods = [one for one in attempts if one.is_pod]
-    made = [one for one in pods if one.outcome in ("created", "there already")]
+    pods = [attempt for attempt in attempts if attempt.is_pod]
+    made = [attempt for attempt in pods if attempt.outcome in ("created", "there already")]
     return {
         "tried": len(attempts),
-        "placed": sum(one.pool is not None for one in made),
-        "left alone": sum(one.pool is None for one in made),
-        "namespaces": sum(one.outcome == "created" and one.pod == "(namespace)" for one in attempts),
-        "first pods": sum(one.wish == "first" for one in made),
-        "refused": sum(one.outcome == "refused" for one in pods),
-        "failed": sum(one.outcome in ("webhook failed", "API server") for one in attempts),
+        "placed": sum(attempt.pool is not None for attempt in made),
+        "left alone": sum(attempt.pool is None for attempt in made),
+        "namespaces": sum(attempt.outcome == "created" and attempt.pod == "(namespace)" for attempt in attempts),
+        "first pods": sum(attempt.wish == "first" for attempt in made),
+        "refused": sum(attempt.outcome == "refused" for attempt in pods),
+        "failed": sum(attempt.outcome in ("webhook failed", "API server") for attempt in attempts),
     }
 
 
@@ -62,25 +62,27 @@ def faults(attempts: Sequence[Attempt], broke: Sequence[Broke]) -> dict[str, Any
     placed; settled is the longest time until the last of them that failed for it. A fault that nothing survived, as no
     pod was placed afterwards, counts as not survived.
     """
-    judged = sorted((one for one in attempts if one.is_pod and one.pool is not None and one.good), key=_ended)
+    judged = sorted(
+        (attempt for attempt in attempts if attempt.is_pod and attempt.pool is not None and attempt.good), key=_ended
+    )
     times: dict[str, list[float]] = {}
     settled: dict[str, float] = {}
     counts: Counter[str] = Counter()
     ends: dict[int, float] = {}
-    for one in broke:
-        ends[one.episode] = max(ends.get(one.episode, 0.0), one.ended)
+    for fault in broke:
+        ends[fault.episode] = max(ends.get(fault.episode, 0.0), fault.ended)
     following = {
         episode: min((o.began for o in broke if o.began > end), default=float("inf")) for episode, end in ends.items()
     }
-    for one in broke:
-        counts[one.kind] += 1
-        end, after = ends[one.episode], following[one.episode]
-        placed = next((a for a in judged if a.status == 201 and a.ended >= end and a.began >= one.began), None)
+    for fault in broke:
+        counts[fault.kind] += 1
+        end, after = ends[fault.episode], following[fault.episode]
+        placed = next((a for a in judged if a.status == 201 and a.ended >= end and a.began >= fault.began), None)
         if placed:
-            times.setdefault(one.kind, []).append(placed.ended - end)
+            times.setdefault(fault.kind, []).append(placed.ended - end)
         lost = [a.ended for a in judged if a.outcome in _FAILED and end <= a.ended and a.began < after]
-        settled[one.kind] = max(settled.get(one.kind, 0.0), max(lost, default=end) - end)
-    every = [time for found in times.values() for time in found]
+        settled[fault.kind] = max(settled.get(fault.kind, 0.0), max(lost, default=end) - end)
+    every = [time for seconds in times.values() for time in seconds]
     rows = [
         {
             "fault": kind,
@@ -104,8 +106,8 @@ def faults(attempts: Sequence[Attempt], broke: Sequence[Broke]) -> dict[str, Any
 
 def percentile(values: Iterable[float], percent: float) -> float | None:
     """The smallest of `values` that `percent` of them do not exceed (nearest rank); None of none."""
-    found = sorted(values)
-    return round(found[max(1, math.ceil(len(found) * percent / 100)) - 1], 3) if found else None
+    ordered = sorted(values)
+    return round(ordered[max(1, math.ceil(len(ordered) * percent / 100)) - 1], 3) if ordered else None
 
 
 def plain(reason: str) -> str:
@@ -115,15 +117,15 @@ def plain(reason: str) -> str:
     return text if len(text) <= 160 else f"{text[:159]}…"
 
 
-def _ended(one: Attempt) -> float:
-    return one.ended
+def _ended(attempt: Attempt) -> float:
+    return attempt.ended
 
 
 def _grouped(attempts: Iterable[Attempt]) -> list[dict[str, Any]]:
     """{count, mapped, unmapped, why} for each kind of reason, the most frequent first."""
     groups: dict[str, Counter[bool]] = {}
-    for one in attempts:
-        groups.setdefault(plain(one.reason), Counter())[one.pool is not None] += 1
+    for attempt in attempts:
+        groups.setdefault(plain(attempt.reason), Counter())[attempt.pool is not None] += 1
     rows = [{"count": n.total(), "mapped": n[True], "unmapped": n[False], "why": why} for why, n in groups.items()]
     return sorted(rows, key=lambda row: (-int(str(row["count"])), str(row["why"])))
 

@@ -155,9 +155,9 @@ def _judge(cluster: Cluster, ledger: load.Ledger, changes: Changes, progress: Pr
         if client.namespace(f"after-{pool}", pool, late):
             client.pod(f"after-{pool}", "healed", "first", {}, late)
     timer.cancel()
-    after = [one for one in ledger.attempts[before:] if one.is_pod]
-    if len(after) != len(SETTINGS.pools) or any(one.outcome != "created" for one in after):
-        sick.append(f"pods are not placed at once: {'; '.join(one.reason for one in after)}")
+    after = [attempt for attempt in ledger.attempts[before:] if attempt.is_pod]
+    if len(after) != len(SETTINGS.pools) or any(attempt.outcome != "created" for attempt in after):
+        sick.append(f"pods are not placed at once: {'; '.join(attempt.reason for attempt in after)}")
     try:
         for pod in waiting.until(client.pods, deadline=_HEALS, what="all pods can be listed"):
             ledger.check(pod)

@@ -51,11 +51,11 @@ def since(objects: kube.Objects) -> datetime:
 
 def _written(objects: kube.Objects, kind: str, comment: bytes) -> bool:
     """Whether nobody changed the authorities since they were read, such as what renews the certificate."""
-    found = objects.get(_VERSION, kind, _NAME)
-    if found is None or _injected(found):
+    configuration = objects.get(_VERSION, kind, _NAME)
+    if configuration is None or _injected(configuration):
         return True
-    manifest = _with(found, comment)
-    manifest["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
+    manifest = _with(configuration, comment)
+    manifest["metadata"]["resourceVersion"] = configuration["metadata"]["resourceVersion"]
     try:
         objects.apply(manifest)
     except kube.Refused as error:
@@ -69,9 +69,10 @@ def kept(objects: kube.Objects, manifest: dict[str, Any]) -> dict[str, Any]:
     """`manifest` with the comment of the webhooks as they are: without it, the connections of before would be back."""
     if manifest["kind"] not in _KINDS or _injected(manifest):
         return manifest
-    found = objects.get(_VERSION, manifest["kind"], manifest["metadata"]["name"])
+    configuration = objects.get(_VERSION, manifest["kind"], manifest["metadata"]["name"])
     bundles = [
-        b64decode(webhook["clientConfig"].get("caBundle") or "") for webhook in (found or {}).get("webhooks", ())
+        b64decode(webhook["clientConfig"].get("caBundle") or "")
+        for webhook in (configuration or {}).get("webhooks", ())
     ]
     comment = next((match[0] for bundle in bundles if (match := _COMMENT.search(bundle))), None)
     return _with(manifest, comment) if comment else manifest

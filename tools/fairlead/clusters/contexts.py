@@ -77,34 +77,34 @@ def minified(context: str | None, sources: Sequence[Path]) -> tuple[str, dict[st
 
     Of entries with one name the first counts, as with kubectl. Raises UsageError, InputError.
     """
-    found: dict[str, dict[str, tuple[Path, Any]]] = {"contexts": {}, "clusters": {}, "users": {}}
+    by_section: dict[str, dict[str, tuple[Path, Any]]] = {"contexts": {}, "clusters": {}, "users": {}}
     current = None
     for source in sources:
         document = files.read_yaml(source)[0].value
         if not isinstance(document, dict):
             raise InputError(source, "is no kubeconfig: name another file by --kubeconfig")
         current = current or document.get("current-context")
-        for section, entries in found.items():
+        for section, entries in by_section.items():
             for entry in document.get(section) or ():
                 if not isinstance(entry, dict) or "name" not in entry:
                     raise InputError(source, f"is no kubeconfig: an entry of {section} has no name")
                 entries.setdefault(str(entry["name"]), (source, entry.get(section[:-1]) or {}))
-    listed = ", ".join(sorted(found["contexts"])) or "none"
-    wanted = context or current
-    if not wanted:
+    listed = ", ".join(sorted(by_section["contexts"])) or "none"
+    chosen = context or current
+    if not chosen:
         raise UsageError(f"no context is the current one: choose one by --context (there are: {listed})")
-    if wanted not in found["contexts"]:
+    if chosen not in by_section["contexts"]:
         where = ", ".join(map(str, sources)) or "any kubeconfig"
-        raise UsageError(f"no context {wanted!r} in {where} (there are: {listed}): choose one of them by --context")
-    source, inner = found["contexts"][wanted]
-    sections = {"contexts": [{"name": wanted, "context": inner}]}
+        raise UsageError(f"no context {chosen!r} in {where} (there are: {listed}): choose one of them by --context")
+    source, inner = by_section["contexts"][chosen]
+    sections = {"contexts": [{"name": chosen, "context": inner}]}
     for section in ("clusters", "users"):
         name = str(inner.get(section[:-1]))
-        if name not in found[section]:
-            raise InputError(source, f"context {wanted!r} names the {section[:-1]} {name!r}, which is not there")
-        origin, entry = found[section][name]
+        if name not in by_section[section]:
+            raise InputError(source, f"context {chosen!r} names the {section[:-1]} {name!r}, which is not there")
+        origin, entry = by_section[section][name]
         sections[section] = [{"name": name, section[:-1]: _absolute(entry, origin.absolute().parent)}]
-    return str(wanted), {"apiVersion": "v1", "kind": "Config", "current-context": wanted, **sections}
+    return str(chosen), {"apiVersion": "v1", "kind": "Config", "current-context": chosen, **sections}
 
 
 def _sources(kubeconfig: Path | None) -> list[Path]:

@@ -192,10 +192,10 @@ class KindCluster(RemoteCluster):
 
     def _noted(self) -> list[str] | None:
         try:
-            found: list[str] = json.loads((self.path / "containers.json").read_text(encoding="utf-8"))
+            containers: list[str] = json.loads((self.path / "containers.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        return found
+        return containers
 
     def _note(self) -> None:
         """Note down the containers that it consists of: it is whole, and ours."""

@@ -34,9 +34,9 @@ class Target:
 
     def environment(self) -> dict[str, str]:
         """The variables by which `of_environment` finds it in another process."""
-        told = {"FAIRLEAD_CLUSTER": self.kind, "FAIRLEAD_CONTEXT": self.context, "KUBECONFIG": self.kubeconfig}
-        told |= {"KIND_CLUSTER_NAME": self.name if self.kind == "kind" else None}
-        return {name: str(value) for name, value in told.items() if value}
+        variables = {"FAIRLEAD_CLUSTER": self.kind, "FAIRLEAD_CONTEXT": self.context, "KUBECONFIG": self.kubeconfig}
+        variables |= {"KIND_CLUSTER_NAME": self.name if self.kind == "kind" else None}
+        return {name: str(value) for name, value in variables.items() if value}
 
 
 # A new kind is a module, and its line here.
@@ -105,7 +105,7 @@ def _hint(target: Target) -> str:
     """What to do where `target` does not run: the other kind of cluster may be meant."""
     if target.kind == "embedded" and (there := _running_kind()):
         flags = [f"--cluster kind{'' if name == NAME else f' --name {name}'}" for name in there]
-        return f"did you mean the KIND cluster ({' or '.join(f'`{one}`' for one in flags)})? Else start it with "
+        return f"did you mean the KIND cluster ({' or '.join(f'`{flag}`' for flag in flags)})? Else start it with "
     if target.kind == "kind" and target.name in running():
         named = "" if target.name == NAME else f" --name {target.name}"
         return f"did you mean the embedded one (`--cluster embedded{named}`)? Else start it with "
@@ -116,12 +116,12 @@ def _running_kind() -> list[str]:
     """The names of the KIND clusters that this checkout made and that run; none where Docker cannot tell."""
     folder = paths.state("x").parent
     made = sorted(path.parent.name.removeprefix("kind-") for path in folder.glob("kind-*/containers.json"))
-    found = []
+    names = []
     for name in made:
         with suppress(FairleadError):
             if KindCluster(name).running():
-                found.append(name)
-    return found
+                names.append(name)
+    return names
 
 
 def running() -> list[str]:

@@ -37,10 +37,10 @@ def command(target: registry.Target, settings_file: Path | None, policies_folder
 
 
 def _draw(data: dict[str, Any], console: Console) -> None:
-    told = [finding for finding in data["findings"] if finding["finding"] != library.PLACED]
-    if told:
-        out.rows(None, ("finding", "namespace", "pool", "objects", "message"), grouped.lines(told, "finding", "pool"))(
-            console
-        )
+    findings = [finding for finding in data["findings"] if finding["finding"] != library.PLACED]
+    if findings:
+        out.rows(
+            None, ("finding", "namespace", "pool", "objects", "message"), grouped.lines(findings, "finding", "pool")
+        )(console)
         console.print()
     console.print(grouped.counts(data["counts"], "pods and templates"), soft_wrap=True)

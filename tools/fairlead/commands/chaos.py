@@ -46,31 +46,31 @@ def command(
     if seed is None:
         seed = random.SystemRandom().randrange(1_000_000)
     with out.progress() as progress:
-        found = run(Options(seconds, seed, clients, replicas, target.name, kind), progress=progress)
-    out.emit(found, output, lambda console: _draw(found, console))
-    broken = [one["invariant"] for one in found["invariants"] if not one["holds"]]
+        summary = run(Options(seconds, seed, clients, replicas, target.name, kind), progress=progress)
+    out.emit(summary, output, lambda console: _draw(summary, console))
+    broken = [invariant["invariant"] for invariant in summary["invariants"] if not invariant["holds"]]
     if broken:
         raise FairleadError(f"does not hold: {'; '.join(broken)}; `--seed {seed}` repeats the schedule")
 
 
-def _draw(found: dict[str, Any], console: Console) -> None:
-    counts = ", ".join(f"{count} {what}" for what, count in found["creates"].items())
-    early = ", interrupted" if found["interrupted"] else ""
-    console.print(f"seed {found['seed']}, {found['seconds']} s{early}: {counts}\n")
+def _draw(summary: dict[str, Any], console: Console) -> None:
+    counts = ", ".join(f"{count} {what}" for what, count in summary["creates"].items())
+    early = ", interrupted" if summary["interrupted"] else ""
+    console.print(f"seed {summary['seed']}, {summary['seconds']} s{early}: {counts}\n")
     for title, key in (("Refused, and why", "refused"), ("Failed, and why", "errors")):
-        out.rows(title, ("count", "mapped", "unmapped", "why"), found[key])(console)
+        out.rows(title, ("count", "mapped", "unmapped", "why"), summary[key])(console)
         console.print()
-    changes = [{**one, "why": "\n".join(one["why"] or ()) or None} for one in found["changes"]]
+    changes = [{**change, "why": "\n".join(change["why"] or ()) or None} for change in summary["changes"]]
     out.rows("Pushes and rotations under load (seconds)", _CHANGE, changes)(console)
     console.print()
-    sums = {key: sum(one[key] for one in found["faults"]) for key in ("times", "survived")}
-    every = {"fault": "all", **sums, **found["recovery"]}
+    sums = {key: sum(fault[key] for fault in summary["faults"]) for key in ("times", "survived")}
+    every = {"fault": "all", **sums, **summary["recovery"]}
     title = "Faults, and seconds until pods are placed again (settled: until the last failure)"
-    out.rows(title, _FAULT, [*found["faults"], every])(console)
-    for what in found["could not"]:
+    out.rows(title, _FAULT, [*summary["faults"], every])(console)
+    for what in summary["could not"]:
         console.print(f"could not be done: {what}")
     console.print()
-    out.rows("Invariants", ("holds", "checked", "violations", "invariant"), found["invariants"])(console)
-    for one in found["invariants"]:
-        for violation in one["named"]:
-            console.print(f"  {one['invariant']}: {violation}")
+    out.rows("Invariants", ("holds", "checked", "violations", "invariant"), summary["invariants"])(console)
+    for invariant in summary["invariants"]:
+        for violation in invariant["named"]:
+            console.print(f"  {invariant['invariant']}: {violation}")

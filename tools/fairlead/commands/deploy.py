@@ -50,9 +50,9 @@ def command(
         return 0
     cluster = registry.find(target)
     if check:
-        findings = [asdict(found) for found in library.check(cluster, settings, policies_folder, sidecar=sidecar)]
+        findings = [asdict(finding) for finding in library.check(cluster, settings, policies_folder, sidecar=sidecar)]
         out.emit(findings, output, out.rows(None, ("check", "ok", "detail"), findings))
-        return int(not all(found["ok"] for found in findings))
+        return int(not all(finding["ok"] for finding in findings))
     options.ask(target, cluster, "deploy into", yes=yes)
     with out.progress() as progress:
         states = library.deploy(cluster, settings, policies_folder, sidecar=sidecar, progress=progress)

@@ -38,16 +38,18 @@ def command(target: registry.Target, settings_file: Path | None, policies_folder
 
 
 def _draw(data: dict[str, Any], console: Console) -> None:
-    if told := [{**found, "message": _message(found)} for found in data["differences"]]:
-        out.rows(None, ("difference", "namespace", "objects", "message"), grouped.lines(told, "difference"))(console)
+    if differences := [{**difference, "message": _message(difference)} for difference in data["differences"]]:
+        out.rows(None, ("difference", "namespace", "objects", "message"), grouped.lines(differences, "difference"))(
+            console
+        )
         console.print()
     counts = grouped.counts(data["counts"], "pods and templates")
     console.print(f"{data['revisions']['deployed']} -> {data['revisions']['new']}: {counts}", soft_wrap=True)
 
 
-def _message(found: dict[str, Any]) -> str:
+def _message(difference: dict[str, Any]) -> str:
     new, old = (
         "; ".join(filter(None, (said["message"], *said["warnings"], described(said["patch"])))) or "left alone"
-        for said in (found["new"], found["deployed"])
+        for said in (difference["new"], difference["deployed"])
     )
     return f"{new} (now: {old})"

@@ -46,10 +46,10 @@ def command(
     with out.progress() as progress:
         for kind in dict.fromkeys(kinds or _KINDS):
             module = _load(kind)
-            wanted = {} if examples is None else {"examples": examples}
-            results.append(module.run(seed=seed, progress=progress, policies=policies_folder, **wanted))
+            overrides = {} if examples is None else {"examples": examples}
+            results.append(module.run(seed=seed, progress=progress, policies=policies_folder, **overrides))
     out.emit(results, output, lambda console: _draw(results, console))
-    broken = [f"{one['fuzz']}: {one['why']}" for one in results if one["why"]]
+    broken = [f"{result['fuzz']}: {result['why']}" for result in results if result["why"]]
     if broken:
         raise FairleadError(f"{'; '.join(broken)}; `--seed {seed}` repeats it")
 
@@ -65,16 +65,20 @@ def _load(kind: str) -> ModuleType:
 
 
 def _draw(results: list[dict[str, Any]], console: Console) -> None:
-    for one in results:
-        rotations = f", {one['rotations']} rotations" if "rotations" in one else ""
-        console.print(f"{one['fuzz']}: seed {one['seed']}, {one['tried']} tried in {one['seconds']} s{rotations}\n")
-        out.rows(None, ("count", "outcome"), one["outcomes"])(console)
-        _draw_figures(one, console)
-        if one["why"]:
-            console.print(f"\nDoes not hold: {one['why']}")
-        if one["example"]:
-            text = json.dumps(one["example"], ensure_ascii=True)
-            console.print(f"The smallest example, for testdata/fuzz/{one['fuzz']}/NAME.json:\n{text}", soft_wrap=True)
+    for result in results:
+        rotations = f", {result['rotations']} rotations" if "rotations" in result else ""
+        console.print(
+            f"{result['fuzz']}: seed {result['seed']}, {result['tried']} tried in {result['seconds']} s{rotations}\n"
+        )
+        out.rows(None, ("count", "outcome"), result["outcomes"])(console)
+        _draw_figures(result, console)
+        if result["why"]:
+            console.print(f"\nDoes not hold: {result['why']}")
+        if result["example"]:
+            text = json.dumps(result["example"], ensure_ascii=True)
+            console.print(
+                f"The smallest example, for testdata/fuzz/{result['fuzz']}/NAME.json:\n{text}", soft_wrap=True
+            )
         console.print()
 
 

@@ -47,8 +47,8 @@ def command(
     keeper = renewals.keeper(renewal, kubeconfig, replica=socket.gethostname(), registry=registry, rolls=roll_out)
 
     def health() -> dict[str, Any]:
-        told = keeper.health()
-        return {"healthy": told["trouble"] is None, "reasons": list(filter(None, [told["trouble"]])), "keeper": told}
+        state = keeper.health()
+        return {"healthy": state["trouble"] is None, "reasons": list(filter(None, [state["trouble"]])), "keeper": state}
 
     def live() -> dict[str, Any]:
         return {"live": True, "hung": []}  # each step has its deadline

@@ -32,8 +32,8 @@ def command(server: str, target: registry.Target, follow: bool, lines: int, uid:
     if server == "decisions":
         if follow:
             raise UsageError("decisions are not followed: leave out --follow, or follow sidecar, or opa")
-        found = logged.decisions(cluster, uid)
-        for entry in found[-lines:] if lines else []:
+        entries = logged.decisions(cluster, uid)
+        for entry in entries[-lines:] if lines else []:
             click.echo(json.dumps(entry, sort_keys=True))
         return
     if uid:

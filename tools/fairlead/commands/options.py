@@ -86,14 +86,14 @@ def cluster(command: Callable[..., Any]) -> Callable[..., Any]:
     return chosen
 
 
-def ask(target: registry.Target, found: Cluster, what: str, *, yes: bool) -> None:
+def ask(target: registry.Target, cluster: Cluster, what: str, *, yes: bool) -> None:
     """Ask whether to go on where Fairlead neither made the cluster nor was deployed there before.
 
     Raises FairleadError where the answer is no, UsageError where nobody can answer.
     """
-    if yes or target.kind != "context" or not isinstance(found, RemoteCluster) or found.known():
+    if yes or target.kind != "context" or not isinstance(cluster, RemoteCluster) or cluster.known():
         return
-    described = found.described()
+    described = cluster.described()
     if not sys.stdin.isatty():
         raise UsageError(f"this would {what} a cluster that Fairlead did not make ({described}): say so by --yes")
     if not click.confirm(f"Fairlead did not make this cluster: {described}. {what.capitalize()} it?", err=True):

@@ -102,10 +102,10 @@ def _duration(flag: str, text: str) -> timedelta:
 
 
 def _addresses(flag: str, text: str) -> list[tuple[str, int]]:
-    found = []
+    addresses = []
     for part in filter(None, text.split(",")):
         host, colon, port = part.rpartition(":")
         if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
             raise UsageError(f"{flag}: {part!r} is not host:port")
-        found.append((host.strip("[]"), int(port)))
-    return found
+        addresses.append((host.strip("[]"), int(port)))
+    return addresses

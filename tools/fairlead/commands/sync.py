@@ -194,23 +194,27 @@ def _replica(opa_url: str, *, alone: bool) -> str:
 
 def _resources(namespaced: tuple[str, ...], cluster: tuple[str, ...], fields: tuple[str, ...]) -> tuple[Resource, ...]:
     """What --replicate, --replicate-cluster and --replicate-fields name. Raises UsageError."""
-    kept: dict[str, list[str]] = {}
+    field_lists: dict[str, list[str]] = {}
     for value in fields:
         name, equals, paths = value.partition("=")
         if not equals:
             raise UsageError(f"--replicate-fields: {value!r} is not like v1/pods=spec.nodeName,metadata.labels")
-        kept.setdefault(name, []).extend(_list("--replicate-fields", (paths,)))
-    found = []
+        field_lists.setdefault(name, []).extend(_list("--replicate-fields", (paths,)))
+    replicated = []
     for flag, values in (("--replicate", namespaced), ("--replicate-cluster", cluster)):
         for text in _list(flag, values, empty=True):
             try:
-                found.append(resources.parse(text, namespaced=flag == "--replicate", fields=kept.pop(text, ())))
-                resources.check_distinct(found)
+                replicated.append(
+                    resources.parse(text, namespaced=flag == "--replicate", fields=field_lists.pop(text, ()))
+                )
+                resources.check_distinct(replicated)
             except ValueError as error:
                 raise UsageError(f"{flag}: {error}") from error
-    if kept:
-        raise UsageError(f"--replicate-fields: {', '.join(kept)} is not replicated: name it with --replicate, too")
-    return tuple(found)
+    if field_lists:
+        raise UsageError(
+            f"--replicate-fields: {', '.join(field_lists)} is not replicated: name it with --replicate, too"
+        )
+    return tuple(replicated)
 
 
 def _list(flag: str, values: tuple[str, ...], *, empty: bool = False) -> tuple[str, ...]:

@@ -29,8 +29,8 @@ def command(names: tuple[str, ...], path: str | None, build: bool, output: str) 
         if names or build:
             raise UsageError("--path NAME stands alone: leave out --build and other names")
         with out.progress() as progress:
-            found = toolchain.ensure([path], progress)
-        out.line(str(found[path]))
+            programs = toolchain.ensure([path], progress)
+        out.line(str(programs[path]))
         return
     if build:
         with out.progress() as progress:

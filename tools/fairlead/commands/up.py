@@ -87,13 +87,13 @@ def _nodes(text: str, settings: library.Settings) -> dict[str, int]:
         if "=" not in text:
             return up.default_nodes(settings, _count(text))
         pairs = [part.split("=", 1) for part in text.split(",")]
-        wanted = {pool.strip(): _count(count) for pool, count in pairs}
+        counts = {pool.strip(): _count(count) for pool, count in pairs}
     except ValueError as error:
         raise UsageError(f"--nodes {text}: a number is expected, or POOL=NUMBER,...") from error
-    for pool in wanted:
+    for pool in counts:
         if not re.fullmatch(r"[a-zA-Z0-9]([-a-zA-Z0-9_.]{0,58}[a-zA-Z0-9])?", pool):
             raise UsageError(f"--nodes: {pool!r} names no pool: letters, digits, '-', '_' and '.', at most 60 of them")
-    return wanted
+    return counts
 
 
 def _count(text: str) -> int:

@@ -32,10 +32,10 @@ def command(path: Path | None, names: tuple[str, ...], target: Target, output: s
 
     Exit code: 0 where all passed, 1 where one failed. A case that an engine cannot express is listed as such.
     """
-    wanted = engines.load(names, None if target.kind == "embedded" else target)
+    chosen = engines.load(names, None if target.kind == "embedded" else target)
     cases = library.load(path)
     with out.progress() as progress:
-        results = verify.verify(cases, wanted, progress)
+        results = verify.verify(cases, chosen, progress)
     lines = [asdict(result) for result in results]
     table = out.rows(None, ("case", "intent", "engine", "passed", "detail"), lines)
 

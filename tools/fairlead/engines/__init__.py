@@ -23,12 +23,12 @@ def load(names: Iterable[str], target: Target | None = None) -> list[Engine]:
     Those that take a cluster start one of their own, or ask that of `target`, whose policies they change. Raises
     UsageError.
     """
-    wanted = set(names)
-    for name in sorted(wanted - set(ENGINES)):
+    chosen = set(names)
+    for name in sorted(chosen - set(ENGINES)):
         close = difflib.get_close_matches(name, ENGINES, 1)
         hint = f": did you mean {close[0]!r}?" if close else "."
         raise UsageError(f"unknown engine {name!r}{hint} There are: {', '.join(ENGINES)}")
-    return [_load(path, target) for name, path in ENGINES.items() if not wanted or name in wanted]
+    return [_load(path, target) for name, path in ENGINES.items() if not chosen or name in chosen]
 
 
 def _load(path: str, target: Target | None) -> Engine:

@@ -91,8 +91,8 @@ class Rest:
         except ValueError:
             parsed = {"message": data.decode(errors="replace")}
         warnings = _WARNING.findall(", ".join(answer.getheaders().getlist("Warning")))
-        told = tuple(re.sub(r"\\(.)", r"\1", warning) for warning in warnings)
-        return Response(answer.status, parsed if isinstance(parsed, dict) else {}, told)
+        unescaped = tuple(re.sub(r"\\(.)", r"\1", warning) for warning in warnings)
+        return Response(answer.status, parsed if isinstance(parsed, dict) else {}, unescaped)
 
     def serves(self, manifest: Mapping[str, Any]) -> bool:
         """Whether the API server has the manifest's kind. Raises Unreachable."""

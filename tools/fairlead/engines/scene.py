@@ -210,11 +210,11 @@ class Scene:
             if not pool:
                 return all(answer.ok and not answer.warnings for answer in answers)
             said = ["; ".join((answer.message, *answer.warnings)) for answer in answers]
-            told = (
-                f'namespace "{namespace.name}"' in one and (f'pool "{pool}"' in one or f"={pool}," in one)
-                for one in said
+            known_to = (
+                f'namespace "{namespace.name}"' in reason and (f'pool "{pool}"' in reason or f"={pool}," in reason)
+                for reason in said
             )
-            return all(told) and asked(pod, {"containers": _CONTAINERS}).status < 500
+            return all(known_to) and asked(pod, {"containers": _CONTAINERS}).status < 500
 
         self._wait(known, f"namespace {namespace.name} is known with pool {pool or '(none)'}")
 
@@ -267,8 +267,8 @@ def decision(answer: Response, manifest: Mapping[str, Any]) -> Decision:
     after = answer.body
     if after.get("kind") == "Pod":
         asked = manifest.get("spec", {}).get("tolerations") or []
-        kept = [t for t in after["spec"].get("tolerations", ()) if t in asked or t not in _OWN_TOLERATIONS]
-        after = {**after, "spec": {**after["spec"], "tolerations": kept}}
+        tolerations = [t for t in after["spec"].get("tolerations", ()) if t in asked or t not in _OWN_TOLERATIONS]
+        after = {**after, "spec": {**after["spec"], "tolerations": tolerations}}
     return Decision(True, "", after, answer.warnings)
 
 

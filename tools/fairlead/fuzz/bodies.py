@@ -136,13 +136,13 @@ _SPOTS: tuple[tuple[str, ...], ...] = (
     *((), ("apiVersion",), ("kind",), ("request",), ("response",), *(("request", key) for key in _KEYS)),
     *(("request", "kind", key) for key in ("group", "kind", "version")),
     *(("request", "userInfo", key) for key in ("username", "groups")),
-    *((*one, key) for one in (_POD, _OLD) for key in ("spec", "metadata", "kind", "apiVersion")),
-    *((*one, "spec", key) for one in (_POD, _OLD) for key in ("nodeSelector", "nodeName", "tolerations", "template")),
-    *((*one, "spec", "nodeSelector", key) for one in (_POD, _OLD) for key in (LABEL, "disk", "zone")),
-    *((*one, "metadata", key) for one in (_POD, _OLD) for key in ("name", "generateName", "labels", "annotations")),
-    *((*one, "metadata", "annotations", "kubernetes.io/config.mirror") for one in (_POD, _OLD)),
-    *((*one, "metadata", "labels", LABEL) for one in (_POD, _OLD)),
-    *((*one, "spec", "schedulingGates") for one in (_POD, _OLD)),
+    *((*root, key) for root in (_POD, _OLD) for key in ("spec", "metadata", "kind", "apiVersion")),
+    *((*root, "spec", key) for root in (_POD, _OLD) for key in ("nodeSelector", "nodeName", "tolerations", "template")),
+    *((*root, "spec", "nodeSelector", key) for root in (_POD, _OLD) for key in (LABEL, "disk", "zone")),
+    *((*root, "metadata", key) for root in (_POD, _OLD) for key in ("name", "generateName", "labels", "annotations")),
+    *((*root, "metadata", "annotations", "kubernetes.io/config.mirror") for root in (_POD, _OLD)),
+    *((*root, "metadata", "labels", LABEL) for root in (_POD, _OLD)),
+    *((*root, "spec", "schedulingGates") for root in (_POD, _OLD)),
     *((*_POD, "spec", "template", "spec", key) for key in ("nodeSelector", "tolerations", "nodeName")),
     *((*_POD, "spec", "template", "metadata", *below) for below in ((), ("annotations",))),
     (*_POD, "spec", "template", "metadata", "annotations", "fairlead.dev/assigned"),
@@ -163,15 +163,15 @@ _KEY = st.sampled_from(_KEYS) | st.sampled_from(_WORDS) | _TEXT
 def samples() -> list[dict[str, Any]]:
     """The reviews that all others are made of: the sample review, the sample pods, and the conformance cases."""
     root = paths.root() / "testdata"
-    found = [files.read_json(root / "review.json")]
-    found += [
+    reviews = [files.read_json(root / "review.json")]
+    reviews += [
         review.build(document.value, namespace=document.value["metadata"].get("namespace", "payments"))
         for path in sorted((root / "pods").glob("*.yaml"))
         for document in files.read_yaml(path)
     ]
     for case in cases.load():
         request = case.request
-        found.append(
+        reviews.append(
             review.build(
                 request.manifest,
                 operation=request.operation,
@@ -182,9 +182,9 @@ def samples() -> list[dict[str, Any]]:
                 dry_run=request.dry_run,
             )
         )
-    for number, one in enumerate(found):
-        one["request"]["uid"] = f"uid-{number}"  # the same in every run
-    return found
+    for number, sample in enumerate(reviews):
+        sample["request"]["uid"] = f"uid-{number}"  # the same in every run
+    return reviews
 
 
 def bodies() -> st.SearchStrategy[Body]:
@@ -198,7 +198,7 @@ def _bodies(draw: DrawFn, made_of: list[dict[str, Any]]) -> Body:
     for _ in range(draw(st.integers(0, 4))):
         value = _changed(draw, value)
     text = json.dumps(value, ensure_ascii=draw(st.booleans()))
-    text = re.sub(r'"\\u0000raw:([^"]*)"', lambda found: RAW.get(found[1], found[0]), text)
+    text = re.sub(r'"\\u0000raw:([^"]*)"', lambda match: RAW.get(match[1], match[0]), text)
     content = text.encode("utf-8", "surrogatepass")
     if draw(st.integers(0, 9)):
         return Body(content)
@@ -239,11 +239,11 @@ def _changed(draw: DrawFn, value: Any) -> Any:
 
 
 def _spots(value: Any, at: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    found = [at]
+    spots = [at]
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, part in parts:
-        found += _spots(part, (*at, key))
-    return found
+        spots += _spots(part, (*at, key))
+    return spots
 
 
 def _get(value: Any, spot: tuple[str | int, ...]) -> Any:

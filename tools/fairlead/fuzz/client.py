@@ -141,7 +141,7 @@ class Http2:
         if body:
             connection.end_stream(stream)
         link.sendall(connection.data_to_send())
-        told: list[tuple[bytes, bytes]] = []
+        header_fields: list[tuple[bytes, bytes]] = []
         data = b""
         while True:
             received = link.recv(65_536)
@@ -153,15 +153,15 @@ class Http2:
                 if getattr(event, "stream_id", stream) != stream:
                     continue
                 if isinstance(event, h2.events.ResponseReceived):
-                    told = [(_bytes(name), _bytes(value)) for name, value in event.headers]
+                    header_fields = [(_bytes(name), _bytes(value)) for name, value in event.headers]
                 elif isinstance(event, h2.events.DataReceived):
                     data += event.data
                     connection.acknowledge_received_data(event.flow_controlled_length, stream)
-                elif isinstance(event, h2.events.StreamReset) and not told:
+                elif isinstance(event, h2.events.StreamReset) and not header_fields:
                     return None
                 elif isinstance(event, h2.events.StreamReset | h2.events.StreamEnded):
                     link.sendall(connection.data_to_send())
-                    return _response(told, data)
+                    return _response(header_fields, data)
             link.sendall(connection.data_to_send())
 
     def _connected(self) -> tuple[h2.connection.H2Connection, socket.socket]:

@@ -99,28 +99,28 @@ def run(
 
 def _search(target: _Target, count: int, seed: int, name: str, progress: Progress) -> Search[Request]:
     """Send those that are kept, then every plain one, then others up to `count`; rotate the token now and then."""
-    found: Search[Request] = Search()
+    result: Search[Request] = Search()
     try:
-        kept = map(Request.load, sorted((paths.root() / FOLDER).glob("*.json")))
-        found.try_known(itertools.chain(kept, plain()), target.check)
+        known = map(Request.load, sorted((paths.root() / FOLDER).glob("*.json")))
+        result.try_known(itertools.chain(known, plain()), target.check)
         rotations = min(_ROTATIONS, max(1, count // 1_000))
         for part in range(rotations + 1):
-            if found.why:
-                return found
+            if result.why:
+                return result
             if part:
                 target.rotate()
-            left = (count - found.tried) // (rotations + 1 - part)
+            left = (count - result.tried) // (rotations + 1 - part)
             examples = requests(queries=target.queries)
-            found.add(
+            result.add(
                 search(examples, target.check, examples=max(1, left), seed=seed + part, name=name, progress=progress)
             )
             target.check_state()
         target.check_secrets()
     except Violation as violation:
-        found.why = found.why or str(violation)
+        result.why = result.why or str(violation)
     finally:
         target.close()
-    return found
+    return result
 
 
 def listed(method: str, target: str) -> bool:
@@ -162,7 +162,7 @@ def _unescaped(text: str) -> str | None:
     """Percent-decoded; None where an escape is broken."""
     if re.search(r"%(?![0-9A-Fa-f]{2})", text):
         return None
-    return re.sub(r"%(..)", lambda found: chr(int(found[1], 16)), text)
+    return re.sub(r"%(..)", lambda match: chr(int(match[1], 16)), text)
 
 
 def authorized(request: Request) -> bool | None:
@@ -222,8 +222,8 @@ class _Target:
                 return self._served(request, answer)
             allowed = None if equivalent(request.method, request.target) else False
         if answer is not None:
-            told = [secret for secret in self._secrets if secret.encode() in answer.text]
-            if any(secret != _CANARY or not self._may_read(request) for secret in told):
+            leaked = [secret for secret in self._secrets if secret.encode() in answer.text]
+            if any(secret != _CANARY or not self._may_read(request) for secret in leaked):
                 raise Violation(f"the answer ({answer.status}) tells a secret: {_shown(answer)}")
         if allowed is None:
             return "in another spelling"
@@ -241,14 +241,14 @@ class _Target:
         log = self._opa.log.read_text(encoding="utf-8", errors="replace")
         if '"decision_id"' not in log:
             raise FairleadError(f"{self._opa.log}: holds no decisions, so that nothing is known about what they tell")
-        told = {"OPA's log": log}
+        texts = {"OPA's log": log}
         for process in Path("/proc").glob("[0-9]*"):
             for name in ("cmdline", *(["environ"] if process.name == str(self._opa.pid) else [])):
                 try:
-                    told[f"the {name} of process {process.name}"] = (process / name).read_text(errors="replace")
+                    texts[f"the {name} of process {process.name}"] = (process / name).read_text(errors="replace")
                 except OSError:  # it has ended, or is another user's
                     continue
-        for where, text in told.items():
+        for where, text in texts.items():
             for token in self._secrets[:-1]:
                 if token in text:
                     at = text.index(token)
@@ -271,7 +271,7 @@ class _Target:
         return authorized(request) is not False
 
     def _filled(self, text: str) -> str:
-        return re.sub(r"<([a-z]+)>", lambda found: self._spellings.get(found[1], found[0]), text)
+        return re.sub(r"<([a-z]+)>", lambda match: self._spellings.get(match[1], match[0]), text)
 
     def _spell(self) -> None:
         token, retired = self._opa.token, self._opa.retired
@@ -293,8 +293,8 @@ class _Target:
 
 
 def _accepted(request: Request, answer: Response | None) -> str:
-    wanted = (200, 201, 204, 304, 404) if (request.method, request.target) in READS else range(200, 501)
-    if answer is None or answer.status in (401, 403) or answer.status not in wanted:
+    accepted = (200, 201, 204, 304, 404) if (request.method, request.target) in READS else range(200, 501)
+    if answer is None or answer.status in (401, 403) or answer.status not in accepted:
         raise Violation(f"a valid token does not get this answered: {_shown(answer)}")
     return f"valid token: {answer.status}"
 

@@ -40,10 +40,10 @@ class Judgement:
 
     def outcome(self) -> str:
         """What became of it. Raises Violation."""
-        told = self._request.get("uid") if self._is_review() else None
+        uid = self._request.get("uid") if self._is_review() else None
         readable = self._is_review() and self._says_what_is_asked()
-        if readable and _comparable(self._uid) != _comparable(told):
-            raise Violation(f"the answer's uid is not the request's, {told!r}")
+        if readable and _comparable(self._uid) != _comparable(uid):
+            raise Violation(f"the answer's uid is not the request's, {uid!r}")
         if not readable:
             if self._allowed:
                 raise Violation("a review is allowed that does not say what is asked")
@@ -114,14 +114,18 @@ class Judgement:
         if (kind.get("group", ""), kind["kind"]) != ("apps", "DaemonSet"):
             raise Violation("what is neither a pod nor a DaemonSet is patched")
         objects = (self._request.get("object"), self._patched())
-        before, after = (as_object(as_object(as_object(one).get("spec")).get("template")) for one in objects)
+        before, after = (as_object(as_object(as_object(item).get("spec")).get("template")) for item in objects)
         if _but_template(objects[0]) != _but_template(objects[1]) or _but_note(before) != _but_note(after):
             raise Violation("the patch changes more than the template's nodeSelector, tolerations and note")
         old, new = as_object(before.get("spec")), as_object(after.get("spec"))
         if pool := self._pool():
             self._assigned(new, pool, exactly=self._settings.pod_selector == "reject")
             return
-        tolerations = [one for one in as_list(new.get("tolerations")) if one not in as_list(old.get("tolerations"))]
+        tolerations = [
+            toleration
+            for toleration in as_list(new.get("tolerations"))
+            if toleration not in as_list(old.get("tolerations"))
+        ]
         selector = [pair for pair in as_object(new.get("nodeSelector")).items() if pair not in _pairs(old)]
         if tolerations or selector:
             raise Violation("the patch adds to a template in a namespace without a pool")
@@ -156,7 +160,7 @@ class Judgement:
             value = selector.get(self._settings.node_label)
             return isinstance(value, str) and value != ""
         given = (self._settings.assignment(name).node_selector for name in self._settings.pools)
-        return any(all(selector.get(key) == value for key, value in one.items()) for one in given)
+        return any(all(selector.get(key) == value for key, value in assignment.items()) for assignment in given)
 
     def _pool(self) -> Pool | None:
         """What the pod must get, None where its namespace has no pool. Raises Violation where it cannot be allowed."""
@@ -173,8 +177,8 @@ class Judgement:
 
     def _assigned(self, spec: Mapping[str, Any], pool: Pool, *, exactly: bool) -> None:
         selector = as_object(spec.get("nodeSelector"))
-        wanted = pool.node_selector
-        if {key: selector.get(key) for key in wanted} != wanted or (exactly and selector != wanted):
+        required = pool.node_selector
+        if {key: selector.get(key) for key in required} != required or (exactly and selector != required):
             raise Violation(f"a pod of a mapped namespace is allowed with nodeSelector {spec.get('nodeSelector')!r}")
         tolerations = spec.get("tolerations")
         for toleration in pool.tolerations:
@@ -226,8 +230,8 @@ def _but_placement(pod: Any) -> dict[str, Any]:
     return {**as_object(pod), "spec": _without(_without(spec, "nodeSelector"), "tolerations")}
 
 
-def _but_template(found: Any) -> dict[str, Any]:
-    return {**as_object(found), "spec": _without(as_object(as_object(found).get("spec")), "template")}
+def _but_template(workload: Any) -> dict[str, Any]:
+    return {**as_object(workload), "spec": _without(as_object(as_object(workload).get("spec")), "template")}
 
 
 def _but_note(template: Mapping[str, Any]) -> dict[str, Any]:

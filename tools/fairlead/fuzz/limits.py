@@ -51,7 +51,7 @@ def deployed(settings: Settings) -> Mapping[str, int]:
 def go_environment(settings: Settings) -> dict[str, str]:
     """What OPA's container tells the Go runtime, as GOMEMLIMIT."""
     opa = dict(_containers(settings))["opa"]
-    return {one["name"]: one["value"] for one in opa["env"] if one["name"].startswith("GO")}
+    return {variable["name"]: variable["value"] for variable in opa["env"] if variable["name"].startswith("GO")}
 
 
 def peak(pid: int | None) -> int:
@@ -101,16 +101,16 @@ class MemoryLimit:
         """How many processes the kernel has ended as they exceeded it."""
         if self._controller is None:
             return 0
-        found = re.search(r"^oom_kill (\d+)$", (self._folder / self._controller.events).read_text(), re.MULTILINE)
-        return int(found[1]) if found else 0
+        match = re.search(r"^oom_kill (\d+)$", (self._folder / self._controller.events).read_text(), re.MULTILINE)
+        return int(match[1]) if match else 0
 
     def hold(self, pid: int | None) -> None:
         """Hold a process that runs already to the limit; what stays counted where it was before is taken off."""
         if self._controller is None or pid is None:
             return
         with contextlib.suppress(OSError):  # it has ended
-            told = re.search(f"^{self._controller.membership}$", Path(f"/proc/{pid}/cgroup").read_text(), re.MULTILINE)
-            self._before[pid] = self._controller.root / (told[1].lstrip("/") if told else "")
+            match = re.search(f"^{self._controller.membership}$", Path(f"/proc/{pid}/cgroup").read_text(), re.MULTILINE)
+            self._before[pid] = self._controller.root / (match[1].lstrip("/") if match else "")
             (self._folder / "cgroup.procs").write_text(str(pid))
             counted = int((self._folder / self._controller.usage).read_text())
             elsewhere = max(0, _status(pid, "RssAnon") - counted)
@@ -130,8 +130,8 @@ class MemoryLimit:
 def _containers(settings: Settings) -> list[tuple[str, dict[str, Any]]]:
     bundle = policy.bundle(settings)
     objects = manifests.render(settings, bundle, Credentials.fresh([]), sidecar=SYNC)
-    deployment = next(one for one in objects if one["kind"] == "Deployment")
-    return [(one["name"], one) for one in deployment["spec"]["template"]["spec"]["containers"]]
+    deployment = next(manifest for manifest in objects if manifest["kind"] == "Deployment")
+    return [(container["name"], container) for container in deployment["spec"]["template"]["spec"]["containers"]]
 
 
 def _bytes(quantity: str) -> int:
@@ -144,5 +144,5 @@ def _status(pid: int | None, field: str) -> int:
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     except OSError:
         return 0
-    found = re.search(rf"^{field}:\s+(\d+) kB$", status, re.MULTILINE)
-    return int(found[1]) * 1024 if found else 0
+    match = re.search(rf"^{field}:\s+(\d+) kB$", status, re.MULTILINE)
+    return int(match[1]) * 1024 if match else 0

@@ -233,9 +233,9 @@ def _response(content: bytes) -> Any:
         wrong = "it has a patch without a patchType, or the other way round"
     elif "patch" in response and not response["allowed"]:
         wrong = "it has a patch for what it denies"
-    elif not all(isinstance(one, str) and one for one in as_list(response.get("warnings", []))):
+    elif not all(isinstance(text, str) and text for text in as_list(response.get("warnings", []))):
         wrong = "its warnings are not all text"
-    elif not all(isinstance(one, str) for one in as_object(response.get("auditAnnotations", {})).values()):
+    elif not all(isinstance(text, str) for text in as_object(response.get("auditAnnotations", {})).values()):
         wrong = "its audit annotations are not all text"
     elif not response["allowed"] and not as_object(response.get("status")).get("message"):
         wrong = "it denies without a message"

@@ -81,7 +81,7 @@ def search(
 
     The same seed gives the same examples. Where one fails, fewer were tried, and smaller ones that fail are looked for.
     """
-    found: Search[T] = Search()
+    result: Search[T] = Search()
 
     @hypothesis.seed(seed)
     @hypothesis.settings(
@@ -95,21 +95,21 @@ def search(
     )
     @hypothesis.given(strategy)
     def holds(example: T) -> None:
-        if found.failing is None:
-            found.tried += 1
-            progress.update(name, "fuzzing", done=found.tried, total=examples)
+        if result.failing is None:
+            result.tried += 1
+            progress.update(name, "fuzzing", done=result.tried, total=examples)
         try:
             outcome = check(example)
         except Violation as violation:  # hypothesis shrinks, and runs the smallest one last
-            found.failing, found.why = example, str(violation)
+            result.failing, result.why = example, str(violation)
             raise
-        if found.failing is None:
-            found.outcomes[outcome] += 1
+        if result.failing is None:
+            result.outcomes[outcome] += 1
 
     try:
         holds()
     except Violation:
         pass
     except Flaky:
-        found.why += " (not every time)"
-    return found
+        result.why += " (not every time)"
+    return result

@@ -140,8 +140,8 @@ class OnCluster:
 
     def bystanders(self) -> Mapping[str, Ask]:
         pods = {
-            name: _Pods(self._api, self._ca, name, self._authorization(name), wanted)
-            for name, wanted in ((_BYSTANDER, self._wanted), (_UNMAPPED, None))
+            name: _Pods(self._api, self._ca, name, self._authorization(name), selector)
+            for name, selector in ((_BYSTANDER, self._wanted), (_UNMAPPED, None))
         }
         return {
             _REVIEWS: _Reviews(_address(self._opa.url), self._opa.ca, _BYSTANDER),
@@ -210,12 +210,12 @@ class _Pods:
         ca: Path,
         namespace: str,
         authorization: tuple[bytes, bytes],
-        wanted: Mapping[str, str] | None,
+        selector: Mapping[str, str] | None,
     ) -> None:
         self._client = Http1(address, ca)
         self._path = _pods(namespace)
         self._headers = [_JSON, authorization]
-        self._wanted = wanted
+        self._wanted = selector
 
     def __call__(self) -> str:
         answer = self._client.send(b"POST", self._path, self._headers, json.dumps(_POD).encode())

@@ -169,8 +169,8 @@ def requests(draw: DrawFn, queries: bool = True) -> Request:
     else:
         method = draw(st.sampled_from(_METHODS))
         target = _respelt(draw, draw(st.sampled_from(_PATHS) | _TEXT))
-        wanted = st.sampled_from(_QUERIES + (_TOKEN_QUERIES if queries else ())) | _TEXT
-        if query := draw(st.just("") | wanted):
+        strategy = st.sampled_from(_QUERIES + (_TOKEN_QUERIES if queries else ())) | _TEXT
+        if query := draw(st.just("") | strategy):
             target += "?" + query
     values: list[str] = draw(st.lists(st.sampled_from(_WRONG), max_size=2))
     late = draw(st.booleans())

@@ -60,24 +60,24 @@ class Deployed:
 
     def secret(self) -> Secret | None:
         """None where there is none. Raises ApiServerError."""
-        found = self._get(_SECRET)
-        return None if found is None else read(found)
+        secret = self._get(_SECRET)
+        return None if secret is None else read(secret)
 
     def settled(self, tls: Tls) -> bool:
         """Whether just the authority that issued the certificate is trusted, everywhere."""
         return tls.ca == tls.issuer and all(
-            only(bundle, tls.issuer) == bundle for one in self._webhooks() for bundle in one.bundles.values()
+            only(bundle, tls.issuer) == bundle for webhooks in self._webhooks() for bundle in webhooks.bundles.values()
         )
 
     def publish(self, tls: Tls) -> None:
         """Make the Secret hold `tls`. Raises FairleadError where that is not there, or somebody else was faster."""
-        found = self.secret()
-        if found is None:
+        secret = self.secret()
+        if secret is None:
             raise FairleadError(f"there is no Secret {SECRET} in namespace {NAMESPACE}: run `fairlead deploy`")
-        if found.tls == tls:
+        if secret.tls == tls:
             return
         data = {key: b64encode(value).decode() for key, value in tls.files.items()}
-        self._change(_SECRET, {"metadata": {"resourceVersion": found.version}, "data": data})
+        self._change(_SECRET, {"metadata": {"resourceVersion": secret.version}, "data": data})
 
     def trust(self, authorities: bytes) -> None:
         """Make API servers verify OPA by `authorities` alone. Raises FairleadError."""
@@ -87,20 +87,22 @@ class Deployed:
         """Make API servers verify OPA by `authorities`, too. Raises FairleadError."""
         self._bundles(lambda bundle: joined(bundle, authorities))
 
-    def _bundles(self, wanted: Callable[[bytes], bytes]) -> None:
-        for found in self._webhooks():
-            changed = {name: wanted(bundle) for name, bundle in found.bundles.items() if wanted(bundle) != bundle}
+    def _bundles(self, change: Callable[[bytes], bytes]) -> None:
+        for configuration in self._webhooks():
+            changed = {
+                name: change(bundle) for name, bundle in configuration.bundles.items() if change(bundle) != bundle
+            }
             if changed:
                 webhooks = [
                     {"name": name, "clientConfig": {"caBundle": b64encode(bundle).decode()}}
                     for name, bundle in changed.items()
                 ]
-                patch = {"metadata": {"resourceVersion": found.version}, "webhooks": webhooks}
-                self._change(found.path, patch, strategic=True)
+                patch = {"metadata": {"resourceVersion": configuration.version}, "webhooks": webhooks}
+                self._change(configuration.path, patch, strategic=True)
 
     def _webhooks(self) -> list[_Webhooks]:
         """The configurations that there are: an administrator may have taken them away to let pods in."""
-        found = {path: self._get(path) for path in WEBHOOKS}
+        configurations = {path: self._get(path) for path in WEBHOOKS}
         return [
             _Webhooks(
                 path,
@@ -110,7 +112,7 @@ class Deployed:
                     for webhook in config.get("webhooks") or ()
                 },
             )
-            for path, config in found.items()
+            for path, config in configurations.items()
             if config is not None
         ]
 
@@ -152,7 +154,7 @@ def only(bundle: bytes, authorities: bytes) -> bytes:
 
 
 def _parts(authorities: bytes) -> list[bytes]:
-    return [found.rstrip() + b"\n" for found in _CERTIFICATE.findall(authorities)]
+    return [certificate.rstrip() + b"\n" for certificate in _CERTIFICATE.findall(authorities)]
 
 
 def _writer(managed: Any) -> tuple[str | None, str | None]:

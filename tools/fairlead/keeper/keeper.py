@@ -92,30 +92,30 @@ class Keeper:
 
     def look(self) -> None:
         """Renew the certificate if that is due, or end what another began. Raises FairleadError."""
-        found = self._deployed.secret()
+        secret = self._deployed.secret()
         self._looked = datetime.now(UTC).isoformat(timespec="seconds")
-        if found is None:
+        if secret is None:
             raise FairleadError(f"there is no Secret {SECRET} in namespace {NAMESPACE}: run `fairlead deploy`")
-        if found.kept_by:
-            self._leave(found)
-        elif not self._good(found):
+        if secret.kept_by:
+            self._leave(secret)
+        elif not self._good(secret):
             with self._lease.attempt() as leading:
                 if leading:
                     self._renew()
 
-    def _good(self, found: Secret) -> bool:
+    def _good(self, secret: Secret) -> bool:
         """Whether there is nothing to do."""
-        return not self._due(found) and found.tls is not None and self._deployed.settled(found.tls)
+        return not self._due(secret) and secret.tls is not None and self._deployed.settled(secret.tls)
 
-    def _due(self, found: Secret) -> bool:
-        return found.tls is None or found.tls.left <= self._before
+    def _due(self, secret: Secret) -> bool:
+        return secret.tls is None or secret.tls.left <= self._before
 
     def _renew(self) -> None:
-        found = self._deployed.secret()  # once more, now that nobody else changes it
-        if found is None or self._good(found):
+        secret = self._deployed.secret()  # once more, now that nobody else changes it
+        if secret is None or self._good(secret):
             return
         progress = _Logged()
-        if not self._due(found):
+        if not self._due(secret):
             log.info("ending what another began with the certificate")
             renewal.finish(self._deployed, self._servers, progress=progress)
             return
@@ -124,11 +124,11 @@ class Keeper:
         until = certificates.not_after(tls.certificate).isoformat()
         self._tell("Normal", "CertificateRenewed", f"{self._replica} renewed OPA's certificate, until {until}")
 
-    def _leave(self, found: Secret) -> None:
+    def _leave(self, secret: Secret) -> None:
         """Leave alone what somebody else keeps, and would put back. Raises FairleadError once it has to be renewed."""
-        if self._due(found):
-            until = certificates.not_after(found.tls.certificate).isoformat() if found.tls else "an unknown time"
-            raise FairleadError(f"OPA's certificate lasts until {until}: renew it by {found.kept_by}, which keeps it")
+        if self._due(secret):
+            until = certificates.not_after(secret.tls.certificate).isoformat() if secret.tls else "an unknown time"
+            raise FairleadError(f"OPA's certificate lasts until {until}: renew it by {secret.kept_by}, which keeps it")
 
     def _pause(self) -> float:
         alone = (self._valid - self._before).total_seconds()

@@ -105,8 +105,8 @@ class Lease:
         return True
 
     def _take(self) -> bool:
-        now, found = time.monotonic(), self._api.get(_PATH)
-        version, spec = found["metadata"]["resourceVersion"], found.get("spec") or {}
+        now, lease = time.monotonic(), self._api.get(_PATH)
+        version, spec = lease["metadata"]["resourceVersion"], lease.get("spec") or {}
         holder = spec.get("holderIdentity")
         if holder and holder != self._holder:
             if self._seen is None or self._seen[0] != version:
@@ -119,11 +119,11 @@ class Lease:
     def _renew(self, ended: Event) -> None:
         while not ended.wait(RENEWED):
             try:
-                found = self._api.get(_PATH)
-                if (found.get("spec") or {}).get("holderIdentity") != self._holder:
+                lease = self._api.get(_PATH)
+                if (lease.get("spec") or {}).get("holderIdentity") != self._holder:
                     self._until = float("-inf")
                     return
-                self._write(found["metadata"]["resourceVersion"], self._holder)
+                self._write(lease["metadata"]["resourceVersion"], self._holder)
             except ApiServerError as error:
                 log.warning("the Lease %s cannot be renewed: %s", NAME, error)
 
@@ -131,9 +131,9 @@ class Lease:
         held, self._until = time.monotonic() < self._until, float("-inf")
         if held:
             try:
-                found = self._api.get(_PATH)
-                if (found.get("spec") or {}).get("holderIdentity") == self._holder:
-                    self._write(found["metadata"]["resourceVersion"], "")
+                lease = self._api.get(_PATH)
+                if (lease.get("spec") or {}).get("holderIdentity") == self._holder:
+                    self._write(lease["metadata"]["resourceVersion"], "")
             except ApiServerError as error:
                 log.warning("the Lease %s cannot be given back: %s", NAME, error)
 

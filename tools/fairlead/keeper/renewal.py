@@ -42,10 +42,10 @@ def finish(deployed: Deployed, servers: Servers, *, progress: Progress) -> Tls:
 
     Raises FairleadError where a step is not done in time: then both are trusted.
     """
-    found = deployed.secret()
-    if found is None or found.tls is None:
+    secret = deployed.secret()
+    if secret is None or secret.tls is None:
         raise FairleadError(f"the Secret {SECRET} holds no certificate: run `fairlead deploy`")
-    tls = found.tls
+    tls = secret.tls
     if deployed.settled(tls):
         return tls
     deployed.trust_also(tls.issuer)
@@ -64,9 +64,9 @@ def replaced(deployed: Deployed, servers: Servers, valid: timedelta, *, progress
     One that has ended is replaced at once: no API server takes it any more, so nobody can be refused for it. Raises
     FairleadError where a step is not done in time: then both are trusted, and the next renewal ends it.
     """
-    found = deployed.secret()
+    secret = deployed.secret()
     fresh = Tls.fresh(valid)
-    if found is None or found.tls is None or found.tls.left <= timedelta(0):
+    if secret is None or secret.tls is None or secret.tls.left <= timedelta(0):
         progress.update("certificate", "replacing the one that has ended")
         _publish(deployed, servers, fresh)
     else:

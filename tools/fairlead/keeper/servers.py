@@ -87,8 +87,8 @@ class Serving:
         self._authorities = tls.ca
 
     def trust(self, authorities: bytes) -> None:
-        wanted = digest(authorities)
-        self._every(lambda server: not server.tells or self._told(server) == wanted, "uses the new authorities")
+        expected = digest(authorities)
+        self._every(lambda server: not server.tells or self._told(server) == expected, "uses the new authorities")
 
     def serve(self, certificate: bytes) -> None:
         leaf = ssl.PEM_cert_to_DER_cert(certificate.decode())
@@ -105,10 +105,10 @@ class Serving:
         try:
             waiting.until(everyone, deadline=DEADLINE, what=f"every server {what}", pause=self._pause)
         except FairleadError as error:
-            told = ", ".join(f"{server.host}:{server.port}{why}" for server, why in late)
+            waiting_for = ", ".join(f"{server.host}:{server.port}{why}" for server, why in late)
             if not late or any(server.ready for server, _ in late):
-                raise FairleadError(f"{error}: {told}" if told else str(error)) from error
-            log.warning("not waiting any longer until every server %s: not Ready is %s", what, told)
+                raise FairleadError(f"{error}: {waiting_for}" if waiting_for else str(error)) from error
+            log.warning("not waiting any longer until every server %s: not Ready is %s", what, waiting_for)
 
     def _told(self, server: Server) -> Any:
         """The digest of the authorities that a sidecar says to use. Raises FairleadError."""
@@ -132,10 +132,12 @@ class Rolled(Serving):
 
     def _rolled_out(self) -> bool:
         deployment = self._api.get(_DEPLOYMENT)
-        status, wanted = deployment.get("status") or {}, deployment["spec"].get("replicas", 1)
+        status, replicas = deployment.get("status") or {}, deployment["spec"].get("replicas", 1)
         if (status.get("observedGeneration") or 0) < deployment["metadata"]["generation"]:
             return False
-        return all((status.get(count) or 0) == wanted for count in ("replicas", "updatedReplicas", "availableReplicas"))
+        return all(
+            (status.get(count) or 0) == replicas for count in ("replicas", "updatedReplicas", "availableReplicas")
+        )
 
 
 def shown(host: str, port: int) -> bytes | None:

@@ -131,12 +131,12 @@ class ApiServer:
     def namespace(self, name: str) -> tuple[Mapping[str, str], str] | None:
         """The labels and the resourceVersion of the namespace `name` at this moment; None where there is none."""
         try:
-            found = self._json("GET", f"/api/v1/namespaces/{quote(name, safe='')}", {}, accept=_METADATA)
+            document = self._json("GET", f"/api/v1/namespaces/{quote(name, safe='')}", {}, accept=_METADATA)
         except ApiServerError as error:
             if error.status == 404:
                 return None
             raise
-        metadata = found.get("metadata") or {}
+        metadata = document.get("metadata") or {}
         return metadata.get("labels") or {}, str(metadata.get("resourceVersion", ""))
 
     def config_map(self, namespace: str, name: str, *, timeout: tuple[float, float] = _TIMEOUT) -> dict[str, Any]:

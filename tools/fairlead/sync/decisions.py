@@ -122,10 +122,10 @@ def outcomes(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if not isinstance(response, dict):
         yield "", "failed"
         return
-    told = response.get("auditAnnotations") or {}
-    for intent, said in told.items():
+    by_intent = response.get("auditAnnotations") or {}
+    for intent, said in by_intent.items():
         yield intent, _OUTCOMES.get(str(said).partition(":")[0], "allowed")
-    if not told:
+    if not by_intent:
         allowed = "warned" if response.get("warnings") else "allowed"
         yield "", allowed if response.get("allowed") is True else "denied"
 
@@ -141,5 +141,5 @@ def _kind(said: list[tuple[str, str]]) -> str:
 
 def _line(text: str, entry: dict[str, Any]) -> str:
     """The decision as one line, as it was sent where that is one in every encoding."""
-    one = text.isascii() and "\n" not in text and "\r" not in text
-    return (text if one else json.dumps(entry, separators=(",", ":"))) + "\n"
+    single = text.isascii() and "\n" not in text and "\r" not in text
+    return (text if single else json.dumps(entry, separators=(",", ":"))) + "\n"

@@ -180,17 +180,17 @@ class Desired:
 
         A policy may ask for a label that is not kept, while settings change: that is told from one that is not there.
         """
-        kept = {key: labels[key] for key in self._labels if labels and key in labels}
-        absent = [key for key in self._labels if key not in kept]
-        return {"metadata": {"name": name, "labels": kept} | ({"absentLabels": absent} if absent else {})}
+        thin_labels = {key: labels[key] for key in self._labels if labels and key in labels}
+        absent = [key for key in self._labels if key not in thin_labels]
+        return {"metadata": {"name": name, "labels": thin_labels} | ({"absentLabels": absent} if absent else {})}
 
     def config_map(self, owner: Owner) -> ConfigMap | None:
         """A ConfigMap as last told."""
         with self._lock:
             for source, listed in self._listed.items():
                 if source.tree is None and listed and owner in listed:
-                    found: ConfigMap = listed[owner]
-                    return found
+                    config_map: ConfigMap = listed[owner]
+                    return config_map
         return None
 
     def changed_at(self) -> float | None:
@@ -216,9 +216,9 @@ class Desired:
                     complete = False
                 else:
                     config_maps.extend(listed.values())
-        texts = {one.item(key): text for one in config_maps for key, text in one.texts.items()}
-        kept = frozenset(one.item(key) for one in config_maps for key in one.problems)
-        return Snapshot(texts, kept, trees, complete, tuple(config_maps))
+        texts = {config_map.item(key): text for config_map in config_maps for key, text in config_map.texts.items()}
+        broken = frozenset(config_map.item(key) for config_map in config_maps for key in config_map.problems)
+        return Snapshot(texts, broken, trees, complete, tuple(config_maps))
 
     def _overtaken(self, source: Source, value: Mapping[str, Any]) -> bool:
         """Whether a namespace was looked up at a later time than this is of.
@@ -252,8 +252,8 @@ class Desired:
             return ("", name), tree.canonical(self.thin(name, metadata.get("labels")))
         owner = (metadata["namespace"], name)
         if source.kind == "policies" and self._data_label:
-            label, wanted = self._data_label
-            if (metadata.get("labels") or {}).get(label) == wanted:
+            label, data_value = self._data_label
+            if (metadata.get("labels") or {}).get(label) == data_value:
                 return owner, None
         return owner, read_config_map(owner, source.kind, value)
 
@@ -264,9 +264,9 @@ def read_config_map(owner: Owner, kind: Kind, value: Mapping[str, Any]) -> Confi
     problems: dict[str, Problem] = {}
     check = problem.of_policy if kind == "policies" else problem.of_document
     for key, text in sorted((value.get("data") or {}).items()):
-        found = check("/".join((*owner, key)), text)
-        if found:
-            problems[key] = found
+        trouble = check("/".join((*owner, key)), text)
+        if trouble:
+            problems[key] = trouble
         else:
             texts[key] = text
     for key in sorted(value.get("binaryData") or {}):

@@ -98,8 +98,8 @@ class Memory:
         later = now + random.uniform(*RETRY)  # noqa: S311 - spreads retries, keeps no secret
         self.rejected[operation.item, _text(operation)] = Rejection(reason, self.generation, later)
         if isinstance(operation, Put) and operation.stands_for:
-            told = problem.renamed(reason, operation.item[1], operation.stands_for[1])
-            self.rejected[operation.stands_for, operation.text] = Rejection(told, self.generation, later)
+            renamed = problem.renamed(reason, operation.item[1], operation.stands_for[1])
+            self.rejected[operation.stands_for, operation.text] = Rejection(renamed, self.generation, later)
 
     def waits(self, item: Item, text: str | None, now: float) -> bool:
         """Whether OPA declined this very text (None: the removal) and nothing has changed since."""
@@ -135,8 +135,8 @@ def operations(
     switches to it. An OPA that lacks a tree gets no policies while that tree is not known: it would decide as if there
     were nothing in it.
     """
-    wanted = dict(_wanted(desired, served, memory, now))
-    puts = [Put(item, text) for item, text in sorted(wanted.items()) if not right(item, text, served, memory)]
+    wanted_texts = dict(_wanted(desired, served, memory, now))
+    puts = [Put(item, text) for item, text in sorted(wanted_texts.items()) if not right(item, text, served, memory)]
     documents = [put for put in puts if put.item[0] == "document"]
     if first := [*_trees(desired, served, without), *documents]:
         return first
@@ -168,7 +168,7 @@ def ours(served: Served, memory: Memory) -> Served:
 
 def problems(config_map: ConfigMap, served: Served, memory: Memory) -> list[Problem] | None:
     """What is wrong with a ConfigMap, key by key; None where it has not been settled yet."""
-    found = dict(config_map.problems)
+    by_key = dict(config_map.problems)
     items = {config_map.item(key) for key in (*config_map.texts, *config_map.problems)}
     unsettled = []
     for key, text in config_map.texts.items():
@@ -179,11 +179,11 @@ def problems(config_map: ConfigMap, served: Served, memory: Memory) -> list[Prob
         if rejection is None:
             unsettled.append(text)
         else:
-            found[key] = rejection.problem
+            by_key[key] = rejection.problem
     # What waits for something that OPA declined is as settled as it will be.
-    if unsettled and not (found and all(map(STAGE.search, unsettled))):
+    if unsettled and not (by_key and all(map(STAGE.search, unsettled))):
         return None
-    return [found[key] for key in sorted(found)]
+    return [by_key[key] for key in sorted(by_key)]
 
 
 def _held(item: Item, text: str, desired: Snapshot, served: Served, memory: Memory) -> bool:
@@ -195,7 +195,7 @@ def _held(item: Item, text: str, desired: Snapshot, served: Served, memory: Memo
         return False
     others = {other: text for other, text in desired.texts.items() if _of(other) == _of(item) and other != item}
     gone = memory.owned - desired.texts.keys() - desired.kept
-    return any(_of(kept) == _of(item) for kept in desired.kept) or not all(
+    return any(_of(other) == _of(item) for other in desired.kept) or not all(
         right(other, text, served, memory) or _stands_in(other, text, gone, served) for other, text in others.items()
     )
 
@@ -213,12 +213,12 @@ def _wanted(desired: Snapshot, served: Served, memory: Memory, now: float) -> It
 
 
 def _trees(desired: Snapshot, served: Served, without: Container[str]) -> list[Operation]:
-    found: list[Operation] = []
-    for name, wanted in desired.trees.items():
+    operations: list[Operation] = []
+    for name, tree in desired.trees.items():
         held = served.trees.get(name)
-        if wanted is not None and held is not wanted and held != wanted and name not in without:
-            found.append(Replicate(name, wanted, held))
-    return found
+        if tree is not None and held is not tree and held != tree and name not in without:
+            operations.append(Replicate(name, tree, held))
+    return operations
 
 
 def _removals(desired: Snapshot, served: Served, memory: Memory, now: float) -> list[Operation]:

@@ -97,14 +97,14 @@ def of_place(id_: str, trees: Sequence[Sequence[str]]) -> Problem | None:
     return None
 
 
-def conflicts(found: Problem) -> bool:
+def conflicts(error: Problem) -> bool:
     """Whether OPA declined a policy because of rules that are there already."""
-    return any(word in describe(found) for word in _CONFLICTS)
+    return any(word in describe(error) for word in _CONFLICTS)
 
 
-def renamed(found: Problem, before: str, after: str) -> Problem:
+def renamed(error: Problem, before: str, after: str) -> Problem:
     """A problem with a policy's id replaced wherever it is told."""
-    named: Problem = json.loads(json.dumps(found).replace(json.dumps(before)[1:-1], json.dumps(after)[1:-1]))
+    named: Problem = json.loads(json.dumps(error).replace(json.dumps(before)[1:-1], json.dumps(after)[1:-1]))
     return named
 
 

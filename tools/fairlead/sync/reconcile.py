@@ -156,13 +156,13 @@ class Reconciler:
         self._compare_at = now + max(COMPARE, 20 * (now - began))
 
     def _fingerprints(self, opa: OpaApi, desired: Snapshot) -> dict[str, str]:
-        found = {}
+        fingerprints = {}
         for kind, id_ in (*desired.texts, *desired.kept):
             if kind == "document" and id_ in self._memory.fingerprints:
-                found[id_] = _fingerprint(opa.document(id_.split("/")))
-        return found
+                fingerprints[id_] = _fingerprint(opa.document(id_.split("/")))
+        return fingerprints
 
-    def _tree(self, opa: OpaApi, name: str, wanted: Tree | None) -> Tree | None:
+    def _tree(self, opa: OpaApi, name: str, expected: Tree | None) -> Tree | None:
         """What OPA holds of a tree, which is `wanted` itself where it is the same; None where there is none.
 
         Namespace by namespace: the whole may be far larger than what we can hold at once.
@@ -180,9 +180,9 @@ class Reconciler:
                 return None
             for key, value in tree.read(part, namespaced=namespaced):
                 text = tree.canonical(value)
-                known = wanted.get(key) if wanted else None
+                known = expected.get(key) if expected else None
                 held[key] = known if known is not None and text == known else text
-        return wanted if wanted is not None and held == wanted else held
+        return expected if expected is not None and held == expected else held
 
     def _apply(self, opa: OpaApi, desired: Snapshot) -> dict[str, str]:
         """Do all that can be done; returns why trees could not be written, by their name."""
@@ -193,7 +193,7 @@ class Reconciler:
             if not todo:
                 return unwritable
             self._behind = self._behind or now
-            self._memory.owned |= {one.item for one in todo if isinstance(one, plan.Put)}
+            self._memory.owned |= {operation.item for operation in todo if isinstance(operation, plan.Put)}
             self._note_owned(opa)
             for operation in todo:
                 try:
@@ -218,15 +218,15 @@ class Reconciler:
 
     def _replicate(self, opa: OpaApi, operation: plan.Replicate) -> None:
         """In one request where OPA takes it, in pieces otherwise; what is there after each is remembered."""
-        name, wanted, base = operation.name, operation.wanted, operation.held
+        name, target, base = operation.name, operation.wanted, operation.held
         path = self._paths[name]
         if base is None:
-            base = wanted if tree.size(wanted) <= tree.PIECE else {}
+            base = target if tree.size(target) <= tree.PIECE else {}
             opa.put_json(path, tree.whole(base))
-            log.info("%s: loading %d", name, len(wanted))
+            log.info("%s: loading %d", name, len(target))
         held = dict(base)
         self._served.trees[name] = held
-        for text, changes in tree.pieces(wanted, base):
+        for text, changes in tree.pieces(target, base):
             opa.patch_json(path, text)
             for key, changed in changes:
                 if changed is None:
@@ -237,8 +237,8 @@ class Reconciler:
 
     def _put(self, opa: OpaApi, operation: plan.Put) -> None:
         kind, id_ = operation.item
-        if found := self._forbidden(opa, operation):
-            raise Rejected(id_, found)
+        if reason := self._forbidden(opa, operation):
+            raise Rejected(id_, reason)
         if kind == "policy":
             opa.put_policy(id_, operation.text)
             self._served.policies[id_] = operation.text
@@ -257,10 +257,10 @@ class Reconciler:
         trees = list(self._paths.values())
         if kind == "document":
             return problem.of_place(id_, trees)
-        found = problem.of_package(id_, operation.text, system=self._system, trees=trees)
-        if isinstance(found, bool):
-            return problem.of_rules(id_, operation.text, opa.rules(operation.text), trees) if found else None
-        return found
+        reason = problem.of_package(id_, operation.text, system=self._system, trees=trees)
+        if isinstance(reason, bool):
+            return problem.of_rules(id_, operation.text, opa.rules(operation.text), trees) if reason else None
+        return reason
 
     def _remove(self, opa: OpaApi, operation: plan.Remove, desired: Snapshot) -> None:
         kind, id_ = operation.item
@@ -298,12 +298,12 @@ class Reconciler:
         verdicts: dict[Owner, Verdict] = {}
         pending = []
         for config_map in desired.config_maps:
-            found = plan.problems(config_map, self._served, self._memory)
-            if found is None:
+            problems = plan.problems(config_map, self._served, self._memory)
+            if problems is None:
                 pending.append("/".join(config_map.owner))
             else:
-                verdicts[config_map.owner] = Verdict(config_map.of, tuple(found))
-                self._log(config_map, found)
+                verdicts[config_map.owner] = Verdict(config_map.of, tuple(problems))
+                self._log(config_map, problems)
         self._report(verdicts)
         self._verdicts = verdicts
         self.rejected = tuple(
@@ -321,11 +321,11 @@ class Reconciler:
         rejected = sum(1 for verdict in verdicts.values() if verdict.problems)
         self._metrics.holds(desired, self._served, rejected, len(pending) + len(unknown) + len(unwritable))
 
-    def _log(self, config_map: ConfigMap, found: Sequence[Problem]) -> None:
+    def _log(self, config_map: ConfigMap, problems: Sequence[Problem]) -> None:
         """Say what is wrong with a ConfigMap, once."""
         before = self._verdicts.get(config_map.owner)
-        if found and (before is None or list(before.problems) != found):
-            log.warning("%s: %s", "/".join(config_map.owner), "; ".join(describe(one) for one in found))
+        if problems and (before is None or list(before.problems) != problems):
+            log.warning("%s: %s", "/".join(config_map.owner), "; ".join(describe(error) for error in problems))
 
     def _failed(self, error: BaseException) -> None:
         self._compare_at = float("-inf")  # what OPA was asked for may have been done all the same
@@ -349,9 +349,9 @@ def _fingerprint(document: Any) -> str:
 
 def _owned(marker: Any) -> set[Item]:
     """What a marker says that a sidecar put into this OPA."""
-    found: set[Item] = set()
+    items: set[Item] = set()
     entries = marker.get("owned") if isinstance(marker, dict) else None
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, list) and len(entry) == 2 and entry[0] in ("policy", "document"):
-            found.add((entry[0], str(entry[1])))
-    return found
+            items.add((entry[0], str(entry[1])))
+    return items

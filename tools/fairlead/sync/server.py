@@ -75,13 +75,13 @@ class Certificate:
             return 0.0
 
     def _load(self) -> ssl.SSLContext:
-        found = digest(self._files[0].read_bytes())
+        current = digest(self._files[0].read_bytes())
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.options |= ssl.OP_NO_RENEGOTIATION
         context.sslsocket_class = Connection
         context.load_cert_chain(*self._files, password=_no_password)
-        self.digest = found
+        self.digest = current
         return context
 
     def _state(self) -> list[tuple[int, int, int] | None]:
@@ -240,11 +240,11 @@ class _Handler(BaseHTTPRequestHandler):
             return
         match = _NAMESPACE.fullmatch(path)
         try:
-            found = look_up(match[1]) if match else None
+            namespace = look_up(match[1]) if match else None
         except FairleadError as error:
             self._answer(HTTPStatus.SERVICE_UNAVAILABLE, {"message": str(error)})
         else:
-            self._answer(HTTPStatus.NOT_FOUND if found is None else HTTPStatus.OK, found or {})
+            self._answer(HTTPStatus.NOT_FOUND if namespace is None else HTTPStatus.OK, namespace or {})
 
     def _answer(self, status: HTTPStatus, value: dict[str, Any]) -> None:
         self._send(status, "application/json", json.dumps(value).encode())
@@ -270,10 +270,10 @@ def _endpoint(endpoint: str) -> tuple[str, int]:
 
 def _stat(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return stat.st_mtime_ns, stat.st_ino, stat.st_size
 
 
 def _no_password() -> str:

@@ -177,10 +177,10 @@ class Sidecar:
         reasons += [self._opa.trouble, reconciler.trouble]
         if reconciler.trouble is None:
             reasons += self._late()
-        told = [reason for reason in reasons if reason]
+        troubles = [reason for reason in reasons if reason]
         return {
-            "healthy": not told,
-            "reasons": told,
+            "healthy": not troubles,
+            "reasons": troubles,
             "rejected": list(reconciler.rejected),
             "confirmed": rfc3339(reconciler.confirmed) if reconciler.confirmed else None,
             "replica": self._replica,
@@ -226,14 +226,14 @@ class Sidecar:
 
 def _sources(options: Options) -> dict[Source, Mapping[str, str]]:
     """What to watch, and by which selectors."""
-    found: dict[Source, Mapping[str, str]] = {Source("namespaces"): {"labelSelector": options.namespace_selector}}
+    sources: dict[Source, Mapping[str, str]] = {Source("namespaces"): {"labelSelector": options.namespace_selector}}
     others = ",".join(f"metadata.namespace!={name}" for name in options.ignored)
     for resource in options.resources:
-        found[Source("objects", resource=resource)] = {"fieldSelector": others} if resource.namespaced else {}
+        sources[Source("objects", resource=resource)] = {"fieldSelector": others} if resource.namespaced else {}
     everywhere = "*" in options.namespaces
     for namespace in (None,) if everywhere else options.namespaces:
         if options.policy:
-            found[Source("policies", namespace)] = {"labelSelector": "=".join(options.policy)}
+            sources[Source("policies", namespace)] = {"labelSelector": "=".join(options.policy)}
         if options.data:
-            found[Source("data", namespace)] = {"labelSelector": "=".join(options.data)}
-    return found
+            sources[Source("data", namespace)] = {"labelSelector": "=".join(options.data)}
+    return sources

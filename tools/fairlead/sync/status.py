@@ -48,11 +48,11 @@ def text(problems: Sequence[Problem], **more: str) -> str:
     short = [_short(problem) for problem in problems[:_MOST]]
     while True:
         error = {"error": short[0] if len(short) == 1 else short} if short else {}
-        found = json.dumps(
+        document = json.dumps(
             {"status": "error" if short else "ok", **error, **more}, separators=(",", ":"), ensure_ascii=False
         )
-        if len(found) <= _LARGEST or len(short) < 2:
-            return found
+        if len(document) <= _LARGEST or len(short) < 2:
+            return document
         short.pop()
 
 
@@ -61,8 +61,8 @@ def overall(replicas: Mapping[str, str]) -> str:
     problems: list[Problem] = []
     for _, own in sorted(replicas.items()):
         error = _entry(own).get("error")
-        told = error if isinstance(error, list) else [error] if error else []
-        problems += [problem for problem in told if problem not in problems]
+        errors = error if isinstance(error, list) else [error] if error else []
+        problems += [problem for problem in errors if problem not in problems]
     return text(problems)
 
 
@@ -111,9 +111,9 @@ class StatusWriter:
         self._news.wait(self._pause)
         self._news.clear()
         self._pause = 1.0
-        wanted, failed = self._wanted, None
-        self._forget(wanted)
-        for owner, verdict in wanted.items():
+        verdicts, failed = self._wanted, None
+        self._forget(verdicts)
+        for owner, verdict in verdicts.items():
             config_map = self._desired.config_map(owner)
             if config_map is None or config_map.of != verdict.of:
                 continue
@@ -144,23 +144,23 @@ class StatusWriter:
             if self._own not in live.annotations:
                 return
             others = self._others(live)
-            wanted: Annotations = {self._own: None, **({STATUS: overall(others)} if others else {})}
+            changes: Annotations = {self._own: None, **({STATUS: overall(others)} if others else {})}
             try:
-                self._api.annotate(*owner, live.resource_version, wanted, timeout=_ENDING)
+                self._api.annotate(*owner, live.resource_version, changes, timeout=_ENDING)
             except ApiServerError as error:
                 if error.status != 409 or last:
                     raise
             else:
                 return
 
-    def _forget(self, wanted: Mapping[Owner, Verdict]) -> None:
+    def _forget(self, verdicts: Mapping[Owner, Verdict]) -> None:
         """Forget what was written of ConfigMaps that are gone, and of data that have changed since."""
-        of = {(owner, verdict.of) for owner, verdict in wanted.items()}
+        of = {(owner, verdict.of) for owner, verdict in verdicts.items()}
         if of != self._of:
             self._of = of
             known = {owner for owner, _ in of}
             self._seen = {owner: version for owner, version in self._seen.items() if owner in known}
-            self._found = {owner: found for owner, found in self._found.items() if owner in known}
+            self._found = {owner: annotations for owner, annotations in self._found.items() if owner in known}
             self._written = {}
 
     def _failed(self, error: BaseException) -> None:
@@ -173,9 +173,9 @@ class StatusWriter:
     def _others(self, config_map: ConfigMap) -> dict[str, str]:
         """What the other replicas tell of the data that the ConfigMap has now."""
         return {
-            key: told
-            for key, told in config_map.annotations.items()
-            if key not in (STATUS, RETRIES, self._own) and _entry(told).get("of") == config_map.of
+            key: value
+            for key, value in config_map.annotations.items()
+            if key not in (STATUS, RETRIES, self._own) and _entry(value).get("of") == config_map.of
         }
 
     def _annotate(self, config_map: ConfigMap, own: str) -> None:
@@ -185,24 +185,24 @@ class StatusWriter:
         once, and those that are not have no say any longer.
         """
         owner = config_map.owner
-        found = self._found.setdefault(owner, dict(config_map.annotations))
+        known = self._found.setdefault(owner, dict(config_map.annotations))
         others = self._others(config_map)
         if self._own not in config_map.annotations and owner not in self._seen:
-            others = {key: told for key, told in others.items() if found.get(key) != told}
+            others = {key: value for key, value in others.items() if known.get(key) != value}
         status = overall({**others, self._own: own})
-        wanted: Annotations = {key: None for key in config_map.annotations if key not in others}
-        wanted |= {STATUS: status, self._own: own}
+        changes: Annotations = {key: None for key in config_map.annotations if key not in others}
+        changes |= {STATUS: status, self._own: own}
         if config_map.kind == "policies":
-            wanted[RETRIES] = "0"  # as kube-mgmt has it of policies that it will not try again by itself
-        wanted = {key: told for key, told in wanted.items() if config_map.annotations.get(key) != told}
-        if not wanted or self._seen.get(owner) == config_map.resource_version:
+            changes[RETRIES] = "0"  # as kube-mgmt has it of policies that it will not try again by itself
+        changes = {key: value for key, value in changes.items() if config_map.annotations.get(key) != value}
+        if not changes or self._seen.get(owner) == config_map.resource_version:
             return
-        told = owner, frozenset({own, *others.values(), *others})
-        before = self._written.get(told)
+        attempt = owner, frozenset({own, *others.values(), *others})
+        before = self._written.get(attempt)
         if before and time.monotonic() < before.again_at:
             return
         try:
-            self._api.annotate(*owner, config_map.resource_version, wanted)
+            self._api.annotate(*owner, config_map.resource_version, changes)
         except ApiServerError as error:
             if error.status not in (404, 409):
                 raise
@@ -210,7 +210,7 @@ class StatusWriter:
             self._pause = random.uniform(*_PAUSE)  # noqa: S311 - spreads replicas, keeps no secret
             return
         delay = min(2 * before.delay, _AGAIN[1]) if before else _AGAIN[0]
-        self._written[told] = _Written(time.monotonic() + delay, delay)
+        self._written[attempt] = _Written(time.monotonic() + delay, delay)
         self._seen[owner] = config_map.resource_version
         log.info("status of %s: %s", "/".join(owner), own)
 
@@ -223,15 +223,15 @@ class _Written:
     delay: float
 
 
-def _entry(told: str) -> dict[str, Any]:
+def _entry(text: str) -> dict[str, Any]:
     """A replica's annotation as it is read; empty where someone broke it."""
     try:
-        found = json.loads(told)
+        entry = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    if not isinstance(found, dict) or found.get("status") not in ("ok", "error"):
+    if not isinstance(entry, dict) or entry.get("status") not in ("ok", "error"):
         return {}
-    return found if (found["status"] == "error") == ("error" in found) else {}
+    return entry if (entry["status"] == "error") == ("error" in entry) else {}
 
 
 def _short(value: Any) -> Any:

@@ -60,13 +60,13 @@ def size(tree: Tree) -> int:
 
 
 def pieces(
-    wanted: Tree, held: Tree, *, most: int = PIECE, operations: int = OPERATIONS
+    target: Tree, held: Tree, *, most: int = PIECE, operations: int = OPERATIONS
 ) -> Iterator[tuple[str, list[Change]]]:
     """JSON Patches that make `wanted` out of `held`, and what each of them changes; nothing where they are the same."""
     body: list[str] = []
     changes: list[Change] = []
     length = 0
-    for text, changed in _operations(wanted, held):
+    for text, changed in _operations(target, held):
         if body and (length + len(text) > most or len(body) == operations):
             yield f"[{','.join(body)}]", changes
             body, changes, length = [], [], 0
@@ -77,21 +77,21 @@ def pieces(
         yield f"[{','.join(body)}]", changes
 
 
-def _operations(wanted: Tree, held: Tree) -> Iterator[tuple[str, list[Change]]]:
+def _operations(target: Tree, held: Tree) -> Iterator[tuple[str, list[Change]]]:
     """Single operations: namespaces that are new or hold no objects, then objects, then what must go."""
-    changed = [key for key, text in wanted.items() if held.get(key) != text]
-    gone = [key for key in held if key not in wanted]
+    changed = [key for key, text in target.items() if held.get(key) != text]
+    gone = [key for key in held if key not in target]
     fresh: set[str] = set()
     empty: set[str] = set()
     if any(namespace for namespace, _ in (*changed, *gone)):
-        needed, members = _namespaces(wanted), _members(held)
+        needed, members = _namespaces(target), _members(held)
         fresh = {namespace for namespace in needed if not all(name for _, name in members.get(namespace, [("", "")]))}
         empty = members.keys() - needed - {""}
         for namespace in sorted(fresh):
             yield _add((namespace,), "{}"), [(key, None) for key in members.get(namespace, ())]
-        changed = [key for key, text in wanted.items() if key[0] in fresh or held.get(key) != text]
+        changed = [key for key, text in target.items() if key[0] in fresh or held.get(key) != text]
     for key in changed:
-        yield _add(_place(key), wanted[key]), [(key, wanted[key])]
+        yield _add(_place(key), target[key]), [(key, target[key])]
     for namespace in sorted(empty):
         yield _remove((namespace,)), [(key, None) for key in members[namespace]]
     for key in gone:

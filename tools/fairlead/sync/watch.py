@@ -105,9 +105,9 @@ class Watch:
         """Replace all that is known, and tell the resourceVersion. Raises ApiServerError."""
         version, began = "", time.monotonic()
 
-        def read(told: str) -> None:
+        def read(resource_version: str) -> None:
             nonlocal version
-            version = told
+            version = resource_version
 
         objects = self._api.objects(self._path, self._selector, metadata_only=self._thin, version=read)
         try:

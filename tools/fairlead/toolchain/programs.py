@@ -38,8 +38,8 @@ NAMES = tuple(program.name for program in PROGRAMS)
 
 def select(names: Iterable[str]) -> list[Program]:
     """The programs called `names`, each once, in the list's order. Raises UsageError for a name that is not in it."""
-    wanted = set(names)
-    unknown = sorted(wanted.difference(NAMES))
+    chosen = set(names)
+    unknown = sorted(chosen.difference(NAMES))
     if unknown:
         raise UsageError(f"no program is called {', '.join(unknown)}; there are {', '.join(NAMES)}")
-    return [program for program in PROGRAMS if program.name in wanted]
+    return [program for program in PROGRAMS if program.name in chosen]

@@ -82,4 +82,4 @@ def _required(text: str, package: str) -> str | None:
     """The version of the required module that holds `package`: the one with the longest path."""
     required = re.findall(r"^(?:require\s+|\s+)(\S+) v(\d\S+)(?: //.*)?$", text, re.MULTILINE)
     holding = [(path, version) for path, version in required if f"{package}/".startswith(f"{path}/")]
-    return max(holding, key=lambda found: len(found[0]))[1] if holding else None
+    return max(holding, key=lambda entry: len(entry[0]))[1] if holding else None

@@ -81,15 +81,15 @@ def _writing(home: Path) -> Iterator[None]:
 
 
 def _lock(descriptor: int, waiting: Callable[[], None], stop: Event) -> None:
-    told = False
+    announced = False
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            if not told:
+            if not announced:
                 waiting()
-                told = True
+                announced = True
             if stop.wait(_AGAIN):
                 raise StoppedError("stopped") from None
 
