@@ -131,7 +131,7 @@ def rotations(count: int, authorities: int, clients: int, progress: Progress) ->
                 changes.rotate(what)
             verdict = changes.verdict()
         done = [change.ended - change.began for change in changes.made if change.kind == what and not change.error]
-        pods = sum(one.is_pod and one.pool is not None for one in ledger.attempts)
+        pods = sum(attempt.is_pod and attempt.pool is not None for attempt in ledger.attempts)
         title = f"rotation of the {what} under load"
         rows += [
             _row(f"{title}: not done", times, "rotations", "", times - len(done), 0),
@@ -257,7 +257,11 @@ def _unplaced(client: load.Client, ledger: load.Ledger) -> int:
 
 def _lost(attempts: Sequence[Attempt]) -> list[Attempt]:
     """Pods of mapped namespaces that had to be asked for again, though nothing is wrong with them."""
-    return [one for one in attempts if one.is_pod and one.pool and one.good and one.outcome != "created"]
+    return [
+        attempt
+        for attempt in attempts
+        if attempt.is_pod and attempt.pool and attempt.good and attempt.outcome != "created"
+    ]
 
 
 def _row(figure: str, n: int, metric: str, unit: str, value: float | None, target: float | None = None) -> Row:
@@ -286,12 +290,12 @@ def main(only: tuple[str, ...], clients: int, **count: int) -> None:
             "thin": lambda: thin(count["thin"], count["thin_mapped"], clients, progress),
         }
         target = paths.root() / RESULTS
-        kept: dict[str, list[Row]] = json.loads(target.read_text()) if only and target.exists() else {}
+        results: dict[str, list[Row]] = json.loads(target.read_text()) if only and target.exists() else {}
         for name, measure in figures.items():
             if not only or name in only:
-                kept[name] = measure()
-                target.write_text(json.dumps(kept, indent=1) + "\n")
-    rows = [row for name in figures for row in kept.get(name, ())]
+                results[name] = measure()
+                target.write_text(json.dumps(results, indent=1) + "\n")
+    rows = [row for name in figures for row in results.get(name, ())]
     output.rows("To reach", tuple(_row("", 0, "", "", 0)), rows)(output.console())
 
 

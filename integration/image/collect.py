@@ -74,11 +74,11 @@ def own_modules(sources: Path) -> list[Path]:
 
 def shared_libraries(binaries: list[Path], image: Path) -> set[Path]:
     """What the loader takes from this machine for `binaries`; what packages bring along is in `image` already."""
-    found = set()
+    libraries = set()
     for binary in binaries:
         output = subprocess.run(["/usr/bin/ldd", binary], capture_output=True, text=True, check=True).stdout
-        found |= {Path(path) for path in re.findall(r"(?:=> |^\s+)(/\S+) \(", output, re.MULTILINE)}
-    return {path for path in found if not path.is_relative_to(image)}
+        libraries |= {Path(path) for path in re.findall(r"(?:=> |^\s+)(/\S+) \(", output, re.MULTILINE)}
+    return {path for path in libraries if not path.is_relative_to(image)}
 
 
 def copy(path: Path, image: Path) -> None:

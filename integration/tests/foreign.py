@@ -128,8 +128,8 @@ class _Kubelet:
             assert others == []
 
     def synchronise(self) -> None:
-        found = self.cluster.core.list_namespaced_pod(NAMESPACE, label_selector="app.kubernetes.io/name=opa").items
-        alive = [p for p in found if not p.metadata.deletion_timestamp and p.status.phase == "Running"]
+        pods = self.cluster.core.list_namespaced_pod(NAMESPACE, label_selector="app.kubernetes.io/name=opa").items
+        alive = [p for p in pods if not p.metadata.deletion_timestamp and p.status.phase == "Running"]
         seen = {p.metadata.uid: p.metadata.resource_version for p in alive}
         if seen == self._seen:
             return
@@ -159,7 +159,7 @@ class _Kubelet:
         for container in newest.spec.containers:
             program = {"opa": [str(toolchain.ensure(["opa"])["opa"])], "sync": [sys.executable, "-m", "fairlead"]}
             argv = [*program[container.name], *map(self.here, container.args)]
-            env = {one.name: self.here(one.value) for one in container.env or ()}
+            env = {variable.name: self.here(variable.value) for variable in container.env or ()}
             if container.name == "sync":
                 kubeconfig = self.cluster.folder / "sync.kubeconfig"
                 self.cluster.service_account_kubeconfig(NAMESPACE, "opa", kubeconfig)

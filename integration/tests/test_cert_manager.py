@@ -55,11 +55,11 @@ def definitions() -> list[dict[str, Any]]:
         timeout=300,
         cwd="/",
     )
-    told = json.loads(done.stdout or "{}")
-    if done.returncode or told.get("Error"):
-        pytest.skip(f"{MODULE} is not to be had: {told.get('Error') or done.stderr}")
-    assert told["Sum"] == SUM
-    folder = Path(told["Dir"]) / "deploy" / "crds"
+    module = json.loads(done.stdout or "{}")
+    if done.returncode or module.get("Error"):
+        pytest.skip(f"{MODULE} is not to be had: {module.get('Error') or done.stderr}")
+    assert module["Sum"] == SUM
+    folder = Path(module["Dir"]) / "deploy" / "crds"
     return [
         yaml.safe_load((folder / f"cert-manager.io_{name}.yaml").read_text(encoding="utf-8"))
         for name in ("issuers", "certificates")
@@ -119,12 +119,12 @@ class CertManager:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[EmbeddedCluster]:
     """One with cert-manager's definitions, and Fairlead deployed as it is by default."""
-    found = definitions()
+    installed = definitions()
     with started(f"cert-manager-{os.getpid()}", Settings(), {"pool1": 1}, progress=QUIET) as running:
         with pytest.raises(UsageError, match="has no cert-manager"):
             deploy.deploy(running, SETTINGS, progress=QUIET)
         objects = kube.Objects(kube.connect(running.kubeconfig))
-        for definition in found:
+        for definition in installed:
             objects.apply(definition)
         waiting.until(partial(served, running), deadline=60, what="the definitions are in force")
         objects.delete("v1", "Secret", "opa-tls", NAMESPACE)  # what cert-manager issues is another one
@@ -142,9 +142,9 @@ def test_pods_are_placed_by_the_certificate_that_it_issued(cluster: EmbeddedClus
     credentials = serving.credentials(objects)
     assert credentials is not None
     for kind in KINDS:
-        found = objects.get(ADMISSION, kind, "fairlead") or {}
-        assert found["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] == f"{NAMESPACE}/opa-tls"
-        trusted = [b64decode(webhook["clientConfig"]["caBundle"]) for webhook in found["webhooks"]]
+        configuration = objects.get(ADMISSION, kind, "fairlead") or {}
+        assert configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] == f"{NAMESPACE}/opa-tls"
+        trusted = [b64decode(webhook["clientConfig"]["caBundle"]) for webhook in configuration["webhooks"]]
         assert all(credentials.ca.strip() in bundle for bundle in trusted)
     assert comes(objects)
 
@@ -155,7 +155,7 @@ def test_authorities_that_it_injects_stay_when_fairlead_deploys_again(
     """What fairlead applies leaves the field alone, so no later deployment takes it away or puts another there."""
     for kind in KINDS:
         managed = (objects.get(ADMISSION, kind, "fairlead") or {})["metadata"]["managedFields"]
-        applied = [json.dumps(one["fieldsV1"]) for one in managed if one["operation"] == "Apply"]
+        applied = [json.dumps(entry["fieldsV1"]) for entry in managed if entry["operation"] == "Apply"]
         assert applied
         assert not any("caBundle" in fields for fields in applied)
     deploy.deploy(cluster, SETTINGS, progress=QUIET)

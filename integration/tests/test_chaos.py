@@ -20,14 +20,14 @@ OWN_CLUSTER = "it breaks a cluster of its own; `fairlead chaos --cluster kind` d
 
 @pytest.mark.embedded(OWN_CLUSTER)
 def test_whatever_breaks_every_invariant_holds() -> None:
-    found = run(Options(seconds=20, seed=1, clients=4, name=f"chaos-{os.getpid()}"), progress=Progress())
-    assert found["could not"] == []
-    assert {one["fault"] for one in found["faults"]} == set(schedule.KINDS)
-    assert all(one["survived"] == one["times"] > 0 for one in found["faults"]), found["faults"]
-    assert {one["change"] for one in found["changes"] if one["done"]} == {"push", "token", "certificate"}
-    assert min(found["creates"][what] for what in ("placed", "left alone", "first pods", "refused")) > 0
-    assert [one for one in found["invariants"] if not one["holds"]] == []
-    assert all(one["checked"] for one in found["invariants"])
+    result = run(Options(seconds=20, seed=1, clients=4, name=f"chaos-{os.getpid()}"), progress=Progress())
+    assert result["could not"] == []
+    assert {fault["fault"] for fault in result["faults"]} == set(schedule.KINDS)
+    assert all(fault["survived"] == fault["times"] > 0 for fault in result["faults"]), result["faults"]
+    assert {change["change"] for change in result["changes"] if change["done"]} == {"push", "token", "certificate"}
+    assert min(result["creates"][what] for what in ("placed", "left alone", "first pods", "refused")) > 0
+    assert [invariant for invariant in result["invariants"] if not invariant["holds"]] == []
+    assert all(invariant["checked"] for invariant in result["invariants"])
 
 
 def test_a_pod_that_is_not_placed_would_be_found(
@@ -44,8 +44,8 @@ def test_a_pod_that_is_not_placed_would_be_found(
 
     def verdicts() -> list[bool]:
         ledger.wrong.clear()
-        for found in client.pods() or []:
-            ledger.check(found)
+        for pod in client.pods() or []:
+            ledger.check(pod)
         return [verdict.holds for verdict in invariants.pods(ledger.wrong, len(ledger.pods))]
 
     assert verdicts() == [True, True]

@@ -26,9 +26,9 @@ UP = 120.0
 def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
     """A cluster with Fairlead deployed into it, as into any, and a mapped namespace."""
     with started(tmp_path_factory.mktemp("foreign")) as cluster:
-        found = remote.RemoteCluster(cluster.context, cluster.kubeconfig)
-        deploy.deploy(found, SETTINGS, sidecar="sync", progress=Progress())
-        found.stop()
+        deployed = remote.RemoteCluster(cluster.context, cluster.kubeconfig)
+        deploy.deploy(deployed, SETTINGS, sidecar="sync", progress=Progress())
+        deployed.stop()
         objects = cluster.objects()
         objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mapped", "labels": POOL}})
         yield cluster
@@ -83,16 +83,16 @@ def test_all_of_it_comes_back_from_nothing_by_itself(foreign: Foreign) -> None:
 
     unschedulable(foreign, False)
     waiting.until(lambda: placed(foreign), deadline=UP, what="pods are placed again")
-    found = waiting.until(lambda: _bound(foreign), deadline=UP, what="every pod of OPA has a node")
-    assert before.isdisjoint(p.metadata.uid for p in found)
+    pods = waiting.until(lambda: _bound(foreign), deadline=UP, what="every pod of OPA has a node")
+    assert before.isdisjoint(p.metadata.uid for p in pods)
 
 
 def _new(foreign: Foreign, before: set[str]) -> list[Any] | None:
-    found = [p for p in pods_of_opa(foreign) if p.metadata.uid not in before and not p.metadata.deletion_timestamp]
-    return found if len(found) == 2 else None
+    pods = [p for p in pods_of_opa(foreign) if p.metadata.uid not in before and not p.metadata.deletion_timestamp]
+    return pods if len(pods) == 2 else None
 
 
 def _bound(foreign: Foreign) -> list[Any] | None:
     """The pods of OPA, once each has a node; how soon that plays them is the simulator's matter."""
-    found = [p for p in pods_of_opa(foreign) if not p.metadata.deletion_timestamp]
-    return found if len(found) == 2 and all(p.spec.node_name for p in found) else None
+    pods = [p for p in pods_of_opa(foreign) if not p.metadata.deletion_timestamp]
+    return pods if len(pods) == 2 and all(p.spec.node_name for p in pods) else None

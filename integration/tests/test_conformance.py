@@ -26,7 +26,7 @@ def target(request: pytest.FixtureRequest) -> Iterator[registry.Target | None]:
 
 
 def test_every_case_holds_on_the_api_server(target: registry.Target | None) -> None:
-    wanted = cases.load(None)
-    results = verify(wanted, engines.load(["webhook"], target), Progress())
+    every = cases.load(None)
+    results = verify(every, engines.load(["webhook"], target), Progress())
     assert [f"{r.case}: {r.detail}" for r in results if r.passed is not True] == []
-    assert len(results) == len(wanted) >= 40
+    assert len(results) == len(every) >= 40

@@ -61,8 +61,8 @@ def test_an_api_server_asks_by_new_connections_once_they_are_renewed(
 
 
 def bundles(objects: kube.Objects) -> list[bytes]:
-    found = objects.get("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "fairlead") or {}
-    return [b64decode(webhook["clientConfig"]["caBundle"]) for webhook in found["webhooks"]]
+    configuration = objects.get("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "fairlead") or {}
+    return [b64decode(webhook["clientConfig"]["caBundle"]) for webhook in configuration["webhooks"]]
 
 
 def connected(cluster: Cluster) -> set[int]:
@@ -70,9 +70,9 @@ def connected(cluster: Cluster) -> set[int]:
     pid = cluster.servers()["kube-apiserver"]["pid"]
     inodes = {link.readlink().name for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()}
     port = urlsplit(str(cluster.webhook_url)).port
-    found = set()
+    ports = set()
     for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
         _, local, remote, state, *rest = line.split()
         if state == "01" and int(remote.rpartition(":")[2], 16) == port and f"socket:[{rest[5]}]" in inodes:
-            found.add(int(local.rpartition(":")[2], 16))
-    return found
+            ports.add(int(local.rpartition(":")[2], 16))
+    return ports

@@ -52,17 +52,17 @@ def count(cluster: EmbeddedCluster, intent: str, outcome: str) -> float:
     with requests.Session() as session:
         session.trust_env = False
         page = session.get(f"{server.url}/metrics", verify=str(server.ca), timeout=10).text
-    found = re.search(rf'^fairlead_decisions_total{{intent="{intent}",outcome="{outcome}"}} (\S+)$', page, re.MULTILINE)
-    return float(found[1]) if found else 0.0
+    match = re.search(rf'^fairlead_decisions_total{{intent="{intent}",outcome="{outcome}"}} (\S+)$', page, re.MULTILINE)
+    return float(match[1]) if match else 0.0
 
 
 def refused(objects: kube.Objects, manifest: dict[str, Any]) -> str:
     """The uid that the refusal names."""
     with pytest.raises(kube.Refused) as caught:
         objects.create(manifest)
-    found = re.search(r"\[decision ([-0-9a-f]+)\]", str(caught.value))
-    assert found
-    return found[1]
+    match = re.search(r"\[decision ([-0-9a-f]+)\]", str(caught.value))
+    assert match
+    return match[1]
 
 
 def test_a_refusal_names_the_uid_by_which_its_decision_is_found(
@@ -124,11 +124,11 @@ def test_fairlead_logs_finds_a_decision_by_its_uid(
     uid = refused(objects, pod(namespace(agentpool="pool1"), nodeSelector={"a": "b"}))
     asked = [sys.executable, "-m", "fairlead", "logs", "decisions", f"--name={cluster.name}", f"--id={uid}"]
 
-    def told() -> str | None:
+    def logged_decision() -> str | None:
         return subprocess.run(asked, capture_output=True, text=True, check=False).stdout or None
 
-    found = json.loads(eventually(told, f"decision {uid} is found"))
-    assert found["input"]["request"]["uid"] == uid
+    decision = json.loads(eventually(logged_decision, f"decision {uid} is found"))
+    assert decision["input"]["request"]["uid"] == uid
     unknown = subprocess.run([*asked[:-1], "--id=unknown"], capture_output=True, text=True, check=False)
     assert (unknown.returncode, unknown.stdout) == (1, "")
     assert "no decision unknown in the logs of " in unknown.stderr

@@ -188,8 +188,8 @@ def sent(guarded: EmbeddedCluster) -> As:
 
 
 def send(cluster: EmbeddedCluster, request: Request, user: str = "alice", *groups: str) -> tuple[int, str]:
-    status, told, _ = answered(cluster, request, {"Impersonate-User": user, "Impersonate-Group": ",".join(groups)})
-    return status, told
+    status, message, _ = answered(cluster, request, {"Impersonate-User": user, "Impersonate-Group": ",".join(groups)})
+    return status, message
 
 
 def answered(cluster: EmbeddedCluster, request: Request, headers: dict[str, str]) -> tuple[int, str, Mapping[str, str]]:
@@ -200,8 +200,8 @@ def answered(cluster: EmbeddedCluster, request: Request, headers: dict[str, str]
     kind = MERGE if method == "PATCH" else "application/json"
     headers = {"Content-Type": kind, **{name: value for name, value in headers.items() if value}}
     answer = api.call_api(method, f"{api.configuration.host}{path}{dry}", header_params=headers, body=body)
-    told = json.loads(answer.read() or b"{}")
-    return answer.status, str(told.get("message")) if answer.status >= 300 else "", answer.headers
+    document = json.loads(answer.read() or b"{}")
+    return answer.status, str(document.get("message")) if answer.status >= 300 else "", answer.headers
 
 
 def in_force(cluster: EmbeddedCluster, guard: str) -> bool:
@@ -213,16 +213,20 @@ def refusals(sent: As) -> dict[str, str]:
     """What became of each change that alice may not make, where it was not refused as it should be."""
     wrong = {}
     for name, (guard, request) in CHANGES.items():
-        status, told = sent(request)
+        status, message = sent(request)
         way_out = (
             f"as a member of platform, or ask {SETTINGS.contact}"
             if guard != "fairlead-pool-label"
             else f"or have a member of capacity or platform set it: ask {SETTINGS.contact}"
         )
-        if status != 403 or f"ValidatingAdmissionPolicy '{guard}'" not in told or f"{DENIED}alice may not" not in told:
-            wrong[name] = f"{status}: {told}"
-        elif way_out not in told:
-            wrong[name] = told
+        if (
+            status != 403
+            or f"ValidatingAdmissionPolicy '{guard}'" not in message
+            or f"{DENIED}alice may not" not in message
+        ):
+            wrong[name] = f"{status}: {message}"
+        elif way_out not in message:
+            wrong[name] = message
     return wrong
 
 
@@ -232,9 +236,9 @@ def test_rights_alone_change_nothing_of_ours_and_no_pool(sent: As) -> None:
 
 def test_a_cluster_administrator_may(sent: As) -> None:
     for name, (_, request) in CHANGES.items():
-        status, told = sent(request, "root", "system:masters")
-        assert "ValidatingAdmissionPolicy" not in told, (name, told)
-        assert status < 300 or "/pods/" in request[1], (name, told)  # there is no pod to connect to
+        status, message = sent(request, "root", "system:masters")
+        assert "ValidatingAdmissionPolicy" not in message, (name, message)
+        assert status < 300 or "/pods/" in request[1], (name, message)  # there is no pod to connect to
 
 
 def test_members_of_the_groups_may_once_they_have_the_rights(sent: As, objects: kube.Objects) -> None:
@@ -248,10 +252,10 @@ def test_members_of_the_groups_may_once_they_have_the_rights(sent: As, objects: 
     for name, (guard, request) in CHANGES.items():
         if "/pods/" in request[1]:
             continue
-        status, told = sent(request, "bob", "platform")
-        assert status < 300, (name, told)
-        status, told = sent(request, "carol", "capacity")
-        assert (status < 300) == (guard == "fairlead-pool-label"), (name, told)
+        status, message = sent(request, "bob", "platform")
+        assert status < 300, (name, message)
+        status, message = sent(request, "carol", "capacity")
+        assert (status < 300) == (guard == "fairlead-pool-label"), (name, message)
 
 
 def test_what_has_no_pool_in_it_and_is_not_ours_is_anybodys(sent: As) -> None:
@@ -267,8 +271,8 @@ def test_what_has_no_pool_in_it_and_is_not_ours_is_anybodys(sent: As) -> None:
         ("POST", f"{CLAIMS}/namespaces/plain/resourceclaims", CLAIM),
         ("POST", f"{OWN}/namespaces/plain/widgets", WIDGET),
     ):
-        status, told = sent(request)
-        assert status < 300, (request, told)
+        status, message = sent(request)
+        assert status < 300, (request, message)
 
 
 def test_whom_to_ask_is_told_to_the_letter_whatever_its_characters(objects: kube.Objects) -> None:
@@ -313,8 +317,8 @@ def test_the_status_is_written_still(guarded: EmbeddedCluster, objects: kube.Obj
     objects.apply(config_map)
 
     def status() -> Any:
-        found = objects.get("v1", "ConfigMap", "extra", NAMESPACE) or {}
-        annotations = found["metadata"].get("annotations", {})
+        config_map = objects.get("v1", "ConfigMap", "extra", NAMESPACE) or {}
+        annotations = config_map["metadata"].get("annotations", {})
         written = json.loads(annotations.get(serving.STATUS, "{}")).get("status") == "ok"
         return written and annotations.get(RETRIES) == "0"
 
@@ -341,8 +345,8 @@ def test_no_label_gets_a_namespace_or_a_pod_out(objects: kube.Objects) -> None:
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "mapped"}}
     )
     objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mapped", "labels": spoofed}})
-    found = objects.get("v1", "Namespace", "mapped") or {}
-    assert found["metadata"]["labels"]["kubernetes.io/metadata.name"] == "mapped"
+    mapped = objects.get("v1", "Namespace", "mapped") or {}
+    assert mapped["metadata"]["labels"]["kubernetes.io/metadata.name"] == "mapped"
     marks = {
         "kubernetes.io/metadata.name": "kube-system",
         "fairlead.dev/exempt": "true",
@@ -373,8 +377,8 @@ def test_what_refuses_is_the_guard(guarded: EmbeddedCluster, objects: kube.Objec
     try:
         waiting.until(lambda: not in_force(guarded, guard), deadline=15, what="the guard is gone")
         for name, request in mine.items():
-            status, told = sent(request)
-            assert status < 300, (name, told)
+            status, message = sent(request)
+            assert status < 300, (name, message)
     finally:
         metadata = {"name": guard, "labels": binding["metadata"]["labels"]}
         objects.apply({"apiVersion": ADMISSION, "kind": kind, "metadata": metadata, "spec": binding["spec"]})

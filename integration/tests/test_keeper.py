@@ -98,7 +98,7 @@ def events(cluster: EmbeddedCluster, reason: str) -> list[str]:
 
 def metrics(cluster: EmbeddedCluster) -> dict[str, float]:
     """The certificate's metrics, summed over the sidecars."""
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for server in cluster.sidecars():
         with requests.Session() as session:
             session.trust_env = False
@@ -106,8 +106,8 @@ def metrics(cluster: EmbeddedCluster) -> dict[str, float]:
         for line in text.splitlines():
             if line.startswith("fairlead_certificate"):
                 name, value = line.rsplit(" ", 1)
-                found[name] = found.get(name, 0.0) + float(value)
-    return found
+                values[name] = values.get(name, 0.0) + float(value)
+    return values
 
 
 @contextmanager
@@ -139,8 +139,8 @@ def load(cluster: EmbeddedCluster) -> Iterator[dict[str, list[str]]]:
             yield outcome
         finally:
             stop.set()
-        for one in working:
-            one.result()
+        for future in working:
+            future.result()
 
 
 def test_certificates_are_renewed_ten_times_under_load_and_no_pod_is_refused(renewing: EmbeddedCluster) -> None:
@@ -157,8 +157,8 @@ def test_certificates_are_renewed_ten_times_under_load_and_no_pod_is_refused(ren
         waiting.until(renewed, deadline=600, what=f"{RENEWALS} renewals", pause=0.2)
     assert outcome["failed"] == []
     assert outcome["placed"]
-    told = events(renewing, "CertificateRenewed")
-    assert len(told) >= RENEWALS - 1  # the last one tells once it has ended
+    renewals = events(renewing, "CertificateRenewed")
+    assert len(renewals) >= RENEWALS - 1  # the last one tells once it has ended
     counted = metrics(renewing)
     assert counted['fairlead_certificate_renewals_total{outcome="renewed"}'] >= RENEWALS - 1
     assert counted['fairlead_certificate_renewals_total{outcome="failed"}'] == 0
@@ -244,21 +244,21 @@ def expired(cluster: EmbeddedCluster) -> None:
 
 def test_one_at_a_time_changes_the_certificate(calm: EmbeddedCluster) -> None:
     api = ApiServer(calm.kubeconfig)
-    one, other = Lease(api, "one"), Lease(api, "other")
-    with one.attempt() as leading:
+    first, second = Lease(api, "one"), Lease(api, "other")
+    with first.attempt() as leading:
         assert leading
-        with other.attempt() as too:
+        with second.attempt() as too:
             assert not too
         with pytest.raises(FairleadError):
-            other.check()
-        one.check()
+            second.check()
+        first.check()
         with ThreadPoolExecutor(1) as pool:
             rotating = pool.submit(rotate.certificate, calm, progress=QUIET)
             time.sleep(3)  # it would have changed the Secret by now
             before = tls(calm)
             assert not rotating.done()
             assert before.ca == before.issuer
-            one._release()
+            first._release()
             rotating.result(timeout=120)
     assert tls(calm).certificate != before.certificate
 
@@ -326,12 +326,12 @@ def test_beside_a_sidecar_that_reads_once_the_pods_are_replaced(calm: EmbeddedCl
     argv += [f"--tls-cert-file={mounted / 'tls.crt'}", f"--tls-private-key-file={mounted / 'tls.key'}"]
     with subprocess.Popen([sys.executable, "-m", "fairlead", *argv], stderr=subprocess.PIPE) as process:
         try:
-            told = waiting.until(
+            renewals = waiting.until(
                 partial(renewals_of, f"https://127.0.0.1:{port}/metrics"), deadline=120, what="it renewed", pause=0.5
             )
         finally:
             process.terminate()
-    assert told == 1
+    assert renewals == 1
     now = tls(calm)
     assert now.left > timedelta(days=2998)
     assert now.certificate != before.certificate

@@ -85,8 +85,8 @@ def send(
     api = kube.connect(cluster.kubeconfig)
     headers = {"Content-Type": f"application/{kind}", "Impersonate-User": user(account)}
     answer = api.call_api(method, f"{api.configuration.host}{path}?dryRun=All", header_params=headers, body=body)
-    told = json.loads(answer.read() or b"{}")
-    return answer.status, str(told.get("message")) if answer.status >= 300 else ""
+    document = json.loads(answer.read() or b"{}")
+    return answer.status, str(document.get("message")) if answer.status >= 300 else ""
 
 
 @pytest.fixture
@@ -95,11 +95,11 @@ def put(cluster: EmbeddedCluster, sidecar: Sidecar) -> Put:
 
     def changed(path: str, change: Change, account: str = ACCOUNTS[sidecar]) -> tuple[int, str]:
         api = kube.connect(cluster.kubeconfig)
-        found = json.loads(api.call_api("GET", f"{api.configuration.host}{path}").read())
-        wanted = copy.deepcopy(found)
-        change(wanted)
-        assert wanted != found, "this changes nothing, and shows nothing"
-        return send(cluster, account, path, wanted, "PUT", "json")
+        stored = json.loads(api.call_api("GET", f"{api.configuration.host}{path}").read())
+        edited = copy.deepcopy(stored)
+        change(edited)
+        assert edited != stored, "this changes nothing, and shows nothing"
+        return send(cluster, account, path, edited, "PUT", "json")
 
     return changed
 
@@ -200,7 +200,7 @@ def test_only_beside_a_sidecar_that_reads_once_may_it_replace_pods(put: Put, sid
 
 
 def test_it_may_change_nothing_else(put: Put) -> None:
-    allowed = {name: told for name, change in FOREIGN.items() if DENIED not in (told := put(*change))[1]}
+    allowed = {name: answer for name, change in FOREIGN.items() if DENIED not in (answer := put(*change))[1]}
     assert allowed == {}
 
 

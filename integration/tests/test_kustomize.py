@@ -29,9 +29,9 @@ def built(folder: Path) -> list[dict[str, Any]]:
 
 def named(objects: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
     """The objects by kind and name."""
-    found = {(one["kind"], one["metadata"]["name"]): one for one in objects}
-    assert len(found) == len(objects)
-    return found
+    by_name = {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in objects}
+    assert len(by_name) == len(objects)
+    return by_name
 
 
 def test_the_committed_base_is_what_render_writes_for_the_defaults(tmp_path: Path) -> None:

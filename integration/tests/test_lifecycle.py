@@ -34,15 +34,15 @@ def fairlead(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]
 
 def processes(name: str) -> list[str]:
     """The command lines of all processes that belong to the cluster `name`."""
-    found = []
+    lines = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
         if f".fairlead/{name}" in line and int(process.name) != os.getpid():
-            found.append(line)
-    return found
+            lines.append(line)
+    return lines
 
 
 @pytest.fixture

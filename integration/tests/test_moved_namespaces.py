@@ -34,9 +34,9 @@ def apps(cluster: Cluster) -> client.AppsV1Api:
 def nothing_rolls_out_afterwards(objects: kube.Objects) -> Iterator[None]:
     """Other tests count what OPA is asked."""
     yield
-    for found in objects.list("apps/v1", "DaemonSet", None):
-        if found["metadata"]["name"] == "agent":
-            objects.delete("apps/v1", "DaemonSet", "agent", found["metadata"]["namespace"])
+    for daemon_set in objects.list("apps/v1", "DaemonSet", None):
+        if daemon_set["metadata"]["name"] == "agent":
+            objects.delete("apps/v1", "DaemonSet", "agent", daemon_set["metadata"]["namespace"])
     waiting.until(lambda: not objects.list("v1", "Pod", None, "app=agent"), deadline=60, what="no pod of them is left")
 
 
@@ -69,8 +69,8 @@ def apply(request: pytest.FixtureRequest, apps: client.AppsV1Api) -> Apply:
 
 
 def stored(answer: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(answer.data)
-    return found
+    document: dict[str, Any] = json.loads(answer.data)
+    return document
 
 
 def agent(pod: dict[str, Any], **spec: Any) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def wait_until_mapped(objects: kube.Objects, pod: dict[str, Any], pool: str) -> 
 
 def nodes_of_pods(objects: kube.Objects, namespace: str) -> set[str | None]:
     pods = objects.list("v1", "Pod", namespace)
-    return {one["spec"].get("nodeName") for one in pods if not one["metadata"].get("deletionTimestamp")}
+    return {pod["spec"].get("nodeName") for pod in pods if not pod["metadata"].get("deletionTimestamp")}
 
 
 def test_a_daemon_set_applied_again_follows_its_namespace_to_another_pool(
@@ -129,8 +129,8 @@ def test_a_daemon_set_applied_again_follows_its_namespace_to_another_pool(
     waiting.until(
         lambda: template_of(apply(agent(pod(at)))) == given("pool2"), deadline=30, what="the template has pool2"
     )
-    wanted = {one["metadata"]["name"] for one in objects.list("v1", "Node", None, "agentpool=pool2")}
-    waiting.until(lambda: nodes_of_pods(objects, at) == wanted, deadline=60, what="its pods run in pool2 alone")
+    pool2 = {node["metadata"]["name"] for node in objects.list("v1", "Node", None, "agentpool=pool2")}
+    waiting.until(lambda: nodes_of_pods(objects, at) == pool2, deadline=60, what="its pods run in pool2 alone")
 
 
 def test_until_then_a_refused_pod_names_the_restart_that_does_it(
@@ -143,11 +143,11 @@ def test_until_then_a_refused_pod_names_the_restart_that_does_it(
     wait_until_mapped(objects, pod(at), "pool2")
     objects.delete("v1", "Pod", old["metadata"]["name"], at)
 
-    def told() -> bool:
-        messages = [one.get("message", "") for one in objects.list("v1", "Event", at)]
+    def event_names_it() -> bool:
+        messages = [event.get("message", "") for event in objects.list("v1", "Event", at)]
         return any(f"kubectl -n {at} rollout restart daemonset agent" in message for message in messages)
 
-    waiting.until(told, deadline=60, what="an Event names the way out")
+    waiting.until(event_names_it, deadline=60, what="an Event names the way out")
     body = {"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "now"}}}}}
     kind = "application/strategic-merge-patch+json"
     restarted = apps.patch_namespaced_daemon_set("agent", at, body, _content_type=kind, _preload_content=False)
@@ -272,10 +272,10 @@ def test_a_pod_gated_before_its_namespace_was_mapped_is_placed_when_its_last_gat
     assert freed(at)["spec"]["nodeSelector"] == {"agentpool": "pool2"}
 
     def node() -> str:
-        found = objects.get("v1", "Pod", "web", at) or {}
-        if not found["spec"].get("nodeName"):
-            raise FairleadError(f"{found['status']}")
-        return str(found["spec"]["nodeName"])
+        pod = objects.get("v1", "Pod", "web", at) or {}
+        if not pod["spec"].get("nodeName"):
+            raise FairleadError(f"{pod['status']}")
+        return str(pod["spec"]["nodeName"])
 
     on = waiting.until(node, deadline=60, what="the pod is scheduled")
     assert (objects.get("v1", "Node", on) or {})["metadata"]["labels"]["agentpool"] == "pool2"

@@ -37,8 +37,8 @@ class Asking:
         headers = {"Content-Type": kind, "Impersonate-User": user} | ({"Impersonate-Group": group} if group else {})
         url = f"{self._api.configuration.host}/api/v1/nodes{path}?dryRun=All"
         answer = self._api.call_api(method, url, headers, body)
-        told = json.loads(answer.read())
-        return answer.status, str(told.get("message")) if answer.status >= 300 else ""
+        document = json.loads(answer.read())
+        return answer.status, str(document.get("message")) if answer.status >= 300 else ""
 
     def as_node(self, node: str, method: str, path: str, body: Any = None, *, kind: str = MERGE) -> tuple[int, str]:
         return self(method, path, body, user=f"system:node:{node}", group="system:nodes", kind=kind)
@@ -47,8 +47,8 @@ class Asking:
 @pytest.fixture
 def node(objects: kube.Objects) -> dict[str, Any]:
     """A node of pool1."""
-    found, *_ = objects.list("v1", "Node", None, f"{POOL}=pool1")
-    return found
+    first, *_ = objects.list("v1", "Node", None, f"{POOL}=pool1")
+    return first
 
 
 @pytest.fixture
@@ -80,11 +80,11 @@ def drawing(node: dict[str, Any]) -> dict[str, tuple[str, str, Any, str]]:
 def test_no_node_changes_its_pool(ask: Asking, node: dict[str, Any]) -> None:
     name = node["metadata"]["name"]
     for what, (method, path, body, kind) in drawing(node).items():
-        status, told = ask.as_node(name, method, path, body, kind=kind)
-        assert status == 403, (what, told)
-        assert f"'{GUARD}'" in told, (what, told)
-        assert f"system:node:{name} may not change the label agentpool of node {name}" in told
-        assert "ask who runs Fairlead here" in told
+        status, message = ask.as_node(name, method, path, body, kind=kind)
+        assert status == 403, (what, message)
+        assert f"'{GUARD}'" in message, (what, message)
+        assert f"system:node:{name} may not change the label agentpool of node {name}" in message
+        assert "ask who runs Fairlead here" in message
 
 
 def test_all_else_about_it_a_node_tells_as_before(ask: Asking, node: dict[str, Any]) -> None:
@@ -104,15 +104,15 @@ def test_a_node_registers_with_its_pool_and_cannot_do_so_twice(ask: Asking, node
     name = node["metadata"]["name"]
     again = {**new, "metadata": {**new["metadata"], "name": name}}  # type: ignore[dict-item]
     assert ask.as_node(name, "POST", "", again, kind=JSON)[0] == 409
-    status, told = ask.as_node(name, "DELETE", f"/{name}", kind=JSON)
-    assert (status, "cannot delete resource" in told) == (403, True)
+    status, message = ask.as_node(name, "DELETE", f"/{name}", kind=JSON)
+    assert (status, "cannot delete resource" in message) == (403, True)
 
 
 def test_a_protected_label_no_node_gives_itself_even_then(ask: Asking) -> None:
     """What the preset node-restriction is for: it is the API server's own plugin that refuses."""
     new = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "new-1", "labels": {PROTECTED: "pool2"}}}
-    status, told = ask.as_node("new-1", "POST", "", new, kind=JSON)
-    assert (status, f"not allowed to set the following labels: {PROTECTED}" in told) == (403, True)
+    status, message = ask.as_node("new-1", "POST", "", new, kind=JSON)
+    assert (status, f"not allowed to set the following labels: {PROTECTED}" in message) == (403, True)
 
 
 @pytest.fixture
@@ -149,8 +149,8 @@ def test_administrators_and_cloud_controllers_may(
             assert ask(method, path, body, user=user, kind=kind) == (200, "")
     for method, path, body, kind in changes:
         assert ask(method, path, body, user="root", group="system:masters", kind=kind) == (200, "")
-        status, told = ask(method, path, body, user="tenant", kind=kind)
-        assert (status, "cannot" in told) == (403, True), "this is RBAC's to say"
+        status, message = ask(method, path, body, user="tenant", kind=kind)
+        assert (status, "cannot" in message) == (403, True), "this is RBAC's to say"
 
 
 def guards(settings: Settings) -> list[dict[str, Any]]:

@@ -165,7 +165,7 @@ def test_no_gzip_is_read_however_small(anonymous: OpaApi, cluster: Cluster) -> N
             sent = [
                 several.submit(send, anonymous, "POST", "/", body, **{"Content-Encoding": "gzip"}) for _ in range(16)
             ]
-            assert {one.result() for one in sent} == {400}
+            assert {future.result() for future in sent} == {400}
     assert anonymous.decide(REVIEW)["response"]["allowed"] is True
     for server in cluster.opas():
         status = Path(f"/proc/{server.pid}/status").read_text(encoding="ascii")

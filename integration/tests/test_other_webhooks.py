@@ -215,7 +215,7 @@ def test_without_the_validating_webhook_it_would_get_through(
 
     assert "nodeSelector" not in through("removes the nodeSelector")
     tolerations = through("removes the tolerations").get("tolerations", [])
-    assert [one for one in tolerations if one["key"] == "reserved"] == []
+    assert [toleration for toleration in tolerations if toleration["key"] == "reserved"] == []
     assert through("changes the nodeSelector")["nodeSelector"] == {"agentpool": "pool2"}
     assert through("sets a nodeName")["nodeName"] == "pool2-0"
 

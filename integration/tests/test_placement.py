@@ -17,10 +17,10 @@ Make = Callable[..., Any]
 
 def running(objects: kube.Objects, namespace: str, name: str = "web") -> dict[str, Any]:
     def check() -> dict[str, Any]:
-        found = objects.get("v1", "Pod", name, namespace) or {}
-        if found["status"]["phase"] != "Running":
-            raise FairleadError(f"{found['status']}")
-        return found
+        pod = objects.get("v1", "Pod", name, namespace) or {}
+        if pod["status"]["phase"] != "Running":
+            raise FairleadError(f"{pod['status']}")
+        return pod
 
     return waiting.until(check, deadline=60, what=f"pod {namespace}/{name} runs")
 
@@ -34,9 +34,9 @@ def test_a_pod_runs_on_a_node_of_its_namespaces_pool(objects: kube.Objects, name
     for pool in ("pool1", "pool2"):
         at = namespace(agentpool=pool)
         objects.create(pod(at))
-        found = running(objects, at)
-        assert found["spec"]["nodeSelector"] == {"agentpool": pool}
-        assert pool_of(objects, found["spec"]["nodeName"]) == pool
+        running_pod = running(objects, at)
+        assert running_pod["spec"]["nodeSelector"] == {"agentpool": pool}
+        assert pool_of(objects, running_pod["spec"]["nodeName"]) == pool
 
 
 def test_a_pod_of_an_unmapped_namespace_is_left_alone(objects: kube.Objects, namespace: Make, pod: Make) -> None:
@@ -76,8 +76,8 @@ def test_the_pods_of_a_deployment_are_placed(objects: kube.Objects, namespace: M
     )
 
     def nodes() -> list[str] | None:
-        found = [p["spec"].get("nodeName") for p in objects.list("v1", "Pod", at)]
-        return found if len(found) == 3 and all(found) else None
+        names = [p["spec"].get("nodeName") for p in objects.list("v1", "Pod", at)]
+        return names if len(names) == 3 and all(names) else None
 
     scheduled = waiting.until(nodes, deadline=60, what="three pods are scheduled")
     assert [pool_of(objects, node) for node in scheduled] == ["pool2"] * 3
@@ -97,12 +97,12 @@ def test_a_daemon_set_has_a_pod_on_each_node_of_its_pool_and_none_that_waits(
     at = namespace(agentpool="pool1")
     created = objects.create(workload("DaemonSet", pod(at)))
     assert created["spec"]["template"]["spec"]["nodeSelector"] == {"agentpool": "pool1"}
-    wanted = {n["metadata"]["name"] for n in objects.list("v1", "Node", None, "agentpool=pool1")}
+    pool1 = {n["metadata"]["name"] for n in objects.list("v1", "Node", None, "agentpool=pool1")}
 
     def scheduled() -> bool:
         status = (objects.get("apps/v1", "DaemonSet", "api", at) or {})["status"]
         nodes = {p["spec"].get("nodeName") for p in objects.list("v1", "Pod", at)}
-        return nodes == wanted and status["desiredNumberScheduled"] == len(wanted)
+        return nodes == pool1 and status["desiredNumberScheduled"] == len(pool1)
 
     waiting.until(scheduled, deadline=60, what="the DaemonSet wants pods on the nodes of pool1 alone, and has them")
 
@@ -119,15 +119,15 @@ def test_a_deployment_says_in_its_condition_and_in_an_event_why_it_has_no_pods(
 
     def condition() -> str | None:
         status = (objects.get("apps/v1", "Deployment", "api", at) or {}).get("status", {})
-        messages = {one["type"]: one["message"] for one in status.get("conditions", ())}
+        messages = {entry["type"]: entry["message"] for entry in status.get("conditions", ())}
         return messages.get("ReplicaFailure")
 
     def event() -> str | None:
-        events = [one["message"] for one in objects.list("v1", "Event", at) if one["reason"] == "FailedCreate"]
+        events = [entry["message"] for entry in objects.list("v1", "Event", at) if entry["reason"] == "FailedCreate"]
         return events[0] if events else None
 
-    for told in (condition, event):
-        assert why in waiting.until(told, deadline=60, what=f"the Deployment's {told.__name__} says why")
+    for source in (condition, event):
+        assert why in waiting.until(source, deadline=60, what=f"the Deployment's {source.__name__} says why")
     objects.delete("apps/v1", "Deployment", "api", at)  # its ReplicaSet would go on trying while others count calls
     waiting.until(lambda: not objects.list("apps/v1", "ReplicaSet", at), deadline=60, what="its ReplicaSet is gone")
 

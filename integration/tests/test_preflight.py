@@ -35,17 +35,17 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
 @pytest.fixture
 def admin(foreign: Foreign) -> Iterator[remote.RemoteCluster]:
     """As its administrator."""
-    found = remote.RemoteCluster(foreign.context, foreign.kubeconfig)
-    yield found
-    found.stop()
+    cluster = remote.RemoteCluster(foreign.context, foreign.kubeconfig)
+    yield cluster
+    cluster.stop()
 
 
 def missing(cluster: remote.RemoteCluster) -> dict[str, list[str]]:
-    told: dict[str, list[str]] = {}
+    details: dict[str, list[str]] = {}
     for finding in deploy.check(cluster, Settings()):
         if not finding.ok:
-            told.setdefault(finding.check, []).append(finding.detail)
-    return told
+            details.setdefault(finding.check, []).append(finding.detail)
+    return details
 
 
 def limited(foreign: Foreign, folder: Path, name: str, rules: list[dict[str, Any]]) -> remote.RemoteCluster:
@@ -64,7 +64,7 @@ def limited(foreign: Foreign, folder: Path, name: str, rules: list[dict[str, Any
 
 def test_an_administrator_lacks_nothing_and_nothing_changes(foreign: Foreign, admin: remote.RemoteCluster) -> None:
     findings = deploy.check(admin, Settings())
-    assert [(found.check, found.ok) for found in findings] == [
+    assert [(finding.check, finding.ok) for finding in findings] == [
         ("version", True),
         ("api", True),
         ("rights", True),
@@ -83,8 +83,8 @@ def test_the_command_tells_the_same_and_exits_by_it(foreign: Foreign, tmp_path: 
         )
         assert (done.returncode, done.stderr) == (code, "")
         findings = json.loads(done.stdout)
-        assert all(found.keys() == {"check", "ok", "detail"} for found in findings)
-        assert all(found["ok"] for found in findings) == (code == 0)
+        assert all(finding.keys() == {"check", "ok", "detail"} for finding in findings)
+        assert all(finding["ok"] for finding in findings) == (code == 0)
 
 
 def test_each_missing_right_is_told_in_one_go_and_nothing_is_applied(foreign: Foreign, tmp_path: Path) -> None:
@@ -117,8 +117,8 @@ def test_rights_that_cannot_be_handed_on_are_told(foreign: Foreign, tmp_path: Pa
     ours = {"apiGroups": ["fairlead.dev"], "resources": ["policies"], "verbs": ["administer"]}
     most = {"apiGroups": groups, "resources": ["*"], "verbs": ["get", "create", "patch", "delete", "list"]}
     core = {"apiGroups": [""], "resources": ["*"], "verbs": ["get", "create", "patch", "delete", "list"]}
-    told = missing(limited(foreign, tmp_path, "maker", [most, core, ours]))
-    assert told == {
+    lacking = missing(limited(foreign, tmp_path, "maker", [most, core, ours]))
+    assert lacking == {
         "rights": [
             f"{what}, to grant it in turn: have it granted, or the verb escalate on roles and clusterroles"
             for what in (
@@ -139,9 +139,9 @@ def test_a_namespace_that_refuses_our_pods_is_told(foreign: Foreign, admin: remo
     spec = {"hard": {"limits.cpu": "1"}}
     objects.apply({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": spec})
     try:
-        told = waiting.until(lambda: missing(admin), deadline=30, what="the quota is in force")
-        assert list(told) == ["namespace"]
-        assert "must specify limits.cpu" in told["namespace"][0]
+        lacking = waiting.until(lambda: missing(admin), deadline=30, what="the quota is in force")
+        assert list(lacking) == ["namespace"]
+        assert "must specify limits.cpu" in lacking["namespace"][0]
     finally:
         objects.delete("v1", "Namespace", NAMESPACE)
         waiting.until(
@@ -155,11 +155,11 @@ def test_a_namespace_that_refuses_our_pods_is_told(foreign: Foreign, admin: remo
 def test_the_version_is_one_that_has_what_is_used(
     monkeypatch: pytest.MonkeyPatch, major: str, minor: str, ok: bool
 ) -> None:
-    told = SimpleNamespace(major=major, minor=minor, git_version=f"v{major}.{minor}.0")
-    monkeypatch.setattr(client, "VersionApi", lambda _: SimpleNamespace(get_code=lambda: told))
+    version = SimpleNamespace(major=major, minor=minor, git_version=f"v{major}.{minor}.0")
+    monkeypatch.setattr(client, "VersionApi", lambda _: SimpleNamespace(get_code=lambda: version))
     finding = preflight._version(None)  # type: ignore[arg-type]
     assert finding.ok is ok
-    assert told.git_version in finding.detail
+    assert version.git_version in finding.detail
 
 
 def test_a_kind_that_is_not_served_is_told(foreign: Foreign) -> None:
@@ -182,4 +182,6 @@ def test_a_webhook_that_the_api_server_cannot_reach_is_never_applied(
     finally:
         foreign.reachable = True
     deploy.deploy(admin, Settings(), sidecar="sync", progress=Progress())
-    assert [found["metadata"]["name"] for found in foreign.objects().list(*_WEBHOOK, None)] == ["fairlead"]
+    assert [configuration["metadata"]["name"] for configuration in foreign.objects().list(*_WEBHOOK, None)] == [
+        "fairlead"
+    ]

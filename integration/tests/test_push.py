@@ -40,9 +40,9 @@ def modules(opa: OpaApi) -> dict[str, str]:
 
 
 def deployed(objects: kube.Objects) -> dict[str, Any]:
-    found = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE)
-    assert found is not None
-    return found
+    config_map = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE)
+    assert config_map is not None
+    return config_map
 
 
 def test_a_pushed_policy_is_in_force_when_push_returns(
@@ -58,8 +58,8 @@ def test_a_pushed_policy_is_in_force_when_push_returns(
         module.write_text(module.read_text().replace("remove spec.nodeName", "ask the platform team"))
     result = push(cluster, settings, policies, progress=QUIET)
     assert policy.revision(modules(opa)) == result["revision"] != result["previous"]
-    assert {one["url"] for one in result["opa"]} == {server.url for server in cluster.opas()}
-    assert {one["revision"] for one in result["opa"]} == {result["revision"]}
+    assert {state["url"] for state in result["opa"]} == {server.url for server in cluster.opas()}
+    assert {state["revision"] for state in result["opa"]} == {result["revision"]}
     assert deployed(objects)["metadata"]["annotations"][manifests.REVISION] == result["revision"]
     with pytest.raises(kube.Refused, match="ask the platform team"):
         objects.create(pod(namespace(agentpool="pool1"), nodeName="pool1-0"))
@@ -154,9 +154,9 @@ def test_what_a_revision_does_not_have_is_removed_from_every_opa(
     for name in ("extra.rego", "helper.rego"):
         (policies / name).unlink()
     push(cluster, settings, policies, progress=QUIET)
-    wanted = deployed(objects)["data"].keys()
+    keys = deployed(objects)["data"].keys()
     waiting.until(
-        lambda: all(served.keys() == wanted for served in each(cluster, token)), deadline=30, what="the rest is removed"
+        lambda: all(served.keys() == keys for served in each(cluster, token)), deadline=30, what="the rest is removed"
     )
 
 
@@ -168,9 +168,9 @@ def test_a_file_of_the_package_system_may_be_renamed(
     push(cluster, settings, policies, progress=QUIET)
     (policies / "extra.rego").rename(policies / "other.rego")
     push(cluster, settings, policies, progress=QUIET)
-    wanted = deployed(objects)["data"].keys()
+    keys = deployed(objects)["data"].keys()
     waiting.until(
-        lambda: all(served.keys() == wanted for served in each(cluster, token)), deadline=30, what="the rest is removed"
+        lambda: all(served.keys() == keys for served in each(cluster, token)), deadline=30, what="the rest is removed"
     )
 
 
@@ -232,8 +232,8 @@ def test_no_answer_is_a_mix_of_two_revisions_and_none_is_missing(
             status = anonymous.decide(review)["response"]["status"]
             answers.add((status["reason"], status["message"].partition(" [decision")[0].rpartition(" ")[2]))
 
-    with ThreadPoolExecutor(1) as one:
-        asking = one.submit(ask)
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(ask)
         try:
             for tag in "babab":
                 tagged(policies, tag)
@@ -264,24 +264,24 @@ def test_only_the_last_revisions_are_kept(objects: kube.Objects) -> None:
         modules = {"main.rego": f"package system\n\nmain := {number}\n"}
         annotations = {manifests.REVISION: policy.revision(modules)}
         history.record(objects, manifests.policies_of(modules, annotations))
-    kept = history.entries(objects)
-    assert len(kept) == history.KEPT
-    assert kept[0].manifest["data"] == modules
-    for entry in kept:
+    entries = history.entries(objects)
+    assert len(entries) == history.KEPT
+    assert entries[0].manifest["data"] == modules
+    for entry in entries:
         objects.delete("v1", "ConfigMap", f"{manifests.POLICIES}-{entry.revision}", NAMESPACE)
 
 
 def test_a_hand_broken_config_map_is_put_right_by_a_push(
     cluster: Cluster, settings: Settings, objects: kube.Objects, opa: OpaApi, policies: Path
 ) -> None:
-    found = deployed(objects)
-    (staged,) = [key for key in found["data"] if key.endswith(".node_pool.node_pool.rego")]
-    data = {**found["data"], staged: "package broken\n\nx := {", "added.rego": "package added\n\nx := 1\n"}
+    config_map = deployed(objects)
+    (staged,) = [key for key in config_map["data"] if key.endswith(".node_pool.node_pool.rego")]
+    data = {**config_map["data"], staged: "package broken\n\nx := {", "added.rego": "package added\n\nx := 1\n"}
     # Whatever version it has by now: the sidecar may be writing its status at this moment.
-    metadata = {key: value for key, value in found["metadata"].items() if key != "resourceVersion"}
+    metadata = {key: value for key, value in config_map["metadata"].items() if key != "resourceVersion"}
     api = dynamic.DynamicClient(kube.connect(cluster.kubeconfig))
     api.resources.get(api_version="v1", kind="ConfigMap").replace(
-        body={**found, "metadata": metadata, "data": data},
+        body={**config_map, "metadata": metadata, "data": data},
         name=manifests.POLICIES,
         namespace=NAMESPACE,
         field_manager="kubectl-edit",

@@ -112,12 +112,12 @@ def test_a_deployed_cluster_places_pods_and_is_asked_about_no_more(foreign: Fore
     assert created(foreign, "remote-a") == POOL
     rows = result(foreign, "deploy")
     assert [row["ready"] for row in rows] == [True, True]
-    found = result(foreign, "status")
-    assert (found["name"], found["cluster"], found["sidecar"]) == (foreign.context, "context", "sync")
-    assert [policy["status"] for policy in found["policies"]] == ["ok"]
-    assert [(opa["ready"], opa["pid"]) for opa in found["opa"]] == [(True, None)] * 2
-    assert {server["name"].partition("/")[2] for server in found["servers"]} == {"opa", "sync"}
-    assert Path(found["kubeconfig"]).stat().st_mode & 0o777 == 0o600
+    status = result(foreign, "status")
+    assert (status["name"], status["cluster"], status["sidecar"]) == (foreign.context, "context", "sync")
+    assert [policy["status"] for policy in status["policies"]] == ["ok"]
+    assert [(opa["ready"], opa["pid"]) for opa in status["opa"]] == [(True, None)] * 2
+    assert {server["name"].partition("/")[2] for server in status["servers"]} == {"opa", "sync"}
+    assert Path(status["kubeconfig"]).stat().st_mode & 0o777 == 0o600
     webhook = foreign.objects().get("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "fairlead")
     assert webhook is not None
     assert webhook["webhooks"][0]["clientConfig"]["service"]["name"] == "opa"
@@ -316,9 +316,9 @@ def test_pods_that_do_not_come_up_tell_why(
 
 
 def current(cluster: Foreign) -> Any:
-    found = serving.credentials(cluster.objects())
-    assert found is not None
-    return found
+    credentials = serving.credentials(cluster.objects())
+    assert credentials is not None
+    return credentials
 
 
 def pods(cluster: Foreign) -> list[Any]:

@@ -79,8 +79,8 @@ def load(place: Callable[[], str]) -> Iterator[Counter[str]]:
         while not stop.is_set():
             outcomes[place()] += 1
 
-    with ThreadPoolExecutor(1) as one:
-        working = one.submit(run)
+    with ThreadPoolExecutor(1) as pool:
+        working = pool.submit(run)
         try:
             waiting.until(lambda: outcomes["placed"] > 3, deadline=30, what="pods are placed")
             yield outcomes
@@ -113,10 +113,10 @@ def lost(two: EmbeddedCluster, opa: str) -> int:
 
 
 def test_both_are_told(two: EmbeddedCluster) -> None:
-    told = status(two)["opa"]
-    assert len({opa["url"] for opa in told}) == len({opa["pid"] for opa in told}) == 2
-    assert [opa["ready"] for opa in told] == [True, True]
-    assert {opa["revision"] for opa in told} == {policy.bundle(Settings()).revision}
+    opas = status(two)["opa"]
+    assert len({opa["url"] for opa in opas}) == len({opa["pid"] for opa in opas}) == 2
+    assert [opa["ready"] for opa in opas] == [True, True]
+    assert {opa["revision"] for opa in opas} == {policy.bundle(Settings()).revision}
     assert len({server.url for server in two.sidecars()}) == 2
     begins = {line.split()[0] for line in "".join(two.logs("sidecar", 1, False)).splitlines()}
     assert begins == {"[sync-0]", "[sync-1]"}

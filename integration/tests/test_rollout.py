@@ -78,8 +78,8 @@ def bare(log: Path) -> Iterator[EmbeddedCluster]:
 def audited(bare: EmbeddedCluster) -> dict[str, Any]:
     """What the command said before anything was deployed."""
     answer = fairlead("audit", "--name", bare.name, "-o", "json", code=1)
-    told: dict[str, Any] = json.loads(answer.stdout)
-    return told
+    report: dict[str, Any] = json.loads(answer.stdout)
+    return report
 
 
 @pytest.fixture(scope="module")
@@ -167,8 +167,8 @@ def _fill(cluster: EmbeddedCluster) -> None:
 
 
 def test_an_audit_judges_all_that_predates_the_policy(audited: dict[str, Any]) -> None:
-    found = {f"{f['kind']} {f['name']}": f["finding"] for f in audited["findings"]}
-    assert found == {
+    findings = {f"{f['kind']} {f['name']}": f["finding"] for f in audited["findings"]}
+    assert findings == {
         "Pod by-hand": OUTSIDE,
         "Deployment pinned": REFUSED,
         "Pod named": REFUSED,
@@ -183,7 +183,7 @@ def test_an_audit_judges_all_that_predates_the_policy(audited: dict[str, Any]) -
         "StatefulSet db": CHANGED,
         "Pod good": PLACED,
     }
-    assert list(found) == [f"{f['kind']} {f['name']}" for f in audited["findings"]]  # the worst first
+    assert list(findings) == [f"{f['kind']} {f['name']}" for f in audited["findings"]]  # the worst first
     counts = {OUTSIDE: 1, REFUSED: 3, CHANGED: 8, PLACED: 1, UNMAPPED: 1, ALONE: 3}
     assert audited["counts"] == counts
     by_hand = audited["findings"][0]
@@ -222,10 +222,10 @@ def test_an_audit_takes_no_more_than_the_right_to_list(
     try:
         assert "declines GET /api/v1/nodes (403)" in fairlead("audit", *chosen, code=1).stderr
         objects.apply({"apiVersion": rbac, "kind": "ClusterRole", **name, "rules": [*READS, NODES]})
-        told = waiting.until(
+        output = waiting.until(
             lambda: fairlead("audit", *chosen, code=1).stdout, deadline=20, what="the new right is known"
         )
-        assert json.loads(told) == audited
+        assert json.loads(output) == audited
     finally:
         objects.delete(rbac, "ClusterRoleBinding", "auditor")
         objects.delete(rbac, "ClusterRole", "auditor")
@@ -266,8 +266,8 @@ def audited_annotations(log: Path, name: str) -> dict[str, str]:
                 return {key: str(value) for key, value in event["annotations"].items()}
         return None
 
-    found: dict[str, str] = waiting.until(look, deadline=10, what=f"the audit log tells of pod {name}")
-    return found
+    annotations: dict[str, str] = waiting.until(look, deadline=10, what=f"the audit log tells of pod {name}")
+    return annotations
 
 
 def test_enforcement_warn_admits_and_tells_the_user_and_the_audit_log(
@@ -276,8 +276,8 @@ def test_enforcement_warn_admits_and_tells_the_user_and_the_audit_log(
     answer = create("warned", nodeSelector={"disk": "ssd"})
     assert (answer.status, answer.body["spec"]["nodeSelector"]) == (201, {"disk": "ssd"})
     assert any('pod "warned" sets spec.nodeSelector disk' in warning for warning in answer.warnings)
-    told = audited_annotations(log, "warned")["node-pool.fairlead.dev/node-pool"]
-    assert told.startswith('would be refused: pod "warned" sets spec.nodeSelector disk')
+    annotation = audited_annotations(log, "warned")["node-pool.fairlead.dev/node-pool"]
+    assert annotation.startswith('would be refused: pod "warned" sets spec.nodeSelector disk')
 
 
 def test_the_audit_log_tells_where_a_pod_was_placed(create: Callable[..., Response], log: Path) -> None:
@@ -289,38 +289,38 @@ def test_the_audit_log_tells_where_a_pod_was_placed(create: Callable[..., Respon
 def diffed(cluster: EmbeddedCluster, folder: Path, settings: str, *arguments: str | Path, code: int) -> dict[str, Any]:
     (folder / "fairlead.yaml").write_text(settings)
     chosen = ("--name", cluster.name, "--settings", folder / "fairlead.yaml", "-o", "json")
-    told: dict[str, Any] = json.loads(fairlead("diff", *chosen, *arguments, code=code).stdout)
-    return told
+    report: dict[str, Any] = json.loads(fairlead("diff", *chosen, *arguments, code=code).stdout)
+    return report
 
 
 def test_a_diff_with_what_is_deployed_is_empty(warned: EmbeddedCluster, tmp_path: Path) -> None:
-    told = diffed(warned, tmp_path, "enforcement: {node-pool: warn}\n", code=0)
-    assert told["differences"] == []
-    assert told["counts"]["different"] == 0
-    assert told["counts"]["same"] > 13
-    assert told["revisions"]["deployed"] == told["revisions"]["new"]
+    report = diffed(warned, tmp_path, "enforcement: {node-pool: warn}\n", code=0)
+    assert report["differences"] == []
+    assert report["counts"]["different"] == 0
+    assert report["counts"]["same"] > 13
+    assert report["revisions"]["deployed"] == report["revisions"]["new"]
 
 
 def test_a_diff_tells_what_would_be_refused_from_now_on(warned: EmbeddedCluster, tmp_path: Path) -> None:
-    told = diffed(warned, tmp_path, "enforcement: deny\n", code=1)
-    refused = {d["name"]: d for d in told["differences"] if d["difference"] == "would be refused"}
+    report = diffed(warned, tmp_path, "enforcement: deny\n", code=1)
+    refused = {d["name"]: d for d in report["differences"] if d["difference"] == "would be refused"}
     assert {"named", "own", "pinned"} <= refused.keys()
     assert refused["own"]["deployed"]["allowed"] is True
     assert refused["own"]["deployed"]["warnings"] == [refused["own"]["new"]["message"].partition(" [decision")[0]]
-    assert told["revisions"]["deployed"] != told["revisions"]["new"]
+    assert report["revisions"]["deployed"] != report["revisions"]["new"]
 
 
 def test_a_diff_tells_what_would_be_placed_otherwise(warned: EmbeddedCluster, tmp_path: Path) -> None:
     settings = "enforcement: warn\nnodeLabel: gke\n"
-    told = diffed(warned, tmp_path, settings, code=1)
-    changed = {d["name"]: d for d in told["differences"] if d["difference"] == "would be changed otherwise"}
+    report = diffed(warned, tmp_path, settings, code=1)
+    changed = {d["name"]: d for d in report["differences"] if d["difference"] == "would be changed otherwise"}
     assert changed["at-home"]["deployed"]["patch"][0]["value"] == {"agentpool": "pool1"}
     assert changed["at-home"]["new"]["patch"][0]["value"] == {"cloud.google.com/gke-nodepool": "pool1"}
     chosen = ("--name", warned.name, "--settings", tmp_path / "fairlead.yaml")
     lines = fairlead("diff", *chosen, code=1).stdout.splitlines()
     assert lines[0].split() == ["DIFFERENCE", "NAMESPACE", "OBJECTS", "MESSAGE"]
-    revisions = f"{told['revisions']['deployed']} -> {told['revisions']['new']}"
-    assert lines[-1].startswith(f"{revisions}: {sum(told['counts'].values())} pods and templates: ")
+    revisions = f"{report['revisions']['deployed']} -> {report['revisions']['new']}"
+    assert lines[-1].startswith(f"{revisions}: {sum(report['counts'].values())} pods and templates: ")
 
 
 def test_a_diff_is_of_the_policies_of_the_folder(warned: EmbeddedCluster, tmp_path: Path) -> None:
@@ -329,9 +329,9 @@ def test_a_diff_is_of_the_policies_of_the_folder(warned: EmbeddedCluster, tmp_pa
     (folder / "settings.rego").write_text((paths.root() / "policies" / "settings.rego").read_text())
     answer = '{"response": {"uid": input.request.uid, "allowed": false, "status": {"message": "never"}}}'
     (folder / "main.rego").write_text(f"package system\n\nmain := {answer}\n")
-    told = diffed(warned, tmp_path, "enforcement: warn\n", "--policies", folder, code=1)
-    assert {d["difference"] for d in told["differences"]} == {"would be refused"}
-    assert told["counts"]["same"] == 3  # what no policy decides on
+    report = diffed(warned, tmp_path, "enforcement: warn\n", "--policies", folder, code=1)
+    assert {d["difference"] for d in report["differences"]} == {"would be refused"}
+    assert report["counts"]["same"] == 3  # what no policy decides on
 
 
 @pytest.mark.parametrize("command", ["audit", "diff"])
@@ -339,6 +339,6 @@ def test_policies_that_do_not_compile_are_told_with_their_line(
     warned: EmbeddedCluster, tmp_path: Path, command: str
 ) -> None:
     (tmp_path / "main.rego").write_text("package system\n\nmain := x\n")
-    told = fairlead(command, "--name", warned.name, "--policies", tmp_path, code=1)
-    assert "main.rego:3: rego_unsafe_var_error" in told.stderr
-    assert told.stdout == ""
+    completed = fairlead(command, "--name", warned.name, "--policies", tmp_path, code=1)
+    assert "main.rego:3: rego_unsafe_var_error" in completed.stderr
+    assert completed.stdout == ""

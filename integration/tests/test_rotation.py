@@ -52,8 +52,8 @@ def load(cluster: Cluster, namespace: Make, pod: Make) -> Callable[[], Any]:
                 yield outcome
             finally:
                 stop.set()
-            for one in working:
-                one.result()
+            for future in working:
+                future.result()
 
     return running
 

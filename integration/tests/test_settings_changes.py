@@ -153,18 +153,18 @@ def changing() -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture(scope="module")
 def writers(changing: EmbeddedCluster) -> Iterator[Writers]:
-    found = Writers(changing)
-    with found.working():
-        yield found
+    started = Writers(changing)
+    with started.working():
+        yield started
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_no_pod_of_a_namespace_with_a_pool_either_way_has_none(
     changing: EmbeddedCluster, writers: Writers, change: str
 ) -> None:
-    one, other = CHANGES[change]
-    deploy(changing, one, progress=QUIET)
-    for old, new in ((one, other), (other, one)):
+    first, second = CHANGES[change]
+    deploy(changing, first, progress=QUIET)
+    for old, new in ((first, second), (second, first)):
         phases = [Phase("before", (old,)), Phase("during", (old, new)), Phase("after", (new,))]
         judged = (mapped(old) & mapped(new)) | (NAMESPACES.keys() - mapped(old) - mapped(new))
         for phase in phases:

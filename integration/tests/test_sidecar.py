@@ -66,8 +66,8 @@ def eventually(check: Callable[[], Any], what: str) -> Any:
 
 
 def state(objects: kube.Objects, name: str) -> dict[str, Any]:
-    (found,) = [policy for policy in serving.policies(objects) if policy["name"] == name]
-    return found
+    (status,) = [policy for policy in serving.policies(objects) if policy["name"] == name]
+    return status
 
 
 def test_a_policy_with_several_files_is_loaded_changed_and_removed(
@@ -125,11 +125,11 @@ def test_invalid_rego_is_told_with_its_line_and_the_old_policy_stays(
     put("fragile", POLICY, a_rego="package fragile\n\nx := 1")
     eventually(lambda: opa.document(["fragile", "x"]) == 1, "the policy decides")
     put("fragile", POLICY, a_rego="package fragile\n\nx := {")
-    found = eventually(
+    policy = eventually(
         lambda: state(objects, "fragile") if state(objects, "fragile")["status"] == "error" else None,
         "the error is told",
     )
-    assert "a.rego:3" in found["error"]
+    assert "a.rego:3" in policy["error"]
     assert opa.document(["fragile", "x"]) == 1
     put("fragile", POLICY, a_rego="package fragile\n\nx := 3")
     eventually(lambda: opa.document(["fragile", "x"]) == 3, "the mended policy decides")
@@ -150,8 +150,8 @@ def test_data_is_loaded_where_kube_mgmt_would_put_it(objects: kube.Objects, opa:
     put("prices", DATA, eu_json="{not JSON")
 
     def refused() -> bool:
-        found = objects.get("v1", "ConfigMap", "prices", NAMESPACE) or {}
-        annotation = json.loads(found["metadata"]["annotations"][serving.STATUS])
+        config_map = objects.get("v1", "ConfigMap", "prices", NAMESPACE) or {}
+        annotation = json.loads(config_map["metadata"]["annotations"][serving.STATUS])
         return bool(annotation["status"] == "error")
 
     eventually(refused, "it is told that the data are no JSON")

@@ -153,21 +153,23 @@ def put(objects: kube.Objects) -> Iterator[Put]:
 
 
 def annotations_of(objects: kube.Objects, name: str) -> dict[str, str]:
-    found = objects.get("v1", "ConfigMap", name, NAMESPACE) or {}
-    return dict(found.get("metadata", {}).get("annotations") or {})
+    config_map = objects.get("v1", "ConfigMap", name, NAMESPACE) or {}
+    return dict(config_map.get("metadata", {}).get("annotations") or {})
 
 
 def told(objects: kube.Objects, name: str) -> tuple[str | None, dict[str, str]]:
     """The overall status of a ConfigMap, and each replica's: that of the cluster's own sidecar is `first`."""
-    found = annotations_of(objects, name)
-    own = {key.removeprefix(REPLICAS): json.loads(told) for key, told in found.items() if key.startswith(REPLICAS)}
-    overall = json.loads(found[serving.STATUS])["status"] if serving.STATUS in found else None
+    annotations = annotations_of(objects, name)
+    own = {
+        key.removeprefix(REPLICAS): json.loads(value) for key, value in annotations.items() if key.startswith(REPLICAS)
+    }
+    overall = json.loads(annotations[serving.STATUS])["status"] if serving.STATUS in annotations else None
     return overall, {name if name == "second" else "first": entry["status"] for name, entry in own.items()}
 
 
 def version(objects: kube.Objects, name: str) -> str:
-    found = objects.get("v1", "ConfigMap", name, NAMESPACE) or {}
-    return str(found["metadata"]["resourceVersion"])
+    config_map = objects.get("v1", "ConfigMap", name, NAMESPACE) or {}
+    return str(config_map["metadata"]["resourceVersion"])
 
 
 def test_two_replicas_tell_what_each_holds_and_never_write_for_writings_sake(

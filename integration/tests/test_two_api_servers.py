@@ -83,9 +83,9 @@ def test_a_namespace_created_with_its_label_at_one_has_no_unplaced_pod_at_the_ot
 
 def test_a_namespace_labelled_later_at_one_is_mapped_at_the_other_a_moment_later(servers: list[Any]) -> None:
     """In between the other does not ask: it is the API server's own cache, which no webhook sees."""
-    one, other = servers
-    namespace = make(one, {})
-    waiting.until(lambda: outcome(other, namespace) == "unplaced", deadline=30, what="the other knows the namespace")
-    one.patch_namespace(namespace, {"metadata": {"labels": {"agentpool": "pool1"}}})
-    waiting.until(lambda: outcome(other, namespace) == "pool1", deadline=30, what="the other knows the label")
-    assert {outcome(other, namespace) for _ in range(20)} == {"pool1"}
+    first, second = servers
+    namespace = make(first, {})
+    waiting.until(lambda: outcome(second, namespace) == "unplaced", deadline=30, what="the other knows the namespace")
+    first.patch_namespace(namespace, {"metadata": {"labels": {"agentpool": "pool1"}}})
+    waiting.until(lambda: outcome(second, namespace) == "pool1", deadline=30, what="the other knows the label")
+    assert {outcome(second, namespace) for _ in range(20)} == {"pool1"}

@@ -36,12 +36,12 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
 
 def everything(foreign: Foreign) -> set[tuple[str, str, str]]:
     """Every object in the cluster, as (kind, namespace, name)."""
-    objects, found = foreign.objects(), set()
+    objects, names = foreign.objects(), set()
     for kind in served.kinds(kube.connect(foreign.kubeconfig)):
         if "list" in kind.verbs and kind.name not in _COMES_AND_GOES:
             listed = objects.list(kind.api_version, kind.name, None)
-            found |= {(kind.name, o["metadata"].get("namespace") or "", o["metadata"]["name"]) for o in listed}
-    return found
+            names |= {(kind.name, o["metadata"].get("namespace") or "", o["metadata"]["name"]) for o in listed}
+    return names
 
 
 def fairlead(foreign: Foreign, *arguments: str) -> tuple[list[dict[str, Any]], str]:
@@ -70,8 +70,8 @@ def test_all_of_it_goes_and_nothing_else_and_again(foreign: Foreign) -> None:
     assert everything(foreign) == before
     chosen = ("--context", foreign.context, "--kubeconfig", str(foreign.kubeconfig))
     argv = [sys.executable, "-m", "fairlead", "status", *chosen]
-    told = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
-    assert (told.returncode, "not deployed" in told.stderr) == (1, True)
+    completed = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert (completed.returncode, "not deployed" in completed.stderr) == (1, True)
     again, said = fairlead(foreign, "uninstall", "--yes")
     assert (again, "nothing of Fairlead is there" in said) == ([], True)
     assert everything(foreign) == before

@@ -69,8 +69,10 @@ class FakeApiServer(ThreadingHTTPServer):
             if patch["metadata"].get("resourceVersion") not in (None, before["metadata"]["resourceVersion"]):
                 return None
             after = copy.deepcopy(before)
-            told = {**after["metadata"].get("annotations", {}), **patch["metadata"]["annotations"]}
-            after["metadata"]["annotations"] = {name: text for name, text in told.items() if text is not None}
+            annotations_after = {**after["metadata"].get("annotations", {}), **patch["metadata"]["annotations"]}
+            after["metadata"]["annotations"] = {
+                name: text for name, text in annotations_after.items() if text is not None
+            }
             self._store(key, after, before)
             return after
 
@@ -128,8 +130,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         resource, namespace, name = parts
         if name:
-            found = self.server.objects.get((resource, namespace, name))
-            self._json(200 if found else 404, found or {"message": f"{name} not found"})
+            stored = self.server.objects.get((resource, namespace, name))
+            self._json(200 if stored else 404, stored or {"message": f"{name} not found"})
         elif query.get("watch"):
             self._watch(resource, namespace, query)
         else:
@@ -161,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _list(self, resource: str, namespace: str, query: dict[str, str]) -> None:
         with self.server.changed:
-            found = [
+            matching = [
                 value
                 for key, value in sorted(self.server.objects.items())
                 if key[0] == resource and namespace in ("", key[1]) and _matches(value, query)
@@ -169,9 +171,9 @@ class _Handler(BaseHTTPRequestHandler):
             start = int(query.get("continue", "0"))
             end = start + min(int(query["limit"]), self.server.page)
             metadata = {"resourceVersion": str(self.server.version)}
-            metadata |= {"continue": str(end)} if end < len(found) else {}
+            metadata |= {"continue": str(end)} if end < len(matching) else {}
             kind = resource.removesuffix("s").capitalize() + "List"
-            items = found[start:end]
+            items = matching[start:end]
             self._json(200, {"apiVersion": "v1", "kind": kind, "metadata": metadata, "items": items})
 
     def _watch(self, resource: str, namespace: str, query: dict[str, str]) -> None:
@@ -196,9 +198,9 @@ class _Handler(BaseHTTPRequestHandler):
                 since = version
                 if key[0] != resource or namespace not in ("", key[1]):
                     continue
-                told = _event(kind, value, before, query)
-                if told:
-                    line = json.dumps({"type": told, "object": value}).encode() + b"\n"
+                event = _event(kind, value, before, query)
+                if event:
+                    line = json.dumps({"type": event, "object": value}).encode() + b"\n"
                     self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
 
     def _json(self, status: int, value: Object) -> None:
@@ -214,9 +216,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _matches(value: Object | None, query: dict[str, str]) -> bool:
-    label, _, wanted = query.get("labelSelector", "").partition("=")
+    label, _, value_of_label = query.get("labelSelector", "").partition("=")
     labels = value["metadata"]["labels"] if value else {}
-    return bool(value) and (not label or (labels.get(label) == wanted if wanted else label in labels))
+    return bool(value) and (not label or (labels.get(label) == value_of_label if value_of_label else label in labels))
 
 
 def _event(kind: str, value: Object, before: Object | None, query: dict[str, str]) -> str | None:

@@ -42,9 +42,9 @@ def containers() -> Iterator[Containers]:
     with (FOLDER / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         path = FOLDER / "containers"
-        found: Containers = json.loads(path.read_text()) if path.exists() else {}
-        yield found
-        path.write_text(json.dumps(found))
+        stored: Containers = json.loads(path.read_text()) if path.exists() else {}
+        yield stored
+        path.write_text(json.dumps(stored))
 
 
 def say(text: str) -> None:
@@ -63,19 +63,19 @@ def values(arguments: list[str], *flags: str) -> list[str]:
 
 def ps(arguments: list[str]) -> None:
     template = (values(arguments, "--format") or [""])[0]
-    with containers() as found:
-        for name, container in found.items():
+    with containers() as stored:
+        for name, container in stored.items():
             labels = container["labels"]
-            wanted = [value.removeprefix("label=").partition("=") for value in values(arguments, "--filter")]
-            if all(key in labels and value in ("", labels[key]) for key, _, value in wanted):
+            filters = [value.removeprefix("label=").partition("=") for value in values(arguments, "--filter")]
+            if all(key in labels and value in ("", labels[key]) for key, _, value in filters):
                 label = re.search(r'\.Label "([^"]+)"', template)
                 say(labels[label[1]] if label else name if "Names" in template else container["id"])
 
 
 def run(arguments: list[str]) -> None:
-    with containers() as found:
+    with containers() as stored:
         labels = dict(value.split("=", 1) for value in values(arguments, "--label"))
-        found[values(arguments, "--name")[0]] = {"id": os.urandom(16).hex(), "labels": labels}
+        stored[values(arguments, "--name")[0]] = {"id": os.urandom(16).hex(), "labels": labels}
     if lines("run") == ["fail"]:
         fail("docker: Error response from daemon: no space left on device: unknown")
     if lines("run") == ["hang"]:
@@ -91,8 +91,8 @@ def inspect(arguments: list[str]) -> None:
         say(f"sha256:{arguments[-1]}" if values(arguments, "-f", "--format") else "[{}]")
         return
     template = (values(arguments, "--format", "-f") or [""])[0]
-    with containers() as found:
-        container = found[arguments[-1]]
+    with containers() as stored:
+        container = stored[arguments[-1]]
     if "kind.role" in template:
         say(container["labels"]["io.x-k8s.kind.role"])
     elif "NetworkSettings.Ports" in template:
@@ -148,9 +148,9 @@ def main(arguments: list[str]) -> None:
         case ["run", *rest]:
             run(rest)
         case ["rm", *rest]:
-            with containers() as found:
+            with containers() as stored:
                 for name in rest:
-                    found.pop(name, None)
+                    stored.pop(name, None)
         case ["inspect", *rest] | ["image", "inspect", *rest]:
             inspect([*(["image"] if arguments[0] == "image" else []), *rest])
         case ["pull", *rest]:

@@ -65,8 +65,8 @@ class World:
         self.set("containers", json.dumps(made))
 
     def containers(self) -> list[str]:
-        found = self.lines("containers")
-        return sorted(json.loads(found[0])) if found else []
+        lines = self.lines("containers")
+        return sorted(json.loads(lines[0])) if lines else []
 
     def hangs(self) -> list[int]:
         """The pids of the calls of `docker run` that hang, once each of three nodes has one."""

@@ -44,15 +44,15 @@ def pod(namespace: str = "payments", *, author: dict[str, Any] | None = None, **
     }
 
 
-def owned(found: dict[str, Any], api_version: str, kind: str, name: str) -> dict[str, Any]:
+def owned(manifest: dict[str, Any], api_version: str, kind: str, name: str) -> dict[str, Any]:
     """The same, made by a controller."""
     owner = {"apiVersion": api_version, "kind": kind, "name": name, "controller": True}
-    return {**found, "metadata": {**found["metadata"], "ownerReferences": [owner]}}
+    return {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [owner]}}
 
 
-def mirrored(found: dict[str, Any]) -> dict[str, Any]:
+def mirrored(manifest: dict[str, Any]) -> dict[str, Any]:
     """The same, which says of itself that it shows a static pod."""
-    return {**found, "metadata": {**found["metadata"], "annotations": {"kubernetes.io/config.mirror": "x"}}}
+    return {**manifest, "metadata": {**manifest["metadata"], "annotations": {"kubernetes.io/config.mirror": "x"}}}
 
 
 def workload(kind: str, spec: dict[str, Any], api_version: str = "apps/v1", **more: Any) -> dict[str, Any]:
@@ -109,10 +109,10 @@ def of(stored: dict[str, Any], settings: Settings | None = None) -> Finding:
     ],
 )
 def test_a_pod_is_judged_as_its_author_would_send_it_again(stored: dict[str, Any], finding: str, words: str) -> None:
-    told = of(stored)
-    assert told.finding == finding
-    assert words in told.message
-    assert bool(words) <= bool(told.message)
+    judged = of(stored)
+    assert judged.finding == finding
+    assert words in judged.message
+    assert bool(words) <= bool(judged.message)
 
 
 def test_a_pod_of_which_nobody_noted_who_wrote_what_was_bound_by_the_scheduler() -> None:
@@ -180,26 +180,26 @@ def test_enforcement_warn_is_audited_as_if_it_denied() -> None:
 
 
 def test_an_undeclared_pool_has_no_nodes_to_be_outside_of() -> None:
-    told = of(pod(nodeName="pool2-0"), Settings(pools={"pool2": Pool()}))
-    assert (told.finding, told.pool) == (REFUSED, "pool1")
-    assert "no declared pool" in told.message
+    judged = of(pod(nodeName="pool2-0"), Settings(pools={"pool2": Pool()}))
+    assert (judged.finding, judged.pool) == (REFUSED, "pool1")
+    assert "no declared pool" in judged.message
 
 
 def test_all_labels_of_a_declared_pool_are_compared() -> None:
     settings = Settings(pools={"pool1": Pool(node_selector={"agentpool": "pool1", "disk": "ssd"})})
-    told = of(pod(nodeName="pool1-0"), settings)
-    assert (told.finding, told.message) == (OUTSIDE, "runs on pool1-0, which is not labelled disk=ssd")
+    judged = of(pod(nodeName="pool1-0"), settings)
+    assert (judged.finding, judged.message) == (OUTSIDE, "runs on pool1-0, which is not labelled disk=ssd")
 
 
 def test_batches_keep_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decisions, "BATCH", 2)
     stored = [pod(), pod("free"), pod(author={"nodeName": "pool1-0"}), pod(nodeName="pool2-0"), pod("out")]
-    subjects = [subject for one in stored for subject in inventory.of_pod(one)]
-    assert [one.finding for one in found(subjects)] == [CHANGED, UNMAPPED, REFUSED, OUTSIDE, UNMAPPED]
+    subjects = [subject for each in stored for subject in inventory.of_pod(each)]
+    assert [finding.finding for finding in found(subjects)] == [CHANGED, UNMAPPED, REFUSED, OUTSIDE, UNMAPPED]
 
 
 def test_people_see_one_line_for_all_that_are_told_the_same() -> None:
-    told = [
+    findings = [
         {"namespace": space, "kind": "Pod", "name": name, "node": node, "message": message, "finding": "f"}
         for space, name, node, message in (
             ("a", "one", "n1", "one runs on n1"),
@@ -211,7 +211,7 @@ def test_people_see_one_line_for_all_that_are_told_the_same() -> None:
             ("b", "one", "n1", "one runs on n1"),
         )
     ]
-    lines = grouped.lines(told, "finding")
+    lines = grouped.lines(findings, "finding")
     assert [(line["namespace"], line["objects"], line["message"]) for line in lines] == [
         ("a", "Pod one, Pod two", "one runs on n1"),
         ("a", "Pod three, Pod four, Pod five and 1 more", "three waits"),

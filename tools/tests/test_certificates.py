@@ -162,10 +162,10 @@ def test_several_writers_leave_no_reader_with_half_a_file(tmp_path: Path) -> Non
 
     with ThreadPoolExecutor(len(contents)) as writers:
         written = [writers.submit(write, data) for data in contents]
-        while not all(one.done() for one in written):
+        while not all(future.done() for future in written):
             mixed |= {path.read_bytes()} - contents
-    for one in written:
-        one.result()
+    for future in written:
+        future.result()
     assert mixed == set()
     assert path.read_bytes() in contents
     assert list(tmp_path.iterdir()) == [path]

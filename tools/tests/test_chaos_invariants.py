@@ -73,8 +73,8 @@ def test_an_outcome_tells_whose_it_is(changed: dict[str, Any], outcome: str) -> 
     ],
 )
 def test_a_pod_is_what_it_must_be(pool: str | None, spec: dict[str, Any], asked: Any, why: str | None) -> None:
-    found = invariants.wrong(pod(**spec), pool, asked, SETTINGS)
-    assert (found is None) if why is None else (found is not None and why in found)
+    reason = invariants.wrong(pod(**spec), pool, asked, SETTINGS)
+    assert (reason is None) if why is None else (reason is not None and why in reason)
 
 
 def test_wrong_pods_are_named_under_the_invariant_that_they_violate() -> None:

@@ -88,7 +88,7 @@ def broken(world: World, *faults: Fault) -> tuple[KindFaults, list[list[str]]]:
 def test_what_is_killed_ends_and_its_kubelet_starts_it_at_once(world: World) -> None:
     made, calls = broken(world, Fault("kill sync", 0, 0, 1), Fault("kill kube-apiserver", 0, 0, None))
     assert made.failed == []
-    assert [one.target for one in made.broke] == ["opa-b/sync", "kube-apiserver-x/kube-apiserver"]
+    assert [fault.target for fault in made.broke] == ["opa-b/sync", "kube-apiserver-x/kube-apiserver"]
     restart = ["systemctl", "restart", "kubelet"]
     assert calls == [
         *(["worker2", "kill", "-KILL", "4711"], ["worker2", *restart]),
@@ -98,7 +98,7 @@ def test_what_is_killed_ends_and_its_kubelet_starts_it_at_once(world: World) -> 
 
 def test_what_is_stopped_goes_on_afterwards(world: World) -> None:
     made, calls = broken(world, Fault("stop opa", 0, 0.1, None))
-    assert [one.target for one in made.broke] == ["opa-a/opa, opa-b/opa"]
+    assert [fault.target for fault in made.broke] == ["opa-a/opa, opa-b/opa"]
     nodes = ("worker", "worker2")
     assert calls[:2] == [[node, "kill", "-STOP", "4711"] for node in nodes]
     assert calls[2:] == [[node, "sh", "-c", "kill -CONT 4711 || true"] for node in nodes]
@@ -106,7 +106,7 @@ def test_what_is_stopped_goes_on_afterwards(world: World) -> None:
 
 def test_etcd_is_compacted_from_its_node(world: World) -> None:
     made, calls = broken(world, Fault(COMPACT, 0, 0, None))
-    assert [one.target for one in made.broke] == ["etcd"]
+    assert [fault.target for fault in made.broke] == ["etcd"]
     asked, compacted = calls
     assert (asked[0], asked[1], asked[-1]) == ("control-plane", "curl", "https://127.0.0.1:2379/v3/kv/range")
     assert compacted[-2:] == ['{"revision": 42, "physical": true}', "https://127.0.0.1:2379/v3/kv/compaction"]

@@ -56,11 +56,11 @@ def test_recovery_lasts_from_the_end_of_an_episode_until_a_pod_is_placed() -> No
         Broke("stop sync", "sync-0", 0, 10.0, 12.0),
         Broke("kill opa", "opa-0, opa-1", 1, 39.0, 39.0),
     ]
-    found = report.faults(attempts, broke)
-    kill, stop = found["faults"]
+    summary = report.faults(attempts, broke)
+    kill, stop = summary["faults"]
     assert (kill["fault"], kill["times"], kill["survived"]) == ("kill opa", 2, 1)
     assert (stop["longest"], stop["settled"]) == (0.5, 1.0)
-    assert found["recovery"] == {"p50": 0.5, "p95": 0.5, "longest": 0.5, "settled": 2.0}
+    assert summary["recovery"] == {"p50": 0.5, "p95": 0.5, "longest": 0.5, "settled": 2.0}
 
 
 @pytest.mark.parametrize(
@@ -81,10 +81,10 @@ def test_the_same_reason_with_other_names_counts_together() -> None:
 def test_the_summary_names_violations_and_is_json() -> None:
     verdict = Verdict("it holds", 100, tuple(f"a/pod-{n}: is wrong" for n in range(30)))
     changes = [Change("push", 1.0, 2.5, None), Change("push", 3.0, 4.0, "revision 0123456789ab is not taken")]
-    found = json.loads(json.dumps(report.summary([], [], changes, [verdict])))
-    (invariant,) = found["invariants"]
+    summary = json.loads(json.dumps(report.summary([], [], changes, [verdict])))
+    (invariant,) = summary["invariants"]
     assert (invariant["holds"], invariant["violations"], len(invariant["named"])) == (False, 30, report.SHOWN)
     assert invariant["named"][0] == "a/pod-0: is wrong"
-    (push,) = found["changes"]
+    (push,) = summary["changes"]
     assert (push["done"], push["failed"], push["p95"]) == (1, 1, 1.5)
     assert push["why"] == ["1 x revision N is not taken"]

@@ -37,7 +37,7 @@ def test_all_code_is_typed_once() -> None:
         if "--package=fairlead" in arguments:
             folders = ("tools/fairlead",)
         for path in counts:
-            counts[path] += below(path, folders) and not any(re.search(one, path) for one in excluded)
+            counts[path] += below(path, folders) and not any(re.search(pattern, path) for pattern in excluded)
     assert {path: count for path, count in counts.items() if count != 1} == {}
 
 

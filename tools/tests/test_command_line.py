@@ -92,13 +92,16 @@ def named(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[
     """Every command that takes --name, with what else it has to be given."""
     if isinstance(command, click.Group):
         for name in command.list_commands(click.Context(command)):
-            found = command.get_command(click.Context(command), name)
-            assert found is not None
-            yield from named(found, (*path, name))
+            subcommand = command.get_command(click.Context(command), name)
+            assert subcommand is not None
+            yield from named(subcommand, (*path, name))
     elif any("--name" in parameter.opts for parameter in command.params):
-        required = [one for one in command.params if isinstance(one, click.Argument) and one.required]
+        required = [
+            parameter for parameter in command.params if isinstance(parameter, click.Argument) and parameter.required
+        ]
         values = [
-            one.type.choices[0] if isinstance(one.type, click.Choice) else "testdata/review.json" for one in required
+            parameter.type.choices[0] if isinstance(parameter.type, click.Choice) else "testdata/review.json"
+            for parameter in required
         ]
         yield (*path, *map(str, values), *(["--live"] if path == ("eval",) else []))
 

@@ -227,11 +227,11 @@ def test_the_secret_of_a_service_is_mounted_where_opa_reads_it() -> None:
     settings = Settings(decision_logs=DecisionLogs(service=logs))
     for chosen, mounted in ((settings, [("logs", "/run/fairlead/logs", "logs")]), (Settings(), [])):
         rendered = manifests.render(chosen, policy.bundle(chosen), Credentials.fresh())
-        spec = next(one for one in rendered if one["kind"] == "Deployment")["spec"]["template"]["spec"]
-        opa = next(one for one in spec["containers"] if one["name"] == "opa")
-        volumes = {one["name"]: one.get("secret", {}).get("secretName") for one in spec["volumes"]}
-        found = [(one["name"], one["mountPath"], volumes[one["name"]]) for one in opa["volumeMounts"]]
-        assert [one for one in found if one[0] == "logs"] == mounted
+        spec = next(manifest for manifest in rendered if manifest["kind"] == "Deployment")["spec"]["template"]["spec"]
+        opa = next(container for container in spec["containers"] if container["name"] == "opa")
+        volumes = {volume["name"]: volume.get("secret", {}).get("secretName") for volume in spec["volumes"]}
+        mounts = [(mount["name"], mount["mountPath"], volumes[mount["name"]]) for mount in opa["volumeMounts"]]
+        assert [mount for mount in mounts if mount[0] == "logs"] == mounted
         assert ("--set=services.logs.credentials.bearer.token_path=/run/fairlead/logs/token" in opa["args"]) == bool(
             mounted
         )

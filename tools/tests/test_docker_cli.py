@@ -124,11 +124,11 @@ def test_a_build_tells_its_steps_and_the_programs_in_them(
     docker: Docker, tmp_path: Path, lines: tuple[str, ...], step: tuple[int, int]
 ) -> None:
     log = docker(saying(lines))
-    told = Told()
-    docker_cli.build("a:1", tmp_path / "D", tmp_path, {"BASE_IMAGE": "b:2"}, network="host", progress=told)
-    assert ("a:1", "RUN make it", *step) in told.heard
-    assert ("kubectl", "compiling 25%", 0, 0) in told.heard
-    assert told.heard[-1] == ("a:1", "ready", 1, 1)
+    listener = Told()
+    docker_cli.build("a:1", tmp_path / "D", tmp_path, {"BASE_IMAGE": "b:2"}, network="host", progress=listener)
+    assert ("a:1", "RUN make it", *step) in listener.heard
+    assert ("kubectl", "compiling 25%", 0, 0) in listener.heard
+    assert listener.heard[-1] == ("a:1", "ready", 1, 1)
     (call,) = log.read_text().splitlines()
     options = f"--tag a:1 --file {tmp_path}/D --build-arg=BASE_IMAGE=b:2 --network=host {tmp_path}"
     assert call == f"build --force-rm {options}"

@@ -121,18 +121,18 @@ def loaded() -> list[str]:
 
 def test_the_sidecar_has_the_packages_that_sync_imports_and_what_they_need() -> None:
     distributions = metadata.packages_distributions()
-    found: set[str] = set()
+    packages: set[str] = set()
     left = {name for module in loaded() for name in distributions.get(module.split(".")[0], [])}
     left -= {"fairlead", "setuptools"}  # the second is loaded by its own hook, in every Python that has it
     while left:
         name = left.pop()
-        if canonicalize_name(name) in found:
+        if canonicalize_name(name) in packages:
             continue
-        found.add(canonicalize_name(name))
+        packages.add(canonicalize_name(name))
         needs = map(Requirement, metadata.requires(name) or [])
         left |= {each.name for each in needs if each.marker is None or each.marker.evaluate({"extra": ""})}
     listed = (SIDECAR.parent / "packages.txt").read_text().split()
-    assert listed == sorted(found), "bring integration/image/packages.txt up to this"
+    assert listed == sorted(packages), "bring integration/image/packages.txt up to this"
 
 
 def test_each_package_of_the_sidecar_is_pinned() -> None:

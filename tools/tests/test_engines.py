@@ -164,9 +164,9 @@ def test_the_table_in_the_docs_lists_just_what_cannot_be_expressed() -> None:
     section = text.partition("## What an engine cannot express")[2].partition("\n## ")[0]
     rows = [tuple(cell.strip() for cell in row) for row in re.findall(r"^\|(.+)\|(.+)\|(.+)\|$", section, re.MULTILINE)]
     assert rows[0] == ("case", "engine", "reason")
-    told = {(case, engine) for case, engine, _ in rows[2:]}
+    documented = {(case, engine) for case, engine, _ in rows[2:]}
     real = {(result.case, result.engine) for result in on_opa(*cases.load()) if result.passed is None}
-    assert told == real
+    assert documented == real
 
 
 def test_all_engines_are_listed_once_and_in_order() -> None:
@@ -190,8 +190,8 @@ def test_the_command_ends_with_0_where_all_passed_and_1_where_not(tmp_path: Path
     path.write_text(CASE)
     good = run("--cases", str(path), "--engine", "opa", "-o", "json")
     assert good.return_value == 0
-    wanted = {"case": "one", "intent": "node-pool", "engine": "opa", "passed": True, "detail": ""}
-    assert json.loads(good.stdout) == [wanted]
+    expected = {"case": "one", "intent": "node-pool", "engine": "opa", "passed": True, "detail": ""}
+    assert json.loads(good.stdout) == [expected]
     path.write_text(CASE.replace("allowed: true, object: {spec: {nodeSelector: {agentpool: pool1}}}", "allowed: false"))
     bad = run("--cases", str(path), "--engine", "opa")
     assert bad.return_value == 1

@@ -135,7 +135,7 @@ def test_several_documents_get_a_list(tmp_path: Path) -> None:
     path = tmp_path / "two.yaml"
     path.write_text(f"{POD}---\napiVersion: v1\nkind: Service\nmetadata: {{name: web}}\n")
     data = decided(path, "--namespace-labels", "agentpool=pool1")
-    assert [len(one["patch"]) for one in data] == [1, 0]
+    assert [len(answer["patch"]) for answer in data] == [1, 0]
     assert "\n\nallowed  CREATE of Service default/web\n" in run(path, "--namespace-labels", "agentpool=pool1").stdout
 
 

@@ -35,7 +35,7 @@ ASSIGN = {"op": "add", "path": "/spec/nodeSelector", "value": {"agentpool": "poo
 
 
 def counts(result: dict[str, Any]) -> dict[str, int]:
-    return {one["outcome"]: one["count"] for one in result["outcomes"]}
+    return {outcome["outcome"]: outcome["count"] for outcome in result["outcomes"]}
 
 
 def test_the_guard_lets_through_what_the_contract_lists() -> None:
@@ -47,7 +47,7 @@ def test_the_guard_lets_through_what_the_contract_lists() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hole", "found"),
+    ("hole", "leak"),
     [
         ('allow if input.path == ["v1", "data"]', "v1/data"),
         ('allow if input.path[0] == "health"', "ealth"),
@@ -57,12 +57,12 @@ def test_the_guard_lets_through_what_the_contract_lists() -> None:
         ('allow if input.headers["X-Forwarded-For"]', "X-Forwarded-For"),
     ],
 )
-def test_a_hole_in_the_guard_is_found(hole: str, found: str) -> None:
+def test_a_hole_in_the_guard_is_found(hole: str, leak: str) -> None:
     result = guard.run(
         examples=1_500, seed=SEED, progress=Progress(), guard=lambda tokens: f"{policy.authz_module(tokens)}\n{hole}\n"
     )
     assert result["why"]
-    assert found in json.dumps(result["example"])
+    assert leak in json.dumps(result["example"])
 
 
 def test_a_guard_that_refuses_the_api_server_is_found() -> None:
@@ -216,8 +216,11 @@ def test_what_exceeds_its_limit_is_ended_where_this_machine_can() -> None:
 def test_limits_are_those_of_the_manifests() -> None:
     bundle = policy.bundle(Settings())
     objects = manifests.render(Settings(), bundle, Credentials.fresh())
-    deployment = next(one for one in objects if one["kind"] == "Deployment")
-    shown = {one["name"]: one["resources"]["limits"] for one in deployment["spec"]["template"]["spec"]["containers"]}
+    deployment = next(manifest for manifest in objects if manifest["kind"] == "Deployment")
+    shown = {
+        container["name"]: container["resources"]["limits"]
+        for container in deployment["spec"]["template"]["spec"]["containers"]
+    }
     assert {name: {"memory": f"{size // MIB}Mi"} for name, size in limits.deployed(Settings()).items()} == shown
 
 
@@ -269,10 +272,10 @@ def body(**request: Any) -> Body:
 
 
 def answer(*, version: str = "v1", patch: list[Any] | None = None, **response: Any) -> Response:
-    told: dict[str, Any] = {"uid": "1", "allowed": True, **response}
+    full: dict[str, Any] = {"uid": "1", "allowed": True, **response}
     if patch is not None:
-        told |= {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(patch).encode()).decode()}
-    review = {"apiVersion": f"admission.k8s.io/{version}", "kind": "AdmissionReview", "response": told}
+        full |= {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(patch).encode()).decode()}
+    review = {"apiVersion": f"admission.k8s.io/{version}", "kind": "AdmissionReview", "response": full}
     return Response(200, b"", json.dumps(review).encode())
 
 
@@ -303,7 +306,7 @@ NOTE = change("metadata/annotations/fairlead.dev~1assigned", "{}")
 
 
 @pytest.mark.parametrize(
-    ("asked", "told", "outcome"),
+    ("asked", "answered", "outcome"),
     [
         (body(), answer(patch=[ASSIGN]), "allowed: pod placed"),
         (body(), answer(**DENIED), "denied: pod"),
@@ -328,8 +331,8 @@ NOTE = change("metadata/annotations/fairlead.dev~1assigned", "{}")
         (Body(b"x", encoding="gzip"), None, "no answer to gzip that is none"),
     ],
 )
-def test_good_answers_pass(asked: Body, told: Response | None, outcome: str) -> None:
-    assert reviews.judge(asked, told, Settings()) == outcome
+def test_good_answers_pass(asked: Body, answered: Response | None, outcome: str) -> None:
+    assert reviews.judge(asked, answered, Settings()) == outcome
 
 
 @pytest.mark.parametrize(
@@ -355,7 +358,7 @@ def test_a_wider_toleration_is_as_good_as_the_pools(toleration: Any, covers: boo
 
 
 @pytest.mark.parametrize(
-    ("asked", "told", "why"),
+    ("asked", "answered", "why"),
     [
         (body(), answer(), "allowed with nodeSelector None"),
         (body(object=pod(nodeSelector={"agentpool": "pool2"})), answer(), "allowed with nodeSelector"),
@@ -403,6 +406,6 @@ def test_a_wider_toleration_is_as_good_as_the_pools(toleration: Any, covers: boo
         (body(), None, "without an answer"),
     ],
 )
-def test_bad_answers_do_not(asked: Body, told: Response | None, why: str) -> None:
+def test_bad_answers_do_not(asked: Body, answered: Response | None, why: str) -> None:
     with pytest.raises(Violation, match=why):
-        reviews.judge(asked, told, Settings())
+        reviews.judge(asked, answered, Settings())

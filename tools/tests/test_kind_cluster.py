@@ -65,11 +65,11 @@ def test_a_cluster_is_made_once_and_removed_once(world: World, objects: kube.Obj
 
     assert KindCluster(world.name).create(progress=SILENT) is False
     assert len(world.calls("run")) == calls
-    found = KindCluster(world.name)
-    assert found.running() is True
-    assert "payments" not in found.namespaces()
-    assert found.kubeconfig.stat().st_mode & 0o077 == 0
-    copy = of_context(None, found.kubeconfig).kubeconfig
+    cluster = KindCluster(world.name)
+    assert cluster.running() is True
+    assert "payments" not in cluster.namespaces()
+    assert cluster.kubeconfig.stat().st_mode & 0o077 == 0
+    copy = of_context(None, cluster.kubeconfig).kubeconfig
 
     assert KindCluster(world.name).delete() is True
     assert not copy.parent.exists()

@@ -20,10 +20,10 @@ def render(chosen: dict[str, Any] | None = None, **more: Any) -> dict[str, dict[
     """The first object of each kind."""
     settings = Settings.model_validate(chosen or {})
     rendered = manifests.render(settings, policy.bundle(settings), Credentials.fresh(), **more)
-    found: dict[str, dict[str, Any]] = {}
+    first_of_kind: dict[str, dict[str, Any]] = {}
     for manifest in rendered:
-        found.setdefault(manifest["kind"], manifest)
-    return found
+        first_of_kind.setdefault(manifest["kind"], manifest)
+    return first_of_kind
 
 
 def expressions(webhook: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -33,25 +33,29 @@ def expressions(webhook: dict[str, Any]) -> list[tuple[Any, ...]]:
 def webhooks(rendered: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Those of both kinds, by the first part of their names; each begins with what the API server calls first."""
     kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-    return {one["name"].removesuffix(".fairlead.dev"): one for kind in kinds for one in rendered[kind]["webhooks"]}
+    return {
+        webhook["name"].removesuffix(".fairlead.dev"): webhook
+        for kind in kinds
+        for webhook in rendered[kind]["webhooks"]
+    }
 
 
 UNMAPPED = ("opted-out-daemonsets", "unlabelled-daemonsets")
 
 
 def test_the_webhooks_fail_closed_and_ask_for_mapped_namespaces_only() -> None:
-    found = webhooks(render())
-    policies = {name: webhook["failurePolicy"] for name, webhook in found.items()}
+    rendered = webhooks(render())
+    policies = {name: webhook["failurePolicy"] for name, webhook in rendered.items()}
     ours = {"node-pool": "Fail", "daemonsets": "Fail", "final-state": "Fail", "workloads": "Ignore"}
     assert policies == {**ours, **dict.fromkeys(UNMAPPED, "Ignore")}
-    for name, webhook in found.items():
+    for name, webhook in rendered.items():
         assert webhook["admissionReviewVersions"] == ["v1"]
         if name not in UNMAPPED:
             assert ("agentpool", "Exists") in expressions(webhook)
             assert ("agentpool", "NotIn", [""]) in expressions(webhook)
         assert webhook["clientConfig"]["service"]["name"] == "opa"
         assert webhook["matchConditions"]
-    assert {name for name, webhook in found.items() if webhook.get("reinvocationPolicy") == "IfNeeded"} == {
+    assert {name for name, webhook in rendered.items() if webhook.get("reinvocationPolicy") == "IfNeeded"} == {
         "node-pool",
         "daemonsets",
         *UNMAPPED,
@@ -63,36 +67,36 @@ def test_without_a_pool_only_what_a_pool_gave_to_a_daemon_set_is_asked_about() -
         ({}, {"opted-out-daemonsets": ("In", [""]), "unlabelled-daemonsets": ("DoesNotExist",)}),
         ({"defaultPool": "x"}, {"opted-out-daemonsets": ("In", [""])}),
     ):
-        found = webhooks(render({**chosen, "failurePolicy": "Fail"}))
-        assert {name for name in found if name.endswith("-daemonsets")} == selectors.keys()
+        rendered = webhooks(render({**chosen, "failurePolicy": "Fail"}))
+        assert {name for name in rendered if name.endswith("-daemonsets")} == selectors.keys()
         for name, selector in selectors.items():
-            assert expressions(found[name])[1:] == [("agentpool", *selector)]
-            assert found[name]["failurePolicy"] == "Ignore"
-            conditions = {one["name"]: one["expression"] for one in found[name]["matchConditions"]}
+            assert expressions(rendered[name])[1:] == [("agentpool", *selector)]
+            assert rendered[name]["failurePolicy"] == "Ignore"
+            conditions = {condition["name"]: condition["expression"] for condition in rendered[name]["matchConditions"]}
             assert conditions.keys() >= {"template-changes", "has-something-of-a-pool"}
             assert "'fairlead.dev/assigned' in" in conditions["has-something-of-a-pool"]
 
 
 def test_the_webhooks_ask_for_just_what_policies_have_a_say_in_and_change_nothing_else() -> None:
-    found = webhooks(render({"pools": {"cheap": {}}, "timeoutSeconds": 3}))
+    rendered = webhooks(render({"pools": {"cheap": {}}, "timeoutSeconds": 3}))
     workloads = {"deployments", "replicasets", "statefulsets", "jobs", "cronjobs", "replicationcontrollers"}
     resources = {"node-pool": {"pods"}, "final-state": {"pods"}, "daemonsets": {"daemonsets"}, "workloads": workloads}
-    assert {name: set(webhook["rules"][0]["resources"]) for name, webhook in found.items()} == {
+    assert {name: set(webhook["rules"][0]["resources"]) for name, webhook in rendered.items()} == {
         **resources,
         "namespaces": {"namespaces"},
         **{name: {"daemonsets"} for name in UNMAPPED},
     }
-    for webhook in found.values():
+    for webhook in rendered.values():
         (rule,) = webhook["rules"]
         assert (rule["operations"], rule["apiVersions"]) == (["CREATE", "UPDATE"], ["v1"])
-        assert rule["scope"] == ("Cluster" if webhook is found["namespaces"] else "Namespaced")
+        assert rule["scope"] == ("Cluster" if webhook is rendered["namespaces"] else "Namespaced")
         assert webhook["sideEffects"] == "None"
         assert webhook["matchPolicy"] == "Equivalent"
 
 
 def test_nobody_waits_longer_than_a_second_for_a_warning_or_without_a_pool() -> None:
-    found = webhooks(render({"pools": {"cheap": {}}, "timeoutSeconds": 3}))
-    timeouts = {name: webhook["timeoutSeconds"] for name, webhook in found.items()}
+    rendered = webhooks(render({"pools": {"cheap": {}}, "timeoutSeconds": 3}))
+    timeouts = {name: webhook["timeoutSeconds"] for name, webhook in rendered.items()}
     decided = {"node-pool": 3, "daemonsets": 3, "final-state": 3}
     assert timeouts == {**decided, "workloads": 1, "namespaces": 1, **dict.fromkeys(UNMAPPED, 1)}
 
@@ -113,27 +117,29 @@ def test_the_failure_policy_is_the_settings_but_what_only_warns_never_fails_clos
 
 def test_updates_of_tolerations_are_asked_about_where_a_pool_limits_them() -> None:
     for allowed, asked in ((None, False), ([], True), ([{"key": "a"}], True)):
-        found = webhooks(render({"pools": {"a": {"allowedTolerations": allowed}, "b": {}}}))
+        rendered = webhooks(render({"pools": {"a": {"allowedTolerations": allowed}, "b": {}}}))
         for name in ("node-pool", "final-state"):
-            condition = found[name]["matchConditions"][0]
+            condition = rendered[name]["matchConditions"][0]
             assert ("object.spec.?tolerations != oldObject.spec.?tolerations" in condition["expression"]) == asked
 
 
 def test_what_is_too_large_is_left_out_by_each_webhook_and_refused_where_anything_is() -> None:
     def guard(chosen: dict[str, Any]) -> list[tuple[str, str]]:
-        found = every(chosen)
+        objects = every(chosen)
         names = ("fairlead-pod-size", "fairlead-daemonset-size")
         return [
             (
-                found["ValidatingAdmissionPolicy", name]["spec"]["failurePolicy"],
-                *found["ValidatingAdmissionPolicyBinding", name]["spec"]["validationActions"],
+                objects["ValidatingAdmissionPolicy", name]["spec"]["failurePolicy"],
+                *objects["ValidatingAdmissionPolicyBinding", name]["spec"]["validationActions"],
             )
             for name in names
         ]
 
     def asked(chosen: dict[str, Any]) -> set[str]:
-        found = webhooks(render({"pools": {"a": {}}, **chosen}))
-        conditions = {name: [one["name"] for one in webhook["matchConditions"]] for name, webhook in found.items()}
+        rendered = webhooks(render({"pools": {"a": {}}, **chosen}))
+        conditions = {
+            name: [condition["name"] for condition in webhook["matchConditions"]] for name, webhook in rendered.items()
+        }
         return {name for name, names in conditions.items() if "small-enough" in names}
 
     # The final state is asked of after the policy that refuses; where that only warns, it is to leave it out itself.
@@ -199,7 +205,7 @@ def test_opa_asks_the_sidecar_for_namespaces_only_where_that_answers() -> None:
     assert "--health-endpoint=0.0.0.0:8444" in sync["args"]
     opa, _ = containers(sidecar=sidecars.KUBE_MGMT)
     assert {"name": "FAIRLEAD_MAPPED_ONLY", "value": "true"} in opa["env"]
-    assert "FAIRLEAD_NAMESPACES_URL" not in {one["name"] for one in opa["env"]}
+    assert "FAIRLEAD_NAMESPACES_URL" not in {variable["name"] for variable in opa["env"]}
 
 
 def test_opa_and_its_sidecar_are_restarted_within_20_seconds_of_hanging() -> None:
@@ -238,9 +244,9 @@ def test_other_credentials_take_other_pods_where_the_sidecar_reads_them_once() -
         return [metadata.get("annotations") for metadata in made]
 
     assert annotations(sidecars.SYNC) == [None, None]
-    one, other = annotations(sidecars.KUBE_MGMT)
-    assert one.keys() == other.keys()
-    assert one != other
+    first, second = annotations(sidecars.KUBE_MGMT)
+    assert first.keys() == second.keys()
+    assert first != second
 
 
 def every(chosen: dict[str, Any] | None = None) -> dict[tuple[str, str], dict[str, Any]]:
@@ -251,9 +257,9 @@ def every(chosen: dict[str, Any] | None = None) -> dict[tuple[str, str], dict[st
 
 
 def test_each_guard_fails_closed_and_denies_but_the_one_that_only_warns() -> None:
-    found = every()
-    guards = {name: o["spec"] for (kind, name), o in found.items() if kind == "ValidatingAdmissionPolicy"}
-    bindings = {name: o["spec"] for (kind, name), o in found.items() if kind == "ValidatingAdmissionPolicyBinding"}
+    objects = every()
+    guards = {name: o["spec"] for (kind, name), o in objects.items() if kind == "ValidatingAdmissionPolicy"}
+    bindings = {name: o["spec"] for (kind, name), o in objects.items() if kind == "ValidatingAdmissionPolicyBinding"}
     assert {name: spec["policyName"] for name, spec in bindings.items()} == {name: name for name in guards}
     assert {name: (spec["failurePolicy"], *bindings[name]["validationActions"]) for name, spec in guards.items()} == {
         "fairlead-objects": ("Fail", "Deny"),
@@ -299,7 +305,9 @@ def test_the_pool_label_is_guarded_where_settings_name_who_sets_it_if_nobody() -
 def test_groups_get_what_settings_grant_them_and_lose_it_again() -> None:
     def groups(chosen: dict[str, Any]) -> list[list[str]]:
         names = ("fairlead-admin", "fairlead-pool-admin")
-        return [[one["name"] for one in every(chosen)["ClusterRoleBinding", name]["subjects"]] for name in names]
+        return [
+            [subject["name"] for subject in every(chosen)["ClusterRoleBinding", name]["subjects"]] for name in names
+        ]
 
     assert groups({}) == [[], []]
     assert groups({"admins": ["a", "b"], "poolAdmins": ["c"]}) == [["a", "b"], ["c"]]
@@ -361,7 +369,7 @@ def test_the_network_policy_lets_the_named_networks_alone_ask_opa() -> None:
 
 def test_opa_collects_its_garbage_in_time_for_its_memory_limit() -> None:
     opa = render()["Deployment"]["spec"]["template"]["spec"]["containers"][0]
-    limits = {one["name"]: one["value"] for one in opa["env"]}
+    limits = {variable["name"]: variable["value"] for variable in opa["env"]}
     assert opa["resources"]["limits"] == {"memory": "512Mi"}
     assert limits["GOMEMLIMIT"] == "460MiB"
     assert "--set=server.decoding.gzip.max_length=1" in opa["args"]
@@ -376,7 +384,7 @@ def test_what_is_beyond_the_basic_plane_is_rendered_to_the_letter(tmp_path: Path
     settings = Settings(admins=[emoji], contact="\U0001f692")
     bundle = policy.bundle(settings, policies)
     rendered = manifests.render(settings, bundle, Credentials.fresh())
-    assert [one["name"] for m in rendered if m["kind"] == "ClusterRoleBinding" for one in m["subjects"]].count(
+    assert [subject["name"] for m in rendered if m["kind"] == "ClusterRoleBinding" for subject in m["subjects"]].count(
         emoji
     ) == 1
     (config_map,) = [m for m in rendered if m["kind"] == "ConfigMap"]
@@ -444,11 +452,11 @@ def test_a_push_applies_the_very_config_map_that_a_deployment_does(chosen: dict[
 def test_what_renews_the_certificate_may_write_just_that_and_by_name(sidecar: sidecars.Sidecar, account: str) -> None:
     settings = Settings()
     rendered = manifests.render(settings, policy.bundle(settings), Credentials.fresh(), sidecar=sidecar)
-    found = {(o["kind"], o["metadata"]["name"]): o for o in rendered}
+    by_name = {(o["kind"], o["metadata"]["name"]): o for o in rendered}
     writes = {
         (resource, *rule.get("resourceNames", [None])): sorted(set(rule["verbs"]) - {"get", "list"})
         for kind in ("Role", "ClusterRole")
-        for rule in found[kind, "fairlead-keeper"]["rules"]
+        for rule in by_name[kind, "fairlead-keeper"]["rules"]
         for resource in rule["resources"]
     }
     rolling: dict[tuple[str, str | None], list[str]] = {("deployments", "opa"): ["patch"]} if account != "opa" else {}
@@ -462,7 +470,7 @@ def test_what_renews_the_certificate_may_write_just_that_and_by_name(sidecar: si
         ("validatingwebhookconfigurations", "fairlead"): ["patch"],
     }
     for kind in ("RoleBinding", "ClusterRoleBinding"):
-        assert [subject["name"] for subject in found[kind, "fairlead-keeper"]["subjects"]] == [account]
+        assert [subject["name"] for subject in by_name[kind, "fairlead-keeper"]["subjects"]] == [account]
 
 
 @pytest.mark.parametrize("sidecar", sidecars.SIDECARS.values(), ids=list(sidecars.SIDECARS))
@@ -470,7 +478,7 @@ def test_who_does_not_renew_gets_no_right_to(sidecar: sidecars.Sidecar) -> None:
     settings = Settings.model_validate({"certificates": "cert-manager"})
     rendered = manifests.render(settings, policy.bundle(settings), Credentials.fresh(), sidecar=sidecar)
     bindings = [o for o in rendered if o["kind"].endswith("Binding") and o["metadata"]["name"] == "fairlead-keeper"]
-    assert [one["subjects"] for one in bindings] == [[], []]
+    assert [binding["subjects"] for binding in bindings] == [[], []]
     assert not [o for o in rendered if o["kind"] == "Deployment" and o["metadata"]["name"] == "fairlead-keeper"]
     text = manifests.dump(rendered)
     assert "--certificate-life" not in text

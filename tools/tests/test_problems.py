@@ -28,10 +28,10 @@ def test_nothing_is_said_where_all_is_well() -> None:
 
 
 def test_opas_that_are_missing_unready_silent_empty_or_different_are_told() -> None:
-    def of(*states: Served, wanted: int = 1) -> list[str]:
-        return list(problems.of_opas(states, wanted))
+    def of(*states: Served, replicas: int = 1) -> list[str]:
+        return list(problems.of_opas(states, replicas))
 
-    assert of(wanted=2) == ["0 of 2 OPAs run"]
+    assert of(replicas=2) == ["0 of 2 OPAs run"]
     assert of(replace(GOOD, ready=False)) == [f"opa-0 is not Ready; {SINCE}"]
     assert of(replace(GOOD, ready=False, confirmed=None, age=None)) == [
         "opa-0 is not Ready; nobody has confirmed its data"

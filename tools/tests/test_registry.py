@@ -152,9 +152,9 @@ def test_of_several_kubeconfigs_the_first_counts_and_the_current_context_is_the_
     second = kubeconfig(tmp_path / "b" / "config", "two", "three", token="second")
     monkeypatch.setenv("KUBECONFIG", f"{first}:{tmp_path / 'missing'}:{second}")
     assert remote.of_context(None, None).name == "one"
-    found = yaml.safe_load(remote.of_context("three", None).kubeconfig.read_text())
-    assert found["users"][0]["user"] == {"token": "first"}
-    authority = found["clusters"][0]["cluster"]["certificate-authority"]
+    copy = yaml.safe_load(remote.of_context("three", None).kubeconfig.read_text())
+    assert copy["users"][0]["user"] == {"token": "first"}
+    authority = copy["clusters"][0]["cluster"]["certificate-authority"]
     assert authority == str(tmp_path / "b" / "ca.crt")
 
 
@@ -179,8 +179,8 @@ def test_copies_end_with_their_cluster_and_no_other_does(tmp_path: Path) -> None
 def test_a_credential_plugin_beside_the_kubeconfig_is_found(tmp_path: Path) -> None:
     for command, expected in {"./bin/login": str(tmp_path / "bin" / "login"), "login": "login"}.items():
         source = kubeconfig(tmp_path / "config", "near", exec={"command": command, "args": ["x"]})
-        found = yaml.safe_load(remote.of_context(None, source).kubeconfig.read_text())
-        assert found["users"][0]["user"]["exec"] == {"command": expected, "args": ["x"]}
+        copy = yaml.safe_load(remote.of_context(None, source).kubeconfig.read_text())
+        assert copy["users"][0]["user"]["exec"] == {"command": expected, "args": ["x"]}
 
 
 def test_a_context_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def put(path: Path, credentials: Credentials) -> None:
 
 def bundles(objects: list[dict[str, Any]]) -> set[bytes]:
     """By which authorities the API server verifies OPA."""
-    webhooks = [one["webhooks"] for one in objects if one["kind"].endswith("WebhookConfiguration")]
+    webhooks = [manifest["webhooks"] for manifest in objects if manifest["kind"].endswith("WebhookConfiguration")]
     assert len(webhooks) == 2
     return {b64decode(webhook["clientConfig"]["caBundle"]) for each in webhooks for webhook in each}
 
@@ -80,7 +80,7 @@ def verified(certificate: bytes, ca: bytes) -> bool:
 
 def authorities(pem: bytes) -> list[bytes]:
     """What tells the certificates of `pem` apart, in their order."""
-    return [one.fingerprint(hashes.SHA256()) for one in x509.load_pem_x509_certificates(pem)]
+    return [certificate.fingerprint(hashes.SHA256()) for certificate in x509.load_pem_x509_certificates(pem)]
 
 
 @given(st.text(st.sampled_from("ab \t\n#:|-'\"\u00e9\u2028\r")))
@@ -89,7 +89,7 @@ def test_any_text_is_read_back_as_it_was(text: str) -> None:
 
 
 def test_policies_are_readable_lines() -> None:
-    (policies,) = [one for one in rendered().objects if one["kind"] == "ConfigMap"]
+    (policies,) = [manifest for manifest in rendered().objects if manifest["kind"] == "ConfigMap"]
     lines = manifests.dump([policies]).splitlines()
     for module in policies["data"].values():
         assert {f"    {line}" for line in module.splitlines() if line} <= set(lines)
@@ -99,11 +99,13 @@ def test_what_is_printed_is_what_a_dry_run_prints() -> None:
     def shape(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The objects without what each output has of its own."""
         own = ("Secret", "Deployment", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-        return [one for one in objects if one["kind"] not in own]
+        return [manifest for manifest in objects if manifest["kind"] not in own]
 
-    one, other = rendered().objects, deploy.preview(Settings(), progress=SILENT)
-    assert [(o["kind"], o["metadata"]["name"]) for o in one] == [(o["kind"], o["metadata"]["name"]) for o in other]
-    assert shape(one) == shape(other)
+    printed, previewed = rendered().objects, deploy.preview(Settings(), progress=SILENT)
+    assert [(o["kind"], o["metadata"]["name"]) for o in printed] == [
+        (o["kind"], o["metadata"]["name"]) for o in previewed
+    ]
+    assert shape(printed) == shape(previewed)
 
 
 @pytest.mark.parametrize("sidecar", ["sync", "kube-mgmt"])
@@ -117,7 +119,7 @@ def test_with_a_file_of_secrets_the_output_stays_the_same_and_fits_it(tmp_path: 
     assert manifests.dump(again.objects) == manifests.dump(first.objects)
     assert again.notes == ()
     assert path.read_bytes() == text
-    assert "Secret" not in {one["kind"] for one in first.objects}
+    assert "Secret" not in {manifest["kind"] for manifest in first.objects}
     assert bundles(first.objects) == {kept(path).ca}
     assert kept(path).token not in manifests.dump(first.objects)
 
@@ -126,7 +128,7 @@ def test_the_file_holds_both_secrets_as_they_are_applied(tmp_path: Path) -> None
     path = tmp_path / "secrets.yaml"
     without = rendered(path).objects
     secrets = list(yaml.safe_load_all(path.read_text()))
-    whole = [one for one in rendered().objects if one["kind"] == "Secret"]
+    whole = [manifest for manifest in rendered().objects if manifest["kind"] == "Secret"]
     whole[1]["metadata"]["annotations"][RENEWED_BY] = "fairlead render"  # a keeper in the cluster leaves it alone
     assert [(s["type"], s["metadata"], s["data"].keys()) for s in secrets] == [
         (s["type"], s["metadata"], s["data"].keys()) for s in whole
@@ -340,5 +342,5 @@ def test_results_are_told_as_rows(tmp_path: Path) -> None:
     done = fairlead("render", "--kustomize", tmp_path, "-o", "json")
     assert {row["state"] for row in json.loads(done.stdout)} == {"written"}
     assert {Path(row["file"]) for row in json.loads(done.stdout)} == set(tmp_path.iterdir())
-    kinds = [one["kind"] for one in json.loads(fairlead("render", "-o", "json").stdout)]
-    assert kinds == [one["kind"] for one in yaml.safe_load_all(fairlead("render").stdout)]
+    kinds = [row["kind"] for row in json.loads(fairlead("render", "-o", "json").stdout)]
+    assert kinds == [row["kind"] for row in yaml.safe_load_all(fairlead("render").stdout)]

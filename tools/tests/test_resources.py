@@ -94,11 +94,11 @@ def test_metadata_is_asked_for_alone_where_that_suffices(fields: list[str], only
 
 
 def test_flags_say_what_they_were_made_of() -> None:
-    found = [
+    parsed = [
         resources.parse("v1/pods", namespaced=True, fields=["spec.nodeName", r"metadata.labels.a\.b"]),
         Resource("storage.k8s.io", "v1", "storageclasses", False),
     ]
-    assert resources.flags(found) == [
+    assert resources.flags(parsed) == [
         "--replicate=v1/pods",
         r"--replicate-fields=v1/pods=spec.nodeName,metadata.labels.a\.b",
         "--replicate-cluster=storage.k8s.io/v1/storageclasses",
@@ -120,14 +120,20 @@ def read(folder: Path, text: str) -> Settings:
 def test_settings_name_what_the_sidecar_replicates_and_may_read(tmp_path: Path) -> None:
     chosen = read(tmp_path, CHOSEN)
     rendered: list[dict[str, Any]] = manifests.render(chosen, policy.bundle(chosen), Credentials.fresh())
-    (deployment,) = (one for one in rendered if one["kind"] == "Deployment")
-    (sidecar,) = (one for one in deployment["spec"]["template"]["spec"]["containers"] if one["name"] == "sync")
+    (deployment,) = (manifest for manifest in rendered if manifest["kind"] == "Deployment")
+    (sidecar,) = (
+        container for container in deployment["spec"]["template"]["spec"]["containers"] if container["name"] == "sync"
+    )
     assert [flag for flag in sidecar["args"] if flag.startswith("--replicate")] == [
         "--replicate=v1/pods",
         "--replicate-fields=v1/pods=spec.nodeName",
         "--replicate-cluster=storage.k8s.io/v1/storageclasses",
     ]
-    (role,) = (one for one in rendered if one["kind"] == "ClusterRole" and one["metadata"]["name"] == "fairlead-opa")
+    (role,) = (
+        manifest
+        for manifest in rendered
+        if manifest["kind"] == "ClusterRole" and manifest["metadata"]["name"] == "fairlead-opa"
+    )
     verbs = ["get", "list", "watch"]
     assert role["rules"][1:] == [
         {"apiGroups": [""], "resources": ["pods"], "verbs": verbs},

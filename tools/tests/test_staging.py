@@ -59,7 +59,7 @@ def test_packages_get_names_of_their_revision_and_what_opa_asks_keeps_its_own() 
     staged = staging.stage(bundle, QUIET)
     assert staged.revision == bundle.revision
     for key, text in staged.modules.items():
-        found = re.search(r"^package (\S+)", text, re.MULTILINE)
-        assert found
+        match = re.search(r"^package (\S+)", text, re.MULTILINE)
+        assert match
         moved = key.startswith(f"{bundle.revision}.")
-        assert found[1].startswith(f"r_{bundle.revision}." if moved else "system"), key
+        assert match[1].startswith(f"r_{bundle.revision}." if moved else "system"), key

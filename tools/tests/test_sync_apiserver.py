@@ -236,7 +236,7 @@ def test_a_watch_that_cannot_be_opened_is_told_after_a_grace(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ('{"type": "ERROR", "object": {"code": 410, "message": "too old"}}', "too old"),
         ('{"type": "ERROR", "object": {}}', "None"),
@@ -245,11 +245,11 @@ def test_a_watch_that_cannot_be_opened_is_told_after_a_grace(monkeypatch: pytest
     ],
 )
 def test_errors_and_garbage_among_events_end_the_watch(
-    api: ApiServer, monkeypatch: pytest.MonkeyPatch, line: str, told: str
+    api: ApiServer, monkeypatch: pytest.MonkeyPatch, line: str, message: str
 ) -> None:
     answer = urllib3.HTTPResponse(body=io.BytesIO(f"{line}\n".encode()), status=200, preload_content=False)
     monkeypatch.setattr(api, "_send", lambda *_, **__: answer)
-    with pytest.raises(ApiServerError, match=told) as caught:
+    with pytest.raises(ApiServerError, match=message) as caught:
         list(api.events("/x", {}, "1", metadata_only=False, seconds=1, opened=lambda: None))
     assert caught.value.gone is ("410" in line)
 

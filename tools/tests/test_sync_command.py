@@ -196,9 +196,9 @@ def test_a_new_token_and_a_new_ca_are_in_use_without_a_failed_request(pod: Pod) 
 
 def health(pod: Pod, ca: bytes) -> dict[str, Any]:
     """What /health says, verified by a CA that need not be in its file."""
-    kept = pod.log.with_name("kept.crt")
-    kept.write_bytes(ca)
-    answer = requests.get(f"https://127.0.0.1:{pod.port}/health", verify=str(kept), timeout=DEADLINE)
+    ca_copy = pod.log.with_name("kept.crt")
+    ca_copy.write_bytes(ca)
+    answer = requests.get(f"https://127.0.0.1:{pod.port}/health", verify=str(ca_copy), timeout=DEADLINE)
     return dict(answer.json())
 
 
@@ -226,7 +226,7 @@ def test_it_ends_in_order_when_told_to(pod: Pod, number: signal.Signals) -> None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--health-endpoint", "127.0.0.1:0"], "go together"),
         (["--tls-cert-file", "x", "--tls-private-key-file", "y"], "go together"),
@@ -249,10 +249,10 @@ def test_it_ends_in_order_when_told_to(pod: Pod, number: signal.Signals) -> None
         (["--replica", "a b"], "--replica: 'a b'"),
     ],
 )
-def test_wrong_flags_are_refused(arguments: list[str], told: str) -> None:
+def test_wrong_flags_are_refused(arguments: list[str], message: str) -> None:
     result = CliRunner().invoke(command, arguments)
     assert isinstance(result.exception, UsageError), result.output
-    assert told in str(result.exception)
+    assert message in str(result.exception)
 
 
 @pytest.mark.parametrize(

@@ -146,17 +146,17 @@ def test_a_flood_of_reviews_that_say_nothing_hides_no_refusal(log: Log, caplog: 
         log.decisions.take(errors)
         log.decisions.take(batch(entry(f"refused-{second}", REFUSED), entry(f"allowed-{second}")))
     shown = [json.loads(line)["decision_id"] for line in log.lines]
-    assert [one for one in shown if one.startswith("refused")] == [f"refused-{second}" for second in range(60)]
-    assert [one for one in shown if one.startswith("allowed")] == [f"allowed-{second}" for second in range(60)]
+    assert [uid for uid in shown if uid.startswith("refused")] == [f"refused-{second}" for second in range(60)]
+    assert [uid for uid in shown if uid.startswith("allowed")] == [f"allowed-{second}" for second in range(60)]
     rate, most = BUDGETS["malformed"]
     assert sum(map(len, log.lines)) < 2 * (most + 60 * rate) + 60 * 1000
     lost = log.unwritten("malformed") + log.unwritten("failed")
     assert lost == 2 * 60 * 500 - (len(shown) - 120)
     assert log.metrics.decisions.labels("", "denied")._value.get() == 60 * 500  # all of them are counted
-    told = [record.getMessage() for record in caplog.records]
-    assert len(told) == 6
-    assert "not in the log" in told[0]
-    assert "malformed" in told[0]
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 6
+    assert "not in the log" in messages[0]
+    assert "malformed" in messages[0]
 
 
 def test_a_flood_of_refusals_is_bounded_and_more_is_written_after_a_rest(log: Log) -> None:

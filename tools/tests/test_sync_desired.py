@@ -43,9 +43,9 @@ def known(desired: Desired) -> dict[str, dict[str, str]]:
 
 def thin(snapshot: Snapshot) -> dict[str, Any]:
     """The metadata of each namespace as OPA gets it, which is all that it gets."""
-    found = {name: json.loads(text) for (_, name), text in (snapshot.trees["namespaces"] or {}).items()}
-    assert all(value.keys() == {"metadata"} for value in found.values())
-    return {name: value["metadata"] for name, value in found.items()}
+    namespaces = {name: json.loads(text) for (_, name), text in (snapshot.trees["namespaces"] or {}).items()}
+    assert all(value.keys() == {"metadata"} for value in namespaces.values())
+    return {name: value["metadata"] for name, value in namespaces.items()}
 
 
 def test_each_key_of_a_labelled_config_map_is_a_policy_or_a_document(desired: Desired) -> None:
@@ -180,9 +180,9 @@ def test_what_changes_is_told_once_and_the_rest_not(desired: Desired) -> None:
     desired.apply(POLICIES, False, own)
     desired.replace(POLICIES, [own])
     assert not desired.changed.is_set(), "our own annotation is no change of what OPA should hold"
-    found = desired.config_map(("fairlead", "rules"))
-    assert found is not None
-    assert (found.annotations, found.resource_version) == ({STATUS: "x"}, "2")
+    stored = desired.config_map(("fairlead", "rules"))
+    assert stored is not None
+    assert (stored.annotations, stored.resource_version) == ({STATUS: "x"}, "2")
     desired.apply(POLICIES, False, config_map("rules", {"a.rego": "package a2"}))
     assert desired.changed.is_set()
 
@@ -210,7 +210,7 @@ def test_a_policy_of_system_authz_is_refused_with_its_line(desired: Desired, tex
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ('{"a": 1,\n  b}', "fairlead/facts/k:2: is not JSON: "),
         ("", "fairlead/facts/k:1: is not JSON: "),
@@ -219,12 +219,12 @@ def test_a_policy_of_system_authz_is_refused_with_its_line(desired: Desired, tex
         ("9" * 5000, "fairlead/facts/k: is not JSON: "),
     ],
 )
-def test_data_that_is_no_json_is_told_and_what_opa_has_is_kept(desired: Desired, text: str, told: str) -> None:
+def test_data_that_is_no_json_is_told_and_what_opa_has_is_kept(desired: Desired, text: str, message: str) -> None:
     desired.replace(DATA, [config_map("facts", {"k": text, "good": "null"})])
     taken = desired.take()
     assert taken.texts == {("document", "fairlead/facts/good"): "null"}
     assert taken.kept == {("document", "fairlead/facts/k")}
-    assert taken.config_maps[0].problems["k"]["message"].startswith(told)
+    assert taken.config_maps[0].problems["k"]["message"].startswith(message)
 
 
 def test_what_is_no_text_is_told(desired: Desired) -> None:
@@ -270,8 +270,8 @@ def test_a_config_map_tells_its_revision_and_every_replicas_status(desired: Desi
     modules = {"b.rego": "package b", "a.rego": "package a # \u00e4"}
     annotations = {STATUS: "x", REPLICA_STATUS + "one": "y", "other": "z"}
     desired.replace(POLICIES, [config_map("rules", modules, metadata={"annotations": annotations})])
-    (found,) = desired.take().config_maps
-    assert found.of == policy.revision(modules)
-    assert found.annotations == {STATUS: "x", REPLICA_STATUS + "one": "y"}
+    (stored,) = desired.take().config_maps
+    assert stored.of == policy.revision(modules)
+    assert stored.annotations == {STATUS: "x", REPLICA_STATUS + "one": "y"}
     desired.replace(POLICIES, [config_map("rules", modules, binaryData={"c": "/w=="})])
-    assert desired.take().config_maps[0].of != found.of
+    assert desired.take().config_maps[0].of != stored.of

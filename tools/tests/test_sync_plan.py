@@ -31,11 +31,11 @@ ONE: Tree = {("", "n"): "{}"}
 def snapshot(
     texts: dict[Item, str] | None = None,
     *,
-    kept: frozenset[Item] = frozenset(),
+    broken: frozenset[Item] = frozenset(),
     trees: dict[str, Tree | None] | None = None,
     complete: bool = True,
 ) -> Snapshot:
-    return Snapshot(texts or {}, kept, trees if trees is not None else {"namespaces": {}}, complete, ())
+    return Snapshot(texts or {}, broken, trees if trees is not None else {"namespaces": {}}, complete, ())
 
 
 def held(policies: dict[str, str] | None = None, trees: dict[str, Tree | None] | None = None) -> Served:
@@ -55,7 +55,7 @@ class Opa:
         """What is done until nothing is left to do, in order."""
         self.done = []
         while todo := operations(desired, self.served, self.memory, 0):
-            self.memory.owned |= {one.item for one in todo if isinstance(one, Put)}
+            self.memory.owned |= {operation.item for operation in todo if isinstance(operation, Put)}
             for operation in todo:
                 self.take(operation)
             assert len(self.done) < 100, "it goes on for ever"
@@ -113,7 +113,7 @@ def test_a_new_revision_is_loaded_beside_the_old_one_before_anything_changes() -
 def test_new_policies_that_need_each_other_are_all_there_before_one_changes() -> None:
     opa = Opa(held())
     opa.settle(snapshot({A: "old"}))
-    opa.accepts = lambda one: one.item != B or C[1] in opa.served.policies
+    opa.accepts = lambda operation: operation.item != B or C[1] in opa.served.policies
     assert opa.settle(snapshot({A: "new", B: "needs c", C: "c"})) == [
         Put(C, "c"),
         Put(B, "needs c"),
@@ -124,7 +124,7 @@ def test_new_policies_that_need_each_other_are_all_there_before_one_changes() ->
 def test_a_half_accepted_update_takes_nothing_away_from_the_old_one_until_it_is_whole() -> None:
     opa = Opa(held())
     opa.settle(snapshot({A: "a", B: "b", OTHER: "x"}))
-    opa.accepts = lambda one: not (isinstance(one, Put) and one.text == "bad")
+    opa.accepts = lambda operation: not (isinstance(operation, Put) and operation.text == "bad")
     assert opa.settle(snapshot({A: "a2", C: "bad"})) == [Put(A, "a2"), Remove(OTHER)]
     assert opa.settle(snapshot({A: "a2", C: "good"})) == [Put(C, "good"), Remove(B)]
 
@@ -132,7 +132,7 @@ def test_a_half_accepted_update_takes_nothing_away_from_the_old_one_until_it_is_
 def test_what_cannot_be_sent_holds_back_removals_of_its_config_map_too() -> None:
     memory = Memory(owned={A, B, OTHER})
     served = held({"ns/map/a": "a", "ns/map/b": "b", "ns/other/a": "x"})
-    assert operations(snapshot(kept=frozenset({A})), served, memory, 0) == [Remove(OTHER)]
+    assert operations(snapshot(broken=frozenset({A})), served, memory, 0) == [Remove(OTHER)]
 
 
 class Conflict(Opa):
@@ -170,8 +170,8 @@ def test_a_renamed_policy_that_is_bad_leaves_the_old_one_and_tells_what_is_wrong
     opa.served.policies["ns/elsewhere/x"] = "one of another"
     assert opa.settle(desired) == []
     assert opa.served.policies["ns/map/a"] == "one"
-    told = opa.memory.rejected[C, "one new"].problem["message"]
-    assert "ns/elsewhere/x" in told
+    message = opa.memory.rejected[C, "one new"].problem["message"]
+    assert "ns/elsewhere/x" in message
     opa.memory.adopt(desired, opa.served)
     assert operations(desired, opa.served, opa.memory, 0) == [], "it is not tried again and again"
 
@@ -199,7 +199,7 @@ def test_only_what_the_sidecar_owns_is_removed_and_only_when_all_is_known() -> N
 
 def test_what_cannot_be_sent_is_neither_changed_nor_removed() -> None:
     memory = Memory(owned={A})
-    assert operations(snapshot(kept=frozenset({A})), held({"ns/map/a": "old"}), memory, 0) == []
+    assert operations(snapshot(broken=frozenset({A})), held({"ns/map/a": "old"}), memory, 0) == []
 
 
 def test_what_opa_declined_waits_until_something_changes_or_long() -> None:
@@ -226,7 +226,7 @@ def test_after_a_restart_of_opa_what_cannot_be_sent_is_put_back_as_it_was() -> N
     memory = Memory()
     memory.accept(Put(A, "old"))
     memory.restarted()
-    assert operations(snapshot(kept=frozenset({A})), held(), memory, 0) == [Put(A, "old")]
+    assert operations(snapshot(broken=frozenset({A})), held(), memory, 0) == [Put(A, "old")]
 
 
 def test_what_opa_served_before_the_sidecar_came_counts_as_accepted() -> None:
@@ -264,20 +264,20 @@ def test_a_policy_that_switches_to_a_new_revision_waits_for_all_of_it() -> None:
     new, old = "package system\n\nimport data.r_bbbbbbbbbbbb.x", "package system\n\nimport data.r_aaaaaaaaaaaa.x"
     staged: Item = ("policy", "ns/map/bbbbbbbbbbbb.x.rego")
     main: Item = ("policy", "ns/map/main.rego")
-    wanted = {staged: "package r_bbbbbbbbbbbb.x", main: new}
+    texts = {staged: "package r_bbbbbbbbbbbb.x", main: new}
     opa = Opa(held({main[1]: old}), accepts=lambda operation: operation.item != staged)
-    assert main not in [one.item for one in opa.settle(snapshot(wanted))]
+    assert main not in [operation.item for operation in opa.settle(snapshot(texts))]
     assert opa.served.policies[main[1]] == old
     broken = ConfigMap(
-        ("ns", "map"), "policies", {id_.rpartition("/")[2]: t for (_, id_), t in wanted.items()}, {}, "", "", {}
+        ("ns", "map"), "policies", {id_.rpartition("/")[2]: t for (_, id_), t in texts.items()}, {}, "", "", {}
     )
     assert problems(broken, opa.served, opa.memory) == [NO]
     opa = Opa(held({main[1]: old}))
-    assert [one.item for one in opa.settle(snapshot(wanted))] == [staged, main]
+    assert [operation.item for operation in opa.settle(snapshot(texts))] == [staged, main]
 
 
 def test_it_waits_for_what_cannot_be_sent_too() -> None:
     main: Item = ("policy", "ns/map/main.rego")
     opa = Opa(held({main[1]: "old"}))
     new = "package system\n\nimport data.r_bbbbbbbbbbbb.x"
-    assert opa.settle(snapshot({main: new}, kept=frozenset({("policy", "ns/map/extra.rego")}))) == []
+    assert opa.settle(snapshot({main: new}, broken=frozenset({("policy", "ns/map/extra.rego")}))) == []

@@ -494,9 +494,9 @@ def test_the_package_system_is_defined_by_its_own_config_map_alone(world: World,
     world.settle()
     assert sorted(world.server.own_policies()) == ["fairlead/fairlead-policies/main.rego", "fairlead/map/a"]
     assert world.problems["fairlead", "fairlead-policies"] == []
-    (told,) = world.messages()
-    assert told.startswith(f"fairlead/map/evil:{3 if text.startswith('#') else 1}: ")
-    assert "come from the ConfigMap fairlead/fairlead-policies alone" in told
+    (message,) = world.messages()
+    assert message.startswith(f"fairlead/map/evil:{3 if text.startswith('#') else 1}: ")
+    assert "come from the ConfigMap fairlead/fairlead-policies alone" in message
     assert world.opa.document(["system", "main"]) == 1
 
 
@@ -558,17 +558,17 @@ def test_a_file_that_is_renamed_while_others_need_it_is_in_force_all_the_same(wo
 
 def test_a_file_that_is_renamed_by_a_push_is_in_force_by_its_new_name(world: World) -> None:
     """What switches to the new revision waits for all else of it, but not for a file whose place is still taken."""
-    kept = "package system.extra\ndefault x := 1"
+    renamed = "package system.extra\ndefault x := 1"
 
     def staged(name: str, revision: str) -> dict[str, str]:
         main = f"package system\nmain := data.r_{revision}.one.x"
-        return {f"{revision}.one.rego": f"package r_{revision}.one\nx := 1", "main.rego": main, name: kept}
+        return {f"{revision}.one.rego": f"package r_{revision}.one\nx := 1", "main.rego": main, name: renamed}
 
     for name, revision in (("extra.rego", "0123456789ab"), ("other.rego", "abcdef012345")):
-        wanted = staged(name, revision)
-        world.cluster({"fairlead-policies": wanted})
+        data = staged(name, revision)
+        world.cluster({"fairlead-policies": data})
         world.settle()
-    assert {id_.rpartition("/")[2] for id_ in world.server.own_policies()} == wanted.keys()
+    assert {id_.rpartition("/")[2] for id_ in world.server.own_policies()} == data.keys()
     assert world.problems["fairlead", "fairlead-policies"] == []
 
 
@@ -579,9 +579,9 @@ def test_a_file_that_is_renamed_and_broken_leaves_the_old_one_in_force(world: Wo
     for _ in range(3):
         world.settle()
     assert world.server.own_policies() == {"fairlead/map/a": "package a\ndefault x := 1"}
-    (told,) = world.problems[OWNER]
-    assert told["errors"][0]["location"] == {"file": "fairlead/map/renamed", "row": 4, "col": 6}
-    assert "fairlead/map/a:" not in str(told)
+    (problem,) = world.problems[OWNER]
+    assert problem["errors"][0]["location"] == {"file": "fairlead/map/renamed", "row": 4, "col": 6}
+    assert "fairlead/map/a:" not in str(problem)
 
 
 def test_of_an_update_that_is_half_bad_nothing_is_removed(world: World) -> None:

@@ -108,8 +108,8 @@ def test_live_tells_whether_threads_go_on_whatever_health_says(site: Site) -> No
 def test_metrics_are_in_the_exposition_format(site: Site) -> None:
     answer = site.get("/metrics")
     assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-    told = ("policies", "documents", "namespaces", "errors_total", "resyncs_total", "lag_seconds", "pending")
-    for name in told:
+    names = ("policies", "documents", "namespaces", "errors_total", "resyncs_total", "lag_seconds", "pending")
+    for name in names:
         assert f"\nfairlead_sync_{name}" in answer.text
     assert "_created" not in answer.text
 
@@ -151,7 +151,7 @@ def packed(entries: Any) -> bytes:
 
 
 def test_each_decision_is_counted_by_intent_and_outcome_and_written_as_one_line(site: Site) -> None:
-    told: list[tuple[str, str, dict[str, Any]]] = [
+    expected: list[tuple[str, str, dict[str, Any]]] = [
         ("node-pool", "placed", {"allowed": True, "auditAnnotations": {"node-pool": "placed: gpu"}}),
         ("node-pool", "denied", {"allowed": False, "auditAnnotations": {"node-pool": "refused: a\nb: c"}}),
         ("node-pool", "warned", {"allowed": True, "auditAnnotations": {"node-pool": "would be refused: a"}}),
@@ -159,10 +159,10 @@ def test_each_decision_is_counted_by_intent_and_outcome_and_written_as_one_line(
         ("", "warned", {"allowed": True, "warnings": ["a"]}),
         ("", "denied", {"allowed": False}),
     ]
-    entries = [decision(**response) for _, _, response in told] + [{"decision_id": "2", "error": "undefined"}]
+    entries = [decision(**response) for _, _, response in expected] + [{"decision_id": "2", "error": "undefined"}]
     assert site.post("/logs", packed(entries)).status_code == 200
     assert site.post("/logs", packed(entries[:1])).status_code == 200
-    counts = {(intent, outcome): 1 for intent, outcome, _ in told} | {("node-pool", "placed"): 2, ("", "failed"): 1}
+    counts = {(intent, outcome): 1 for intent, outcome, _ in expected} | {("node-pool", "placed"): 2, ("", "failed"): 1}
     page = site.get("/metrics").text
     lines = {line for line in page.splitlines() if line.startswith("fairlead_decisions_total{")}
     assert lines == {
@@ -355,7 +355,7 @@ def test_a_source_that_has_all_it_may_have_takes_nothing_from_another_one(
     monkeypatch.setattr(library, "loopback", lambda _: False)
     monkeypatch.setattr(connections, "PATIENCE", 10 * DEADLINE)
     sources = ["127.0.0.2", "127.0.0.3"]
-    slow = [Slow(site, b"POST /health HTTP/1.0\r\n", source=one) for one in sources for _ in range(library.EACH)]
+    slow = [Slow(site, b"POST /health HTTP/1.0\r\n", source=source) for source in sources for _ in range(library.EACH)]
     slow += [Slow(site, source="127.0.0.3") for _ in range(library.EACH)]
     try:
         for patient in slow[: library.EACH]:

@@ -52,8 +52,8 @@ class FakeApi:
         """Change the ConfigMap, as anyone may."""
         self.version += 1
         self.data = data or self.data
-        told = {**self.annotations, **annotations}
-        self.annotations = {key: value for key, value in told.items() if value is not None}
+        merged = {**self.annotations, **annotations}
+        self.annotations = {key: value for key, value in merged.items() if value is not None}
         if self.echo:
             self.tell()
 
@@ -103,19 +103,19 @@ def api() -> FakeApi:
 
 
 @pytest.fixture
-def one(api: FakeApi) -> Replica:
+def instance(api: FakeApi) -> Replica:
     return Replica(api, "one")
 
 
 def test_the_annotation_has_kube_mgmts_form() -> None:
-    one = {
+    problem = {
         "code": "c",
         "message": "m",
         "errors": [{"code": "e", "message": "x", "location": {"file": "f", "row": 3, "col": 1}}],
     }
     assert text([]) == OK
-    assert json.loads(text([one])) == {"status": "error", "error": one}
-    assert json.loads(text([one, one])) == {"status": "error", "error": [one, one]}
+    assert json.loads(text([problem])) == {"status": "error", "error": problem}
+    assert json.loads(text([problem, problem])) == {"status": "error", "error": [problem, problem]}
 
 
 def test_the_annotation_stays_small_whatever_opa_quotes() -> None:
@@ -124,8 +124,8 @@ def test_the_annotation_stays_small_whatever_opa_quotes() -> None:
 
 
 def test_all_that_is_wrong_is_told_as_far_as_it_fits() -> None:
-    found = json.loads(text([{"code": "c", "message": f"{number} {'x' * 1500}"} for number in range(20)]))
-    assert [problem["message"][:2] for problem in found["error"]] == [f"{number} " for number in range(7)]
+    status = json.loads(text([{"code": "c", "message": f"{number} {'x' * 1500}"} for number in range(20)]))
+    assert [problem["message"][:2] for problem in status["error"]] == [f"{number} " for number in range(7)]
 
 
 def test_the_overall_status_follows_from_the_replicas_alone() -> None:
@@ -150,30 +150,30 @@ def test_what_cannot_be_in_an_annotations_key_is_made_fit(name: str) -> None:
     assert len(part) <= 63
 
 
-def test_a_status_is_written_once_and_not_again_when_it_is_right(one: Replica, api: FakeApi) -> None:
+def test_a_status_is_written_once_and_not_again_when_it_is_right(instance: Replica, api: FakeApi) -> None:
     for _ in range(3):
-        one.write()
+        instance.write()
     assert api.written == [OK]
-    known = one.desired.config_map(OWNER)
+    known = instance.desired.config_map(OWNER)
     assert known is not None
     assert api.entries() == {"one": {"status": "ok", "of": known.of}}
 
 
-def test_it_is_not_written_again_before_the_watch_brings_it_back(one: Replica, api: FakeApi) -> None:
+def test_it_is_not_written_again_before_the_watch_brings_it_back(instance: Replica, api: FakeApi) -> None:
     api.echo = False
     for _ in range(3):
-        one.write()
+        instance.write()
     assert api.written == [OK]
 
 
-def test_a_status_of_policies_says_that_it_is_final_as_kube_mgmts_does(one: Replica, api: FakeApi) -> None:
-    one.write(BAD)
+def test_a_status_of_policies_says_that_it_is_final_as_kube_mgmts_does(instance: Replica, api: FakeApi) -> None:
+    instance.write(BAD)
     assert api.annotations[RETRIES] == "0"
     api.change({RETRIES: "2"})
-    one.write()
+    instance.write()
     assert api.annotations[RETRIES] == "0"
     settled = api.version
-    one.again()
+    instance.again()
     assert api.version == settled
 
 
@@ -189,65 +189,65 @@ def test_data_have_no_retries(api: FakeApi) -> None:
     assert api.annotations.keys() == {STATUS, REPLICA_STATUS + "one"}
 
 
-def test_a_new_status_is_written_at_once(one: Replica, api: FakeApi) -> None:
-    one.write()
-    one.write(BAD)
+def test_a_new_status_is_written_at_once(instance: Replica, api: FakeApi) -> None:
+    instance.write()
+    instance.write(BAD)
     assert [json.loads(written)["status"] for written in api.written] == ["ok", "error"]
 
 
-def test_nothing_is_told_of_data_that_are_not_there_any_more(one: Replica, api: FakeApi) -> None:
-    one.verdict(BAD)
+def test_nothing_is_told_of_data_that_are_not_there_any_more(instance: Replica, api: FakeApi) -> None:
+    instance.verdict(BAD)
     api.change({}, {"a.rego": "package b"})
-    one.again()
+    instance.again()
     assert api.written == []
-    one.write()
+    instance.write()
     assert api.written == [OK]
 
 
-def test_replicas_that_disagree_both_tell_and_settle(one: Replica, api: FakeApi) -> None:
+def test_replicas_that_disagree_both_tell_and_settle(instance: Replica, api: FakeApi) -> None:
     two = Replica(api, "two")
     for _ in range(5):
-        one.write()
+        instance.write()
         two.write(BAD)
         assert json.loads(api.annotations[STATUS]) == {"status": "error", "error": BAD}
     assert {name: entry["status"] for name, entry in api.entries().items()} == {"one": "ok", "two": "error"}
     assert json.loads(api.annotations[STATUS]) == {"status": "error", "error": BAD}
     assert api.version == 4, "one tells, the other comes anew, and one tells again"
     two.write()
-    one.again()
+    instance.again()
     assert api.annotations[STATUS] == OK
     settled = api.version
     for _ in range(5):
-        one.again()
+        instance.again()
         two.again()
     assert api.version == settled
 
 
-def test_what_was_told_of_other_data_goes_with_the_next_word(one: Replica, api: FakeApi) -> None:
+def test_what_was_told_of_other_data_goes_with_the_next_word(instance: Replica, api: FakeApi) -> None:
     two = Replica(api, "two")
-    one.write()
+    instance.write()
     two.write(BAD)
     api.change({}, {"a.rego": "package b"})
-    one.write()
+    instance.write()
     assert api.entries().keys() == {"one"}
     assert api.annotations[STATUS] == OK
 
 
-def test_a_replica_that_is_gone_has_no_say_once_a_new_one_came(one: Replica, api: FakeApi) -> None:
+def test_a_replica_that_is_gone_has_no_say_once_a_new_one_came(instance: Replica, api: FakeApi) -> None:
     gone = Replica(api, "gone")
-    one.write()
+    instance.write()
     gone.write(BAD)
     api.watching.remove(gone.desired)
     new = Replica(api, "new")
     new.write()
-    one.again()
+    instance.again()
     new.again()
     assert api.entries().keys() == {"one", "new"}
     assert api.annotations[STATUS] == OK
 
 
 def test_a_fight_with_someone_who_removes_what_replicas_tell_slows_down(
-    one: Replica, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+    instance: Replica, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0
     monkeypatch.setattr("fairlead.sync.status.time.monotonic", lambda: now)
@@ -256,46 +256,48 @@ def test_a_fight_with_someone_who_removes_what_replicas_tell_slows_down(
     for _ in range(120):
         now += 1
         before = api.version
-        one.write()
+        instance.write()
         two.write()
         writes += api.version - before
         api.change({REPLICA_STATUS + "one": None, REPLICA_STATUS + "two": None})
     assert writes < 30
 
 
-def test_a_replica_that_starts_again_by_the_same_name_writes_nothing(one: Replica, api: FakeApi) -> None:
+def test_a_replica_that_starts_again_by_the_same_name_writes_nothing(instance: Replica, api: FakeApi) -> None:
     two = Replica(api, "two")
-    one.write()
+    instance.write()
     two.write()
     settled = api.version
     Replica(api, "two").write()
     assert api.version == settled
 
 
-def test_a_replica_that_ends_takes_its_word_back(one: Replica, api: FakeApi) -> None:
+def test_a_replica_that_ends_takes_its_word_back(instance: Replica, api: FakeApi) -> None:
     two = Replica(api, "two")
-    one.write()
+    instance.write()
     two.write(BAD)
-    one.again()
+    instance.again()
     two.writer.retire()
     assert api.entries().keys() == {"one"}
     assert api.annotations[STATUS] == OK
-    one.writer.retire()
+    instance.writer.retire()
     assert api.annotations == {STATUS: OK, RETRIES: "0"}, "the last one leaves what was told"
 
 
-def test_what_was_written_a_moment_ago_is_taken_back_before_the_watch_tells_of_it(one: Replica, api: FakeApi) -> None:
+def test_what_was_written_a_moment_ago_is_taken_back_before_the_watch_tells_of_it(
+    instance: Replica, api: FakeApi
+) -> None:
     api.echo = False
-    one.write()
+    instance.write()
     assert api.entries().keys() == {"one"}
-    one.writer.retire()
+    instance.writer.retire()
     assert api.annotations == {STATUS: OK, RETRIES: "0"}
 
 
 def test_a_change_that_comes_between_does_not_leave_the_word_behind(
-    one: Replica, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+    instance: Replica, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one.write()
+    instance.write()
     annotate, conflicts = api.annotate, iter([True, True, False])
 
     def busy(*arguments: Any, **options: Any) -> None:
@@ -304,64 +306,64 @@ def test_a_change_that_comes_between_does_not_leave_the_word_behind(
         annotate(*arguments, **options)
 
     monkeypatch.setattr(api, "annotate", busy)
-    one.writer.retire()
+    instance.writer.retire()
     assert api.annotations == {STATUS: OK, RETRIES: "0", "other": "x"}
 
 
-def test_an_api_server_that_is_away_does_not_hold_up_the_end(one: Replica, api: FakeApi) -> None:
-    one.write()
+def test_an_api_server_that_is_away_does_not_hold_up_the_end(instance: Replica, api: FakeApi) -> None:
+    instance.write()
     api.error = ApiServerError("down")
-    one.writer.retire()
+    instance.writer.retire()
 
 
 @pytest.mark.parametrize("broken", ["", "[]", '{"status":"fine"}', '{"status":"error"}', '{"of":1}', "[" * 100_000])
-def test_a_replicas_word_that_someone_broke_is_removed(one: Replica, api: FakeApi, broken: str) -> None:
+def test_a_replicas_word_that_someone_broke_is_removed(instance: Replica, api: FakeApi, broken: str) -> None:
     api.change({REPLICA_STATUS + "two": broken})
-    one.write()
+    instance.write()
     assert api.entries().keys() == {"one"}
     assert api.annotations[STATUS] == OK
 
 
 def test_an_annotation_that_someone_broke_is_put_right_but_never_in_a_fight(
-    one: Replica, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+    instance: Replica, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0
     monkeypatch.setattr("fairlead.sync.status.time.monotonic", lambda: now)
     for _ in range(60):
         now += 1
-        one.write()
+        instance.write()
         api.change({STATUS: "broken"})
     assert 5 <= len(api.written) <= 8, "every write waits twice as long as the one before"
     now += 60
-    one.again()
+    instance.again()
     assert api.annotations[STATUS] == OK
 
 
-def test_a_config_map_that_another_has_changed_is_left_to_the_watch(one: Replica, api: FakeApi) -> None:
+def test_a_config_map_that_another_has_changed_is_left_to_the_watch(instance: Replica, api: FakeApi) -> None:
     api.echo = False
     api.change({"other": "x"})
-    one.write()
+    instance.write()
     assert api.written == []
     api.echo = True
     api.tell()
-    one.again()
+    instance.again()
     assert api.written == [OK]
 
 
-def test_a_config_map_that_is_gone_is_left_to_the_watch(one: Replica, api: FakeApi) -> None:
+def test_a_config_map_that_is_gone_is_left_to_the_watch(instance: Replica, api: FakeApi) -> None:
     api.error = ApiServerError("not found", 404)
-    one.write()
+    instance.write()
     api.error = None
-    one.again()
+    instance.again()
     assert api.written == [OK]
 
 
-def test_a_failure_is_told_and_tried_again(one: Replica, api: FakeApi) -> None:
+def test_a_failure_is_told_and_tried_again(instance: Replica, api: FakeApi) -> None:
     api.error = ApiServerError("no rights", 403)
-    one.verdict(owner=("fairlead", "unknown"))
-    one.verdict()
+    instance.verdict(owner=("fairlead", "unknown"))
+    instance.verdict()
     with pytest.raises(ApiServerError, match="no rights"):
-        one.again()
+        instance.again()
     api.error = None
-    one.again()
+    instance.again()
     assert api.written == [OK]

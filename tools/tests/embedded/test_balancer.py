@@ -83,12 +83,12 @@ def test_one_that_is_not_ready_gets_no_connection_and_loses_those_it_has(
     connect: Connect, backends: list[ReadyServer]
 ) -> None:
     until(lambda: answering(connect) == {"one", "two"}, "both are Ready")
-    kept = [connect() for _ in range(4)]
-    assert {asked(connection) for connection in kept} == {"one", "two"}
+    connections = [connect() for _ in range(4)]
+    assert {asked(connection) for connection in connections} == {"one", "two"}
     backends[0].ready = False
     until(lambda: answering(connect) == {"two"}, "only one is asked")
     after = []
-    for connection in kept:
+    for connection in connections:
         connection.auto_open = 0  # an answer can only come on the connection that was there
         after.append(asked(connection))
     assert sorted(after, key=str) == [None, None, "two", "two"]

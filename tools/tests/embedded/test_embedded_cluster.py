@@ -19,9 +19,9 @@ from fairlead.progress import Progress
 
 
 def test_free_ports_differ_and_can_be_had() -> None:
-    found = free_ports(20)
-    assert len(set(found)) == 20
-    socket.create_server((ports.HOST, found[0])).close()
+    numbers = free_ports(20)
+    assert len(set(numbers)) == 20
+    socket.create_server((ports.HOST, numbers[0])).close()
 
 
 @pytest.fixture

@@ -34,17 +34,17 @@ def test_a_server_that_has_ended_before_anyone_waits_is_told(owner: Supervisor, 
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "remedy"),
     [
         ("listen tcp 127.0.0.1:1: bind: address already in use", "its port is taken"),
         ("write wal: no space left on device", "the disk is full"),
     ],
 )
-def test_a_known_reason_is_told_with_its_remedy(owner: Supervisor, said: str, told: str) -> None:
+def test_a_known_reason_is_told_with_its_remedy(owner: Supervisor, said: str, remedy: str) -> None:
     trace = "; print('a line of the trace\\n' * 20)"
     owner.start_server("etcd", [sys.executable, "-S", "-c", f"print({said!r}){trace}; raise SystemExit(2)"])
     with pytest.raises(
-        FairleadError, match=f"etcd (ended .exit code 2.|does not serve): {told}.*try again(.|\n)*{said}"
+        FairleadError, match=f"etcd (ended .exit code 2.|does not serve): {remedy}.*try again(.|\n)*{said}"
     ):
         owner.wait_for("etcd", lambda: "no connection", DEADLINE)
 
@@ -88,9 +88,9 @@ def test_waiting_ends_when_somebody_else_stops_the_cluster(owner: Supervisor, fo
         owner.wait_for("etcd", unready, DEADLINE)
 
 
-@pytest.mark.parametrize(("program", "told"), [("/nowhere/etcd", "No such file"), ("/dev/null", "Permission denied")])
-def test_a_program_that_cannot_run_is_told(owner: Supervisor, program: str, told: str) -> None:
-    with pytest.raises(FairleadError, match=f"etcd cannot be started: {told}.*fairlead tools"):
+@pytest.mark.parametrize(("program", "reason"), [("/nowhere/etcd", "No such file"), ("/dev/null", "Permission denied")])
+def test_a_program_that_cannot_run_is_told(owner: Supervisor, program: str, reason: str) -> None:
+    with pytest.raises(FairleadError, match=f"etcd cannot be started: {reason}.*fairlead tools"):
         owner.start_server("etcd", [program])
 
 

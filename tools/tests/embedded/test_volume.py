@@ -41,11 +41,11 @@ def test_no_reader_finds_one_file_old_and_the_other_new(tmp_path: Path) -> None:
     def read() -> None:
         while not stop.is_set():
             try:
-                found = volume.read(tmp_path)
+                files = volume.read(tmp_path)
             except FileNotFoundError:  # replaced meanwhile, as a kubelet's may be
                 continue
-            if found:
-                seen.add((found.get("crt"), found.get("key")))
+            if files:
+                seen.add((files.get("crt"), files.get("key")))
 
     reader = Thread(target=read)
     reader.start()

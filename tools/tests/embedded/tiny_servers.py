@@ -35,10 +35,10 @@ if sys.argv[2] != "detach":
 """
 
 
-def until(what: Callable[[], object], told: str) -> None:
+def until(what: Callable[[], object], condition: str) -> None:
     end = time.monotonic() + DEADLINE
     while not what():
-        assert time.monotonic() < end, f"not within {DEADLINE:.0f} s: {told}"
+        assert time.monotonic() < end, f"not within {DEADLINE:.0f} s: {condition}"
         time.sleep(0.01)
 
 
