@@ -70,7 +70,7 @@ class RemoteCluster:
             return self._chosen
         deployment = self._deployment()
         names = {c.name for c in deployment.spec.template.spec.containers} if deployment else set()
-        return next((found for name, found in sidecars.SIDECARS.items() if name in names), sidecars.KUBE_MGMT)
+        return next((sidecar for name, sidecar in sidecars.SIDECARS.items() if name in names), sidecars.KUBE_MGMT)
 
     def choose(self, sidecar: Sidecar) -> None:
         """Have this kind of sidecar from the next `serve` on."""
@@ -121,29 +121,29 @@ class RemoteCluster:
 
     def namespaces(self) -> dict[str, Any]:
         """Every namespace as its API server has it, name -> object. Raises FairleadError."""
-        found = kube.Objects(self._api).list("v1", "Namespace", None)
-        return {namespace["metadata"]["name"]: namespace for namespace in found}
+        namespaces = kube.Objects(self._api).list("v1", "Namespace", None)
+        return {namespace["metadata"]["name"]: namespace for namespace in namespaces}
 
     def servers(self) -> dict[str, dict[str, Any]]:
         """Every container of the pods, <pod>/<container> -> {pid: None, restarts, running}."""
         return {
-            f"{found.metadata.name}/{status.name}": {
+            f"{pod.metadata.name}/{status.name}": {
                 "pid": None,
                 "restarts": status.restart_count,
                 "running": bool(status.state and status.state.running),
             }
-            for found in self._pods()
-            for status in found.status.container_statuses or ()
+            for pod in self._pods()
+            for status in pod.status.container_statuses or ()
         }
 
     def logs(self, server: str, lines: int, follow: bool) -> Iterator[str]:
         """See the protocol; a server is named <pod>/<container>."""
         names = list(self.servers())
         container = self.sidecar.name if server == "sidecar" else server
-        wanted = [name for name in names if name == server or name.endswith(f"/{container}")]
-        if not wanted:
+        chosen = [name for name in names if name == server or name.endswith(f"/{container}")]
+        if not chosen:
             raise UsageError(f"no server {server!r} in cluster {self.name!r}: {_one_of(names)}")
-        return several.merged(wanted, lambda name: self._log(name, lines, follow), follow=follow)
+        return several.merged(chosen, lambda name: self._log(name, lines, follow), follow=follow)
 
     def _log(self, server: str, lines: int, follow: bool) -> Iterator[str]:
         """The log of one container, <pod>/<container>. Raises FairleadError."""
@@ -168,8 +168,8 @@ class RemoteCluster:
     def known(self) -> bool:
         """Whether Fairlead was deployed here before. Raises FairleadError."""
         with kube.explained("cannot read namespaces"):
-            found = self._core.list_namespace(label_selector=f"{PART_OF}=fairlead").items
-        return any(namespace.metadata.name == NAMESPACE for namespace in found)
+            namespaces = self._core.list_namespace(label_selector=f"{PART_OF}=fairlead").items
+        return any(namespace.metadata.name == NAMESPACE for namespace in namespaces)
 
     def described(self) -> str:
         """Context, server and number of nodes, for who is asked whether this is the cluster that is meant."""
@@ -197,15 +197,15 @@ class RemoteCluster:
     @kube.patiently
     def _deployment(self) -> Any | None:
         with kube.explained("cannot read the Deployment of OPA"):
-            found = self._apps.list_namespaced_deployment(NAMESPACE, field_selector="metadata.name=opa").items
-        return found[0] if found else None
+            deployments = self._apps.list_namespaced_deployment(NAMESPACE, field_selector="metadata.name=opa").items
+        return deployments[0] if deployments else None
 
     @kube.patiently
     def _pods(self) -> list[Any]:
         """The pods of OPA that are neither over nor about to be."""
         with kube.explained("cannot list the pods of OPA"):
-            found = self._core.list_namespaced_pod(NAMESPACE, label_selector=PODS).items
-        alive = [p for p in found if not p.metadata.deletion_timestamp and p.status.phase in ("Pending", "Running")]
+            pods = self._core.list_namespaced_pod(NAMESPACE, label_selector=PODS).items
+        alive = [p for p in pods if not p.metadata.deletion_timestamp and p.status.phase in ("Pending", "Running")]
         return sorted(alive, key=lambda p: str(p.metadata.name))
 
     def _last_left(self) -> datetime | None:
@@ -221,19 +221,19 @@ class RemoteCluster:
 
     def _urls(self, container: str, port: int) -> list[tuple[str, str]]:
         """Each pod, and where this port of it is reached; a forward to a pod that is gone ends."""
-        wanted = [(p.metadata.name, port) for p in self._pods() if _runs(p, container)]
-        for key in [key for key in self._forwards if key[1] == port and key not in wanted]:
+        targets = [(p.metadata.name, port) for p in self._pods() if _runs(p, container)]
+        for key in [key for key in self._forwards if key[1] == port and key not in targets]:
             self._forwards.pop(key).close()
-        for name, _ in wanted:
+        for name, _ in targets:
             if (name, port) not in self._forwards:
                 self._forwards[name, port] = Forward(self.kubeconfig, NAMESPACE, name, port)
-        return [(key[0], f"https://{HOST}:{self._forwards[key].port}") for key in wanted]
+        return [(key[0], f"https://{HOST}:{self._forwards[key].port}") for key in targets]
 
     @kube.patiently
     def _secret(self, name: str) -> dict[str, str]:
         with kube.explained(f"cannot read Secret {name}"):
-            found = self._core.list_namespaced_secret(NAMESPACE, field_selector=f"metadata.name={name}").items
-        return dict(found[0].data or {}) if found else {}
+            secrets = self._core.list_namespaced_secret(NAMESPACE, field_selector=f"metadata.name={name}").items
+        return dict(secrets[0].data or {}) if secrets else {}
 
     def _credentials(self) -> Credentials | None:
         return Credentials.kept(self._secret("opa-token"), self._secret("opa-tls"))
@@ -266,20 +266,20 @@ class RemoteCluster:
     def _remount(self) -> None:
         """Have the kubelets mount the pods' Secrets anew, by a change of each pod."""
         now = datetime.now(UTC).isoformat()
-        for found in self._pods():
-            self._annotate_pod(found.metadata.name, _REFRESHED, now)
+        for opa_pod in self._pods():
+            self._annotate_pod(opa_pod.metadata.name, _REFRESHED, now)
 
     def _roll_out(self, progress: Progress) -> None:
         def done() -> bool:
             deployment = self._deployment()
             if deployment is None:
                 return False
-            wanted, status = deployment.spec.replicas, deployment.status
-            progress.update("opa", f"{status.available_replicas or 0} of {wanted} pods ready")
+            replicas, status = deployment.spec.replicas, deployment.status
+            progress.update("opa", f"{status.available_replicas or 0} of {replicas} pods ready")
             if (status.observed_generation or 0) < deployment.metadata.generation:
                 return False
             counts = (status.replicas, status.updated_replicas, status.available_replicas)
-            if all((count or 0) == wanted for count in counts):
+            if all((count or 0) == replicas for count in counts):
                 return True
             if any(reason in _HOPELESS for reason, _ in self._problems(deployment)):
                 raise _Hopeless
@@ -289,8 +289,8 @@ class RemoteCluster:
             waiting.until(done, deadline=ROLLOUT, what="every pod of OPA is Ready", pause=0.25)
         except (FairleadError, _Hopeless) as error:
             deployment = self._deployment()
-            told = [line for _, line in self._problems(deployment)] if deployment else []
-            lines = "".join(f"\n  {line}" for line in dict.fromkeys(told))
+            problems = [line for _, line in self._problems(deployment)] if deployment else []
+            lines = "".join(f"\n  {line}" for line in dict.fromkeys(problems))
             what = "OPA's pods do not come up" if isinstance(error, _Hopeless) else str(error)
             raise FairleadError(f"{what}{':' if lines else ''}{lines}") from error
         self._leave_ending(progress)
@@ -306,31 +306,35 @@ class RemoteCluster:
 
     def _problems(self, deployment: Any) -> list[tuple[str, str]]:
         """What keeps the pods from being Ready, (reason, line), as the cluster tells it."""
-        told = [
+        problems = [
             (str(condition.reason), str(condition.message))
             for condition in deployment.status.conditions or ()
             if condition.type == "ReplicaFailure" and condition.status == "True"
         ]
-        for found in self._newest(deployment):
-            name = found.metadata.name
-            told += [
+        for opa_pod in self._newest(deployment):
+            name = opa_pod.metadata.name
+            problems += [
                 (str(condition.reason), f"{name} cannot be scheduled: {condition.message}")
-                for condition in found.status.conditions or ()
+                for condition in opa_pod.status.conditions or ()
                 if condition.type == "PodScheduled" and condition.status == "False"
             ]
-            for status in found.status.container_statuses or ():
+            for status in opa_pod.status.container_statuses or ():
                 if waits := status.state.waiting:
-                    told.append((str(waits.reason), f"{name}/{status.name}: {_waiting(status, waits)}"))
+                    problems.append((str(waits.reason), f"{name}/{status.name}: {_waiting(status, waits)}"))
                 elif not status.ready:
-                    told.append(("NotReady", f"{name}/{status.name}: runs, but is not Ready"))
-        return told
+                    problems.append(("NotReady", f"{name}/{status.name}: runs, but is not Ready"))
+        return problems
 
     def _newest(self, deployment: Any) -> list[Any]:
         """The pods of the Deployment as it is now: what ails those that they replace is over."""
         with kube.explained("cannot list the ReplicaSets of OPA"):
             sets = self._apps.list_namespaced_replica_set(NAMESPACE, label_selector=PODS).items
         now = (deployment.metadata.annotations or {}).get(_REVISION)
-        uids = {one.metadata.uid for one in sets if (one.metadata.annotations or {}).get(_REVISION) == now}
+        uids = {
+            replica_set.metadata.uid
+            for replica_set in sets
+            if (replica_set.metadata.annotations or {}).get(_REVISION) == now
+        }
         return [p for p in self._pods() if any(owner.uid in uids for owner in p.metadata.owner_references or ())]
 
     def _text(self, answer: Any, server: str) -> Iterator[str]:
@@ -347,8 +351,8 @@ class _Hopeless(Exception):
     """Ends the wait early."""
 
 
-def _runs(found: Any, container: str) -> bool:
-    statuses = found.status.container_statuses or ()
+def _runs(pod: Any, container: str) -> bool:
+    statuses = pod.status.container_statuses or ()
     return any(status.name == container and status.state.running for status in statuses)
 
 
