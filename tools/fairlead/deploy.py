@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -41,9 +42,9 @@ def deploy(
     bundle = staging.stage(policy.bundle(settings, folder), progress)
     objects = kube.Objects(kube.connect(cluster.kubeconfig))
     # Meanwhile no keeper renews the certificate that is read, and applied again further down.
-    with rotate.alone(cluster, forbidden=False) as certificate:
-        states = _deploy(cluster, objects, settings, bundle, certificate, progress)
-    # Once more alone: the first deployment brings what one is alone by.
+    with ExitStack() as stack:
+        certificate = stack.enter_context(rotate.alone(cluster, forbidden=False))
+        states = _deploy(cluster, objects, settings, bundle, certificate, stack, progress)
     if settings.certificates.by == "fairlead":
         rotate.if_due(cluster, settings.certificates.renewal, progress=progress)
     progress.update("deploy", "done")
@@ -56,11 +57,35 @@ def _deploy(
     settings: Settings,
     bundle: policy.Bundle,
     certificate: Deployed,
+    stack: ExitStack,
     progress: Progress,
 ) -> list[serving.Served]:
     """All of it but the renewal of a certificate that is about to end; what every OPA serves."""
     if settings.certificates.by == "cert-manager":
         rotate.require_cert_manager(cluster)
+    credentials, rendered = _rendered(cluster, objects, settings, bundle)
+    if cluster.examined:
+        progress.update("cluster", "checking that it can take the deployment")
+        preflight.require(preflight.check(cluster, rendered, settings.pool_keys()))
+    if not certificate.alone:
+        # What one is alone by comes first: of two first deployments, the second takes the credentials of the other.
+        for manifest in rendered:
+            if manifest["kind"] in ("Namespace", "Lease"):
+                progress.update("deploy", f"applying {manifest['kind']} {manifest['metadata']['name']}")
+                objects.apply(manifest)
+        certificate = stack.enter_context(rotate.alone(cluster))
+        credentials, rendered = _rendered(cluster, objects, settings, bundle)
+    states = _apply(cluster, objects, rendered, settings, bundle, credentials, certificate, progress)
+    if manifests.KEEPER not in {o["metadata"]["name"] for o in rendered if o["kind"] == "Deployment"}:
+        objects.delete("apps/v1", "Deployment", manifests.KEEPER, NAMESPACE)  # of the sidecar before
+    history.record(objects, manifests.policies(settings, bundle))
+    return states
+
+
+def _rendered(
+    cluster: Cluster, objects: kube.Objects, settings: Settings, bundle: policy.Bundle
+) -> tuple[Credentials, list[dict[str, Any]]]:
+    """The credentials that are deployed, or else fresh ones, and all manifests with them."""
     valid = settings.certificates.valid
     credentials = serving.credentials(objects) or Credentials.fresh(valid=valid)
     if credentials.left <= timedelta(0):  # nobody can be refused for it any more
@@ -73,14 +98,7 @@ def _deploy(
         replicas=cluster.replicas,
         sidecar=cluster.sidecar,
     )
-    if cluster.examined:
-        progress.update("cluster", "checking that it can take the deployment")
-        preflight.require(preflight.check(cluster, rendered, settings.pool_keys()))
-    states = _apply(cluster, objects, rendered, settings, bundle, credentials, certificate, progress)
-    if manifests.KEEPER not in {o["metadata"]["name"] for o in rendered if o["kind"] == "Deployment"}:
-        objects.delete("apps/v1", "Deployment", manifests.KEEPER, NAMESPACE)  # of the sidecar before
-    history.record(objects, manifests.policies(settings, bundle))
-    return states
+    return credentials, rendered
 
 
 def _apply(

@@ -120,12 +120,13 @@ def issued(objects: kube.Objects, *, progress: Progress) -> Tls:
 def alone(cluster: Cluster, *, forbidden: bool = True) -> Iterator[Deployed]:
     """The objects of the certificate, which nobody else changes during the block: neither a keeper nor a command.
 
-    `forbidden` as for Lease.held. Raises FairleadError where somebody else does so for minutes.
+    Where nothing is deployed yet there is no Lease to be alone by, which `alone` of the objects tells. `forbidden` as
+    for Lease.held. Raises FairleadError where somebody else changes them for minutes.
     """
     api = ApiServer(cluster.kubeconfig)
     lease = Lease(api, f"{socket.gethostname()}-{secrets.token_hex(4)}")
-    with lease.held(forbidden=forbidden):
-        yield Deployed(api, manager=kube.FIELD_MANAGER, check=lease.check)
+    with lease.held(forbidden=forbidden) as held:
+        yield Deployed(api, manager=kube.FIELD_MANAGER, check=lease.check, alone=held)
 
 
 def _replace(cluster: Cluster, deployed: Deployed, progress: Progress) -> Tls:

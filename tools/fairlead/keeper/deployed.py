@@ -50,13 +50,17 @@ class _Webhooks:
 class Deployed:
     """Reads and changes the objects in the name of the field manager `manager`.
 
-    `check` is called just before each change, and raises FairleadError where it must not be made any more.
+    `check` is called just before each change, and raises FairleadError where it must not be made any more. `alone` is
+    whether nobody else changes them meanwhile.
     """
 
-    def __init__(self, api: ApiServer, *, manager: str, check: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, api: ApiServer, *, manager: str, check: Callable[[], None] = lambda: None, alone: bool = True
+    ) -> None:
         self._api = api
         self._manager = manager
         self._check = check
+        self.alone = alone
 
     def secret(self) -> Secret | None:
         """None where there is none. Raises ApiServerError."""

@@ -65,10 +65,11 @@ class Lease:
             yield taken
 
     @contextmanager
-    def held(self, *, forbidden: bool = True) -> Iterator[None]:
+    def held(self, *, forbidden: bool = True) -> Iterator[bool]:
         """Hold it for the block; wait for it before. Where there is none, nobody in the cluster renews: go on without.
 
-        Without `forbidden`, do so too where it may not be read: whoever looks at the rights tells that better.
+        The block is told whether it is held. Without `forbidden`, go on without it too where it may not be read:
+        whoever looks at the rights tells that better.
 
         Raises FairleadError after PATIENCE seconds, with who holds it, and where it cannot be asked for.
         """
@@ -78,13 +79,13 @@ class Lease:
             if error.status != 404 and (forbidden or error.status != 403):
                 raise
             self._until = float("inf")
-            yield
+            yield False
             return
         waiting.until(
             self._take, deadline=PATIENCE, what=f"nobody else changes the certificate (Lease {NAME})", pause=0.5
         )
         with self._kept():
-            yield
+            yield True
 
     @contextmanager
     def _kept(self) -> Iterator[None]:

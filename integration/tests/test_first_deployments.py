@@ -1,0 +1,60 @@
+"""Two first deployments at once: whoever comes second takes what the first one made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+
+import pytest
+
+from fairlead import kube, rotate, serving, status
+from fairlead.clusters.embedded.placing import EmbeddedCluster
+from fairlead.deploy import deploy
+from fairlead.progress import Progress
+from fairlead.settings import Settings
+
+pytestmark = pytest.mark.embedded("it has a cluster of its own, in which nothing is deployed")
+
+
+@pytest.fixture
+def bare() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(f"first-{os.getpid()}") as cluster:
+        cluster.start_control_plane(progress=Progress())
+        yield cluster
+
+
+class AtOnce(Progress):
+    """Has both apply their first manifest at once: neither has found anything of the other before."""
+
+    def __init__(self, both: Barrier) -> None:
+        self._wait: Callable[[], Any] | None = both.wait
+
+    def update(self, name: str, state: str, *, done: int = 0, total: int = 0) -> None:
+        if state.startswith("applying ") and self._wait:
+            wait, self._wait = self._wait, None
+            wait()
+
+
+def test_two_first_deployments_end_with_the_same_credentials(bare: EmbeddedCluster) -> None:
+    both = Barrier(2, timeout=60)
+    with ThreadPoolExecutor(2) as pool:
+        futures = [pool.submit(deploy, bare, Settings(), progress=AtOnce(both)) for _ in range(2)]
+        first, second = (future.result() for future in futures)
+    assert [state.revision for state in first] == [state.revision for state in second]
+    objects = kube.Objects(kube.connect(bare.kubeconfig))
+    credentials = serving.credentials(objects)
+    assert credentials is not None
+    with rotate.alone(bare) as deployed:
+        assert deployed.alone
+        assert deployed.settled(credentials.tls), "API servers verify OPA by the authority of its certificate"
+    assert status.status(bare)["problems"] == []
+    mapped = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web", "labels": {"agentpool": "pool1"}}}
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "web"}}
+    spec = {"containers": [{"name": "main", "image": "nginx:1.29"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "web"}, "spec": spec}
+    objects.apply(mapped)
+    objects.apply(account)
+    assert objects.create(pod)["spec"]["nodeSelector"] == {"agentpool": "pool1"}
