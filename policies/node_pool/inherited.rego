@@ -6,58 +6,59 @@ package node_pool
 
 import data.namespaces
 
-_note_key := "fairlead.dev/assigned"
+note_key := "fairlead.dev/assigned"
 
 # As JSON, `{"nodeSelector": {...}, "tolerations": [...]}`.
-_note_text := _template_metadata.annotations[_note_key] if {
-	_is_template
-	_enforced
+note_text := template_metadata.annotations[note_key] if {
+	is_template
+	gets_assignment
 }
 
-_template_metadata := _spec_and_metadata(input.request.object).metadata
+template_metadata := template_of(input.request.object).metadata
 
 # Undefined where there is none that can be read.
-_note := json.unmarshal(_note_text)
+_note := json.unmarshal(note_text)
 
 # Comprehensions: OPA builds a rule with keys in the square of their number.
-_inherited_selector := {key: value |
-	some key, value in _selector
+inherited_selector := {key: value |
+	some key, value in node_selector
 	_note.nodeSelector[key] == value
 }
 
-_inherited_tolerations := {toleration | some toleration in _note.tolerations}
+inherited_tolerations := {toleration | some toleration in _note.tolerations}
 
 # What the author asks for.
-_own_selector := object.remove(_selector, object.keys(_inherited_selector)) if _note
+own_selector := object.remove(node_selector, object.keys(inherited_selector)) if _note
 
-else := _selector
+else := node_selector
 
 # Inherited tolerations stay in their place where the pool still gives them.
-_kept_tolerations := [toleration | some toleration in _tolerations; not _outdated(toleration)] if _note
+kept_tolerations := [toleration | some toleration in pod_tolerations; not _outdated(toleration)] if _note
 
-else := _tolerations
+else := pod_tolerations
 
 _outdated(toleration) if {
-	toleration in _inherited_tolerations
-	not toleration in _given.tolerations
+	toleration in inherited_tolerations
+	not toleration in pool_gives.tolerations
 }
 
 # Whether the namespace has no pool any more, but the template has what one gave.
-_withdrawn if {
-	_note_text
-	_comes
+pool_withdrawn if {
+	note_text
+	creates_pods
 	_without_pool
 }
 
 _without_pool if {
-	_known
-	not _pool
+	label_known
+	not pool_name
 }
 
 # Where nobody can look (kube-mgmt), what is replicated is all there is to know. Never to give up what a pool gave would
-# be worse than to give it up while the namespace's next label is on its way: the pods are placed one by one all the same.
+# be worse than to give it up while the namespace's next label is on its way: the pods are placed one by one all the
+# same.
 _without_pool if {
 	namespaces.mapped_only
-	not _known
-	_held in {"", null}
+	not label_known
+	replicated_label in {"", null}
 }

@@ -2,35 +2,35 @@
 package node_pool
 
 # What a pool allows beside its own nodeSelector, key to values; undefined where that is anything.
-_allowed_selector := _assignment.allowedNodeSelector
+allowed_selector := assignment.allowedNodeSelector
 
 # A comprehension: OPA builds a rule with keys in the square of their number.
-_foreign_selector := {key: value |
-	_allowed_selector
-	some key, value in _own_selector
-	not key in object.keys(_assignment.nodeSelector)
-	not value in object.get(_allowed_selector, key, [])
-	object.get(_old_selector, key, null) != value
+foreign_selector := {key: value |
+	allowed_selector
+	some key, value in own_selector
+	not key in object.keys(assignment.nodeSelector)
+	not value in object.get(allowed_selector, key, [])
+	object.get(old_selector, key, null) != value
 }
 
 # Those of the pool that the pod has neither literally nor in a wider one.
-_missing_tolerations := [toleration |
-	some toleration in _assignment.tolerations
-	not _covered(toleration, _kept_tolerations)
+missing_tolerations := [toleration |
+	some toleration in assignment.tolerations
+	not _covered(toleration, kept_tolerations)
 ]
 
 # Undefined where the pool allows any.
-_allowed_tolerations := {_toleration_text(toleration) |
-	some toleration in array.concat(_assignment.allowedTolerations, _assignment.tolerations)
+allowed_tolerations := {_toleration_text(toleration) |
+	some toleration in array.concat(assignment.allowedTolerations, assignment.tolerations)
 }
 
-_foreign_tolerations contains _toleration_text(toleration) if {
-	_assignment.allowedTolerations
-	some toleration in (_new_tolerations - _inherited_tolerations)
+foreign_tolerations contains _toleration_text(toleration) if {
+	assignment.allowedTolerations
+	some toleration in (new_tolerations - inherited_tolerations)
 	not _covered(toleration, _permitted_tolerations)
 }
 
-_permitted_tolerations := array.flatten([_assignment.allowedTolerations, _assignment.tolerations, _added_by_cluster])
+_permitted_tolerations := array.flatten([assignment.allowedTolerations, assignment.tolerations, _added_by_cluster])
 
 # What control planes add to pods by themselves: the plugin DefaultTolerationSeconds, PodTolerationRestriction for pods
 # that request memory, and the controller of DaemonSets.
@@ -90,7 +90,7 @@ _covers_value(wide, toleration) if {
 	_field(wide, "value") == _field(toleration, "value")
 }
 
-_field(toleration, name) := _or_empty(object.get(toleration, name, ""), "")
+_field(toleration, name) := or_empty(object.get(toleration, name, ""), "")
 
 # As `key=value:effect`, the way taints are written; `*` is every key.
 _toleration_text(toleration) := concat("", [_key_text(_field(toleration, "key")), value, effect, seconds]) if {

@@ -3,59 +3,59 @@
 package node_pool
 
 # A pod needs no note: nobody applies it again.
-_mutation := array.concat(_selector_operations, _tolerations_operations) if _is_pod
+mutation := array.concat(_selector_operations, _tolerations_operations) if is_pod
 
 else := array.flatten([_selector_operations, _tolerations_operations, _note_operations])
 
-_selector_after := object.union(_own_selector, _given.nodeSelector)
+_selector_after := object.union(own_selector, pool_gives.nodeSelector)
 
-_selector_operations := [] if _selector_after == _selector
+_selector_operations := [] if _selector_after == node_selector
 
-else := [{"op": "remove", "path": _path("nodeSelector")}] if count(_selector_after) == 0
+else := [{"op": "remove", "path": pointer("nodeSelector")}] if count(_selector_after) == 0
 
-else := [{"op": "add", "path": _path("nodeSelector"), "value": _selector_after}]
+else := [{"op": "add", "path": pointer("nodeSelector"), "value": _selector_after}]
 
-_tolerations_after := array.concat(_kept_tolerations, _missing_tolerations)
+_tolerations_after := array.concat(kept_tolerations, missing_tolerations)
 
-_tolerations_operations := _append(_missing_tolerations) if count(_kept_tolerations) == count(_tolerations)
+_tolerations_operations := _append(missing_tolerations) if count(kept_tolerations) == count(pod_tolerations)
 
-else := [{"op": "remove", "path": _path("tolerations")}] if count(_tolerations_after) == 0
+else := [{"op": "remove", "path": pointer("tolerations")}] if count(_tolerations_after) == 0
 
-else := [{"op": "add", "path": _path("tolerations"), "value": _tolerations_after}]
+else := [{"op": "add", "path": pointer("tolerations"), "value": _tolerations_after}]
 
-_append(missing) := [{"op": "add", "path": _path("tolerations"), "value": missing}] if {
+_append(missing) := [{"op": "add", "path": pointer("tolerations"), "value": missing}] if {
 	count(missing) > 0
-	count(_tolerations) == 0
-} else := [{"op": "add", "path": _path("tolerations/-"), "value": toleration} | some toleration in missing]
+	count(pod_tolerations) == 0
+} else := [{"op": "add", "path": pointer("tolerations/-"), "value": toleration} | some toleration in missing]
 
 # What the next decision must know to be of this one, and not of the author.
 _note_after := {
 	"nodeSelector": {key: value |
-		some key, value in _given.nodeSelector
-		object.get(_own_selector, key, null) != value
+		some key, value in pool_gives.nodeSelector
+		object.get(own_selector, key, null) != value
 	},
 	"tolerations": array.concat(
-		[toleration | some toleration in _kept_tolerations; toleration in _inherited_tolerations],
-		_missing_tolerations,
+		[toleration | some toleration in kept_tolerations; toleration in inherited_tolerations],
+		missing_tolerations,
 	),
 }
 
-_note_operations := [operation | _note_text; operation := {"op": "remove", "path": _note_path}] if _is_empty_note
+_note_operations := [operation | note_text; operation := {"op": "remove", "path": _note_path}] if _is_empty_note
 
 else := [{"op": "add", "path": _note_path, "value": json.marshal(_note_after)}] if {
-	is_object(_template_metadata.annotations)
-	json.marshal(_note_after) != object.get(_template_metadata.annotations, _note_key, null)
+	is_object(template_metadata.annotations)
+	json.marshal(_note_after) != object.get(template_metadata.annotations, note_key, null)
 }
 
-else := [{"op": "add", "path": _annotations_path, "value": {_note_key: json.marshal(_note_after)}}] if {
-	object.get(_template_metadata, "annotations", null) == null
+else := [{"op": "add", "path": _annotations_path, "value": {note_key: json.marshal(_note_after)}}] if {
+	object.get(template_metadata, "annotations", null) == null
 }
 
 else := []
 
 _is_empty_note if _note_after == {"nodeSelector": {}, "tolerations": []}
 
-_annotations_path := concat("/", array.flatten(["", _template, "metadata", "annotations"]))
+_annotations_path := concat("/", array.flatten(["", template_path, "metadata", "annotations"]))
 
 # A slash within a key is written ~1 (RFC 6901).
-_note_path := concat("/", [_annotations_path, replace(_note_key, "/", "~1")])
+_note_path := concat("/", [_annotations_path, replace(note_key, "/", "~1")])

@@ -19,36 +19,36 @@ decision := {"deny": deny, "patch": patch, "warn": warn}
 # METADATA
 # description: Why the request is refused.
 deny contains message if {
-	_enforced
-	some message in _unreadable
+	gets_assignment
+	some message in unreadable
 }
 
-deny contains sprintf("%s: namespace %q is not known to the policy yet: retry in a moment", [_called, _namespace]) if {
-	_enforced
-	_judged
-	not _known
-	not _withdrawn
+deny contains sprintf("%s: namespace %q is not known to the policy yet: retry in a moment", [subject, namespace]) if {
+	gets_assignment
+	applies
+	not label_known
+	not pool_withdrawn
 }
 
 deny contains message if {
-	_is_pod
+	is_pod
 	some message in _refusals
 }
 
 # METADATA
 # description: What a user is told of an admitted request.
-warn contains sprintf("every pod of %s %s be refused: %s", [_called, _will, message]) if {
-	_is_template
+warn contains sprintf("every pod of %s %s be refused: %s", [subject, _will, message]) if {
+	is_template
 	some message in _refusals
 }
 
 warn contains sprintf(
 	"%s=%s is no declared pool, so every pod of namespace %q %s be refused: use one of %s",
-	[settings.namespace_label, _labelled, review.name, _will, _declared_pools],
+	[settings.namespace_label, reviewed_label, review.name, _will, declared_pools],
 ) if {
 	review.kind == ["", "Namespace"]
-	not _declared(_labelled)
-	object.get(input.request, ["oldObject", "metadata", "labels", settings.namespace_label], null) != _labelled
+	not is_declared(reviewed_label)
+	object.get(input.request, ["oldObject", "metadata", "labels", settings.namespace_label], null) != reviewed_label
 }
 
 default _will := "will"
@@ -57,120 +57,120 @@ _will := "would" if settings.enforcement["node-pool"] == "warn"
 
 # METADATA
 # description: The JSON Patch (RFC 6902) that adds the assignment; empty where the pod has it.
-patch := _mutation if _placed
+patch := mutation if placed
 
-else := _mutation if _withdrawn
+else := mutation if pool_withdrawn
 
 else := []
 
 # Whether the assignment is added, as far as it is missing.
-_placed if {
-	_enforced
-	_comes
-	_assignment
+placed if {
+	gets_assignment
+	creates_pods
+	assignment
 	count(_refusals) == 0
 }
 
 # Whether a pod's update has to satisfy the assignment.
-_moved if {
-	_changed
-	_assignment
+update_checked if {
+	update_matters
+	assignment
 }
 
 # Why the pod is refused, or every pod of the template will be.
 _refusals contains sprintf(
 	"namespace %q has %s=%s, which is no declared pool: relabel the namespace with one of %s",
-	[_namespace, settings.namespace_label, _pool, _declared_pools],
+	[namespace, settings.namespace_label, pool_name, declared_pools],
 ) if {
-	_judged
-	not _declared(_pool)
+	applies
+	not is_declared(pool_name)
 }
 
 _refusals contains sprintf(
 	"%s sets spec.nodeName=%s, which bypasses the scheduler and so pool %q of namespace %q: remove spec.nodeName",
-	[_who, _spec.nodeName, _pool, _namespace],
+	[offender, pod_spec.nodeName, pool_name, namespace],
 ) if {
-	_comes
-	_assignment
-	not object.get(_spec, "nodeName", "") in {"", null}
+	creates_pods
+	assignment
+	not object.get(pod_spec, "nodeName", "") in {"", null}
 }
 
 _refusals contains sprintf(
 	"%s sets spec.nodeSelector %s, but namespace %q places its pods in pool %q: remove spec.nodeSelector, or set just %s%s",
-	[_who, _sorted(object.keys(_own_selector)), _namespace, _pool, _text(_assignment.nodeSelector), _hint],
+	[offender, _sorted(object.keys(own_selector)), namespace, pool_name, selector_text(assignment.nodeSelector), _hint],
 ) if {
-	_comes
+	creates_pods
 	settings.pod_selector == "reject"
 	not _fits
 }
 
 _refusals contains sprintf(
 	"%s sets spec.nodeSelector %s against pool %q of namespace %q: remove the key, or set %s%s",
-	[_who, _sorted(_conflicts), _pool, _namespace, _text(_assignment.nodeSelector), _hint],
+	[offender, _sorted(_conflicts), pool_name, namespace, selector_text(assignment.nodeSelector), _hint],
 ) if {
-	_comes
+	creates_pods
 	settings.pod_selector == "merge"
 	count(_conflicts) > 0
 }
 
 _refusals contains sprintf(
 	"%s sets spec.nodeSelector %s, which pool %q of namespace %q does not allow: remove it, or use %s%s",
-	[_who, _text(_foreign_selector), _pool, _namespace, _pairs(_allowed_selector), _hint],
+	[offender, selector_text(foreign_selector), pool_name, namespace, _pairs(allowed_selector), _hint],
 ) if {
-	_judged
-	count(_foreign_selector) > 0
+	applies
+	count(foreign_selector) > 0
 }
 
 _refusals contains sprintf(
 	"%s changes spec.nodeSelector so that it leaves pool %q of namespace %q: keep %s",
-	[_who, _pool, _namespace, _text(_assignment.nodeSelector)],
+	[offender, pool_name, namespace, selector_text(assignment.nodeSelector)],
 ) if {
-	_changed_selector
-	some key, value in _assignment.nodeSelector
-	object.get(_selector, key, null) != value
+	selector_changed
+	some key, value in assignment.nodeSelector
+	object.get(node_selector, key, null) != value
 }
 
 _refusals contains sprintf(
 	"%s sets the toleration %s, which pool %q of namespace %q does not allow: remove it, or use %s",
-	[_who, _sorted(_foreign_tolerations), _pool, _namespace, _sorted(_allowed_tolerations)],
+	[offender, _sorted(foreign_tolerations), pool_name, namespace, _sorted(allowed_tolerations)],
 ) if {
-	_judged
-	count(_foreign_tolerations) > 0
+	applies
+	count(foreign_tolerations) > 0
 }
 
 _conflicts contains key if {
-	some key, value in _assignment.nodeSelector
-	object.get(_own_selector, key, value) != value
+	some key, value in assignment.nodeSelector
+	object.get(own_selector, key, value) != value
 }
 
 # Whether `reject` takes the nodeSelector. That of a gated pod may have been tightened within the pool (KEP-3838).
-_fits if _own_selector in [{}, _assignment.nodeSelector]
+_fits if own_selector in [{}, assignment.nodeSelector]
 
 _fits if {
-	_freed
-	_has(_selector, _assignment.nodeSelector)
+	loses_last_gate
+	includes(node_selector, assignment.nodeSelector)
 }
 
 # What to do about a nodeSelector that no manifest sets.
 default _hint := ""
 
 _hint := sprintf(`; if its manifest does not set it: kubectl -n %s patch daemonset %s --type json -p '[%s]'`, [
-	_namespace,
+	namespace,
 	review.name,
-	json.marshal({"op": "remove", "path": _path("nodeSelector")}),
+	json.marshal({"op": "remove", "path": pointer("nodeSelector")}),
 ]) if {
-	_is_template
-	_enforced
-	_selector_of(input.request.oldObject) == _selector
+	is_template
+	gets_assignment
+	node_selector_of(input.request.oldObject) == node_selector
 }
 
 _hint := sprintf("; an earlier pool gave it to DaemonSet %q: kubectl -n %s rollout restart daemonset %s", [
 	daemon_sets[0],
-	_namespace,
+	namespace,
 	daemon_sets[0],
 ]) if {
-	_is_pod
-	input.request.object.metadata.annotations[_note_key]
+	is_pod
+	input.request.object.metadata.annotations[note_key]
 	daemon_sets := [owner.name |
 		some owner in input.request.object.metadata.ownerReferences
 		owner.controller == true
@@ -180,7 +180,7 @@ _hint := sprintf("; an earlier pool gave it to DaemonSet %q: kubectl -n %s rollo
 
 _sorted(texts) := concat(", ", sort(texts))
 
-_text(selector) := concat(", ", [pair | some key, value in selector; pair := sprintf("%s=%s", [key, value])])
+selector_text(selector) := concat(", ", [pair | some key, value in selector; pair := sprintf("%s=%s", [key, value])])
 
 _pairs(choices) := "none" if count(choices) == 0
 

@@ -5,14 +5,14 @@ package node_pool
 # description: What audit logs are told of an admitted request; empty where this intent has no say in it.
 default audit := ""
 
-audit := sprintf("placed: %s", [_pool]) if _placed
+audit := sprintf("placed: %s", [pool_name]) if placed
 
-audit := sprintf("placed: %s", [_pool]) if _moved
+audit := sprintf("placed: %s", [pool_name]) if update_checked
 
 # METADATA
 # description: The pool that decides on a pod, and the labels of its nodes; no labels where it is no declared pool.
-placement := {"pool": _pool, "nodeSelector": object.get(_assignment, "nodeSelector", {})} if {
-	_judged
-} else := {"pool": _pool, "nodeSelector": {}} if {
-	_judged
+placement := {"pool": pool_name, "nodeSelector": object.get(assignment, "nodeSelector", {})} if {
+	applies
+} else := {"pool": pool_name, "nodeSelector": {}} if {
+	applies
 }

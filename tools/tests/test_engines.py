@@ -104,14 +104,14 @@ def broken(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, old: str, n
 def test_a_policy_that_refuses_its_own_output_fails(
     case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    broken(monkeypatch, tmp_path, "node_pool/node_pool.rego", "not _fits\n", "_selector != {}\n")
+    broken(monkeypatch, tmp_path, "node_pool/node_pool.rego", "not _fits\n", "node_selector != {}\n")
     (result,) = on_opa(case)
     assert result.passed is False
     assert "refuse what they made of the object themselves: pod" in result.detail
 
 
 def test_a_policy_that_never_stops_patching_fails(case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    ends = "_selector_operations := [] if _selector_after == _selector\n\nelse"
+    ends = "_selector_operations := [] if _selector_after == node_selector\n\nelse"
     broken(monkeypatch, tmp_path, "node_pool/mutation.rego", ends, "_selector_operations")
     (result,) = on_opa(case)
     assert result.passed is False
