@@ -64,7 +64,7 @@ def by_file(
         sidecar: what keeps each OPA current; the bundle has to be one for it (see policy.bundle).
     """
     sidecar.require(settings)
-    look_up, opa = (f"127.0.0.1:{port}" for port in (pod.SYNC_PORT, pod.OPA_PORT))
+    look_up, opa = (f"127.0.0.1:{port}" for port in (pod.SYNC_PORT, pod.INNER_PORT))
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(paths.root() / "integration" / "deploy"),
         undefined=jinja2.StrictUndefined,
@@ -91,10 +91,12 @@ def by_file(
         "opa_port": pod.OPA_PORT,
         "drain": pod.DRAIN,
         "opa_liveness": pod.OPA_LIVENESS,
+        "proxy_arguments": pod.proxy_arguments(pod.MOUNTED, opa, f":{pod.OPA_PORT}"),
+        "proxy_environment": [{"name": name, "value": value} for name, value in pod.PROXY_ENVIRONMENT.items()],
+        "proxy_liveness": pod.PROXY_LIVENESS,
+        "proxy_memory": f"{pod.PROXY_MEMORY}Mi",
         "sync_port": pod.SYNC_PORT,
-        "opa_arguments": pod.opa_arguments(
-            pod.MOUNTED, f":{pod.OPA_PORT}", sidecar.decision_logs(pod.MOUNTED, settings, look_up)
-        ),
+        "opa_arguments": pod.opa_arguments(pod.MOUNTED, opa, sidecar.decision_logs(pod.MOUNTED, settings, look_up)),
         "opa_environment": [
             {"name": name, "value": value}
             for name, value in {**pod.OPA_ENVIRONMENT, **sidecar.opa_environment(pod.MOUNTED, look_up)}.items()

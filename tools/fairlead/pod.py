@@ -1,4 +1,4 @@
-"""The files and the command line of OPA: the same in the deployed pod and in the embedded cluster."""
+"""The files and the command lines of OPA and of its proxy: the same in the deployed pod and in the embedded cluster."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import PurePath, PurePosixPath
 
 OPA_PORT = 8443
+"""Where the proxy serves OPA's API to all others."""
+INNER_PORT = 8181
+"""Where OPA itself serves it, on loopback, to the proxy and the sidecar."""
 SYNC_PORT = 8444
 DRAIN = 95
 """Seconds that a pod answers on after it was told to end.
@@ -22,6 +25,9 @@ AUTHORITIES = "fairlead.dev/authorities"
 """The pods' annotation by which the keeper has other authorities take other pods, where the sidecar reads them once."""
 RENEWED_BY = "fairlead.dev/renewed-by"
 """The annotation of the Secret opa-tls that names what renews it, where that is not Fairlead in the cluster."""
+PROXY_MEMORY = 192
+"""MiB, the limit of the proxy's container: 1,024 connections with a plain review each take it 90, large reviews 24."""
+PROXY_ENVIRONMENT = {"GOMEMLIMIT": f"{PROXY_MEMORY * 9 // 10}MiB"}
 LARGEST_REVIEW = 3 * 1024 * 1024
 """Bytes; etcd's limit of 1.5 MiB for an object, twice, as an update's review holds the old and the new one."""
 
@@ -45,6 +51,10 @@ OPA_LIVENESS = Liveness(OPA_PORT, "/health", period=5, timeout=5, failures=3, st
 """An OPA that hangs is restarted within 20 s; one that is slow for some seconds, as under a flood, is left alone."""
 
 
+PROXY_LIVENESS = Liveness(OPA_PORT, "/live", period=5, timeout=5, failures=3, startup=30)
+"""The proxy answers this by itself, whatever becomes of OPA."""
+
+
 @dataclass(frozen=True)
 class Files:
     """The folders in which a pod has its Secrets mounted."""
@@ -64,6 +74,18 @@ class Files:
 
 
 MOUNTED = Files(*(PurePosixPath("/run/fairlead") / name for name in ("tls", "authz", "token")))
+
+
+def proxy_arguments(files: Files, opa: str, address: str) -> list[str]:
+    """What `fairlead-proxy` is started with, to serve the OPA at `opa` as `address` (both host:port)."""
+    return [
+        f"--listen={address}",
+        f"--opa-url=https://{opa}",
+        f"--opa-ca-file={files.ca}",
+        f"--tls-cert-file={files.tls / 'tls.crt'}",
+        f"--tls-private-key-file={files.tls / 'tls.key'}",
+        f"--largest-review={LARGEST_REVIEW}",
+    ]
 
 
 def opa_arguments(files: Files, address: str, decision_logs: Sequence[str] = ()) -> list[str]:

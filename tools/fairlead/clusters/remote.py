@@ -29,7 +29,12 @@ ROLLOUT = 300.0
 PODS = "app.kubernetes.io/name=opa"
 PART_OF = "app.kubernetes.io/part-of"
 
-IMAGES = {"opa": "opa", "kube-mgmt": "kube_mgmt", "sync": "fairlead"}  # container -> field of Images
+IMAGES = {
+    "opa": "opa",
+    "proxy": "fairlead",
+    "kube-mgmt": "kube_mgmt",
+    "sync": "fairlead",
+}  # container -> field of Images
 
 _HOPELESS = {"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}
 """Waiting reasons that no waiting ends."""

@@ -27,7 +27,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 
 @click.command()
 @click.option("--kubeconfig", type=FILE, help="The kubeconfig to use, instead of the pod's service account.")
-@click.option("--opa-url", default="https://127.0.0.1:8443", show_default=True, help="Address of OPA's API.")
+@click.option("--opa-url", default="https://127.0.0.1:8181", show_default=True, help="Address of OPA's API.")
 @click.option("--opa-ca-file", type=FILE, help="The authority that signed OPA's certificate, instead of the system's.")
 @click.option("--opa-auth-token-file", type=FILE, help="The token for OPA's API; read again when it changes.")
 @click.option(

@@ -49,7 +49,7 @@ class Options:
     """
 
     kubeconfig: Path | None = None
-    opa_url: str = "https://127.0.0.1:8443"
+    opa_url: str = "https://127.0.0.1:8181"
     opa_ca_file: Path | None = None
     opa_auth_token_file: Path | None = None
     policy: tuple[str, str] | None = ("openpolicyagent.org/policy", "rego")

@@ -14,10 +14,10 @@ from pathlib import Path
 from fairlead.progress import Progress
 from fairlead.toolchain import build
 from fairlead.toolchain.found import find
-from fairlead.toolchain.programs import NAMES, Program, select
+from fairlead.toolchain.programs import NAMES, PROXY, Program, select
 from fairlead.toolchain.recipe import Recipe, load
 
-__all__ = ["NAMES", "ProgramState", "cached", "ensure", "states"]
+__all__ = ["NAMES", "PROXY", "ProgramState", "cached", "ensure", "states"]
 
 _SILENT = Progress()
 

@@ -13,7 +13,7 @@ from fairlead.toolchain.recipe import Recipe
 
 def find(program: Program, recipe: Recipe) -> tuple[str, Path] | None:
     """Where it comes from ("PATH" or "cache") and its absolute path; None where it has to be built."""
-    for path in on_path(program.name):
+    for path in () if program.own else on_path(program.name):
         if reports(program, path, recipe.version):
             return "PATH", path
     built = recipe.built(program)

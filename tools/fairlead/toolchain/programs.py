@@ -13,15 +13,19 @@ class Program:
     """A program, the Go package it is built from, and how it tells its version."""
 
     name: str
-    module: str  # the folder under tools/toolchain whose go.mod and go.sum pin it
+    module: str  # the folder under tools/toolchain whose go.mod and go.sum pin it; under tools, of one that is `own`
     package: str
     arguments: tuple[str, ...]  # what makes it print its version and exit
     says: str  # how a line of that output begins, up to the next space or the line's end
+    own: bool = False  # its source is the project's, which changes between versions
 
 
 def _kubernetes(name: str, arguments: tuple[str, ...] = ("--version",), says: str = "Kubernetes v{version}") -> Program:
     return Program(name, "kubernetes", f"k8s.io/kubernetes/cmd/{name}", arguments, says)
 
+
+PROXY = "fairlead-proxy"
+"""What stands before OPA (tools/proxy)."""
 
 PROGRAMS = (
     Program("opa", "opa", "github.com/open-policy-agent/opa", ("version",), "Version: {version}"),
@@ -32,6 +36,7 @@ PROGRAMS = (
     _kubernetes("kubectl", ("version", "--client"), "Client Version: v{version}"),
     Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", ("--version",), "kwok version v{version}"),
     Program("kind", "kind", "sigs.k8s.io/kind", ("version",), "kind v{version}"),
+    Program(PROXY, "proxy", ".", ("--version",), f"{PROXY} {{version}}", own=True),
 )
 NAMES = tuple(program.name for program in PROGRAMS)
 

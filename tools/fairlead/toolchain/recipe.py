@@ -9,12 +9,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import fairlead
 from fairlead import files, paths
 from fairlead.errors import InputError
 from fairlead.toolchain.programs import PROGRAMS, Program
 
-# Without these a kube-apiserver built outside its own repository reports v0.0.0-master.
+# What a program says its version is. A kube-apiserver built outside its own repository says v0.0.0-master by itself.
 _STAMPS = {
+    "proxy": ("main.version={version}",),
     "kubernetes": (
         "k8s.io/component-base/version.gitVersion=v{version}",
         "k8s.io/component-base/version.gitMajor={major}",
@@ -52,14 +54,15 @@ def folder() -> Path:
 
 def load(module: str) -> Recipe:
     """The recipe of `module`. Raises InputError where its go.mod or go.sum does not pin it."""
-    source = folder() / module
-    text, sums = files.read_text(source / "go.mod"), files.read_text(source / "go.sum")
-    package = next(program.package for program in PROGRAMS if program.module == module)
-    version = _required(text, package)
+    program = next(program for program in PROGRAMS if program.module == module)
+    source = folder().with_name(module) if program.own else folder() / module
+    text = files.read_text(source / "go.mod")
+    version = fairlead.__version__ if program.own else _required(text, program.package)
     go = re.search(r"^go (\d[\d.]*)$", text, re.MULTILINE)
     if version is None or go is None:
-        what = f"require line for {package}" if version is None else "go line"
+        what = f"require line for {program.package}" if version is None else "go line"
         raise InputError(source / "go.mod", f"has no {what}: restore it from git")
+    sums = _sources(source) if program.own else files.read_text(source / "go.sum")
     flags = _flags(module, version)
     built_for = f"{sys.platform}/{platform.machine()}"  # home folders are shared by machines, too
     digest = hashlib.sha256("\0".join((text, sums, *flags, built_for)).encode()).hexdigest()
@@ -76,6 +79,11 @@ def _flags(module: str, version: str) -> tuple[str, ...]:
     stamps = (stamp.format(version=version, major=major, minor=minor) for stamp in _STAMPS.get(module, ()))
     # readonly: a build that go.mod or go.sum does not cover fails instead of changing them.
     return "-mod=readonly", "-trimpath", "-ldflags", " ".join(("-s", "-w", *(f"-X {stamp}" for stamp in stamps)))
+
+
+def _sources(source: Path) -> str:
+    """All that a module of the project's own is built from: it has no other modules, and so no go.sum."""
+    return "\0".join(files.read_text(path) for path in sorted(source.glob("*.go")) if not path.match("*_test.go"))
 
 
 def _required(text: str, package: str) -> str | None:

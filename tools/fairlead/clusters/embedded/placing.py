@@ -26,6 +26,8 @@ from fairlead.progress import Progress
 from fairlead.settings import NAMESPACE, Settings
 from fairlead.sidecars import Sidecar
 
+KINDS = ("opa", "proxy", "sidecar")
+"""What each replica has."""
 BALANCER, KUBELET = "balancer", "kubelet"
 
 MOUNTED = 30.0
@@ -36,16 +38,18 @@ _LOOK = 0.2
 
 
 @dataclass(frozen=True)
-class _Pair:
-    """What a pod would hold: an OPA and its sidecar by the names of their servers, and the Secrets' files.
+class _Replica:
+    """What a pod would hold: an OPA, its proxy and its sidecar by the names of their servers, and the Secrets' files.
 
     `other_sidecars` are the names that sidecars of other kinds would have in its place.
     """
 
     opa: str
+    proxy: str
     sidecar: str
     other_sidecars: list[str]
     opa_address: str
+    proxy_address: str
     sidecar_address: str
     files: pod.Files
 
@@ -54,11 +58,12 @@ class _Pair:
         return Path(self.files.ca)
 
     def opa_url(self, path: str = "") -> str:
-        return f"https://{self.opa_address}{path}"
+        """Where others reach OPA: at its proxy."""
+        return f"https://{self.proxy_address}{path}"
 
     def probe(self, liveness: pod.Liveness) -> Probe:
         """What a kubelet would ask."""
-        address = {pod.OPA_PORT: self.opa_address, pod.SYNC_PORT: self.sidecar_address}[liveness.port]
+        address = {pod.OPA_PORT: self.proxy_address, pod.SYNC_PORT: self.sidecar_address}[liveness.port]
         return Probe(
             f"https://{address}{liveness.path}",
             period=liveness.period,
@@ -71,7 +76,7 @@ class _Pair:
 class EmbeddedCluster(Embedded):
     """An embedded cluster that places pods; see fairlead.clusters.base.Cluster.
 
-    One OPA is asked by its own address; several, by that of a balancer, which routes to those that are Ready.
+    One OPA is asked at its proxy; several, at a balancer, which routes to those that are Ready.
     """
 
     examined = False
@@ -82,7 +87,7 @@ class EmbeddedCluster(Embedded):
     def webhook_url(self) -> str:
         """The one OPA, or what stands before several of them, on loopback."""
         plan = self._plan()
-        return f"https://{ports.HOST}:{plan[BALANCER] or plan['ports'][0][0]}/"
+        return f"https://{ports.HOST}:{plan[BALANCER] or plan['proxies'][0]}/"
 
     @property
     def sidecar(self) -> Sidecar:
@@ -104,20 +109,20 @@ class EmbeddedCluster(Embedded):
     ) -> None:
         """Bring the Secrets to where the pods would have them mounted, and start what does not run so already.
 
-        What has to be started again, as its arguments changed, is: one pair after the other.
+        What has to be started again, as its arguments changed, is: one replica after the other.
         """
         token = {"token": credentials.token.encode()} | {name: text.encode() for name, text in guards.items()}
-        pairs, service = self._pairs(), settings.decision_logs.service
+        replicas, service = self._replicas(), settings.decision_logs.service
         logs = service.secret if service else None
         secret = self._secret(logs) if logs else None
         self._mount(logs, progress)
         self.refresh({"opa-token": token, "opa-tls": credentials.tls.files})
         if secret is not None:
-            _wait(((Path(pair.files.logs), secret) for pair in pairs), f"Secret {logs}")
-        for pair in pairs:
-            self._serve(pair, settings, progress)
-        if len(pairs) > 1:
-            backends = [f"{pair.opa}={pair.opa_address}={pair.files.ca}" for pair in pairs]
+            _wait(((Path(replica.files.logs), secret) for replica in replicas), f"Secret {logs}")
+        for replica in replicas:
+            self._serve(replica, settings, progress)
+        if len(replicas) > 1:
+            backends = [f"{replica.opa}={replica.proxy_address}={replica.files.ca}" for replica in replicas]
             listen = self.webhook_url.removeprefix("https://").rstrip("/")
             argv = [sys.executable, "-P", "-m", balancer.__name__, listen, *backends]
             self._run(BALANCER, argv, progress, ready=f"tcp://{listen}")
@@ -126,44 +131,46 @@ class EmbeddedCluster(Embedded):
         """Every OPA, once it was started."""
         running = self.servers()
         return [
-            OpaServer(pair.opa_url(), pair.ca, running[pair.opa]["pid"], pair.opa)
-            for pair in self._pairs()
-            if pair.opa in running
+            OpaServer(replica.opa_url(), replica.ca, running[replica.opa]["pid"], replica.opa)
+            for replica in self._replicas()
+            if replica.opa in running
         ]
 
     def sidecars(self) -> Sequence[SidecarServer]:
         """Every sidecar that tells its health, once it was started."""
         running = self.servers()
         return [
-            SidecarServer(f"https://{pair.sidecar_address}", pair.ca, running[pair.sidecar]["pid"], pair.opa)
-            for pair in self._pairs()
-            if pair.sidecar in running and self.sidecar.look_up
+            SidecarServer(
+                f"https://{replica.sidecar_address}", replica.ca, running[replica.sidecar]["pid"], replica.opa
+            )
+            for replica in self._replicas()
+            if replica.sidecar in running and self.sidecar.look_up
         ]
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
         """See fairlead.clusters.base.Cluster. Raises OSError."""
         if KUBELET not in self.servers():
             return  # nothing runs that would have it mounted
-        for pair in self._pairs():
+        for replica in self._replicas():
             mounted = [
                 (Path(mount.folder), {key: secrets[mount.secret][key] for key in mount.keys or secrets[mount.secret]})
-                for mount in _volumes(pair.files, None)
+                for mount in _volumes(replica.files, None)
                 if mount.secret in secrets
             ]
-            _wait(mounted, f"the Secrets of {pair.opa}")
-            if pair.sidecar in self.servers() and not self.sidecar.rereads:
-                if self._remembered(f"{pair.sidecar}-read") != _read_once(pair.files):
-                    self.restart_server(pair.sidecar)
-                self._remember(f"{pair.sidecar}-read", _read_once(pair.files))
+            _wait(mounted, f"the Secrets of {replica.opa}")
+            if replica.sidecar in self.servers() and not self.sidecar.rereads:
+                if self._remembered(f"{replica.sidecar}-read") != _read_once(replica.files):
+                    self.restart_server(replica.sidecar)
+                self._remember(f"{replica.sidecar}-read", _read_once(replica.files))
 
     def restart(self, *, progress: Progress) -> None:
-        """Restart every OPA with its sidecar, one pair after the other. Raises FairleadError where one stays away."""
-        for pair in self._pairs():
-            progress.update(pair.opa, "restarting")
-            self.restart_server(pair.opa)
-            self.restart_server(pair.sidecar)
-            self.wait_for(pair.opa, pair.opa_url("/health/ready"), pair.ca)
-            progress.update(pair.opa, "ready")
+        """Restart every OPA with its sidecar, one after the other. Raises FairleadError where one stays away."""
+        for replica in self._replicas():
+            progress.update(replica.opa, "restarting")
+            self.restart_server(replica.opa)
+            self.restart_server(replica.sidecar)
+            self.wait_for(replica.opa, replica.opa_url("/health/ready"), replica.ca)
+            progress.update(replica.opa, "ready")
 
     def namespaces(self) -> dict[str, Any]:
         """Every namespace as its API server has it, name -> object. Raises FairleadError."""
@@ -173,8 +180,7 @@ class EmbeddedCluster(Embedded):
     def logs(self, server: str, lines: int, follow: bool) -> Iterator[str]:
         """See fairlead.clusters.base.Cluster."""
         names = list(self.servers())
-        pairs = {"opa": [pair.opa for pair in self._pairs()], "sidecar": [pair.sidecar for pair in self._pairs()]}
-        wanted = pairs.get(server, [server])
+        wanted = [getattr(replica, server) for replica in self._replicas()] if server in KINDS else [server]
         for name in wanted:
             if name not in names:
                 raise UsageError(f"no server {server!r} in cluster {self.name!r}: one of {', '.join(names)}")
@@ -184,13 +190,18 @@ class EmbeddedCluster(Embedded):
 
     def log(self, server: str) -> Path:
         """Where the output of a server goes; `opa` and `sidecar` mean the first where there are several."""
-        first = self._pairs()[0] if server in ("opa", "sidecar") else None
-        return super().log({"opa": first.opa, "sidecar": first.sidecar}[server] if first else server)
+        return super().log(getattr(self._replicas()[0], server) if server in KINDS else server)
 
     def stop(self) -> None:
         """Stop every OPA and sidecar, and the balancer. Raises FairleadError."""
-        pairs, running = self._pairs(), self.servers()
-        for name in [BALANCER, *(pair.opa for pair in pairs), *(pair.sidecar for pair in pairs), KUBELET]:
+        replicas, running = self._replicas(), self.servers()
+        for name in [
+            BALANCER,
+            *(replica.proxy for replica in replicas),
+            *(replica.opa for replica in replicas),
+            *(replica.sidecar for replica in replicas),
+            KUBELET,
+        ]:
             if name in running:
                 self.stop_server(name)
 
@@ -204,7 +215,7 @@ class EmbeddedCluster(Embedded):
         return {key: b64decode(value) for key, value in (found.get("data") or {}).items()}
 
     def _mount(self, logs: str | None, progress: Progress) -> None:
-        """Have the Secrets brought to every pair; `logs` is that of the decision logs' service."""
+        """Have the Secrets brought to every replica; `logs` is that of the decision logs' service."""
         keys = self._pki()
         options = {
             "url": self._url(),
@@ -212,44 +223,52 @@ class EmbeddedCluster(Embedded):
             "cert": str(keys.cert("admin")),
             "key": str(keys.key("admin")),
             "namespace": NAMESPACE,
-            "volumes": [vars(mount) for pair in self._pairs() for mount in _volumes(pair.files, logs)],
+            "volumes": [vars(mount) for replica in self._replicas() for mount in _volumes(replica.files, logs)],
         }
         self._run(KUBELET, [sys.executable, "-P", "-m", kubelet.__name__, json.dumps(options)], progress)
 
-    def _serve(self, pair: _Pair, settings: Settings, progress: Progress) -> None:
-        sidecar, files = self.sidecar, pair.files
+    def _serve(self, replica: _Replica, settings: Settings, progress: Progress) -> None:
+        sidecar, files = self.sidecar, replica.files
         program = toolchain.ensure(["opa"], progress)["opa"]
-        logs = sidecar.decision_logs(files, settings, pair.sidecar_address)
-        argv = [str(program), *pod.opa_arguments(files, pair.opa_address, logs)]
-        environment = {**pod.OPA_ENVIRONMENT, **sidecar.opa_environment(files, pair.sidecar_address)}
-        again = pair.opa in self.servers()
-        ready, probe = pair.opa_url("/health"), pair.probe(pod.OPA_LIVENESS)
-        started = self._run(pair.opa, argv, progress, env=environment, ready=ready, ca=pair.ca, probe=probe)
+        logs = sidecar.decision_logs(files, settings, replica.sidecar_address)
+        argv = [str(program), *pod.opa_arguments(files, replica.opa_address, logs)]
+        environment = {**pod.OPA_ENVIRONMENT, **sidecar.opa_environment(files, replica.sidecar_address)}
+        again = replica.opa in self.servers()
+        ready, probe = f"https://{replica.opa_address}/health", replica.probe(pod.OPA_LIVENESS)
+        started = self._run(replica.opa, argv, progress, env=environment, ready=ready, ca=replica.ca, probe=probe)
+        self._serve_proxy(replica, progress)
         kubeconfig = self.path / "opa.kubeconfig"
         argv = [
             *sidecar.command(),
-            *sidecar.arguments(files, settings, pair.opa_address, pair.sidecar_address),
+            *sidecar.arguments(files, settings, replica.opa_address, replica.sidecar_address),
             f"--kubeconfig={kubeconfig}",
             *(self._shown() if sidecar.renews and sidecars.renewal(settings) else []),
         ]
-        for other in pair.other_sidecars:
+        for other in replica.other_sidecars:
             if other in self.servers():
                 self.stop_server(other)
-        if not self._runs(pair.sidecar, argv, {}):
+        if not self._runs(replica.sidecar, argv, {}):
             self.service_account_kubeconfig(NAMESPACE, "opa", kubeconfig)
-        self._remember(f"{pair.sidecar}-read", _read_once(files))
+        self._remember(f"{replica.sidecar}-read", _read_once(files))
         # An old sidecar may have loaded the new policies already; a new one must be there for who is looked up.
-        healthy = f"https://{pair.sidecar_address}/health" if sidecar.look_up else None
-        self._run(pair.sidecar, argv, progress, ready=healthy, ca=pair.ca, probe=pair.probe(sidecar.liveness))
+        healthy = f"https://{replica.sidecar_address}/health" if sidecar.look_up else None
+        self._run(replica.sidecar, argv, progress, ready=healthy, ca=replica.ca, probe=replica.probe(sidecar.liveness))
         if started and again:
-            self.wait_for(pair.opa, pair.opa_url("/health/ready"), pair.ca)
+            self.wait_for(replica.opa, replica.opa_url("/health/ready"), replica.ca)
+
+    def _serve_proxy(self, replica: _Replica, progress: Progress) -> None:
+        program = toolchain.ensure([toolchain.PROXY], progress)[toolchain.PROXY]
+        argv = [str(program), *pod.proxy_arguments(replica.files, replica.opa_address, replica.proxy_address)]
+        ready, probe = replica.opa_url(pod.PROXY_LIVENESS.path), replica.probe(pod.PROXY_LIVENESS)
+        environment = pod.PROXY_ENVIRONMENT
+        self._run(replica.proxy, argv, progress, env=environment, ready=ready, ca=replica.ca, probe=probe)
 
     def _shown(self) -> list[str]:
         """Where the certificate is shown, as no pod tells it here."""
-        pairs = self._pairs()
+        replicas = self._replicas()
         return [
-            f"--opas={','.join(pair.opa_address for pair in pairs)}",
-            f"--sidecars={','.join(pair.sidecar_address for pair in pairs)}",
+            f"--opas={','.join(replica.proxy_address for replica in replicas)}",
+            f"--sidecars={','.join(replica.sidecar_address for replica in replicas)}",
         ]
 
     def _run(
@@ -277,18 +296,21 @@ class EmbeddedCluster(Embedded):
     def _runs(self, name: str, argv: list[str], env: Mapping[str, str]) -> bool:
         return name in self.servers() and self._remembered(f"{name}-started") == [argv, dict(env)]
 
-    def _pairs(self) -> list[_Pair]:
-        chosen = self._plan()["ports"]
+    def _replicas(self) -> list[_Replica]:
+        plan = self._plan()
+        chosen = plan["ports"]
         return [
-            _Pair(
+            _Replica(
                 f"opa{suffix}",
+                f"proxy{suffix}",
                 f"{self.sidecar.name}{suffix}",
                 [f"{name}{suffix}" for name in sidecars.SIDECARS if name != self.sidecar.name],
                 f"{ports.HOST}:{opa}",
+                f"{ports.HOST}:{proxy}",
                 f"{ports.HOST}:{sidecar}",
                 self._files(f"opa{suffix}"),
             )
-            for suffix, (opa, sidecar) in zip(_suffixes(len(chosen)), chosen, strict=True)
+            for suffix, (opa, sidecar), proxy in zip(_suffixes(len(chosen)), chosen, plan["proxies"], strict=True)
         ]
 
     def _files(self, name: str) -> pod.Files:
@@ -302,12 +324,19 @@ class EmbeddedCluster(Embedded):
         if plan is None:
             plan = self._planned(1)
             self._remember("pods", plan)
+        if "proxies" not in plan:  # an older Fairlead started it
+            plan["proxies"] = self.free_ports(len(plan["ports"]))
+            self._remember("pods", plan)
         return plan
 
     def _planned(self, count: int) -> dict[str, Any]:
-        free = self.free_ports(2 * count + 1)
-        pairs = list(zip(free[0:-1:2], free[1::2], strict=True))
-        return {"sidecar": self.sidecar.name, "ports": pairs, BALANCER: free[-1] if count > 1 else None}
+        before, *free = self.free_ports(3 * count + 1)
+        return {
+            "sidecar": self.sidecar.name,
+            "ports": list(zip(free[::3], free[1::3], strict=True)),
+            "proxies": free[2::3],
+            BALANCER: before if count > 1 else None,
+        }
 
     def _remembered(self, what: str) -> Any:
         try:

@@ -1,0 +1,3 @@
+module fairlead/proxy
+
+go 1.26.0

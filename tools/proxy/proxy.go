@@ -1,0 +1,299 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+)
+
+const (
+	// A review is plain within these bounds, as nearly every one is: an average pod has 8 KiB and 500 values.
+	plainBytes  = 32 << 10
+	plainValues = 8_000
+	// What OPA takes for one of so many is some 130 MB. A review of two pods with all that an API server lets through
+	// (fairlead.size) has 250,000.
+	mostValues = 400_000
+
+	plainAtOnce = 16 // reviews that OPA has at a time
+	largeAtOnce = 1
+	largeInHand = 8 // large ones that are read, or wait for OPA, at a time
+	largeShare  = 4 // of one address
+	restAtOnce  = 32
+
+	// For a body to arrive: this and a second for each megabyte.
+	bodyWithin = time.Second
+	// For who waits no longer than it says by `timeout`, as API servers do, and for who says nothing.
+	longest = 30 * time.Second
+	// For a body of who has a token, to arrive and be worked on.
+	trustedWithin = 2 * time.Minute
+	// For an answer to be taken.
+	answerWithin = 10 * time.Second
+	// Of OPA's answer to a review.
+	largestAnswer = 8 << 20
+)
+
+var timeout = regexp.MustCompile(`^[0-9]{1,2}s$`)
+
+// proxy answers requests by asking OPA, when it is their turn.
+type proxy struct {
+	opa     url.URL
+	client  http.RoundTripper
+	pass    *httputil.ReverseProxy
+	largest int64
+	told    *told
+
+	plain, large, inHand, rest *queue
+}
+
+func newProxy(opa *url.URL, authorities *trusted, largest int64) *proxy {
+	transport := &http.Transport{
+		MaxIdleConns:        2 * restAtOnce,
+		MaxIdleConnsPerHost: 2 * restAtOnce,
+		IdleConnTimeout:     idle,
+		DisableCompression:  true,
+		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			pool, err := authorities.get()
+			if err != nil {
+				return nil, err
+			}
+			dialer := tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}}
+			return dialer.DialContext(ctx, network, address)
+		},
+	}
+	p := &proxy{
+		opa: *opa, client: transport, largest: largest, told: newTold(),
+		plain: newQueue(plainAtOnce, plainAtOnce), large: newQueue(largeAtOnce, largeAtOnce),
+		inHand: newQueue(largeInHand, largeShare), rest: newQueue(restAtOnce, restAtOnce),
+	}
+	p.pass = &httputil.ReverseProxy{
+		Transport: transport,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = p.opa.Scheme, p.opa.Host
+			r.Out.URL.RawQuery = r.In.URL.RawQuery // as it came: what of it is valid is for OPA to say
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { p.away(w, r, err) },
+	}
+	return p
+}
+
+func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Method == http.MethodGet && r.RequestURI == "/live":
+		w.WriteHeader(http.StatusOK) // that this program turns; /health is OPA's
+	case r.ContentLength == 0:
+		p.forward(w, r, longest)
+	case r.Method == http.MethodPost && r.URL.Path == "/":
+		p.decide(w, r)
+	default:
+		p.forwardBody(w, r)
+	}
+}
+
+// decide has OPA decide about a review, in turn.
+func (p *proxy) decide(w http.ResponseWriter, r *http.Request) {
+	if why, status := p.unreadable(r); why != "" {
+		p.refuse(w, r, status, why)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), patience(r))
+	defer cancel()
+	who, queue := host(r.RemoteAddr), p.plain
+	if r.ContentLength > plainBytes {
+		queue = p.large
+		if err := p.inHand.enter(ctx, who); err != nil {
+			p.refuse(w, r, http.StatusServiceUnavailable, "other large reviews were in hand")
+			return
+		}
+		defer p.inHand.leave(who)
+	}
+	body, err := readAll(w, r)
+	if err != nil {
+		p.refuse(w, r, http.StatusRequestTimeout, "the body did not arrive in time")
+		return
+	}
+	count := values(body)
+	if count > mostValues {
+		p.refuse(w, r, http.StatusRequestEntityTooLarge, fmt.Sprintf("more than %d values", mostValues))
+		return
+	}
+	if count > plainValues {
+		queue = p.large
+	}
+	if err := queue.enter(ctx, who); err != nil {
+		p.refuse(w, r, http.StatusServiceUnavailable, "OPA was busy with other reviews")
+		return
+	}
+	decision, err := p.ask(ctx, r.URL.RawQuery, body)
+	queue.leave(who)
+	if err != nil {
+		p.away(w, r, err)
+		return
+	}
+	if decision.status == http.StatusOK {
+		p.told.decided(who)
+	}
+	decision.write(w)
+}
+
+// unreadable is why a review's body is not read, and the status for that; "" where it is.
+func (p *proxy) unreadable(r *http.Request) (string, int) {
+	switch {
+	case r.Header.Get("Content-Encoding") != "":
+		return "the body is packed: send it as it is", http.StatusBadRequest
+	case strings.Contains(r.Header.Get("Content-Type"), "yaml"):
+		return "the body is YAML: send JSON", http.StatusUnsupportedMediaType
+	case r.ContentLength < 0:
+		return "the length is not told: send a Content-Length", http.StatusLengthRequired
+	case r.ContentLength > p.largest:
+		return fmt.Sprintf("more than %d bytes", p.largest), http.StatusRequestEntityTooLarge
+	}
+	return "", 0
+}
+
+// readAll is a body of bearable size. One that is slower than bodyWithin allows is an error.
+func readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	control := http.NewResponseController(w)
+	control.SetReadDeadline(time.Now().Add(bodyWithin + time.Duration(r.ContentLength)*time.Microsecond))
+	body := make([]byte, r.ContentLength)
+	if _, err := io.ReadFull(r.Body, body); err != nil {
+		return nil, err
+	}
+	return body, control.SetReadDeadline(time.Time{}) // from now on the connection is watched for its end
+}
+
+// ask has OPA decide about a review; `query` is passed on.
+func (p *proxy) ask(ctx context.Context, query string, body []byte) (answer, error) {
+	at := p.opa
+	at.Path, at.RawQuery = "/", query
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), bytes.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	return p.send(request)
+}
+
+// mayEnter asks OPA's guard whether it lets in who has these credentials: its answer is one of 4xx where it does not.
+func (p *proxy) mayEnter(ctx context.Context, credentials []string) (answer, error) {
+	at := p.opa
+	at.Path = "/"
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return answer{}, err
+	}
+	request.Header["Authorization"] = credentials
+	return p.send(request)
+}
+
+// send takes all of OPA's answer at once: nobody who is slow to take it keeps others from OPA.
+func (p *proxy) send(request *http.Request) (answer, error) {
+	response, err := p.client.RoundTrip(request)
+	if err != nil {
+		return answer{}, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, largestAnswer))
+	return answer{response.StatusCode, response.Header.Get("Content-Type"), text}, err
+}
+
+// answer is what OPA said.
+type answer struct {
+	status int
+	kind   string
+	body   []byte
+}
+
+func (a answer) write(w http.ResponseWriter) {
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerWithin))
+	w.Header().Set("Content-Type", a.kind)
+	w.WriteHeader(a.status)
+	w.Write(a.body)
+}
+
+// forwardBody passes on a request with a body for which OPA's guard lets its caller in.
+//
+// The guard is asked first, by a request with the same credentials and no body. It lets nobody in without a token but
+// for `POST /` and health, so that what it says of the one request goes for the other, too; and if not, it is asked
+// about that one again.
+func (p *proxy) forwardBody(w http.ResponseWriter, r *http.Request) {
+	if !p.enterRest(w, r, r.Context()) {
+		return
+	}
+	defer p.rest.leave(host(r.RemoteAddr))
+	ctx, cancel := context.WithTimeout(r.Context(), longest)
+	defer cancel()
+	said, err := p.mayEnter(ctx, r.Header["Authorization"])
+	switch {
+	case err != nil:
+		p.away(w, r, err)
+	case said.status >= http.StatusBadRequest:
+		said.write(w)
+	default:
+		p.hand(w, r, trustedWithin)
+	}
+}
+
+// forward passes on a request without a body.
+func (p *proxy) forward(w http.ResponseWriter, r *http.Request, within time.Duration) {
+	ctx, cancel := context.WithTimeout(r.Context(), within)
+	defer cancel()
+	if !p.enterRest(w, r, ctx) {
+		return
+	}
+	defer p.rest.leave(host(r.RemoteAddr))
+	p.hand(w, r.WithContext(ctx), within)
+}
+
+func (p *proxy) enterRest(w http.ResponseWriter, r *http.Request, ctx context.Context) bool {
+	if err := p.rest.enter(ctx, host(r.RemoteAddr)); err != nil {
+		p.refuse(w, r, http.StatusServiceUnavailable, "OPA was busy with other requests")
+		return false
+	}
+	return true
+}
+
+// hand passes a request on as it is, and its answer back.
+func (p *proxy) hand(w http.ResponseWriter, r *http.Request, within time.Duration) {
+	end := time.Now().Add(within)
+	control := http.NewResponseController(w)
+	control.SetReadDeadline(end)
+	control.SetWriteDeadline(end)
+	p.pass.ServeHTTP(w, r)
+}
+
+// away answers for an OPA that does not.
+func (p *proxy) away(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(r.Context().Err(), context.Canceled) {
+		panic(http.ErrAbortHandler) // who asked has gone
+	}
+	p.refuse(w, r, http.StatusBadGateway, fmt.Sprintf("OPA does not answer: %v", err))
+}
+
+// refuse answers in the form of OPA's own errors, and logs it.
+func (p *proxy) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
+	p.told.refuse(host(r.RemoteAddr), why)
+	http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyWithin)) // of what was not read of the body
+	text, _ := json.Marshal(map[string]string{"code": "refused_by_proxy", "message": why})
+	answer{status, "application/json", text}.write(w)
+}
+
+// patience is how long who asks will wait.
+func patience(r *http.Request) time.Duration {
+	if told := r.URL.Query()["timeout"]; len(told) == 1 && timeout.MatchString(told[0]) {
+		if asked, err := time.ParseDuration(told[0]); err == nil && asked > 0 && asked < longest {
+			return asked
+		}
+	}
+	return longest
+}
