@@ -21,8 +21,8 @@ const (
 	// A review is plain within these bounds, as nearly every one is: an average pod has 8 KiB and 500 values.
 	plainBytes  = 32 << 10
 	plainValues = 8_000
-	// What OPA takes for one of so many is some 130 MB. A review of two pods with all that an API server lets through
-	// (fairlead.size) has 250,000.
+	// One of so many takes OPA some 130 MB. A review of an update, of the largest pods that an API server lets through
+	// (fairlead.size) with each entry as large as it can be, has 300,000.
 	mostValues = 400_000
 
 	plainAtOnce = 16 // reviews that OPA has at a time

@@ -1,7 +1,7 @@
 package main
 
-// values is how many values and keys JSON text has, at most: what OPA takes for a body goes with these far more than
-// with its bytes. It needs no memory, and reads what is no JSON as well.
+// values is how many values JSON text has inside its outermost one, at most: what OPA takes for a body goes with these
+// far more than with its bytes. It needs no memory, and takes what is no JSON as well.
 func values(text []byte) int {
 	count, quoted := 0, false
 	for at := 0; at < len(text); at++ {

@@ -1,0 +1,205 @@
+"""What stands before OPA: it bounds what OPA is made to read, and takes callers in turn by their addresses."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from fairlead import files, kube, paths, pod, waiting
+from fairlead.clusters.base import OpaServer
+from fairlead.clusters.embedded.placing import EmbeddedCluster
+
+pytestmark = pytest.mark.embedded(
+    "it needs several source addresses on loopback, and measures processes of this machine"
+)
+
+ATTACKER, BYSTANDER = "127.0.0.2", "127.0.0.3"
+REVIEW = files.read_json(paths.root() / "testdata" / "review.json")
+AGAIN = 120
+"""Seconds in which a server runs again; it takes 20 where the machine has nothing else to do."""
+
+
+@pytest.fixture
+def server(cluster: EmbeddedCluster) -> OpaServer:
+    return cluster.opas()[0]
+
+
+@contextlib.contextmanager
+def connected(server: OpaServer, who: str) -> Iterator[ssl.SSLSocket]:
+    address = urlsplit(server.url)
+    context = ssl.create_default_context(cafile=str(server.ca))
+    with (
+        socket.create_connection((address.hostname or "", address.port or 0), 60, (who, 0)) as plain,
+        context.wrap_socket(plain, server_hostname=address.hostname) as secure,
+    ):
+        yield secure
+
+
+def send(
+    server: OpaServer, who: str, body: bytes, method: str = "POST", path: str = "/?timeout=30s", **headers: str
+) -> tuple[int, bytes]:
+    """Status and body of the answer to a request of an address."""
+    address = urlsplit(server.url)
+    context = ssl.create_default_context(cafile=str(server.ca))
+    connection = http.client.HTTPSConnection(
+        address.hostname or "", address.port, timeout=60, context=context, source_address=(who, 0)
+    )
+    with contextlib.closing(connection):
+        connection.request(method, path, body, {"Content-Type": "application/json", **headers})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+
+def with_labels(text: str) -> bytes:
+    """The sample review with these labels, as JSON."""
+    review = json.loads(json.dumps(REVIEW))
+    review["request"]["object"]["metadata"]["labels"] = "here"
+    return json.dumps(review).replace('"here"', text).encode()
+
+
+def placed(server: OpaServer, who: str = BYSTANDER) -> bool:
+    """Whether the sample review is answered, and its pod placed or refused as any other time."""
+    status, body = send(server, who, json.dumps(REVIEW).encode(), path="/?timeout=5s")
+    return status == 200 and b"AdmissionReview" in body
+
+
+def peak(pid: int | None) -> int:
+    """MiB that a process had resident at most."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    return next(int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmHWM:"))
+
+
+LIST = "[" + ",".join(["{}"] * 900_000) + "]"
+ALIASES = b"request: {object: {a: &a [x, x, x, x, x, x, x, x, x, x], b: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a, *a]}}\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status", "why"),
+    [
+        (with_labels(LIST), {}, 413, "more than 400000 values"),
+        (b'{"a":"' + b"x" * pod.LARGEST_REVIEW + b'"}', {}, 413, f"more than {pod.LARGEST_REVIEW} bytes"),
+        (ALIASES, {"Content-Type": "application/yaml"}, 415, "the body is YAML"),
+        (ALIASES, {"Content-Type": "text/x-yaml; charset=utf-8"}, 415, "the body is YAML"),
+        (b"\x1f\x8bgarbage", {"Content-Encoding": "gzip"}, 400, "the body is packed"),
+    ],
+    ids=["many values", "many bytes", "YAML", "YAML by another name", "gzip"],
+)
+def test_what_would_take_opa_much_is_refused_before_opa_reads_it(
+    server: OpaServer, body: bytes, headers: dict[str, str], status: int, why: str
+) -> None:
+    before = peak(server.pid)
+    answers = {send(server, ATTACKER, body, **headers)[0] for _ in range(3)}
+    assert answers == {status}
+    assert why in json.loads(send(server, ATTACKER, body, **headers)[1])["message"]
+    assert peak(server.pid) < before + 16
+    assert placed(server)
+
+
+def test_a_body_whose_length_is_not_told_is_not_read(server: OpaServer) -> None:
+    with connected(server, ATTACKER) as connection:
+        connection.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n")
+        assert connection.recv(100).startswith(b"HTTP/1.1 411 ")
+
+
+def test_yaml_that_calls_itself_json_is_read_as_json(server: OpaServer) -> None:
+    status, _ = send(server, ATTACKER, ALIASES)
+    assert status == 400
+
+
+@pytest.mark.parametrize("unit", ['{"a":{"b":"c"}}', "[]", '"x"'])
+def test_the_largest_reviews_of_a_crowd_fit_opas_memory_and_delay_no_other_address(
+    server: OpaServer, unit: str
+) -> None:
+    """16 at once of what the proxy lets through; each alone takes OPA some 130 MB."""
+    count = 390_000 // (unit.count("{") + unit.count(":") + unit.count("[") + 1)
+    body = with_labels("[" + ",".join([unit] * count) + "]")
+    with ThreadPoolExecutor(16) as crowd:
+        sent = [crowd.submit(send, server, ATTACKER, body) for _ in range(32)]
+        answered = 0
+        while not all(one.done() for one in sent):
+            assert placed(server)
+            answered += 1
+        assert {one.result()[0] for one in sent} == {200}
+    assert answered > len(sent), "the other address had fewer turns"
+    assert peak(server.pid) < pod.OPA_MEMORY
+
+
+def test_who_sends_slowly_keeps_nobody_from_sending_a_large_review(server: OpaServer) -> None:
+    large = with_labels('{"a":"' + "x" * 100_000 + '"}')
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 3000000\r\n\r\n{"
+    with contextlib.ExitStack() as slow:
+        for _ in range(32):
+            slow.enter_context(connected(server, ATTACKER)).sendall(head)
+        assert send(server, BYSTANDER, large, path="/?timeout=10s")[0] == 200
+
+
+def test_one_address_cannot_take_all_connections(cluster: EmbeddedCluster, server: OpaServer) -> None:
+    with contextlib.ExitStack() as held:
+        address = urlsplit(server.url)
+        for _ in range(1_100):
+            with contextlib.suppress(OSError):
+                where = (address.hostname or "", address.port or 0)
+                held.enter_context(socket.create_connection(where, 60, (ATTACKER, 0)))
+        assert placed(server)
+    assert peak(cluster.servers()["proxy"]["pid"]) < pod.PROXY_MEMORY
+
+
+def test_a_body_for_another_path_is_read_from_those_alone_whom_the_guard_lets_in(server: OpaServer, token: str) -> None:
+    head = b"PUT /v1/data/proxied HTTP/1.1\r\nHost: a\r\nContent-Length: 3000000\r\n%b\r\n"
+    for credentials in (b"", b"Authorization: Bearer wrong\r\n"):
+        with connected(server, ATTACKER) as connection:
+            connection.sendall(head % credentials)  # and nothing of the body
+            assert connection.recv(100).startswith(b"HTTP/1.1 401 ")
+    bearer = {"Authorization": f"Bearer {token}"}
+    assert send(server, BYSTANDER, b'{"a": 1}', "PUT", "/v1/data/proxied", **bearer)[0] == 204
+    status, body = send(server, BYSTANDER, b'{"input": {}}', "POST", "/v1/data/proxied", **bearer)
+    assert (status, json.loads(body)["result"]) == (200, {"a": 1})
+    assert send(server, BYSTANDER, b"", "DELETE", "/v1/data/proxied", **bearer)[0] == 204
+
+
+def test_what_is_refused_is_logged_with_who_it_was(cluster: EmbeddedCluster, server: OpaServer) -> None:
+    for _ in range(100):
+        send(server, "127.0.0.77", b"", path="/", **{"Content-Length": "4000000"})
+    lines = [line for line in "".join(cluster.logs("proxy", 1_000, False)).splitlines() if "127.0.0.77" in line]
+    assert 1 <= len(lines) <= 4, "a flood of requests is no flood of lines"
+    assert f"refused 127.0.0.77: more than {pod.LARGEST_REVIEW} bytes" in lines[0]
+
+
+def test_a_proxy_that_hangs_or_ends_is_started_again(
+    cluster: EmbeddedCluster,
+    server: OpaServer,
+    objects: kube.Objects,
+    namespace: Callable[..., str],
+    pod: Callable[..., dict[str, Any]],
+) -> None:
+    at = namespace(agentpool="pool1")
+    for number in (signal.SIGKILL, signal.SIGSTOP):
+        before = cluster.servers()["proxy"]["pid"]
+        assert before
+        os.kill(before, number)
+        waiting.until(
+            lambda before=before: cluster.servers()["proxy"]["pid"] not in (before, None),
+            deadline=AGAIN,
+            what="the proxy runs again",
+        )
+        waiting.until(lambda: _placed(server), deadline=AGAIN, what="it answers again")
+    assert objects.create(pod(at))["spec"]["nodeSelector"] == {"agentpool": "pool1"}
+
+
+def _placed(server: OpaServer) -> bool:
+    try:
+        return placed(server)
+    except OSError:
+        return False
