@@ -35,6 +35,9 @@ from fairlead.settings import NAMESPACE
 LOGGED = [f"2026-01-01T00:00:0{second}Z stdout F line {second} of {{}}\n" for second in range(3)]
 
 
+CONTAINERS = {"opa", "proxy", "sync"}
+
+
 class Foreign(Embedded):
     """The cluster; `reachable` tells whether its API server reaches the pods of OPA by their Service."""
 
@@ -43,7 +46,7 @@ class Foreign(Embedded):
     def __init__(self, name: str, folder: Path) -> None:
         super().__init__(name)
         self.folder = folder
-        self.opa_port, self.sync_port = ports.free_ports(2)
+        self.opa_port, self.inner_port, self.sync_port = ports.free_ports(3)
         # Any: in the package's models every field may be None, also those that an API server always sets.
         self.core: Any = client.CoreV1Api()
 
@@ -64,7 +67,7 @@ class Foreign(Embedded):
     def up(self) -> Iterator[Foreign]:
         """It runs until the block ends."""
         with self, _Proxy(self) as proxy:
-            for container in ("opa", "sync"):
+            for container in CONTAINERS:
                 self.log_of(container).write_text("".join(LOGGED).format(*[container] * 3))
             further = {"kube-apiserver": {"egress-selector-config-file": proxy.config(self.folder)}}
             further["kwok"] = {"config": self._kwok()}
@@ -81,7 +84,7 @@ class Foreign(Embedded):
         there = {"selector": {"matchNamespaces": [NAMESPACE]}}
         targets = {pod.OPA_PORT: self.opa_port, pod.SYNC_PORT: self.sync_port}
         forwards = [{"ports": [port], "target": {"address": ports.HOST, "port": to}} for port, to in targets.items()]
-        logs = [{"containers": [name], "logsFile": str(self.log_of(name)), "follow": True} for name in ("opa", "sync")]
+        logs = [{"containers": [name], "logsFile": str(self.log_of(name)), "follow": True} for name in CONTAINERS]
         served: dict[str, dict[str, Any]] = {
             "ClusterPortForward": {"forwards": forwards},
             "ClusterLogs": {"logs": logs},
@@ -134,7 +137,7 @@ class _Kubelet:
         if seen == self._seen:
             return
         if not alive:
-            for name in {"opa", "sync"} & self.cluster.servers().keys():
+            for name in CONTAINERS & self.cluster.servers().keys():
                 self.cluster.stop_server(name)
             self._seen, self._running = {}, None
             return
@@ -157,8 +160,12 @@ class _Kubelet:
 
     def run(self, newest: Any) -> None:
         for container in newest.spec.containers:
-            program = {"opa": [str(toolchain.ensure(["opa"])["opa"])], "sync": [sys.executable, "-m", "fairlead"]}
-            argv = [*program[container.name], *map(self.here, container.args)]
+            programs = {
+                "opa": [str(toolchain.ensure(["opa"])["opa"])],
+                "proxy": [str(toolchain.ensure([toolchain.PROXY])[toolchain.PROXY])],
+                "sync": [sys.executable, "-m", "fairlead"],
+            }
+            argv = [*programs[container.name], *map(self.here, container.args)]
             env = {variable.name: self.here(variable.value) for variable in container.env or ()}
             if container.name == "sync":
                 kubeconfig = self.cluster.folder / "sync.kubeconfig"
@@ -173,7 +180,7 @@ class _Kubelet:
         for old, new in {
             "/run/fairlead": str(self.mounted),
             "=:8443": f"={ports.HOST}:{self.cluster.opa_port}",
-            "127.0.0.1:8443": f"{ports.HOST}:{self.cluster.opa_port}",
+            "127.0.0.1:8181": f"{ports.HOST}:{self.cluster.inner_port}",
             "127.0.0.1:8444": f"{ports.HOST}:{self.cluster.sync_port}",
             "0.0.0.0:8444": f"{ports.HOST}:{self.cluster.sync_port}",
         }.items():

@@ -91,7 +91,8 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodGet && r.RequestURI == "/live":
 		w.WriteHeader(http.StatusOK) // that this program turns; /health is OPA's
-	case r.ContentLength == 0:
+	case r.ContentLength == 0 || r.Method == http.MethodGet || r.Method == http.MethodHead:
+		r.Body, r.ContentLength = http.NoBody, 0 // a body here means nothing (RFC 9110, 9.3.1)
 		p.forward(w, r, longest)
 	case r.Method == http.MethodPost && r.URL.Path == "/":
 		p.decide(w, r)

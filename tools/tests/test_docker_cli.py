@@ -215,7 +215,8 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "policies").mkdir(parents=True)
     (folder / "policies" / "main.rego").touch()
     (folder / "tools").mkdir()
-    (folder / "tools" / "toolchain").symlink_to(paths.root() / "tools" / "toolchain")
+    for sources in ("toolchain", "proxy"):
+        (folder / "tools" / sources).symlink_to(paths.root() / "tools" / sources)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("FAIRLEAD_HOME", str(folder))
     return folder

@@ -187,10 +187,18 @@ def test_attacks_leave_opa_within_its_memory_and_others_served() -> None:
 def test_limits_that_let_an_attack_succeed_are_found() -> None:
     """3 MiB of review, packed or not, for an OPA of 512 MiB: once deployed, and brought down by 16 requests."""
     lax = [f"--set=server.decoding.{key}={3 * MIB}" for key in ("max_length", "gzip.max_length")]
-    result = load.on_opa(examples=10, seed=SEED, progress=Progress(), flags=lax, memory={"opa": 512 * MIB})
+    result = load.on_opa(
+        examples=10, seed=SEED, progress=Progress(), flags=lax, proxied=False, memory={"opa": 512 * MIB}
+    )
     assert "limit of 512 MiB" in result["why"], result
     assert result["memory"]["opa"] >= 512 * MIB
     assert "review" in result["example"]["way"]
+
+
+def test_without_the_proxy_an_attack_succeeds() -> None:
+    result = load.on_opa(examples=10, seed=SEED, progress=Progress(), proxied=False, memory={"opa": 512 * MIB})
+    assert "limit of 512 MiB" in result["why"], result
+    assert result["example"]["way"] == "review"
 
 
 def test_a_bystander_who_is_refused_is_found(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from fairlead import paths, sidecars, waiting
 from fairlead.clusters.kind import KindCluster
 from fairlead.errors import FairleadError, InputError, UsageError
 from fairlead.progress import Progress
-from fairlead.settings import IMAGE_VARIABLES, Settings, load
+from fairlead.settings import IMAGE_VARIABLES, Images, Settings, load
 
 SILENT = Progress()
 
@@ -173,7 +173,7 @@ def test_what_a_kill_left_is_removed_by_down(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("sidecar", "images"),
-    [(sidecars.KUBE_MGMT, ["opa:1", "kube-mgmt:1"]), (sidecars.SYNC, ["opa:1", "sync:1"])],
+    [(sidecars.KUBE_MGMT, ["opa:1", "sync:1", "kube-mgmt:1"]), (sidecars.SYNC, ["opa:1", "sync:1"])],
     ids=["kube-mgmt", "sync"],
 )
 def test_images_of_the_engine_are_loaded_as_they_are(
@@ -184,25 +184,30 @@ def test_images_of_the_engine_are_loaded_as_they_are(
     cluster(world, sidecar).load_images(settings(), progress=SILENT)
     assert not world.calls("pull")
     (saved,) = world.calls("save")
-    assert saved[-2:] == images
+    assert saved[-len(images) :] == images
     loaded = [call for call in world.calls("exec") if "import" in call]
     assert {node for call in loaded for node in call if node in world.containers()} == set(world.containers())
 
 
-def test_the_image_of_what_renews_beside_kube_mgmt_is_loaded_where_it_was_built(world: World) -> None:
+def test_the_image_that_no_registry_has_is_built_where_the_engine_has_none(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.add_containers("control-plane")
-    world.set("images", "opa:1", "kube-mgmt:1", "sync:1")
+    world.set("images", "opa:1", "kube-mgmt:1")
+    monkeypatch.delenv("FAIRLEAD_IMAGE")
     cluster(world, sidecars.KUBE_MGMT).load_images(settings(), progress=SILENT)
-    assert world.calls("save")[0][-3:] == ["opa:1", "kube-mgmt:1", "sync:1"]
+    (built,) = world.calls("build")
+    assert Images().fairlead in built
+    assert world.calls("save")[0][-3:] == ["opa:1", Images().fairlead, "kube-mgmt:1"]
 
 
 def test_images_that_the_engine_lacks_are_pulled(world: World) -> None:
     world.add_containers("control-plane")
-    world.set("images", "opa:1")
+    world.set("images", "opa:1", "sync:1")
     world.set("registry", "kube-mgmt:1")
     cluster(world).load_images(settings(), progress=SILENT)
     assert [call[-1] for call in world.calls("pull")] == ["kube-mgmt:1"]
-    assert world.calls("save")[0][-2:] == ["opa:1", "kube-mgmt:1"]
+    assert world.calls("save")[0][-3:] == ["opa:1", "sync:1", "kube-mgmt:1"]
 
 
 @pytest.mark.parametrize(

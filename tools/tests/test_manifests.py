@@ -184,19 +184,38 @@ def test_the_embedded_cluster_reaches_opa_by_url() -> None:
 def test_each_container_mounts_only_what_it_needs() -> None:
     spec = render()["Deployment"]["spec"]["template"]["spec"]
     mounts = {c["name"]: {m["name"] for m in c["volumeMounts"]} for c in spec["containers"]}
-    assert mounts == {"opa": {"tls", "authz"}, "sync": {"tls", "token", "service-account"}}
+    assert mounts == {"opa": {"tls", "authz"}, "proxy": {"tls"}, "sync": {"tls", "token", "service-account"}}
     assert spec["automountServiceAccountToken"] is False
 
     spec = render(sidecar=sidecars.KUBE_MGMT)["Deployment"]["spec"]["template"]["spec"]
     mounts = {c["name"]: {m["name"] for m in c["volumeMounts"]} for c in spec["containers"]}
-    assert mounts == {"opa": {"tls", "authz"}, "kube-mgmt": {"ca", "token", "service-account"}}
+    assert mounts == {"opa": {"tls", "authz"}, "proxy": {"tls"}, "kube-mgmt": {"ca", "token", "service-account"}}
     (ca,) = [volume["secret"] for volume in spec["volumes"] if volume["name"] == "ca"]
     assert [item["key"] for item in ca["items"]] == ["ca.crt"]
 
 
 def containers(**more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    opa, sidecar = render(**more)["Deployment"]["spec"]["template"]["spec"]["containers"]
+    """OPA and its sidecar."""
+    opa, _, sidecar = render(**more)["Deployment"]["spec"]["template"]["spec"]["containers"]
     return opa, sidecar
+
+
+def test_opa_listens_on_loopback_and_others_reach_its_proxy() -> None:
+    """With either sidecar; who asks is the proxy's to limit, and the proxy outlives no OPA that it could ask."""
+    for sidecar in sidecars.SIDECARS.values():
+        rendered = render(sidecar=sidecar)
+        opa, proxy, _ = rendered["Deployment"]["spec"]["template"]["spec"]["containers"]
+        assert [argument for argument in opa["args"] if argument.startswith("--addr")] == ["--addr=127.0.0.1:8181"]
+        assert "ports" not in opa
+        assert proxy["ports"] == [
+            {"name": rendered["Service"]["spec"]["ports"][0]["targetPort"], "containerPort": 8443}
+        ]
+        assert {"--listen=:8443", "--opa-url=https://127.0.0.1:8181"} <= set(proxy["args"])
+        assert proxy["image"] == Settings().images.fairlead
+        assert proxy["env"] == [{"name": "GOMEMLIMIT", "value": "172MiB"}]
+        assert proxy["resources"]["limits"] == {"memory": "192Mi"}
+        sleeps = [container["lifecycle"]["preStop"]["sleep"]["seconds"] for container in (proxy, opa)]
+        assert sleeps == sorted(sleeps)
 
 
 def test_opa_asks_the_sidecar_for_namespaces_only_where_that_answers() -> None:
@@ -211,7 +230,12 @@ def test_opa_asks_the_sidecar_for_namespaces_only_where_that_answers() -> None:
 def test_opa_and_its_sidecar_are_restarted_within_20_seconds_of_hanging() -> None:
     """A port that is open tells nothing of a process that hangs; nor may an API server that is away restart any."""
     opa, sync = containers()
-    for container, port, path in ((opa, "https", "/health"), (sync, "https-sync", "/live")):
+    proxy = render()["Deployment"]["spec"]["template"]["spec"]["containers"][1]
+    for container, port, path in (
+        (opa, "https", "/health"),
+        (proxy, "https", "/live"),
+        (sync, "https-sync", "/live"),
+    ):
         probe = container["livenessProbe"]
         assert probe["httpGet"] == {"scheme": "HTTPS", "path": path, "port": port}
         looks = probe["failureThreshold"] * probe["periodSeconds"]
@@ -415,7 +439,7 @@ def test_where_images_can_be_pulled_kube_mgmt_is_the_default(named: str | None, 
     documents = yaml.safe_load_all(manifests.dump(deploy.preview(Settings(), sidecar=named, progress=Progress())))
     deployments = [d for d in documents if d["kind"] == "Deployment"]
     containers = [c["name"] for d in deployments for c in d["spec"]["template"]["spec"]["containers"]]
-    assert containers == ["opa", chosen] + ["keeper"] * (chosen == "kube-mgmt")
+    assert containers == ["opa", "proxy", chosen] + ["keeper"] * (chosen == "kube-mgmt")
 
 
 @pytest.mark.parametrize("damage", ["token", "tls.crt", "ca.crt"])

@@ -16,12 +16,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from fairlead import certificates, docker_cli, kind_cli, kube, manifests, paths, toolchain, waiting
+from fairlead import certificates, docker_cli, images, kind_cli, kube, paths, toolchain, waiting
 from fairlead.clusters import contexts
 from fairlead.clusters.remote import IMAGES, RemoteCluster
 from fairlead.errors import FairleadError, InputError, UsageError
 from fairlead.progress import Progress
-from fairlead.settings import IMAGE_VARIABLES, Settings
+from fairlead.settings import IMAGE_VARIABLES, Images, Settings
 
 NODE_IMAGE = "kindest/node:v1.36.4"
 """The Kubernetes that Fairlead is made for, as kind 0.33 has it; KIND_NODE_IMAGE names another."""
@@ -95,33 +95,26 @@ class KindCluster(RemoteCluster):
         return there
 
     def load_images(self, settings: Settings, *, progress: Progress) -> None:
-        """Bring the images of OPA and of the sidecar chosen to every node: from the Docker engine, or pulled into it.
+        """Bring the images of OPA, its proxy and its sidecar to every node: from the Docker engine, or pulled into it.
 
-        With the pull policy Always the nodes see to it themselves. Raises UsageError with the image and its variable
+        The one that no registry has is built from the checkout where the engine has none. With the pull policy Always the nodes see to it themselves. Raises UsageError with the image and its variable
         where it is nowhere to be had, FairleadError where it cannot be copied to the nodes.
         """
         policy = settings.images.pull_policy
         if policy == "Always":
             return
         docker_cli.available()
-        images = []
-        for container in ("opa", self.sidecar.name):
-            image = getattr(settings.images, IMAGES[container])
-            _have(image, IMAGE_VARIABLES[IMAGES[container]], pull=policy != "Never", progress=progress)
-            images.append(image)
-        # What renews the certificate beside kube-mgmt: without it `fairlead status` warns, and pods are placed as ever.
-        keeper = settings.images.fairlead if manifests.keeper(settings, self.sidecar) == manifests.KEEPER else None
-        if keeper and docker_cli.has_image(keeper):
-            images.append(keeper)
-        elif keeper:
-            progress.update("keeper", f"no image {keeper} to renew certificates with: build it by `make image`")
-        progress.update("images", f"loading {', '.join(images)}")
+        fields = dict.fromkeys(IMAGES[container] for container in ("opa", "proxy", self.sidecar.name))
+        needed = {getattr(settings.images, field): IMAGE_VARIABLES[field] for field in fields}
+        for image, variable in needed.items():
+            _have(image, variable, pull=policy != "Never", progress=progress)
+        progress.update("images", f"loading {', '.join(needed)}")
         try:
-            kind_cli.load(self.name, images, progress=progress)
+            kind_cli.load(self.name, list(needed), progress=progress)
         except kind_cli.KindError as error:
             hint = "IMAGE_PULL_POLICY=Always has the nodes pull what a registry holds"
             raise FairleadError(
-                f"cannot load {', '.join(images)} into cluster {self.name!r}: {error}\n{hint}"
+                f"cannot load {', '.join(needed)} into cluster {self.name!r}: {error}\n{hint}"
             ) from error
         progress.update("images", "loaded")
 
@@ -238,8 +231,12 @@ def _config() -> Path:
 
 
 def _have(image: str, variable: str, *, pull: bool = True, progress: Progress) -> None:
-    """See that the Docker engine has the image. Raises UsageError."""
+    """See that the Docker engine has the image. Raises UsageError, FairleadError."""
     if docker_cli.has_image(image):
+        return
+    if image == Images().fairlead:
+        progress.update("images", f"building {image}")
+        images.sidecar(image, progress)
         return
     if pull:
         progress.update("images", f"pulling {image}")

@@ -71,11 +71,8 @@ class Way(NamedTuple):
 
 
 _REVIEW = LARGEST_REVIEW // KIB
-_BEARABLE = 64
-"""KiB that each of 16 callers who reach OPA's port may send at once in small values. OPA has no bound for how many it
-reads at a time, so that those of LARGEST_REVIEW end it: docs/security.md tells what has to keep them out."""
 WAYS: Mapping[str, Way] = {
-    "review": Way(_BEARABLE),
+    "review": Way(_REVIEW),
     "packed review": Way(4 * _REVIEW),
     "slow review": Way(_REVIEW, ("labels",)),
     "pod": Way(_REVIEW // 2 - 16, TYPED),  # etcd's own limit is 1.5 MiB

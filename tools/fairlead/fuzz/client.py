@@ -54,10 +54,14 @@ class Client(Protocol):
 
 
 class Http1:
-    """HTTP/1.0 or 1.1. `send` adds a Host and a Content-Length, and sends headers named Transfer-Encoding for real."""
+    """HTTP/1.0 or 1.1. `send` adds a Host and a Content-Length, and sends headers named Transfer-Encoding for real.
 
-    def __init__(self, address: tuple[str, int], ca: Path, version: str = "1.1") -> None:
+    It comes from the address `source`, of this machine.
+    """
+
+    def __init__(self, address: tuple[str, int], ca: Path, version: str = "1.1", source: str = "") -> None:
         self._address = address
+        self._source = source
         self._context = ssl.create_default_context(cafile=str(ca))
         self._version = version.encode()
         self._socket: ssl.SSLSocket | None = None
@@ -88,7 +92,7 @@ class Http1:
 
     def _exchange(self, message: bytes, method: bytes) -> Response:
         if self._socket is None:
-            self._socket = _secured(_connect(self._address), self._context)
+            self._socket = _secured(_connect(self._address, self._source), self._context)
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may answer before it has read all
             self._socket.sendall(message)
         answer = http.client.HTTPResponse(self._socket, method=method.decode("latin-1"))
@@ -186,8 +190,8 @@ def _bytes(value: bytes | str) -> bytes:
     return value if isinstance(value, bytes) else value.encode("latin-1")
 
 
-def _connect(address: tuple[str, int]) -> socket.socket:
-    connected = socket.create_connection(address, timeout=_WITHIN)
+def _connect(address: tuple[str, int], source: str = "") -> socket.socket:
+    connected = socket.create_connection(address, timeout=_WITHIN, source_address=(source, 0))
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connected
 

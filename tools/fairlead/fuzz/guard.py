@@ -45,8 +45,9 @@ FOLDER = "testdata/fuzz/guard"
 """Requests that once were answered wrongly, or might be: each run sends them first."""
 _ROTATIONS = 4
 """How often the token is rotated, at most; not more often than every thousand requests, but once."""
-_DEBUGGED = 0.1
-"""The part of the requests that is sent to an OPA that logs all it can, and so nothing that is secret."""
+_DEBUGGED, _PROXIED = 0.1, 0.4
+"""The parts of the requests that are sent to an OPA that logs all it can, and so nothing that is secret; and to an OPA
+by way of its proxy, as all others than its sidecar do."""
 _CANARY = secrets.token_hex(16)
 """Stands in OPA's data, policies and environment, and so in no answer without a token."""
 
@@ -67,10 +68,11 @@ def run(
     bundle = staging.stage(policy.bundle(Settings(), policies), progress)
     totals: Search[Request] = Search()
     rotations = 0
-    debugged = max(1, int(examples * _DEBUGGED))
+    debugged, proxied = (max(1, int(examples * part)) for part in (_DEBUGGED, _PROXIED))
     for name, count, flags in (
-        ("guard", examples - debugged, ["--set=decision_logs.console=true"]),
-        ("guard (debug)", debugged, ["--set=decision_logs.console=true", "--log-level=debug"]),
+        ("guard", examples - debugged - proxied, []),
+        ("guard (proxy)", proxied, []),
+        ("guard (debug)", debugged, ["--log-level=debug"]),
     ):
         with tempfile.TemporaryDirectory(prefix="fairlead-fuzz-") as folder:
             opa = Opa(
@@ -83,8 +85,9 @@ def run(
                     "secret": _CANARY,
                 },
                 guard=guard,
-                flags=flags,
-                http2=True,
+                flags=["--set=decision_logs.console=true", *flags],
+                http2="proxy" not in name,
+                proxied="proxy" in name,
                 environment={"CANARY": _CANARY},
             )
             with running(opa):
@@ -187,8 +190,8 @@ class _Target:
             "1.0": Http1(opa.address, opa.ca, "1.0"),
             "1.1": Http1(opa.address, opa.ca),
         }
-        if opa.http2:
-            self._clients["2"] = Http2(opa.http2)
+        # A proxy speaks HTTP/1 alone: it gets the same requests that way.
+        self._clients["2"] = Http2(opa.http2) if opa.http2 else Http1(opa.address, opa.ca)
         self._state = opa.state()
         self._secrets = [*opa.tokens, _CANARY]
         self._spell()

@@ -83,9 +83,13 @@ def on_opa(
     progress: Progress,
     policies: Path | None = None,
     flags: Sequence[str] = (),
+    proxied: bool = True,
     memory: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """Attack an OPA alone, with these flags besides, and `memory` instead of what is deployed; never `strict`."""
+    """Attack an OPA alone, with these flags besides, and `memory` instead of what is deployed; never `strict`.
+
+    It has its proxy before it, unless it is not `proxied`.
+    """
     settings = Settings()
     bundle = staging.stage(policy.bundle(settings, policies), progress)
     known = {name: {"metadata": {"name": name, **part}} for name, part in NAMESPACES.items()}
@@ -95,6 +99,7 @@ def on_opa(
             bundle=bundle,
             data={"kubernetes/namespaces": known},
             flags=["--set=decision_logs.console=true", *flags],
+            proxied=proxied,
             environment=limits.go_environment(settings),
         )
         with running(opa):

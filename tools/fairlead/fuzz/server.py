@@ -27,7 +27,10 @@ Guard = Callable[[list[str]], str]
 
 
 class Opa:
-    """One OPA on a port of its own, its files below `folder`; `guard` and `bundle` are those deployed, or worse."""
+    """One OPA on a port of its own, its files below `folder`; `guard` and `bundle` are those deployed, or worse.
+
+    One that is `proxied` has its proxy before it, as a deployed one.
+    """
 
     def __init__(
         self,
@@ -38,10 +41,12 @@ class Opa:
         guard: Guard = policy.authz_module,
         flags: Sequence[str] = (),
         http2: bool = False,
+        proxied: bool = False,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.files = pod.Files(*(folder / name for name in ("tls", "authz", "token")))
         self.log = folder / "opa.log"
+        self.proxied = proxied
         self._bundle, self._data, self._guard, self._flags = bundle, data, guard, flags
         self._environment = pod.OPA_ENVIRONMENT | dict(environment or {})
         made = Credentials.fresh(credentials.LOOPBACK)
@@ -50,10 +55,12 @@ class Opa:
         self.retired = [secrets.token_urlsafe(32)]
         volume.write(Path(self.files.tls), {"tls.crt": made.certificate, "tls.key": made.key, "ca.crt": made.ca})
         self._write_guard()
-        self.address = (_HOST, _free_port())
+        self._own_address = (_HOST, _free_port())
+        self.address = (_HOST, _free_port()) if proxied else self._own_address
         self.http2 = (_HOST, _free_port()) if http2 else None
         """Where it serves HTTP/2, in clear text: over TLS this OPA speaks HTTP/1 alone. The guard is the same."""
         self._process: subprocess.Popen[bytes] | None = None
+        self._proxy: subprocess.Popen[bytes] | None = None
 
     @property
     def ca(self) -> Path:
@@ -70,18 +77,22 @@ class Opa:
         """Its process, None where it has ended."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
+    @property
+    def proxy_pid(self) -> int | None:
+        """The proxy's process, None where it has ended or there is none."""
+        return self._proxy.pid if self._proxy and self._proxy.poll() is None else None
+
     def start(self) -> None:
         """Start it, load policies and data, and wait until it is ready. Raises FairleadError."""
-        host, port = self.address
-        arguments = [*pod.opa_arguments(self.files, f"{host}:{port}"), *self._flags]
+        own, address = (f"{host}:{port}" for host, port in (self._own_address, self.address))
+        arguments = [*pod.opa_arguments(self.files, own), *self._flags]
         if self.http2:
             arguments += ["--h2c", f"--addr=http://{self.http2[0]}:{self.http2[1]}"]
-        program = toolchain.ensure(["opa"])["opa"]
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("OPA_", "FAIRLEAD_"))}
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [program, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=clean | self._environment
-            )
+        programs = toolchain.ensure(["opa", toolchain.PROXY])
+        self._process = self._run([str(programs["opa"]), *arguments], self._environment)
+        if own != address:
+            arguments = pod.proxy_arguments(self.files, own, address)
+            self._proxy = self._run([str(programs[toolchain.PROXY]), *arguments], pod.PROXY_ENVIRONMENT)
         api = self.api()
         try:
             waiting.until(lambda: api.policies() is not None and True, deadline=_DEADLINE, what="OPA answers")
@@ -96,9 +107,17 @@ class Opa:
 
     def stop(self) -> None:
         """End it."""
-        if self._process:
-            self._process.kill()
-            self._process.wait()
+        for process in (self._proxy, self._process):
+            if process:
+                process.kill()
+                process.wait()
+
+    def _run(self, argv: list[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("OPA_", "FAIRLEAD_"))}
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**clean, **environment}
+            )
 
     def api(self, token: str | None = None) -> OpaApi:
         """A client with `token`, the newest one by default."""

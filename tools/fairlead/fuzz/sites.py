@@ -6,6 +6,7 @@ import base64
 import json
 import socket
 import ssl
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +22,10 @@ from fairlead.fuzz.client import Headers, Http1
 from fairlead.fuzz.server import Opa
 from fairlead.settings import Settings
 
+ATTACKER = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
+"""Where attacks come from: who attacks from a pod has not the address of an API server. Elsewhere than on Linux loopback
+has but one address."""
+_SERVERS = ("opa", "proxy", "sync")
 _JSON = (b"Content-Type", b"application/json")
 _REVIEWS, _ALIVE = "reviews of OPA", "the sidecar's /live"
 _TENANT, _BYSTANDER, _UNMAPPED = "load-tenant", "load-bystander", "load-unmapped"
@@ -77,7 +82,7 @@ class Alone:
         self._opa = opa
 
     def pids(self) -> Mapping[str, int | None]:
-        return {"opa": self._opa.pid}
+        return {"opa": self._opa.pid, **({"proxy": self._opa.proxy_pid} if self._opa.proxied else {})}
 
     def logs(self) -> list[Path]:
         return [self._opa.log]
@@ -117,16 +122,16 @@ class OnCluster:
     def pids(self) -> Mapping[str, int | None]:
         running = self._cluster.servers()
         return {
-            "opa": next((record["pid"] for name, record in running.items() if name in ("opa", "opa-0")), None),
-            "sync": next((record["pid"] for name, record in running.items() if name in ("sync", "sync-0")), None),
+            kind: next((record["pid"] for name, record in running.items() if name in (kind, f"{kind}-0")), None)
+            for kind in _SERVERS
         }
 
     def logs(self) -> list[Path]:
-        return [self._cluster.log(name) for name in ("opa", "sidecar")]
+        return [self._cluster.log(name) for name in ("opa", "proxy", "sidecar")]
 
     def restart(self) -> None:
         for name in self._cluster.servers():
-            if name in ("opa", "opa-0", "sync", "sync-0"):
+            if name.removesuffix("-0") in _SERVERS:
                 self._cluster.restart_server(name)
         self._cluster.wait_for("opa", f"{self._opa.url}/health/ready", self._opa.ca)
 
@@ -166,14 +171,14 @@ class _Door:
         self._address, self._ca, self._path, self._headers = address, ca, path, headers
 
     def send(self, body: bytes) -> str:
-        client = Http1(self._address, self._ca)
+        client = Http1(self._address, self._ca, source=ATTACKER)
         with closing(client):
             answer = client.send(b"POST", self._path, self._headers, body)
         return "no answer" if answer is None else str(answer.status)
 
     def open(self) -> socket.socket:
         context = ssl.create_default_context(cafile=str(self._ca))
-        plain = socket.create_connection(self._address, timeout=10)
+        plain = socket.create_connection(self._address, timeout=10, source_address=(ATTACKER, 0))
         try:
             connection = context.wrap_socket(plain, server_hostname=self._address[0])
             connection.sendall(b"POST %b HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n" % self._path)

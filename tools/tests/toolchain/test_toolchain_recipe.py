@@ -7,14 +7,16 @@ import re
 import pytest
 from world import World
 
+import fairlead
 from fairlead import toolchain
 from fairlead.errors import InputError, UsageError
 from fairlead.toolchain import programs, recipe
 
-MODULES = sorted({program.module for program in programs.PROGRAMS})
+PINNED = [program for program in programs.PROGRAMS if not program.own]
+MODULES = sorted({program.module for program in PINNED})
 
 
-@pytest.mark.parametrize("program", programs.PROGRAMS, ids=lambda program: program.name)
+@pytest.mark.parametrize("program", PINNED, ids=lambda program: program.name)
 def test_each_program_is_a_tool_of_its_module(world: World, program: programs.Program) -> None:
     text = (world.modules / program.module / "go.mod").read_text()
     assert re.search(rf"^(tool |\t){re.escape(program.package)}$", text, re.MULTILINE)
@@ -42,6 +44,16 @@ def test_another_pin_is_another_key(world: World, name: str) -> None:
         file.write("// changed\n")
     after = {module: recipe.load(module).key for module in MODULES}
     assert [module for module in MODULES if before[module] != after[module]] == ["etcd"]
+
+
+def test_another_source_of_a_program_of_ours_is_another_key(world: World) -> None:
+    before = recipe.load("proxy")
+    assert before.version == fairlead.__version__
+    sources = world.checkout / "tools" / "proxy"
+    (sources / "further_test.go").write_text("package main\n")
+    assert recipe.load("proxy").key == before.key
+    (sources / "further.go").write_text("package main\n")
+    assert recipe.load("proxy").key != before.key
 
 
 def test_other_flags_are_another_key(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

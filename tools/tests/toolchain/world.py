@@ -40,7 +40,9 @@ class World:
         for each in (self.bin, self.fake, self.checkout / "policies"):
             each.mkdir(parents=True)
         (self.checkout / "policies" / "main.rego").touch()
-        shutil.copytree(Path(recipe.__file__).parents[2] / "toolchain", self.modules)
+        tools = Path(recipe.__file__).parents[2]
+        shutil.copytree(tools / "toolchain", self.modules)
+        shutil.copytree(tools / "proxy", self.checkout / "tools" / "proxy")
         self.environment = {
             "PATH": str(self.bin),
             "XDG_CACHE_HOME": str(self.cache),
