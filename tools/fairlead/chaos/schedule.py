@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-SERVERS = ("opa", "sync", "kube-apiserver")
-"""The servers that are killed and stopped; of several OPAs or sidecars one, or all at once."""
+SERVERS = ("opa", "proxy", "sync", "kube-apiserver")
+"""The servers that are killed and stopped; of several OPAs, proxies or sidecars one, or all at once."""
 
 COMPACT, BREAK = "compact etcd", "break policies"
 KINDS = (*(f"{how} {server}" for server in SERVERS for how in ("kill", "stop")), COMPACT, BREAK)

@@ -97,8 +97,9 @@ class KindCluster(RemoteCluster):
     def load_images(self, settings: Settings, *, progress: Progress) -> None:
         """Bring the images of OPA, its proxy and its sidecar to every node: from the Docker engine, or pulled into it.
 
-        The one that no registry has is built from the checkout where the engine has none. With the pull policy Always the nodes see to it themselves. Raises UsageError with the image and its variable
-        where it is nowhere to be had, FairleadError where it cannot be copied to the nodes.
+        The image that no registry has is built from the checkout where the engine lacks it. With the pull policy Always
+        the nodes see to all of them themselves. Raises UsageError with the image and its variable where it is nowhere
+        to be had, FairleadError where it cannot be built or copied to the nodes.
         """
         policy = settings.images.pull_policy
         if policy == "Always":

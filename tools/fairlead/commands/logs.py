@@ -22,9 +22,9 @@ from fairlead.errors import UsageError
 )
 @click.option("--id", "uid", metavar="UID", help="Of the decisions only that one, as a refusal names it.")
 def command(server: str, target: registry.Target, follow: bool, lines: int, uid: str | None) -> None:
-    """Show the log of a SERVER: opa, sidecar, or any other that `fairlead status` lists.
+    """Show the log of a SERVER: opa, proxy, sidecar, or any other that `fairlead status` lists.
 
-    Of several OPAs or sidecars all are shown, each line after the name of its server, and LINES of each.
+    Of several pods all are shown, each line after the name of its server, and LINES of each.
 
     With `decisions` as the SERVER, show the decisions in the logs of all of them, one JSON object a line.
     """

@@ -23,8 +23,7 @@ from fairlead.fuzz.server import Opa
 from fairlead.settings import Settings
 
 ATTACKER = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
-"""Where attacks come from: who attacks from a pod has not the address of an API server. Elsewhere than on Linux loopback
-has but one address."""
+"""Where attacks come from: a pod has not the address of an API server. Elsewhere than on Linux loopback has but one."""
 _SERVERS = ("opa", "proxy", "sync")
 _JSON = (b"Content-Type", b"application/json")
 _REVIEWS, _ALIVE = "reviews of OPA", "the sidecar's /live"
