@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import http.client
 import json
 import os
@@ -189,13 +190,14 @@ def test_a_proxy_that_hangs_or_ends_is_started_again(
         before = cluster.servers()["proxy"]["pid"]
         assert before
         os.kill(before, number)
-        waiting.until(
-            lambda before=before: cluster.servers()["proxy"]["pid"] not in (before, None),
-            deadline=AGAIN,
-            what="the proxy runs again",
-        )
+        again = functools.partial(_replaced, cluster, before)
+        waiting.until(again, deadline=AGAIN, what="the proxy runs again")
         waiting.until(lambda: _placed(server), deadline=AGAIN, what="it answers again")
     assert objects.create(pod(at))["spec"]["nodeSelector"] == {"agentpool": "pool1"}
+
+
+def _replaced(cluster: EmbeddedCluster, before: int) -> bool:
+    return cluster.servers()["proxy"]["pid"] not in (before, None)
 
 
 def _placed(server: OpaServer) -> bool:
