@@ -54,13 +54,13 @@ def test_an_api_server_asks_by_new_connections_once_they_are_renewed(
     connections.renew(objects, moment)
     assert connections.since(objects) == moment
     waiting.until(lambda: asked() - before, deadline=SEEN, what="it connects anew")
-    after = bundles(objects)
+    after = ca_bundles(objects)
     assert all(b"# connections since " in bundle for bundle in after)
     deploy.deploy(cluster, settings, progress=Progress())
-    assert bundles(objects) == after, "a deployment brings back the connections of before"
+    assert ca_bundles(objects) == after, "a deployment brings back the connections of before"
 
 
-def bundles(objects: kube.Objects) -> list[bytes]:
+def ca_bundles(objects: kube.Objects) -> list[bytes]:
     configuration = objects.get("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "fairlead") or {}
     return [b64decode(webhook["clientConfig"]["caBundle"]) for webhook in configuration["webhooks"]]
 

@@ -133,8 +133,8 @@ def load(cluster: EmbeddedCluster) -> Iterator[dict[str, list[str]]]:
             outcome["placed" if placed else "failed"].append(name)
             api.delete("v1", "Pod", name, at)
 
-    with ThreadPoolExecutor(2) as clients:
-        working = [clients.submit(create) for _ in range(2)]
+    with ThreadPoolExecutor(2) as executor:
+        working = [executor.submit(create) for _ in range(2)]
         try:
             yield outcome
         finally:

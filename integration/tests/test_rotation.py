@@ -46,8 +46,8 @@ def load(cluster: Cluster, namespace: Make, pod: Make) -> Callable[[], Any]:
                 outcome["placed" if placed else "failed"].append(name)
                 objects.delete("v1", "Pod", name, at)
 
-        with ThreadPoolExecutor(2) as clients:
-            working = [clients.submit(create) for _ in range(2)]
+        with ThreadPoolExecutor(2) as executor:
+            working = [executor.submit(create) for _ in range(2)]
             try:
                 yield outcome
             finally:

@@ -70,14 +70,14 @@ def decide(
     """
 
     def batch(start: int) -> list[Decision]:
-        asked = reviews[start : start + BATCH]
+        questions = reviews[start : start + BATCH]
         answers = opa_cli.evaluate(
             "data.fairlead_decisions.decisions",
             modules={**modules, "fairlead_decisions.rego": _MODULE},
-            data={"kubernetes": kubernetes, "fairlead_environment": _ENVIRONMENT, "fairlead_reviews": asked},
+            data={"kubernetes": kubernetes, "fairlead_environment": _ENVIRONMENT, "fairlead_reviews": questions},
             progress=progress,
         )
-        return [_read(review, answer) for review, answer in zip(asked, answers, strict=True)]
+        return [_read(review, answer) for review, answer in zip(questions, answers, strict=True)]
 
     toolchain.ensure(["opa"], progress)  # once, and not in each thread
     decisions: list[Decision] = []
@@ -100,7 +100,7 @@ def described(patch: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _read(asked: Mapping[str, Any], decided: Mapping[str, Any]) -> Decision:
+def _read(admission_review: Mapping[str, Any], decided: Mapping[str, Any]) -> Decision:
     placement: Mapping[str, Any] = next(iter(decided["placement"]), {})
     pool, selector = placement.get("pool"), placement.get("nodeSelector", {})
     answer = next(iter(decided["answer"]), None)
@@ -110,7 +110,9 @@ def _read(asked: Mapping[str, Any], decided: Mapping[str, Any]) -> Decision:
     return Decision(
         allowed=response["allowed"],
         # The uid is one of our own making, by which nobody finds anything.
-        message=response.get("status", {}).get("message", "").removesuffix(f" [decision {asked['request']['uid']}]"),
+        message=response.get("status", {})
+        .get("message", "")
+        .removesuffix(f" [decision {admission_review['request']['uid']}]"),
         warnings=tuple(response.get("warnings", ())),
         patch=tuple(review.patch_of(answer)),
         pool=pool,

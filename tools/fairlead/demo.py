@@ -37,7 +37,7 @@ def run(cluster: Cluster, *, progress: Progress) -> list[dict[str, Any]]:
     label = Settings().namespace_label
     objects = kube.Objects(kube.connect(cluster.kubeconfig))
     pools: dict[str, str | None] = {}
-    asked: dict[tuple[str, str], Mapping[str, Any]] = {}
+    submitted: dict[tuple[str, str], Mapping[str, Any]] = {}
     refused: list[Row] = []
     for document in files.read_yaml(paths.root() / "testdata" / "demo.yaml"):
         manifest = document.value
@@ -56,12 +56,12 @@ def run(cluster: Cluster, *, progress: Progress) -> list[dict[str, Any]]:
             refused.append(Row(namespace, name, pools[namespace], None, None, False, _plain(error.reason)))
             continue
         if kind == "Pod":
-            asked[manifest["metadata"]["namespace"], name] = manifest
+            submitted[manifest["metadata"]["namespace"], name] = manifest
     progress.update("demo", "waiting until every pod runs")
     pods = waiting.until(
         lambda: _running(objects, list(pools)), deadline=60.0, what="all pods of the demo run", pause=0.1
     )
-    rows = [_row(pod, pools, asked) for pod in pods] + refused
+    rows = [_row(pod, pools, submitted) for pod in pods] + refused
     progress.update("demo", "done")
     return [asdict(row) for row in sorted(rows, key=lambda row: (list(pools).index(row.namespace), not row.allowed))]
 
@@ -88,11 +88,11 @@ def _running(objects: kube.Objects, namespaces: Sequence[str]) -> list[dict[str,
 
 
 def _row(
-    pod: Mapping[str, Any], pools: Mapping[str, str | None], asked: Mapping[tuple[str, str], Mapping[str, Any]]
+    pod: Mapping[str, Any], pools: Mapping[str, str | None], submitted: Mapping[tuple[str, str], Mapping[str, Any]]
 ) -> Row:
     namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
     pool = pools[namespace]
-    own = asked.get((namespace, name), {}).get("spec", {}).get("nodeSelector")
+    own = submitted.get((namespace, name), {}).get("spec", {}).get("nodeSelector")
     if pool is None:
         message = "the namespace has no pool: left alone"
     elif own:

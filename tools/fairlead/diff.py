@@ -61,8 +61,8 @@ def diff(cluster: Cluster, settings: Settings, folder: Path | None = None, *, pr
         pairs = [(next(before), next(after)) for _ in subject.reviews]
         for old, new in pairs:
             if difference := compare(old, new):  # the pod's comes before its workload's, and says it all
-                named = (subject.namespace, subject.kind, subject.name)
-                differences.append(Difference(*named, difference, _told(old), _told(new)))
+                key = (subject.namespace, subject.kind, subject.name)
+                differences.append(Difference(*key, difference, _told(old), _told(new)))
                 break
     differences.sort(key=lambda d: (KINDS.index(d.difference), d.namespace, d.kind, d.name))
     return {

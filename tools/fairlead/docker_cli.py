@@ -40,22 +40,22 @@ def available() -> None:
     if next(found.on_path("docker"), None) is None:
         raise UsageError("no program docker on PATH: install Docker Engine or Docker Desktop, and start it")
     try:
-        done = _ask("version", "--format", "{{.Server.Version}}")
+        completed = _ask("version", "--format", "{{.Server.Version}}")
     except subprocess.TimeoutExpired as error:
         raise UsageError(f"the Docker engine gives no answer within {_WITHIN:.0f} s: restart it") from error
-    if done.returncode == 0:
+    if completed.returncode == 0:
         return
-    said = done.stderr.strip()
-    at = re.search(r"(?:unix|tcp|ssh|npipe|https?)://[^\s:]+(?::\d+)?", said)
+    message = completed.stderr.strip()
+    at = re.search(r"(?:unix|tcp|ssh|npipe|https?)://[^\s:]+(?::\d+)?", message)
     where = f" at {at[0].rstrip('.;,')}" if at else ""
-    if "permission denied" in said.lower():
+    if "permission denied" in message.lower():
         raise UsageError(
             f"no right to use the Docker engine{where}: join the group of its socket "
             "(sudo usermod -aG docker $USER, then log in anew), or set DOCKER_HOST to an engine of your own"
         )
-    if at or "daemon" in said:
+    if at or "daemon" in message:
         raise UsageError(f"no Docker engine answers{where}: start it, or set DOCKER_HOST to one that runs")
-    raise UsageError(f"docker version: {_last(said)}")
+    raise UsageError(f"docker version: {_last(message)}")
 
 
 def has_image(name: str) -> bool:
@@ -65,10 +65,10 @@ def has_image(name: str) -> bool:
 
 def size(name: str) -> int:
     """How large an image is, in bytes. Raises FairleadError where there is none."""
-    done = _ask("image", "inspect", "--format", "{{.Size}}", name)
-    if done.returncode:
-        raise FairleadError(f"no image {name} in the Docker engine: {_last(done.stderr)}")
-    return int(done.stdout)
+    completed = _ask("image", "inspect", "--format", "{{.Size}}", name)
+    if completed.returncode:
+        raise FairleadError(f"no image {name} in the Docker engine: {_last(completed.stderr)}")
+    return int(completed.stdout)
 
 
 def pull(name: str) -> bool:
@@ -95,13 +95,13 @@ def build(
     arguments = ["docker", "build", "--force-rm", "--tag", tag, "--file", str(dockerfile)]
     arguments += [f"--build-arg={name}={value}" for name, value in build_args.items()]
     arguments += [f"--network={network}"] if network else []
-    said: deque[str] = deque(maxlen=_TAIL)
+    tail: deque[str] = deque(maxlen=_TAIL)
 
     def line(text: str) -> None:
         plain = _COLOUR.sub("", text).strip()
         if not plain:
             return
-        said.append(plain)
+        tail.append(plain)
         if program := _PROGRAM.fullmatch(plain):
             progress.update(program["name"], program["state"])
         for pattern in _STEPS:
@@ -114,7 +114,7 @@ def build(
     environment = {**os.environ, "BUILDKIT_PROGRESS": "plain"}
     code = jobs.run([*arguments, str(context)], cwd=context, env=environment, stop=Event(), line=line)
     if code:
-        output = "\n  ".join(said)
+        output = "\n  ".join(tail)
         raise FairleadError(f"image {tag} could not be built (docker build ended with {code}):\n  {output}")
     progress.update(tag, "ready", done=1, total=1)
 
@@ -122,12 +122,12 @@ def build(
 def execute(container: str, command: Sequence[str]) -> str:
     """What a command in a running container prints. Raises FairleadError with what it says where it fails."""
     try:
-        done = _ask("exec", container, *command)
+        completed = _ask("exec", container, *command)
     except subprocess.TimeoutExpired as error:
         raise FairleadError(f"{container}: {command[0]} did not end within {_WITHIN:.0f} s") from error
-    if done.returncode:
-        raise FairleadError(f"{container}: {command[0]}: {_last(done.stderr or done.stdout)}")
-    return done.stdout
+    if completed.returncode:
+        raise FairleadError(f"{container}: {command[0]}: {_last(completed.stderr or completed.stdout)}")
+    return completed.stdout
 
 
 def socket(image: str) -> tuple[str, int]:
@@ -143,10 +143,10 @@ def socket(image: str) -> tuple[str, int]:
     if _ask("info", "--format", "{{.OperatingSystem}}").stdout.strip() == "Docker Desktop":
         path = "/var/run/docker.sock"  # in its own machine
     arguments = ["--volume", f"{path}:/var/run/docker.sock", "--entrypoint", "stat", image]
-    done = _ask("run", "--rm", "--pull=never", *arguments, "--format=%g", "/var/run/docker.sock")
-    if done.returncode:
-        raise FairleadError(f"the Docker socket {path} cannot be mounted in a container: {_last(done.stderr)}")
-    return path, int(done.stdout)
+    completed = _ask("run", "--rm", "--pull=never", *arguments, "--format=%g", "/var/run/docker.sock")
+    if completed.returncode:
+        raise FairleadError(f"the Docker socket {path} cannot be mounted in a container: {_last(completed.stderr)}")
+    return path, int(completed.stdout)
 
 
 def run(

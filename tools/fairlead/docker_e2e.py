@@ -62,10 +62,10 @@ def run(arguments: Sequence[str], *, progress: Progress) -> int:
 
 def _kind_config() -> Path | None:
     """The file that KIND_CONFIG names, if any. Raises UsageError where it is none."""
-    named = os.environ.get("KIND_CONFIG")
-    if not named:
+    value = os.environ.get("KIND_CONFIG")
+    if not value:
         return None
-    path = Path(named).resolve()
+    path = Path(value).resolve()
     if not path.is_file():
         raise UsageError(f"KIND_CONFIG: no file {path}: name a configuration of kind, or unset it")
     return path

@@ -133,14 +133,14 @@ def evaluate(
     """
     questions, notes = [], []
     for document in review.read(path):
-        asked = _review_of(document.value, namespace, operation, path)
-        request = asked.get("request")
+        admission_review = _review_of(document.value, namespace, operation, path)
+        request = admission_review.get("request")
         request = request if isinstance(request, dict) else {}
         name = request.get("namespace")
         known = dict(namespaces or {})
         if namespace_labels is not None and isinstance(name, str):
             known = {name: {"metadata": {"name": name, "labels": dict(namespace_labels)}}}
-        questions.append(Question(asked, settings, known))
+        questions.append(Question(admission_review, settings, known))
         notes.append(_note(name, known, namespaces))
     answers = ask(questions, progress)
     annotated = [

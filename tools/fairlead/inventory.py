@@ -118,14 +118,14 @@ def of_pod(pod: Object) -> Iterator[Subject]:
     field (metadata.managedFields), but not for the scheduler's binding.
     """
     metadata, node = pod["metadata"], pod["spec"].get("nodeName") or None
-    named = (metadata["namespace"], "Pod", metadata["name"])
+    identity = (metadata["namespace"], "Pod", metadata["name"])
     if _placed_by_another(pod, node):
-        yield Subject(*named, (), node)
+        yield Subject(*identity, (), node)
         return
     sent = _sent(pod)
     if not _sets_node(metadata.get("managedFields") or ()):
         sent["spec"] = {key: value for key, value in sent["spec"].items() if key != "nodeName"}
-    yield Subject(*named, (review.build(sent),), node)
+    yield Subject(*identity, (review.build(sent),), node)
 
 
 def of_workload(workload: Object, template: Iterable[str]) -> Iterator[Subject]:
@@ -155,8 +155,8 @@ def of_workload(workload: Object, template: Iterable[str]) -> Iterator[Subject]:
 
 def _owner(workload: Object) -> dict[str, Any]:
     """How the pods of a workload name it, where its own controller makes them."""
-    named = {"apiVersion": workload["apiVersion"], "kind": workload["kind"], "name": workload["metadata"]["name"]}
-    return {**named, "controller": True}
+    reference = {"apiVersion": workload["apiVersion"], "kind": workload["kind"], "name": workload["metadata"]["name"]}
+    return {**reference, "controller": True}
 
 
 def _sent(stored: Object) -> dict[str, Any]:

@@ -72,16 +72,16 @@ def _read(*arguments: str) -> str:
     """Run kind for what it prints on standard output."""
     program = toolchain.ensure(["kind"])["kind"]
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             [program, *arguments], env=_environment(), capture_output=True, text=True, timeout=_WITHIN, check=False
         )
     except subprocess.TimeoutExpired as error:
         raise KindError(
             f"kind {' '.join(arguments[:2])}: no answer within {_WITHIN:.0f} s: does Docker hang?"
         ) from error
-    if done.returncode:
-        raise _error(arguments, done.stderr.splitlines(), done.returncode)
-    return done.stdout
+    if completed.returncode:
+        raise _error(arguments, completed.stderr.splitlines(), completed.returncode)
+    return completed.stdout
 
 
 def _run(*arguments: str, progress: Progress = _SILENT) -> None:
@@ -118,5 +118,5 @@ def _error(arguments: Sequence[str], lines: list[str], code: int) -> KindError:
     head, _, output = "\n".join(lines[first:]).removeprefix("ERROR: ").partition("Command Output:")
     tail = [text for text in output.splitlines() if text.strip()][-_KEPT:]
     words = "\n".join([head.partition(': command "')[0].strip(), *tail]) if tail else head.strip()
-    made = ExistsError if "already exist for a cluster with the name" in words else KindError
-    return made(f"kind {' '.join(arguments[:2])}: {words or f'ended with {code}'}")
+    error_type = ExistsError if "already exist for a cluster with the name" in words else KindError
+    return error_type(f"kind {' '.join(arguments[:2])}: {words or f'ended with {code}'}")

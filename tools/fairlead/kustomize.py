@@ -105,9 +105,9 @@ def _overlay(base: Path, secrets: Path, patches: list[Manifest]) -> dict[Path, s
         by_file.setdefault(RESTART if patch["kind"] == "Deployment" else TRUST, []).append(patch)
     names = sorted(by_file, reverse=True)
     texts = {secrets.with_name(name): _OVERLAY + manifests.dump(by_file[name]) for name in names}
-    named = {"resources": [_relative(base, secrets), secrets.name], "patches": [{"path": name} for name in names]}
+    document = {"resources": [_relative(base, secrets), secrets.name], "patches": [{"path": name} for name in names]}
     # Last, as it names the others.
-    return texts | {secrets.with_name(KUSTOMIZATION): _OVERLAY + _KEEP + _kustomization(named)}
+    return texts | {secrets.with_name(KUSTOMIZATION): _OVERLAY + _KEEP + _kustomization(document)}
 
 
 def _kustomization(content: Manifest) -> str:
@@ -137,8 +137,10 @@ def _split(objects: list[Manifest]) -> tuple[list[Manifest], list[Manifest]]:
             if annotations:
                 metadata["annotations"] = annotations
         if added:
-            named = {key: manifest["metadata"][key] for key in _NAMED if key in manifest["metadata"]}
-            patches.append({"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": named, **added})
+            identity = {key: manifest["metadata"][key] for key in _NAMED if key in manifest["metadata"]}
+            patches.append(
+                {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": identity, **added}
+            )
     return rest, patches
 
 

@@ -73,9 +73,9 @@ def evaluate(
 
 def check(folder: Path, schemas: Path, progress: Progress = _SILENT) -> None:
     """`opa check --strict` with the schemas of a folder. Raises FairleadError with OPA's file:line messages."""
-    done = _run(["check", "--strict", "--schema", _shown(schemas), _shown(folder)], paths.root(), progress)
-    if done.returncode:
-        raise FairleadError(f"opa check: {_said(done)}")
+    completed = _run(["check", "--strict", "--schema", _shown(schemas), _shown(folder)], paths.root(), progress)
+    if completed.returncode:
+        raise FairleadError(f"opa check: {_said(completed)}")
 
 
 def move(modules: Mapping[str, str], packages: Mapping[str, str], progress: Progress = _SILENT) -> dict[str, str]:
@@ -88,9 +88,9 @@ def move(modules: Mapping[str, str], packages: Mapping[str, str], progress: Prog
         for name, text in modules.items():
             (at / name).write_text(text, encoding="utf-8")
         mapping = [f"--path=data.{old}:data.{new}" for old, new in sorted(packages.items())]
-        done = _run(["refactor", "move", "--write", *mapping, str(at)], at, progress)
-        if done.returncode:
-            raise FairleadError(f"opa refactor move: {_said(done).replace(f'{folder}/', '')}")
+        completed = _run(["refactor", "move", "--write", *mapping, str(at)], at, progress)
+        if completed.returncode:
+            raise FairleadError(f"opa refactor move: {_said(completed).replace(f'{folder}/', '')}")
         return {name: (at / name).read_text(encoding="utf-8") for name in modules}
 
 
@@ -105,16 +105,16 @@ def paths_of(modules: Mapping[str, str], progress: Progress = _SILENT) -> dict[s
 
 def fmt(folder: Path, progress: Progress = _SILENT) -> list[str]:
     """The files below `folder` that `opa fmt` would change. Raises FairleadError where one cannot be parsed."""
-    done = _run(["fmt", "--list", _shown(folder)], paths.root(), progress)
-    if done.returncode:
-        raise FairleadError(f"opa fmt: {_said(done)}")
-    return sorted(done.stdout.split())
+    completed = _run(["fmt", "--list", _shown(folder)], paths.root(), progress)
+    if completed.returncode:
+        raise FairleadError(f"opa fmt: {_said(completed)}")
+    return sorted(completed.stdout.split())
 
 
 def test(folder: Path, progress: Progress = _SILENT) -> Tested:  # noqa: PT028 - no test of pytest's
     """Runs every test below `folder`. Raises FairleadError with OPA's message where the policies do not compile."""
-    done = _run(["test", "--format=json", _shown(folder)], paths.root(), progress)
-    results = _json_of(done, "opa test")
+    completed = _run(["test", "--format=json", _shown(folder)], paths.root(), progress)
+    results = _json_of(completed, "opa test")
     if not results:
         raise FairleadError(f"opa test: {_shown(folder)} holds no tests")
     results.sort(key=lambda result: (result["location"]["file"], result["location"]["row"]))  # they run in parallel
@@ -154,15 +154,17 @@ def _json(value: Any) -> str:
         raise FairleadError(f"cannot be handed to OPA as JSON: {error}") from error
 
 
-def _json_of(done: subprocess.CompletedProcess[str], what: str) -> Any:
+def _json_of(completed: subprocess.CompletedProcess[str], what: str) -> Any:
     try:
-        return json.loads(done.stdout)
+        return json.loads(completed.stdout)
     except ValueError as error:
-        raise FairleadError(f"{what}: {_said(done) or f'ended with {done.returncode} and no answer'}") from error
+        raise FairleadError(
+            f"{what}: {_said(completed) or f'ended with {completed.returncode} and no answer'}"
+        ) from error
 
 
-def _said(done: subprocess.CompletedProcess[str]) -> str:
-    return (done.stderr.strip() or done.stdout.strip()).removeprefix("error: ")
+def _said(completed: subprocess.CompletedProcess[str]) -> str:
+    return (completed.stderr.strip() or completed.stdout.strip()).removeprefix("error: ")
 
 
 def _shown(folder: Path) -> str:

@@ -165,12 +165,12 @@ def _rights(
 ) -> list[Finding]:
     if _may(api, _Right("*", "*", "*", None)):
         return [Finding("rights", True, "everything")]
-    known: dict[_Right, bool] = {}
+    answers: dict[_Right, bool] = {}
 
     def may(right: _Right) -> bool:
-        if right not in known:
-            known[right] = _may(api, right)
-        return known[right]
+        if right not in answers:
+            answers[right] = _may(api, right)
+        return answers[right]
 
     missing = [right for right in dict.fromkeys(_needed(kinds, rendered)) if not may(right)]
     findings = [
@@ -192,7 +192,7 @@ def _rights(
         )
         for some in _by_place(list(dict.fromkeys(granted)))
     ]
-    return findings or [Finding("rights", True, f"all {len(known)} that are needed")]
+    return findings or [Finding("rights", True, f"all {len(answers)} that are needed")]
 
 
 def _needed(kinds: Sequence[served.Kind], rendered: Iterable[Mapping[str, Any]]) -> list[_Right]:
@@ -246,8 +246,8 @@ def _place(right: _Right) -> str:
 
 def _may(api: client.ApiClient, right: _Right) -> bool:
     resource, _, subresource = right.resource.partition("/")
-    asked = {"verb": right.verb, "group": right.group, "resource": resource, "subresource": subresource}
-    attributes = client.V1ResourceAttributes(**asked, namespace=right.namespace or "")
+    resource_attributes = {"verb": right.verb, "group": right.group, "resource": resource, "subresource": subresource}
+    attributes = client.V1ResourceAttributes(**resource_attributes, namespace=right.namespace or "")
     spec = client.V1SelfSubjectAccessReviewSpec(resource_attributes=attributes)
     with kube.explained("cannot ask for one's rights"):
         answer = client.AuthorizationV1Api(api).create_self_subject_access_review(

@@ -125,8 +125,8 @@ def alone(cluster: Cluster, *, forbidden: bool = True) -> Iterator[Deployed]:
     """
     api = ApiServer(cluster.kubeconfig)
     lease = Lease(api, f"{socket.gethostname()}-{secrets.token_hex(4)}")
-    with lease.held(forbidden=forbidden) as held:
-        yield Deployed(api, manager=kube.FIELD_MANAGER, check=lease.check, alone=held)
+    with lease.held(forbidden=forbidden) as leading:
+        yield Deployed(api, manager=kube.FIELD_MANAGER, check=lease.check, alone=leading)
 
 
 def _replace(cluster: Cluster, deployed: Deployed, progress: Progress) -> Tls:

@@ -32,7 +32,7 @@ def kinds(api: client.ApiClient) -> list[Kind]:
     A group whose own server is away (an aggregated API) is left out.
     """
     with kube.explained("cannot read the API's resources"):
-        served = _kinds("v1", client.CoreV1Api(api).get_api_resources())
+        all_kinds = _kinds("v1", client.CoreV1Api(api).get_api_resources())
         groups = client.ApisApi(api).get_api_versions().groups
     for group in groups:
         version = group.preferred_version
@@ -45,8 +45,8 @@ def kinds(api: client.ApiClient) -> list[Kind]:
             if error.status in (404, 503):
                 continue
             raise
-        served += _kinds(version.group_version, listed)
-    return served
+        all_kinds += _kinds(version.group_version, listed)
+    return all_kinds
 
 
 def _kinds(api_version: str, listed: Any) -> list[Kind]:

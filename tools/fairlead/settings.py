@@ -299,8 +299,8 @@ class Settings(_Strict):
 
 def find(path: Path | None) -> Path | None:
     """The file in force: `path`, FAIRLEAD_SETTINGS, or fairlead.yaml in the checkout; None where there is none."""
-    if path is None and (named := os.environ.get("FAIRLEAD_SETTINGS")):
-        path = Path(named)
+    if path is None and (variable := os.environ.get("FAIRLEAD_SETTINGS")):
+        path = Path(variable)
     if path is None:
         path = paths.root() / FILE
         return path if path.exists() else None
@@ -345,9 +345,9 @@ def _read(path: Path | None) -> Settings:
 
 def parse(document: files.Document) -> Settings:
     """Settings from one document. Raises InputError with file and line."""
-    known = [to_camel(name) for name in Settings.model_fields]
+    keys = [to_camel(name) for name in Settings.model_fields]
     for key in document.value if isinstance(document.value, dict) else ():
-        if key not in known and (close := difflib.get_close_matches(str(key), known, 1)):
+        if key not in keys and (close := difflib.get_close_matches(str(key), keys, 1)):
             line = document.line([key])
             raise InputError(document.path, f"unknown key {key!r}: did you mean {close[0]!r}?", line=line)
     return document.parse(Settings)

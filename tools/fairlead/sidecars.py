@@ -132,10 +132,10 @@ class KubeMgmt:
             raise UsageError("maxStaleness: kube-mgmt confirms no data: take --sidecar sync, or leave it out")
 
     def command(self) -> list[str]:
-        if named := os.environ.get("FAIRLEAD_KUBE_MGMT"):
-            path = Path(named).absolute()
+        if variable := os.environ.get("FAIRLEAD_KUBE_MGMT"):
+            path = Path(variable).absolute()
             if not (path.is_file() and os.access(path, os.X_OK)):
-                raise UsageError(f"FAIRLEAD_KUBE_MGMT names {named}, which is no program: name kube-mgmt's own file")
+                raise UsageError(f"FAIRLEAD_KUBE_MGMT names {variable}, which is no program: name kube-mgmt's own file")
             return [str(path)]
         program = next(found.on_path("kube-mgmt"), None)
         if program is None:
@@ -194,8 +194,8 @@ def _uploaded(files: Files, logs: DecisionLogs) -> list[str]:
         return console
     token = [f"--set=services.logs.credentials.bearer.token_path={files.logs / 'token'}"] if service.secret else []
     authority = [f"--set=services.logs.tls.ca_cert={files.logs / 'ca.crt'}"] if service.private_authority else []
-    named = ["--set=decision_logs.service=logs", f"--set=services.logs.url={service.url}"]
-    return [*console, *named, *token, *authority, *_BATCHES]
+    service_flags = ["--set=decision_logs.service=logs", f"--set=services.logs.url={service.url}"]
+    return [*console, *service_flags, *token, *authority, *_BATCHES]
 
 
 SIDECARS: Mapping[str, Sidecar] = {sidecar.name: sidecar for sidecar in (Sync(), KubeMgmt())}

@@ -117,8 +117,8 @@ def _program(argv: list[str], *, shown: bool = False) -> str:
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     # What is shown goes beside the results, which are all that standard output is for.
     streams = {"stdout": sys.stderr, "stderr": sys.stderr} if shown else {"capture_output": True}
-    done = subprocess.run(argv, cwd=paths.root(), env=environment, text=True, check=False, **streams)
-    if done.returncode:
-        said = "" if shown else (done.stdout + done.stderr).strip()
-        raise FairleadError(said or f"ended with {done.returncode}")
+    completed = subprocess.run(argv, cwd=paths.root(), env=environment, text=True, check=False, **streams)
+    if completed.returncode:
+        output = "" if shown else (completed.stdout + completed.stderr).strip()
+        raise FairleadError(output or f"ended with {completed.returncode}")
     return ""

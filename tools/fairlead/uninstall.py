@@ -62,7 +62,7 @@ def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
     """
     api = kube.connect(cluster.kubeconfig)
     objects, kinds = kube.Objects(api), served.kinds(api)
-    ours, left = _found(objects, kinds)
+    ours, remaining = _found(objects, kinds)
     removed = []
     for kind, manifest in sorted(ours, key=lambda entry: _order(entry[0].name)):
         metadata = manifest["metadata"]
@@ -74,7 +74,7 @@ def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
         removed.append(_row(kind.name, metadata["name"], metadata.get("namespace"), removed=True))
     namespace = objects.get("v1", "Namespace", NAMESPACE)
     if namespace is not None and _is_ours(namespace):
-        if not left:
+        if not remaining:
             progress.update("uninstall", f"removing Namespace {NAMESPACE}")
             objects.delete("v1", "Namespace", NAMESPACE)
             waiting.until(
@@ -83,11 +83,11 @@ def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
                 what=f"namespace {NAMESPACE} is gone",
                 pause=0.2,
             )
-        removed.append(_row("Namespace", NAMESPACE, None, removed=not left))
+        removed.append(_row("Namespace", NAMESPACE, None, removed=not remaining))
     cluster.stop()
     contexts.forget_copy(cluster.kubeconfig)
     progress.update("uninstall", "done")
-    return Uninstalled(removed, left)
+    return Uninstalled(removed, remaining)
 
 
 def _remove_deployment(objects: kube.Objects) -> None:
@@ -116,7 +116,7 @@ def _found(
     objects: kube.Objects, kinds: Iterable[served.Kind]
 ) -> tuple[list[tuple[served.Kind, dict[str, Any]]], list[str]]:
     """What is ours, and the names of what else is in our namespace."""
-    ours, left = [], []
+    ours, remaining = [], []
     for kind in kinds:
         if "list" not in kind.verbs or kind.name in _KINDS_OF_CLUSTER:
             continue
@@ -131,7 +131,7 @@ def _found(
             if error.status not in (403, 404, 405):
                 raise
             if error.status == 403:
-                left.append(f"{kind.name} (may not be listed)")
+                remaining.append(f"{kind.name} (may not be listed)")
             continue
         for manifest in every:
             metadata = manifest["metadata"]
@@ -140,8 +140,8 @@ def _found(
             if _is_ours(manifest):
                 ours.append((kind, manifest))
             else:
-                left.append(f"{kind.name} {metadata['name']}")
-    return ours, left
+                remaining.append(f"{kind.name} {metadata['name']}")
+    return ours, remaining
 
 
 def _is_ours(manifest: Mapping[str, Any]) -> bool:

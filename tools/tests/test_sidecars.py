@@ -44,8 +44,8 @@ def test_without_a_program_it_is_told_how_to_name_one(program: Path, monkeypatch
 def test_only_a_sidecar_that_confirms_data_can_bound_their_age() -> None:
     bounded = Settings(max_staleness=30)
     sidecars.SYNC.require(bounded)
-    arguments = sidecars.SYNC.arguments(pod.MOUNTED, bounded, "127.0.0.1:1", "127.0.0.1:2")
-    assert "--max-staleness=30" in arguments
+    flags = sidecars.SYNC.arguments(pod.MOUNTED, bounded, "127.0.0.1:1", "127.0.0.1:2")
+    assert "--max-staleness=30" in flags
     assert not [a for a in sidecars.SYNC.arguments(pod.MOUNTED, Settings(), "a:1", "a:2") if "staleness" in a]
     with pytest.raises(UsageError, match="maxStaleness: kube-mgmt confirms no data: take --sidecar sync, or leave it"):
         sidecars.KUBE_MGMT.require(bounded)

@@ -202,7 +202,7 @@ def test_a_policy_of_system_authz_is_refused_with_its_line(desired: Desired, tex
     desired.replace(POLICIES, [config_map("rules", {"a.rego": text, "b.rego": "package system.authzed"})])
     taken = desired.take()
     assert list(taken.texts) == [("policy", "fairlead/rules/b.rego")]
-    assert taken.kept == {("policy", "fairlead/rules/a.rego")}
+    assert taken.broken == {("policy", "fairlead/rules/a.rego")}
     row = text.count("\n") + 1
     problem = taken.config_maps[0].problems["a.rego"]
     assert problem["errors"][0]["location"] == {"file": "fairlead/rules/a.rego", "row": row, "col": 1}
@@ -223,7 +223,7 @@ def test_data_that_is_no_json_is_told_and_what_opa_has_is_kept(desired: Desired,
     desired.replace(DATA, [config_map("facts", {"k": text, "good": "null"})])
     taken = desired.take()
     assert taken.texts == {("document", "fairlead/facts/good"): "null"}
-    assert taken.kept == {("document", "fairlead/facts/k")}
+    assert taken.broken == {("document", "fairlead/facts/k")}
     assert taken.config_maps[0].problems["k"]["message"].startswith(message)
 
 
@@ -271,7 +271,7 @@ def test_a_config_map_tells_its_revision_and_every_replicas_status(desired: Desi
     annotations = {STATUS: "x", REPLICA_STATUS + "one": "y", "other": "z"}
     desired.replace(POLICIES, [config_map("rules", modules, metadata={"annotations": annotations})])
     (stored,) = desired.take().config_maps
-    assert stored.of == policy.revision(modules)
+    assert stored.fingerprint == policy.revision(modules)
     assert stored.annotations == {STATUS: "x", REPLICA_STATUS + "one": "y"}
     desired.replace(POLICIES, [config_map("rules", modules, binaryData={"c": "/w=="})])
-    assert desired.take().config_maps[0].of != stored.of
+    assert desired.take().config_maps[0].fingerprint != stored.fingerprint

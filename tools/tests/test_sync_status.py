@@ -85,7 +85,7 @@ class Replica:
 
     def verdict(self, *problems: Problem, owner: Owner = OWNER) -> None:
         known = self.desired.config_map(owner)
-        self.writer.report({owner: Verdict(known.of if known else "unknown", problems)})
+        self.writer.report({owner: Verdict(known.fingerprint if known else "unknown", problems)})
 
     def write(self, *problems: Problem) -> None:
         self.verdict(*problems)
@@ -156,7 +156,7 @@ def test_a_status_is_written_once_and_not_again_when_it_is_right(instance: Repli
     assert api.written == [OK]
     known = instance.desired.config_map(OWNER)
     assert known is not None
-    assert api.entries() == {"one": {"status": "ok", "of": known.of}}
+    assert api.entries() == {"one": {"status": "ok", "of": known.fingerprint}}
 
 
 def test_it_is_not_written_again_before_the_watch_brings_it_back(instance: Replica, api: FakeApi) -> None:
@@ -184,7 +184,7 @@ def test_data_have_no_retries(api: FakeApi) -> None:
     known = desired.config_map(OWNER)
     assert known is not None
     writer = StatusWriter(cast(ApiServer, api), desired, Metrics(), "one")
-    writer.report({OWNER: Verdict(known.of, ())})
+    writer.report({OWNER: Verdict(known.fingerprint, ())})
     writer.write()
     assert api.annotations.keys() == {STATUS, REPLICA_STATUS + "one"}
 

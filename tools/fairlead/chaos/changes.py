@@ -165,8 +165,8 @@ def variants(folder: Path) -> dict[str, Path]:
 def _variant(folder: Path, tag: str) -> Path:
     shutil.copytree(policy.folder(), folder, ignore=shutil.ignore_patterns("*_test.rego"))
     main = folder / "main.rego"
-    said = f'sprintf("fairlead-chaos main={tag} node_pool=%s review=%s", [node_pool.variant, review.variant])'
-    text, count = re.subn(r"^_warnings := ", f"_warnings := {{{said}}} | ", main.read_text(), flags=re.MULTILINE)
+    marker = f'sprintf("fairlead-chaos main={tag} node_pool=%s review=%s", [node_pool.variant, review.variant])'
+    text, count = re.subn(r"^_warnings := ", f"_warnings := {{{marker}}} | ", main.read_text(), flags=re.MULTILINE)
     if count != 1:
         raise FairleadError(f"{main}: has no rule _warnings to add to")
     main.write_text(text)

@@ -71,13 +71,13 @@ class EmbeddedFaults(Faults):
         if path.exists():
             arguments = path.read_text().split("\0")
         else:
-            done = subprocess.run(
+            completed = subprocess.run(
                 ["ps", "-ww", "-o", "args=", "-p", str(pid)],  # noqa: S607 - wherever the system has it
                 capture_output=True,
                 text=True,
                 check=False,
             )
-            arguments = done.stdout.split()
+            arguments = completed.stdout.split()
         flag = "--advertise-client-urls="
         urls = [argument.removeprefix(flag) for argument in arguments if argument.startswith(flag)]
         if not urls:

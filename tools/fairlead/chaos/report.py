@@ -43,13 +43,13 @@ def summary(
 def creates(attempts: Sequence[Attempt]) -> dict[str, int]:
     """How many creates were tried and what became of them; `placed` are pods of mapped namespaces."""
     pods = [attempt for attempt in attempts if attempt.is_pod]
-    made = [attempt for attempt in pods if attempt.outcome in ("created", "there already")]
+    created = [attempt for attempt in pods if attempt.outcome in ("created", "there already")]
     return {
         "tried": len(attempts),
-        "placed": sum(attempt.pool is not None for attempt in made),
-        "left alone": sum(attempt.pool is None for attempt in made),
+        "placed": sum(attempt.pool is not None for attempt in created),
+        "left alone": sum(attempt.pool is None for attempt in created),
         "namespaces": sum(attempt.outcome == "created" and attempt.pod == "(namespace)" for attempt in attempts),
-        "first pods": sum(attempt.wish == "first" for attempt in made),
+        "first pods": sum(attempt.wish == "first" for attempt in created),
         "refused": sum(attempt.outcome == "refused" for attempt in pods),
         "failed": sum(attempt.outcome in ("webhook failed", "API server") for attempt in attempts),
     }
@@ -135,15 +135,15 @@ def _changes(changes: Sequence[Change]) -> list[dict[str, Any]]:
     rows = []
     for kind in sorted({change.kind for change in changes}):
         ours = [change for change in changes if change.kind == kind]
-        done = [change.ended - change.began for change in ours if change.error is None]
+        durations = [change.ended - change.began for change in ours if change.error is None]
         why = Counter(plain(change.error) for change in ours if change.error is not None)
         rows.append(
             {
                 "change": kind,
-                "done": len(done),
-                "failed": len(ours) - len(done),
-                "p50": percentile(done, 50),
-                "p95": percentile(done, 95),
+                "done": len(durations),
+                "failed": len(ours) - len(durations),
+                "p50": percentile(durations, 50),
+                "p95": percentile(durations, 95),
                 "why": [f"{count} x {text}" for text, count in why.most_common(5)] or None,
             }
         )

@@ -111,8 +111,8 @@ def _sources(kubeconfig: Path | None) -> list[Path]:
     """The files to read. Raises InputError where one was named that is not there, UsageError where there is none."""
     if kubeconfig is not None:
         return [kubeconfig]
-    named = [Path(path) for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
-    usual = named or [Path.home() / ".kube" / "config"]
+    paths = [Path(path) for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
+    usual = paths or [Path.home() / ".kube" / "config"]
     there = [path for path in usual if path.exists()]
     if not there:
         raise UsageError(f"no kubeconfig at {', '.join(map(str, usual))}: name one by --kubeconfig or KUBECONFIG")
@@ -121,11 +121,11 @@ def _sources(kubeconfig: Path | None) -> list[Path]:
 
 def _absolute(entry: dict[str, Any], folder: Path) -> dict[str, Any]:
     """A cluster or user with the files that it names relative to its kubeconfig named absolutely."""
-    made = dict(entry)
+    rewritten = dict(entry)
     for key in ("certificate-authority", "client-certificate", "client-key", "tokenFile"):
-        if made.get(key):
-            made[key] = str(folder / made[key])
-    command = (made.get("exec") or {}).get("command", "")
+        if rewritten.get(key):
+            rewritten[key] = str(folder / rewritten[key])
+    command = (rewritten.get("exec") or {}).get("command", "")
     if os.sep in command:  # else it is found on PATH
-        made["exec"] = {**made["exec"], "command": str(folder / command)}
-    return made
+        rewritten["exec"] = {**rewritten["exec"], "command": str(folder / command)}
+    return rewritten

@@ -85,9 +85,9 @@ def _pump(connection: socket.socket, tunnel: WebSocket) -> None:
         selector.register(tunnel.sock, selectors.EVENT_READ)
         while True:
             # What TLS has decrypted already, no selector sees.
-            held = isinstance(tunnel.sock, ssl.SSLSocket) and tunnel.sock.pending()
-            ready = {key.fileobj for key, _ in selector.select(0 if held else None)}
-            if held or tunnel.sock in ready:
+            buffered = isinstance(tunnel.sock, ssl.SSLSocket) and tunnel.sock.pending()
+            ready = {key.fileobj for key, _ in selector.select(0 if buffered else None)}
+            if buffered or tunnel.sock in ready:
                 opcode, frame = tunnel.recv_data_frame(control_frame=True)
                 if opcode == ABNF.OPCODE_CLOSE:
                     return

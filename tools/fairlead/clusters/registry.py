@@ -72,8 +72,8 @@ def chosen(kind: str, name: str | None = None, context: str | None = None, kubec
         raise UsageError(f"--context means --cluster context, not {kind}: leave one of them out")
     if kubeconfig is not None:
         raise UsageError("--kubeconfig is for existing clusters: name a --context with it, or leave it out")
-    named = os.environ.get("KIND_CLUSTER_NAME") if kind == "kind" else None
-    return Target(kind, name or named or NAME)
+    kind_name = os.environ.get("KIND_CLUSTER_NAME") if kind == "kind" else None
+    return Target(kind, name or kind_name or NAME)
 
 
 def check_not_empty(flag: str, value: str | None) -> None:
@@ -107,17 +107,17 @@ def _hint(target: Target) -> str:
         flags = [f"--cluster kind{'' if name == NAME else f' --name {name}'}" for name in there]
         return f"did you mean the KIND cluster ({' or '.join(f'`{flag}`' for flag in flags)})? Else start it with "
     if target.kind == "kind" and target.name in running():
-        named = "" if target.name == NAME else f" --name {target.name}"
-        return f"did you mean the embedded one (`--cluster embedded{named}`)? Else start it with "
+        name_flag = "" if target.name == NAME else f" --name {target.name}"
+        return f"did you mean the embedded one (`--cluster embedded{name_flag}`)? Else start it with "
     return "start it with "
 
 
 def _running_kind() -> list[str]:
     """The names of the KIND clusters that this checkout made and that run; none where Docker cannot tell."""
     folder = paths.state("x").parent
-    made = sorted(path.parent.name.removeprefix("kind-") for path in folder.glob("kind-*/containers.json"))
+    candidates = sorted(path.parent.name.removeprefix("kind-") for path in folder.glob("kind-*/containers.json"))
     names = []
-    for name in made:
+    for name in candidates:
         with suppress(FairleadError):
             if KindCluster(name).running():
                 names.append(name)

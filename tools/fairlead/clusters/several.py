@@ -35,11 +35,11 @@ def _followed(names: Sequence[str], read: Read) -> Iterator[str]:
 
     for name in names:  # daemons: each waits in its read when the caller has seen enough
         Thread(target=work, args=(name,), daemon=True).start()
-    left = len(names)
-    while left:
+    open_logs = len(names)
+    while open_logs:
         line = lines.get()
         if line is None:
-            left -= 1
+            open_logs -= 1
         else:
             yield line
 

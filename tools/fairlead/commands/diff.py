@@ -49,7 +49,8 @@ def _draw(data: dict[str, Any], console: Console) -> None:
 
 def _message(difference: dict[str, Any]) -> str:
     new, old = (
-        "; ".join(filter(None, (said["message"], *said["warnings"], described(said["patch"])))) or "left alone"
-        for said in (difference["new"], difference["deployed"])
+        "; ".join(filter(None, (decision["message"], *decision["warnings"], described(decision["patch"]))))
+        or "left alone"
+        for decision in (difference["new"], difference["deployed"])
     )
     return f"{new} (now: {old})"

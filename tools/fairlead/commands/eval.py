@@ -49,16 +49,16 @@ def command(
     """
     if live and namespace_labels is not None:
         raise UsageError("--live and --namespace-labels both say what the namespace is: give one of them")
-    given = None if namespace_labels is None else evaluate.parse_labels(namespace_labels)
+    labels = None if namespace_labels is None else evaluate.parse_labels(namespace_labels)
     settings = settings_library.load(settings_file)
-    known = registry.find(target).namespaces() if live else None
+    namespaces = registry.find(target).namespaces() if live else None
     with out.progress() as progress:
         evaluated = evaluate.evaluate(
             file,
             settings=settings,
             namespace=namespace,
-            namespace_labels=given,
-            namespaces=known,
+            namespace_labels=labels,
+            namespaces=namespaces,
             operation=operation,
             progress=progress,
         )

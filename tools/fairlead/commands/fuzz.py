@@ -87,8 +87,8 @@ def _draw_figures(result: dict[str, Any], console: Console) -> None:
     limits = result.get("limits", {})
     for name, size in result.get("memory", {}).items():
         limit = limits.get(name)
-        held = "enforced" if limit and limit["enforced"] else "not enforced on this machine, only measured"
-        of = f" of {limit['bytes'] >> 20} MiB, {held}" if limit else ""
+        enforcement = "enforced" if limit and limit["enforced"] else "not enforced on this machine, only measured"
+        of = f" of {limit['bytes'] >> 20} MiB, {enforcement}" if limit else ""
         console.print(f"memory of {name}: {size >> 20} MiB at most{of}")
     if bystanders := result.get("bystanders"):
         console.print(f"logs: {result['log'] >> 10} KiB; bystanders, in ms (quiet: while nobody attacked):\n")

@@ -28,5 +28,5 @@ def counts(of: Mapping[str, int], what: str) -> str:
 
 
 def _named(group: Sequence[Mapping[str, Any]]) -> str:
-    named = [f"{finding['kind']} {finding['name']}" for finding in group[:_NAMED]]
-    return ", ".join(named) + (f" and {len(group) - _NAMED} more" if len(group) > _NAMED else "")
+    names = [f"{finding['kind']} {finding['name']}" for finding in group[:_NAMED]]
+    return ", ".join(names) + (f" and {len(group) - _NAMED} more" if len(group) > _NAMED else "")

@@ -101,5 +101,5 @@ def ask(target: registry.Target, cluster: Cluster, what: str, *, yes: bool) -> N
 
 
 def _target(kind: str, name: str | None, context: str | None, kubeconfig: Path | None) -> registry.Target:
-    asked = click.get_current_context().get_parameter_source("kind") is ParameterSource.COMMANDLINE
-    return registry.chosen("context" if context is not None and not asked else kind, name, context, kubeconfig)
+    explicit = click.get_current_context().get_parameter_source("kind") is ParameterSource.COMMANDLINE
+    return registry.chosen("context" if context is not None and not explicit else kind, name, context, kubeconfig)

@@ -87,11 +87,11 @@ def _renewal(life: str | None, before: str | None, opas: str | None, sidecars: s
     if sidecars and not opas:
         raise UsageError("--sidecars goes with --opas")
     valid = _duration("--certificate-life", life)
-    left = _duration("--renew-before", before) if before else valid / 3
-    if left >= valid:
+    lead = _duration("--renew-before", before) if before else valid / 3
+    if lead >= valid:
         raise UsageError(f"--renew-before {before}: is not shorter than the life of {life}")
-    named = (_addresses("--opas", opas), _addresses("--sidecars", sidecars or "")) if opas else None
-    return Renewal(valid, left, named)
+    addresses = (_addresses("--opas", opas), _addresses("--sidecars", sidecars or "")) if opas else None
+    return Renewal(valid, lead, addresses)
 
 
 def _duration(flag: str, text: str) -> timedelta:

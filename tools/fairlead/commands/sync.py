@@ -154,7 +154,7 @@ def command(
     ignored = _list("--replicate-ignore-namespaces", replicate_ignore_namespaces, empty=True)
     for name in ignored:
         _check("--replicate-ignore-namespaces", labels.check_value, name)
-    named = replica or _replica(opa_url, alone=kubeconfig is None)
+    replica_name = replica or _replica(opa_url, alone=kubeconfig is None)
     sidecar = Sidecar(
         Options(
             kubeconfig=kubeconfig,
@@ -170,7 +170,7 @@ def command(
             resources=_resources(replicate, replicate_cluster, replicate_fields),
             ignored=ignored,
             system=None if system_policies == "*" else system_policies,
-            replica=named,
+            replica=replica_name,
             health_endpoint=health_endpoint,
             log_decisions=_write if log_decisions else None,
             max_staleness=max_staleness,
@@ -178,7 +178,7 @@ def command(
         )
     )
     if renewal:
-        sidecar.accompany(renewals.keeper(renewal, kubeconfig, replica=named, registry=sidecar.registry))
+        sidecar.accompany(renewals.keeper(renewal, kubeconfig, replica=replica_name, registry=sidecar.registry))
     log(LEVELS[log_level])
     try:
         sidecar.run(Event())

@@ -22,9 +22,9 @@ def command(target: registry.Target, yes: bool, output: str) -> None:
     cluster = registry.find(target)
     options.ask(target, cluster, "uninstall from", yes=yes)
     with out.progress() as progress:
-        done = library.uninstall(cluster, progress=progress)
-    out.emit(done.objects, output, out.rows(None, ("kind", "name", "namespace", "removed"), done.objects))
-    if done.left:
-        out.note(f"the namespace stays, for what else is in it: {', '.join(done.left)}")
-    if not done.objects:
+        removal = library.uninstall(cluster, progress=progress)
+    out.emit(removal.objects, output, out.rows(None, ("kind", "name", "namespace", "removed"), removal.objects))
+    if removal.left:
+        out.note(f"the namespace stays, for what else is in it: {', '.join(removal.left)}")
+    if not removal.objects:
         out.note("nothing of Fairlead is there")

@@ -36,7 +36,7 @@ class OpaEngine:
 
 def _question(case: Case) -> Question:
     request, namespace = case.request, case.namespace
-    asked = review.build(
+    request_review = review.build(
         request.manifest,
         operation=request.operation,
         namespace=namespace.name if namespace else None,
@@ -48,9 +48,9 @@ def _question(case: Case) -> Question:
     known: dict[str, Any] = {}
     unreplicated: dict[str, Any] = {}
     if namespace and namespace.state != "absent":
-        held = known if namespace.state == "known" else unreplicated
-        held[namespace.name] = {"metadata": {"name": namespace.name, "labels": namespace.labels}}
-    return Question(asked, case.settings, known, unreplicated)
+        namespaces = known if namespace.state == "known" else unreplicated
+        namespaces[namespace.name] = {"metadata": {"name": namespace.name, "labels": namespace.labels}}
+    return Question(request_review, case.settings, known, unreplicated)
 
 
 def _alone(question: Question, progress: Progress) -> Outcome:
@@ -67,8 +67,8 @@ def _outcome(answer: Answer) -> Outcome:
     if answer.patch:
         again = (answer.again or {}).get("response", {"allowed": False})
         if not again["allowed"]:
-            said = again.get("status", {}).get("message", evaluate.NO_ANSWER)
-            return Undecided(f"the policies refuse what they made of the object themselves: {said}")
+            message = again.get("status", {}).get("message", evaluate.NO_ANSWER)
+            return Undecided(f"the policies refuse what they made of the object themselves: {message}")
         if "patch" in again:
             return Undecided("the policies patch what they made of the object once more: not idempotent")
     return Decision(answer.allowed, answer.message, answer.object, answer.warnings)

@@ -89,10 +89,10 @@ class Scene:
         """
         metadata = dict(manifest.get("metadata") or {})
         owners = metadata.get("ownerReferences") or []
-        with contextlib.ExitStack() as made:
+        with contextlib.ExitStack() as created:
             for index, owner in enumerate(owners):
                 if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Node"):
-                    uid = made.enter_context(self._node(owner["name"]))["metadata"]["uid"]
+                    uid = created.enter_context(self._node(owner["name"]))["metadata"]["uid"]
                     metadata["ownerReferences"] = [*owners[:index], {**owner, "uid": uid}, *owners[index + 1 :]]
             yield {**manifest, "metadata": metadata}
 
@@ -209,10 +209,10 @@ class Scene:
             answers = [asked(pod, _PROBE), asked(deployment, _workload(_PROBE))]
             if not pool:
                 return all(answer.ok and not answer.warnings for answer in answers)
-            said = ["; ".join((answer.message, *answer.warnings)) for answer in answers]
+            messages = ["; ".join((answer.message, *answer.warnings)) for answer in answers]
             known_to = (
                 f'namespace "{namespace.name}"' in reason and (f'pool "{pool}"' in reason or f"={pool}," in reason)
-                for reason in said
+                for reason in messages
             )
             return all(known_to) and asked(pod, {"containers": _CONTAINERS}).status < 500
 
@@ -266,8 +266,8 @@ def decision(answer: Response, manifest: Mapping[str, Any]) -> Decision:
         return Decision(False, answer.message, None, answer.warnings)
     after = answer.body
     if after.get("kind") == "Pod":
-        asked = manifest.get("spec", {}).get("tolerations") or []
-        tolerations = [t for t in after["spec"].get("tolerations", ()) if t in asked or t not in _OWN_TOLERATIONS]
+        requested = manifest.get("spec", {}).get("tolerations") or []
+        tolerations = [t for t in after["spec"].get("tolerations", ()) if t in requested or t not in _OWN_TOLERATIONS]
         after = {**after, "spec": {**after["spec"], "tolerations": tolerations}}
     return Decision(True, "", after, answer.warnings)
 

@@ -63,11 +63,11 @@ class Judgement:
         return "allowed: no pod, patched"
 
     def _is_review(self) -> bool:
-        asked = as_object(self._asked)
-        return (asked.get("apiVersion"), asked.get("kind")) == (
+        document = as_object(self._asked)
+        return (document.get("apiVersion"), document.get("kind")) == (
             "admission.k8s.io/v1",
             "AdmissionReview",
-        ) and isinstance(asked.get("request"), dict)
+        ) and isinstance(document.get("request"), dict)
 
     def _says_what_is_asked(self) -> bool:
         kind = self._request.get("kind")
@@ -159,8 +159,8 @@ class Judgement:
         if not self._settings.pools:
             value = selector.get(self._settings.node_label)
             return isinstance(value, str) and value != ""
-        given = (self._settings.assignment(name).node_selector for name in self._settings.pools)
-        return any(all(selector.get(key) == value for key, value in assignment.items()) for assignment in given)
+        selectors = (self._settings.assignment(name).node_selector for name in self._settings.pools)
+        return any(all(selector.get(key) == value for key, value in assignment.items()) for assignment in selectors)
 
     def _pool(self) -> Pool | None:
         """What the pod must get, None where its namespace has no pool. Raises Violation where it cannot be allowed."""
@@ -182,8 +182,8 @@ class Judgement:
             raise Violation(f"a pod of a mapped namespace is allowed with nodeSelector {spec.get('nodeSelector')!r}")
         tolerations = spec.get("tolerations")
         for toleration in pool.tolerations:
-            given = toleration.model_dump(by_alias=True, exclude_none=True)
-            if not any(_covers(wide, given) for wide in as_list(tolerations)):
+            required_toleration = toleration.model_dump(by_alias=True, exclude_none=True)
+            if not any(_covers(wide, required_toleration) for wide in as_list(tolerations)):
                 raise Violation(f"a pod is allowed without the pool's tolerations: {tolerations!r}")
 
     def _mirror(self, spec: Mapping[str, Any]) -> bool:

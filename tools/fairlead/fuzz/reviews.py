@@ -147,15 +147,15 @@ class _Target:
 
 def judge(body: Body, answer: Response | None, settings: Settings) -> str:
     """The outcome of what was answered to `body`. Raises Violation."""
-    asked = _read(body)
+    document = _read(body)
     if answer is None:
         if len(body.content) > LARGEST_REVIEW:  # OPA answers at once and ends; what is still being sent may break that
             return "400: not JSON, or too large"
-        if body.encoding and isinstance(asked, _NoJson):  # see fairlead.fuzz.guard
+        if body.encoding and isinstance(document, _NoJson):  # see fairlead.fuzz.guard
             return "no answer to gzip that is none"
         raise Violation("the connection was ended without an answer")
     if answer.status == 400:
-        if isinstance(asked, _NoJson) or body.type != Body.type or len(body.content) > LARGEST_REVIEW:
+        if isinstance(document, _NoJson) or body.type != Body.type or len(body.content) > LARGEST_REVIEW:
             return "400: not JSON, or too large"
         raise Violation(f"JSON is answered with 400: {answer.body[:300]!r}")
     if answer.status == 500 and b"number too big" in answer.body and _EXPONENT.search(body.content):
@@ -164,7 +164,7 @@ def judge(body: Body, answer: Response | None, settings: Settings) -> str:
         raise Violation(f"answered with {answer.status}: {answer.body[:300]!r}")
     response = _response(answer.body)
     try:
-        return Judgement(None if isinstance(asked, _NoJson) else asked, response, settings).outcome()
+        return Judgement(None if isinstance(document, _NoJson) else document, response, settings).outcome()
     except Violation as violation:
         raise Violation(f"{violation}; the answer: {answer.body[:600].decode(errors='replace')}") from None
 

@@ -155,8 +155,8 @@ def requests(draw: DrawFn, queries: bool = True) -> Request:
     """Any request; one with a token in force, well presented or oddly, changes nothing but `fuzz`."""
     protocol = draw(st.sampled_from(("1.1", "2", "1.1", "2", "1.0")))
     headers = draw(st.lists(st.sampled_from(_TRICKS), max_size=3))
-    held = draw(st.integers(0, 9))
-    if held == 0:
+    kind = draw(st.integers(0, 9))
+    if kind == 0:
         method, target, body = draw(st.sampled_from([*((m, t, "") for m, t in sorted(READS)), *_OTHERS]))
         value = draw(st.sampled_from(("Bearer <valid>",) * 3 + _ODD))
         others = draw(st.lists(st.sampled_from(_WRONG), max_size=2))
@@ -164,7 +164,7 @@ def requests(draw: DrawFn, queries: bool = True) -> Request:
         return Request(
             method, target, (("Authorization", value), *(("Authorization", o) for o in others), *tricks), body, protocol
         )
-    if held == 1:
+    if kind == 1:
         method, target = draw(st.sampled_from(_LISTED))
     else:
         method = draw(st.sampled_from(_METHODS))

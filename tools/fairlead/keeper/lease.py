@@ -129,8 +129,8 @@ class Lease:
                 log.warning("the Lease %s cannot be renewed: %s", NAME, error)
 
     def _release(self) -> None:
-        held, self._until = time.monotonic() < self._until, float("-inf")
-        if held:
+        holding, self._until = time.monotonic() < self._until, float("-inf")
+        if holding:
             try:
                 lease = self._api.get(_PATH)
                 if (lease.get("spec") or {}).get("holderIdentity") == self._holder:

@@ -80,8 +80,8 @@ class ApiServer:
             if "resourceVersion" not in metadata or not isinstance(page.get("items") or [], list):
                 raise ApiServerError(f"the API server answers {path} with something else than a list")
             version(metadata["resourceVersion"])
-            named = {"apiVersion": page.get("apiVersion"), "kind": str(page.get("kind")).removesuffix("List")}
-            yield from ({**named, **item} for item in page.get("items") or [])
+            type_meta = {"apiVersion": page.get("apiVersion"), "kind": str(page.get("kind")).removesuffix("List")}
+            yield from ({**type_meta, **item} for item in page.get("items") or [])
             if not metadata.get("continue"):
                 return
             query["continue"] = metadata["continue"]
@@ -204,12 +204,12 @@ class ApiServer:
         self._turn()
         client = self._client
         headers = {"Accept": accept} | ({"Content-Type": content_type} if content_type else {})
-        asked = {key: value for key, value in query.items() if value}
+        parameters = {key: value for key, value in query.items() if value}
         try:
             client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
             answer = client.rest_client.pool_manager.request(
                 method,
-                client.configuration.host + path + ("?" + urlencode(asked) if asked else ""),
+                client.configuration.host + path + ("?" + urlencode(parameters) if parameters else ""),
                 headers=headers,
                 body=body,
                 timeout=urllib3.Timeout(connect=timeout[0], read=timeout[1]),
@@ -272,8 +272,8 @@ def _token_file(kubeconfig: Path) -> Path | None:
     document = yaml.safe_load(kubeconfig.read_text())
     contexts = {entry["name"]: entry["context"] for entry in document.get("contexts") or ()}
     users = {entry["name"]: entry["user"] or {} for entry in document.get("users") or ()}
-    named = users.get(contexts[document["current-context"]].get("user"), {}).get("tokenFile")
-    return kubeconfig.parent / named if named else None
+    token_file = users.get(contexts[document["current-context"]].get("user"), {}).get("tokenFile")
+    return kubeconfig.parent / token_file if token_file else None
 
 
 def _loopback(url: str) -> bool:

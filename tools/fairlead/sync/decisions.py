@@ -70,12 +70,12 @@ class Decisions:
         if decision.text is None or decision.entry is None:
             self._omit("unread")
             return
-        said = list(outcomes(decision.entry))
-        for intent, outcome in said:
+        pairs = list(outcomes(decision.entry))
+        for intent, outcome in pairs:
             self._metrics.decisions.labels(intent, outcome).inc()
         if self._write:
             line = _line(decision.text, decision.entry)
-            kind = _kind(said)
+            kind = _kind(pairs)
             if self._budgets[kind].spend(len(line), self._clock()):
                 self._write(line)
             else:
@@ -123,20 +123,20 @@ def outcomes(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "", "failed"
         return
     by_intent = response.get("auditAnnotations") or {}
-    for intent, said in by_intent.items():
-        yield intent, _OUTCOMES.get(str(said).partition(":")[0], "allowed")
+    for intent, annotation in by_intent.items():
+        yield intent, _OUTCOMES.get(str(annotation).partition(":")[0], "allowed")
     if not by_intent:
         allowed = "warned" if response.get("warnings") else "allowed"
         yield "", allowed if response.get("allowed") is True else "denied"
 
 
-def _kind(said: list[tuple[str, str]]) -> str:
+def _kind(pairs: list[tuple[str, str]]) -> str:
     """Which of BUDGETS a decision belongs to, by its outcomes."""
-    if ("", "failed") in said:
+    if ("", "failed") in pairs:
         return "failed"
-    if ("", "denied") in said:  # by no intent: it was no review
+    if ("", "denied") in pairs:  # by no intent: it was no review
         return "malformed"
-    return "refused" if any(intent and outcome in ("denied", "warned") for intent, outcome in said) else "admitted"
+    return "refused" if any(intent and outcome in ("denied", "warned") for intent, outcome in pairs) else "admitted"
 
 
 def _line(text: str, entry: dict[str, Any]) -> str:

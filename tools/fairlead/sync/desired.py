@@ -65,7 +65,7 @@ class Source:
 class ConfigMap:
     """A labelled ConfigMap, thin.
 
-    `of` is the fingerprint of its data (see fairlead.revision): what a status is about. `annotations` are
+    `fingerprint` is that of its data (see fairlead.revision): what a status is about. `annotations` are
     those that tell its status.
     """
 
@@ -73,7 +73,7 @@ class ConfigMap:
     kind: Kind
     texts: Mapping[str, str]
     problems: Mapping[str, Problem]
-    of: str
+    fingerprint: str
     resource_version: str = field(compare=False)
     annotations: Mapping[str, str] = field(compare=False)
 
@@ -86,13 +86,13 @@ class ConfigMap:
 class Snapshot:
     """What OPA should hold at one moment.
 
-    `kept` are items whose new content cannot be sent: what OPA has of them stays. Only where `complete` is true, every
-    source of ConfigMaps has been listed, and what is not here must go. A tree is None until it has been listed; it is
-    the same object in the next snapshot if nothing of it changed.
+    `broken` are items whose new content cannot be sent: what OPA has of them stays. Only where `complete` is true,
+    every source of ConfigMaps has been listed, and what is not here must go. A tree is None until it has been listed;
+    it is the same object in the next snapshot if nothing of it changed.
     """
 
     texts: Mapping[Item, str]
-    kept: frozenset[Item]
+    broken: frozenset[Item]
     trees: Mapping[str, Tree | None]
     complete: bool
     config_maps: tuple[ConfigMap, ...]

@@ -108,7 +108,7 @@ class Memory:
 
     def adopt(self, desired: Snapshot, served: Served) -> None:
         """Take what OPA serves as accepted where nothing is known, and forget what no longer matters."""
-        for item in (*desired.texts, *desired.kept):
+        for item in (*desired.texts, *desired.broken):
             kind, id_ = item
             if kind == "policy" and item not in self.accepted and id_ in served.policies:
                 self.accepted[item] = served.policies[id_]
@@ -136,7 +136,9 @@ def operations(
     were nothing in it.
     """
     wanted_texts = dict(_wanted(desired, served, memory, now))
-    puts = [Put(item, text) for item, text in sorted(wanted_texts.items()) if not right(item, text, served, memory)]
+    puts = [
+        Put(item, text) for item, text in sorted(wanted_texts.items()) if not is_current(item, text, served, memory)
+    ]
     documents = [put for put in puts if put.item[0] == "document"]
     if first := [*_trees(desired, served, without), *documents]:
         return first
@@ -150,7 +152,7 @@ def operations(
     return _removals(desired, served, memory, now) if desired.complete else []
 
 
-def right(item: Item, text: str, served: Served, memory: Memory) -> bool:
+def is_current(item: Item, text: str, served: Served, memory: Memory) -> bool:
     """Whether OPA holds `text` for `item`."""
     kind, id_ = item
     if kind == "policy":
@@ -173,7 +175,7 @@ def problems(config_map: ConfigMap, served: Served, memory: Memory) -> list[Prob
     unsettled = []
     for key, text in config_map.texts.items():
         item = config_map.item(key)
-        if right(item, text, served, memory) or _stands_in(item, text, memory.owned - items, served):
+        if is_current(item, text, served, memory) or _stands_in(item, text, memory.owned - items, served):
             continue
         rejection = memory.rejected.get((item, text))
         if rejection is None:
@@ -194,9 +196,10 @@ def _held(item: Item, text: str, desired: Snapshot, served: Served, memory: Memo
     if not STAGE.search(text):
         return False
     others = {other: text for other, text in desired.texts.items() if _of(other) == _of(item) and other != item}
-    gone = memory.owned - desired.texts.keys() - desired.kept
-    return any(_of(other) == _of(item) for other in desired.kept) or not all(
-        right(other, text, served, memory) or _stands_in(other, text, gone, served) for other, text in others.items()
+    gone = memory.owned - desired.texts.keys() - desired.broken
+    return any(_of(other) == _of(item) for other in desired.broken) or not all(
+        is_current(other, text, served, memory) or _stands_in(other, text, gone, served)
+        for other, text in others.items()
     )
 
 
@@ -207,7 +210,7 @@ def _wanted(desired: Snapshot, served: Served, memory: Memory, now: float) -> It
             yield item, text
         elif item in memory.accepted and not memory.waits(item, memory.accepted[item], now):
             yield item, memory.accepted[item]
-    for item in desired.kept:
+    for item in desired.broken:
         if item in memory.accepted and not memory.waits(item, memory.accepted[item], now):
             yield item, memory.accepted[item]
 
@@ -226,11 +229,11 @@ def _removals(desired: Snapshot, served: Served, memory: Memory, now: float) -> 
 
     A text that OPA declines only because it conflicts with a policy that goes is loaded in that one's place first.
     """
-    gone = sorted(memory.owned - desired.texts.keys() - desired.kept, reverse=True)
-    left = {_of(item) for item in desired.kept}
+    gone = sorted(memory.owned - desired.texts.keys() - desired.broken, reverse=True)
+    left = {_of(item) for item in desired.broken}
     stand_ins: list[Operation] = []
     for item, text in desired.texts.items():
-        if right(item, text, served, memory):
+        if is_current(item, text, served, memory):
             continue
         if _stands_in(item, text, gone, served):
             continue

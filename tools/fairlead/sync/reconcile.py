@@ -157,7 +157,7 @@ class Reconciler:
 
     def _fingerprints(self, opa: OpaApi, desired: Snapshot) -> dict[str, str]:
         fingerprints = {}
-        for kind, id_ in (*desired.texts, *desired.kept):
+        for kind, id_ in (*desired.texts, *desired.broken):
             if kind == "document" and id_ in self._memory.fingerprints:
                 fingerprints[id_] = _fingerprint(opa.document(id_.split("/")))
         return fingerprints
@@ -271,7 +271,7 @@ class Reconciler:
             path = id_.split("/")
             last = not any(
                 other[0] == kind and other[1].startswith(f"{path[0]}/{path[1]}/")
-                for other in (*desired.texts, *desired.kept)
+                for other in (*desired.texts, *desired.broken)
             )
             opa.remove_document(path[:2] if last else path)
             self._served.documents.pop(id_, None)
@@ -302,7 +302,7 @@ class Reconciler:
             if problems is None:
                 pending.append("/".join(config_map.owner))
             else:
-                verdicts[config_map.owner] = Verdict(config_map.of, tuple(problems))
+                verdicts[config_map.owner] = Verdict(config_map.fingerprint, tuple(problems))
                 self._log(config_map, problems)
         self._report(verdicts)
         self._verdicts = verdicts

@@ -37,9 +37,9 @@ Annotations = dict[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is wrong with a ConfigMap whose data had the fingerprint `of`: nothing, where there are no problems."""
+    """What is wrong with a ConfigMap whose data had this fingerprint: nothing if there are no problems."""
 
-    of: str
+    fingerprint: str
     problems: tuple[Problem, ...]
 
 
@@ -89,7 +89,7 @@ class StatusWriter:
         self._seen: dict[Owner, str] = {}
         self._written: dict[tuple[Owner, frozenset[str]], _Written] = {}
         self._found: dict[Owner, dict[str, str]] = {}
-        self._of: set[tuple[Owner, str]] = set()
+        self._pairs: set[tuple[Owner, str]] = set()
 
     def report(self, verdicts: Mapping[Owner, Verdict]) -> None:
         """Take what is wrong with each ConfigMap that has been settled; nothing, where nothing is."""
@@ -115,10 +115,10 @@ class StatusWriter:
         self._forget(verdicts)
         for owner, verdict in verdicts.items():
             config_map = self._desired.config_map(owner)
-            if config_map is None or config_map.of != verdict.of:
+            if config_map is None or config_map.fingerprint != verdict.fingerprint:
                 continue
             try:
-                self._annotate(config_map, text(verdict.problems, of=verdict.of))
+                self._annotate(config_map, text(verdict.problems, of=verdict.fingerprint))
             except ApiServerError as error:
                 failed = error
         if failed:
@@ -155,10 +155,10 @@ class StatusWriter:
 
     def _forget(self, verdicts: Mapping[Owner, Verdict]) -> None:
         """Forget what was written of ConfigMaps that are gone, and of data that have changed since."""
-        of = {(owner, verdict.of) for owner, verdict in verdicts.items()}
-        if of != self._of:
-            self._of = of
-            known = {owner for owner, _ in of}
+        pairs = {(owner, verdict.fingerprint) for owner, verdict in verdicts.items()}
+        if pairs != self._pairs:
+            self._pairs = pairs
+            known = {owner for owner, _ in pairs}
             self._seen = {owner: version for owner, version in self._seen.items() if owner in known}
             self._found = {owner: annotations for owner, annotations in self._found.items() if owner in known}
             self._written = {}
@@ -175,7 +175,7 @@ class StatusWriter:
         return {
             key: value
             for key, value in config_map.annotations.items()
-            if key not in (STATUS, RETRIES, self._own) and _entry(value).get("of") == config_map.of
+            if key not in (STATUS, RETRIES, self._own) and _entry(value).get("of") == config_map.fingerprint
         }
 
     def _annotate(self, config_map: ConfigMap, own: str) -> None:

