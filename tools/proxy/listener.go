@@ -2,6 +2,7 @@ package main
 
 import (
 	"net"
+	"net/netip"
 	"sync"
 )
 
@@ -90,11 +91,14 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// host is the address without its port, as a key.
-func host(address string) string {
-	name, _, err := net.SplitHostPort(address)
+// host is whom a connection counts for: its address, or with IPv6 its /64, of which one machine may have all.
+func host(remote string) string {
+	address, err := netip.ParseAddrPort(remote)
 	if err != nil {
-		return address
+		return remote
 	}
-	return name
+	if who := address.Addr().Unmap(); who.Is4() {
+		return who.String()
+	}
+	return netip.PrefixFrom(address.Addr().WithZone(""), 64).Masked().String()
 }

@@ -38,3 +38,17 @@ func TestTheAddressWithTheMostConnectionsLosesItsOldest(t *testing.T) {
 		t.Fatalf("%d connections of %d addresses", l.count, len(l.open))
 	}
 }
+
+func TestOfIPv6AWholeNetworkCountsAsOne(t *testing.T) {
+	for remote, want := range map[string]string{
+		"10.0.0.1:1":          "10.0.0.1",
+		"[::ffff:10.0.0.1]:1": "10.0.0.1",
+		"[fd00:1:2:3::4]:1":   "fd00:1:2:3::/64",
+		"[fe80::1%eth0]:1":    "fe80::/64",
+		"what is no address":  "what is no address",
+	} {
+		if got := host(remote); got != want {
+			t.Errorf("%s counts for %s", remote, got)
+		}
+	}
+}
