@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import ssl
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -138,6 +139,34 @@ def test_the_largest_reviews_of_a_crowd_fit_opas_memory_and_delay_no_other_addre
         assert {one.result()[0] for one in sent} == {200}
     assert answered > len(sent), "the other address had fewer turns"
     assert peak(server.pid) < pod.OPA_MEMORY
+
+
+def test_a_namespace_with_many_large_reviews_delays_that_of_another_by_few_turns(server: OpaServer) -> None:
+    """All that tenants have an API server ask comes from its address."""
+    large = with_labels("[" + ",".join(["[]"] * 150_000) + "]")
+    namespace = json.dumps({"namespace": REVIEW["request"]["namespace"]})[1:-1].encode()
+    assert namespace in large[:4096]
+    elsewhere = large.replace(namespace, b'"namespace": "elsewhere"', 1)
+    answered: list[int] = []
+    ended = threading.Event()
+
+    def flood() -> None:
+        while not ended.is_set():
+            answered.append(send(server, ATTACKER, large)[0])
+
+    with ThreadPoolExecutor(16) as crowd:
+        sent = [crowd.submit(flood) for _ in range(16)]
+        try:
+            waiting.until(lambda: len(answered) > 16, deadline=AGAIN, what="all of them wait")
+            for _ in range(3):
+                before = len(answered)
+                assert send(server, ATTACKER, elsewhere)[0] == 200
+                assert len(answered) - before <= 8
+        finally:
+            ended.set()
+        for one in sent:
+            one.result()
+    assert set(answered) == {200}
 
 
 def test_who_sends_slowly_keeps_nobody_from_sending_a_large_review(server: OpaServer) -> None:

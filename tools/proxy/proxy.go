@@ -21,6 +21,8 @@ const (
 	// A review is plain within these bounds, as nearly every one is: an average pod has 8 KiB and 500 values.
 	plainBytes  = 32 << 10
 	plainValues = 8_000
+	// In so many bytes a review tells its namespace.
+	beginning = 4 << 10
 	// One of so many takes OPA some 130 MB. A review of an update, of the largest pods that an API server lets through
 	// (fairlead.size) with each entry as large as it can be, has 300,000.
 	mostValues = 400_000
@@ -42,6 +44,8 @@ const (
 	// Of OPA's answer to a review.
 	largestAnswer = 8 << 20
 )
+
+const late = "the body did not arrive in time"
 
 var timeout = regexp.MustCompile(`^[0-9]{1,2}s$`)
 
@@ -101,7 +105,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// decide has OPA decide about a review, in turn.
+// decide has OPA decide about a review. Of a large one only the beginning is read before its turn comes.
 func (p *proxy) decide(w http.ResponseWriter, r *http.Request) {
 	if why, status := p.unreadable(r); why != "" {
 		p.refuse(w, r, status, why)
@@ -109,26 +113,33 @@ func (p *proxy) decide(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), patience(r))
 	defer cancel()
-	who, queue := host(r.RemoteAddr), p.plain
+	body, err := readMore(w, r, nil, min(r.ContentLength, beginning))
+	if err != nil {
+		p.refuse(w, r, http.StatusRequestTimeout, late)
+		return
+	}
+	who := caller{host(r.RemoteAddr), namespaceOf(body)}
 	if r.ContentLength > plainBytes {
-		queue = p.large
 		if err := p.inHand.enter(ctx, who); err != nil {
 			p.refuse(w, r, http.StatusServiceUnavailable, "other large reviews were in hand")
 			return
 		}
 		defer p.inHand.leave(who)
 	}
-	body, err := readAll(w, r)
-	if err != nil {
-		p.refuse(w, r, http.StatusRequestTimeout, "the body did not arrive in time")
+	if body, err = readMore(w, r, body, r.ContentLength); err != nil {
+		p.refuse(w, r, http.StatusRequestTimeout, late)
 		return
 	}
-	count := values(body)
+	p.decideInTurn(ctx, w, r, who, body)
+}
+
+func (p *proxy) decideInTurn(ctx context.Context, w http.ResponseWriter, r *http.Request, who caller, body []byte) {
+	queue, count := p.plain, values(body)
 	if count > mostValues {
 		p.refuse(w, r, http.StatusRequestEntityTooLarge, fmt.Sprintf("more than %d values", mostValues))
 		return
 	}
-	if count > plainValues {
+	if count > plainValues || len(body) > plainBytes {
 		queue = p.large
 	}
 	if err := queue.enter(ctx, who); err != nil {
@@ -142,7 +153,7 @@ func (p *proxy) decide(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if decision.status == http.StatusOK {
-		p.told.decided(who)
+		p.told.decided(who.address)
 	}
 	decision.write(w)
 }
@@ -162,15 +173,15 @@ func (p *proxy) unreadable(r *http.Request) (string, int) {
 	return "", 0
 }
 
-// readAll is a body of bearable size. One that is slower than bodyWithin allows is an error.
-func readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// readMore is a body up to `size` bytes, of which `body` was read. What is slower than bodyWithin allows is an error.
+func readMore(w http.ResponseWriter, r *http.Request, body []byte, size int64) ([]byte, error) {
 	control := http.NewResponseController(w)
-	control.SetReadDeadline(time.Now().Add(bodyWithin + time.Duration(r.ContentLength)*time.Microsecond))
-	body := make([]byte, r.ContentLength)
-	if _, err := io.ReadFull(r.Body, body); err != nil {
+	control.SetReadDeadline(time.Now().Add(bodyWithin + time.Duration(size)*time.Microsecond))
+	all := make([]byte, size)
+	if _, err := io.ReadFull(r.Body, all[copy(all, body):]); err != nil {
 		return nil, err
 	}
-	return body, control.SetReadDeadline(time.Time{}) // from now on the connection is watched for its end
+	return all, control.SetReadDeadline(time.Time{}) // from now on the connection is watched for its end
 }
 
 // ask has OPA decide about a review; `query` is passed on.
@@ -231,7 +242,7 @@ func (p *proxy) forwardBody(w http.ResponseWriter, r *http.Request) {
 	if !p.enterRest(w, r, r.Context()) {
 		return
 	}
-	defer p.rest.leave(host(r.RemoteAddr))
+	defer p.rest.leave(caller{address: host(r.RemoteAddr)})
 	ctx, cancel := context.WithTimeout(r.Context(), longest)
 	defer cancel()
 	said, err := p.mayEnter(ctx, r.Header["Authorization"])
@@ -252,12 +263,12 @@ func (p *proxy) forward(w http.ResponseWriter, r *http.Request, within time.Dura
 	if !p.enterRest(w, r, ctx) {
 		return
 	}
-	defer p.rest.leave(host(r.RemoteAddr))
+	defer p.rest.leave(caller{address: host(r.RemoteAddr)})
 	p.hand(w, r.WithContext(ctx), within)
 }
 
 func (p *proxy) enterRest(w http.ResponseWriter, r *http.Request, ctx context.Context) bool {
-	if err := p.rest.enter(ctx, host(r.RemoteAddr)); err != nil {
+	if err := p.rest.enter(ctx, caller{address: host(r.RemoteAddr)}); err != nil {
 		p.refuse(w, r, http.StatusServiceUnavailable, "OPA was busy with other requests")
 		return false
 	}

@@ -16,8 +16,10 @@ func waits(t *testing.T, q *queue, count int) {
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		q.mutex.Lock()
 		waiting := 0
-		for _, requests := range q.waiting {
-			waiting += len(requests)
+		for _, line := range q.waiting {
+			for _, requests := range line.requests {
+				waiting += len(requests)
+			}
 		}
 		q.mutex.Unlock()
 		if waiting == count {
@@ -29,41 +31,42 @@ func waits(t *testing.T, q *queue, count int) {
 
 func TestAddressesTakeTurns(t *testing.T) {
 	q := newQueue(1, 1)
-	if err := q.enter(context.Background(), "first"); err != nil {
+	first := caller{"first", ""}
+	if err := q.enter(context.Background(), first); err != nil {
 		t.Fatal(err)
 	}
-	var order []string
+	order := ""
 	var all sync.WaitGroup
-	for place, who := range []string{"a", "a", "a", "b", "c"} {
+	for place, who := range []caller{{"a", "1"}, {"a", "1"}, {"a", "1"}, {"b", "1"}, {"a", "2"}, {"a", "3"}, {"c", ""}} {
 		all.Go(func() {
 			if err := q.enter(context.Background(), who); err != nil {
 				t.Error(err)
 			}
-			order = append(order, who) // one is inside at a time
+			order += who.address + who.namespace + " " // one is inside at a time
 			q.leave(who)
 		})
 		waits(t, q, place+1)
 	}
-	q.leave("first")
+	q.leave(first)
 	all.Wait()
-	if got := order; len(got) != 5 || got[0] != "a" || got[1] != "b" || got[2] != "c" {
-		t.Fatalf("the turns were %v", got)
+	if order != "a1 b1 c a2 a3 a1 a1 " {
+		t.Fatalf("the turns were %v", order)
 	}
 }
 
 func TestAnAddressHasItsShareAndNoMore(t *testing.T) {
 	q := newQueue(3, 2)
 	for range 2 {
-		if err := q.enter(context.Background(), "a"); err != nil {
+		if err := q.enter(context.Background(), caller{"a", ""}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if err := q.enter(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
+	if err := q.enter(ctx, caller{"a", "other"}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("a third one came in: %v", err)
 	}
-	if err := q.enter(context.Background(), "b"); err != nil {
+	if err := q.enter(context.Background(), caller{"b", ""}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -75,7 +78,7 @@ func TestNoSlotIsLostAndNoneIsGivenTwice(t *testing.T) {
 	var all sync.WaitGroup
 	for n := range 200 {
 		all.Go(func() {
-			who := string(rune('a' + n%7))
+			who := caller{string(rune('a' + n%7)), string(rune('a' + n%3))}
 			for range 20 {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rand.IntN(2_000))*time.Microsecond)
 				if q.enter(ctx, who) == nil {
