@@ -232,7 +232,7 @@ def test_opa_and_its_sidecar_are_restarted_within_20_seconds_of_hanging() -> Non
     opa, sync = containers()
     proxy = render()["Deployment"]["spec"]["template"]["spec"]["containers"][1]
     for container, port, path in (
-        (opa, "https", "/health"),
+        (opa, 8443, "/health"),
         (proxy, "https", "/live"),
         (sync, "https-sync", "/live"),
     ):
@@ -241,6 +241,20 @@ def test_opa_and_its_sidecar_are_restarted_within_20_seconds_of_hanging() -> Non
         looks = probe["failureThreshold"] * probe["periodSeconds"]
         assert looks + probe["timeoutSeconds"] + probe["terminationGracePeriodSeconds"] <= 22
         assert container["startupProbe"]["failureThreshold"] >= 30
+
+
+@pytest.mark.parametrize("sidecar", sidecars.SIDECARS.values(), ids=sidecars.SIDECARS)
+def test_a_probe_names_a_port_of_its_own_container_alone(sidecar: sidecars.Sidecar) -> None:
+    """A kubelet looks a name up nowhere else: `strconv.Atoi: parsing "https": invalid syntax`."""
+    settings = Settings()
+    manifest_list = manifests.render(settings, policy.bundle(settings), Credentials.fresh(), sidecar=sidecar)
+    templates = [each["spec"]["template"] for each in manifest_list if each["kind"] == "Deployment"]
+    for container in (each for template in templates for each in template["spec"]["containers"]):
+        names = {port["name"] for port in container.get("ports", ())}
+        probes = [container[key] for key in ("startupProbe", "livenessProbe", "readinessProbe") if key in container]
+        probed = [probe["httpGet"]["port"] for probe in probes]
+        assert probed, f"{container['name']} has no probe"
+        assert {port for port in probed if isinstance(port, str)} <= names, container["name"]
 
 
 def test_kube_mgmt_verifies_opa_and_is_restarted_when_that_is_not_ready() -> None:
