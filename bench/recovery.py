@@ -21,18 +21,21 @@ from typing import Any
 
 import click
 
-from fairlead import kube, output, paths, serving, waiting
-from fairlead.chaos import invariants, load
-from fairlead.chaos.changes import TAGS, Changes, variants
-from fairlead.chaos.invariants import Attempt
-from fairlead.chaos.report import percentile
+from fairlead.checks.chaos import invariants, load
+from fairlead.checks.chaos.changes import TAGS, Changes, variants
+from fairlead.checks.chaos.invariants import Attempt
+from fairlead.checks.chaos.report import percentile
+from fairlead.cli import output
 from fairlead.clusters.embedded import processes
-from fairlead.clusters.embedded.placing import EmbeddedCluster
-from fairlead.errors import FairleadError
-from fairlead.opa_api import OpaApi
-from fairlead.progress import Progress
-from fairlead.settings import Pool, Settings
-from fairlead.up import started
+from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.common import paths, waiting
+from fairlead.common.errors import FairleadError
+from fairlead.common.progress import Progress
+from fairlead.kube import clients
+from fairlead.opa.api import OpaApi
+from fairlead.operations import rollout
+from fairlead.operations.up import started
+from fairlead.settings.models import Pool, Settings
 
 SETTINGS = Settings(pools={"pool1": Pool(), "pool2": Pool()})
 RESULTS = "bench/resilience.json"
@@ -234,7 +237,7 @@ def _fill(cluster: EmbeddedCluster, count: int, mapped: int, clients: int, progr
 
 
 def _opa(cluster: EmbeddedCluster) -> OpaApi:
-    credentials = serving.credentials(kube.Objects(kube.connect(cluster.kubeconfig)))
+    credentials = rollout.credentials(clients.Objects(clients.connect(cluster.kubeconfig)))
     (opa,) = cluster.opas()
     return OpaApi(opa.url, ca=opa.ca, token=credentials.token if credentials else None, timeout=30.0)
 

@@ -17,7 +17,7 @@ from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Any
 
-ENTRY = ("fairlead.__main__", "fairlead.commands.sync", "fairlead.commands.keeper")
+ENTRY = ("fairlead.__main__", "fairlead.cli.sync", "fairlead.cli.keeper")
 # Of the standard library: its tests, what has a screen, what builds and installs packages, and databases.
 UNUSED = (
     *("config-*", "dist-packages", "distutils", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "test", "turtledemo"),

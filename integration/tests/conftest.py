@@ -15,14 +15,17 @@ from typing import Any
 
 import pytest
 
-from fairlead import collect, deploy, kube, serving, sidecars, waiting
 from fairlead.clusters import registry
 from fairlead.clusters.base import Cluster
-from fairlead.errors import UsageError
-from fairlead.opa_api import OpaApi
-from fairlead.progress import Progress
-from fairlead.settings import Images, Settings, overridden
-from fairlead.up import started
+from fairlead.common import waiting
+from fairlead.common.errors import UsageError
+from fairlead.common.progress import Progress
+from fairlead.deployment import sidecars
+from fairlead.kube import clients
+from fairlead.opa.api import OpaApi
+from fairlead.operations import deploy, diagnostics, rollout
+from fairlead.operations.up import started
+from fairlead.settings.models import Images, Settings, overridden
 
 TARGET = registry.of_environment()
 EMBEDDED = TARGET.kind == "embedded"
@@ -59,7 +62,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     with _embedded(request.param) if EMBEDDED else _found() as running:
         yield running
         if request.session.testsfailed and (folder := os.environ.get("FAIRLEAD_LOGS")):
-            collect.collect(running, Path(folder) / running.name)
+            diagnostics.collect(running, Path(folder) / running.name)
 
 
 @contextmanager
@@ -86,15 +89,15 @@ def settings() -> Settings:
 
 
 @pytest.fixture(scope="session")
-def objects(cluster: Cluster) -> kube.Objects:
+def objects(cluster: Cluster) -> clients.Objects:
     """The cluster's API, as its administrator."""
-    return kube.Objects(kube.connect(cluster.kubeconfig))
+    return clients.Objects(clients.connect(cluster.kubeconfig))
 
 
 @pytest.fixture
-def token(objects: kube.Objects) -> str:
+def token(objects: clients.Objects) -> str:
     """The token that OPA's API takes now: some tests rotate it."""
-    credentials = serving.credentials(objects)
+    credentials = rollout.credentials(objects)
     assert credentials is not None
     return credentials.token
 
@@ -118,7 +121,7 @@ def anonymous(cluster: Cluster) -> Iterator[OpaApi]:
 
 
 @pytest.fixture
-def new_namespace(objects: kube.Objects) -> Iterator[Callable[..., str]]:
+def new_namespace(objects: clients.Objects) -> Iterator[Callable[..., str]]:
     """Makes a namespace with these labels, and the service account that the API server wants; tells its name."""
     made = []
 
@@ -138,7 +141,7 @@ def new_namespace(objects: kube.Objects) -> Iterator[Callable[..., str]]:
 
 
 @pytest.fixture
-def namespace(cluster: Cluster, objects: kube.Objects, new_namespace: Callable[..., str]) -> Callable[..., str]:
+def namespace(cluster: Cluster, objects: clients.Objects, new_namespace: Callable[..., str]) -> Callable[..., str]:
     """The same; beside a sidecar that looks no namespace up, every OPA knows it when its name is told."""
 
     def make(**labels: str) -> str:
@@ -150,8 +153,8 @@ def namespace(cluster: Cluster, objects: kube.Objects, new_namespace: Callable[.
     return make
 
 
-def _until_known(cluster: Cluster, objects: kube.Objects, namespace: str) -> None:
-    credentials = serving.credentials(objects)
+def _until_known(cluster: Cluster, objects: clients.Objects, namespace: str) -> None:
+    credentials = rollout.credentials(objects)
     assert credentials is not None
 
     def known() -> bool:

@@ -25,12 +25,16 @@ import yaml
 from kubernetes import client
 from urllib3.exceptions import HTTPError
 
-from fairlead import kube, paths, pod, policy, toolchain, waiting
 from fairlead.clusters.embedded import ports, volume
 from fairlead.clusters.embedded.cluster import STAGES, Embedded
-from fairlead.errors import FairleadError
-from fairlead.progress import Progress
-from fairlead.settings import NAMESPACE
+from fairlead.common import paths, waiting
+from fairlead.common.errors import FairleadError
+from fairlead.common.progress import Progress
+from fairlead.kube import clients
+from fairlead.opa import arguments
+from fairlead.policy import bundles
+from fairlead.programs import toolchain
+from fairlead.settings.models import NAMESPACE
 
 LOGGED = [f"2026-01-01T00:00:0{second}Z stdout F line {second} of {{}}\n" for second in range(3)]
 
@@ -59,9 +63,9 @@ class Foreign(Embedded):
         """What kwok says that the container wrote."""
         return self.folder / f"{container}.log"
 
-    def objects(self) -> kube.Objects:
+    def objects(self) -> clients.Objects:
         """Its API, as an administrator."""
-        return kube.Objects(kube.connect(self.kubeconfig))
+        return clients.Objects(clients.connect(self.kubeconfig))
 
     @contextmanager
     def up(self) -> Iterator[Foreign]:
@@ -73,7 +77,7 @@ class Foreign(Embedded):
             further["kwok"] = {"config": self._kwok()}
             self.start_control_plane(further=further, progress=Progress())
             self.add_nodes({"pool1": 1, "pool2": 1})
-            self.core = client.CoreV1Api(kube.connect(self.kubeconfig))
+            self.core = client.CoreV1Api(clients.connect(self.kubeconfig))
             with _Kubelet(self).working():
                 yield self
 
@@ -82,7 +86,7 @@ class Foreign(Embedded):
         documents = list(yaml.safe_load_all(STAGES.read_text()))
         documents[0]["options"]["enableDebuggingHandlers"] = True
         there = {"selector": {"matchNamespaces": [NAMESPACE]}}
-        targets = {pod.OPA_PORT: self.opa_port, pod.SYNC_PORT: self.sync_port}
+        targets = {arguments.OPA_PORT: self.opa_port, arguments.SYNC_PORT: self.sync_port}
         forwards = [{"ports": [port], "target": {"address": ports.HOST, "port": to}} for port, to in targets.items()]
         logs = [{"containers": [name], "logsFile": str(self.log_of(name)), "follow": True} for name in CONTAINERS]
         served: dict[str, dict[str, Any]] = {
@@ -155,7 +159,7 @@ class _Kubelet:
             raise FairleadError("the Secrets are not there, or no more: a kubelet tries again")
         data = {name: {key: b64decode(value) for key, value in secrets[name].items()} for name in secrets}
         volume.write(self.mounted / "tls", data["opa-tls"])
-        for name, keys in {"authz": policy.GUARDS, "token": ("token",)}.items():
+        for name, keys in {"authz": bundles.GUARDS, "token": ("token",)}.items():
             volume.write(self.mounted / name, {key: data["opa-token"][key] for key in keys})
 
     def run(self, newest: Any) -> None:

@@ -23,13 +23,15 @@ from typing import Any
 import pytest
 import yaml
 
-from fairlead import deploy, kube, rotate, serving, status, waiting
-from fairlead.certificates import Authority
-from fairlead.clusters.embedded.placing import EmbeddedCluster
-from fairlead.errors import FairleadError, UsageError
-from fairlead.progress import Progress
-from fairlead.settings import NAMESPACE, Settings
-from fairlead.up import started
+from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.common import waiting
+from fairlead.common.errors import FairleadError, UsageError
+from fairlead.common.progress import Progress
+from fairlead.kube import clients
+from fairlead.operations import deploy, rollout, rotate, status
+from fairlead.operations.up import started
+from fairlead.pki.certificates import Authority
+from fairlead.settings.models import NAMESPACE, Settings
 
 pytestmark = pytest.mark.embedded("it brings cluster-wide definitions")
 
@@ -70,7 +72,7 @@ class CertManager:
     """Its two controllers, as far as a Certificate and the injection of its authority go."""
 
     def __init__(self, cluster: EmbeddedCluster, authority: Authority) -> None:
-        self._objects = kube.Objects(kube.connect(cluster.kubeconfig))
+        self._objects = clients.Objects(clients.connect(cluster.kubeconfig))
         self._authority = authority
 
     def issue(self) -> None:
@@ -123,7 +125,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
     with started(f"cert-manager-{os.getpid()}", Settings(), {"pool1": 1}, progress=QUIET) as running:
         with pytest.raises(UsageError, match="has no cert-manager"):
             deploy.deploy(running, SETTINGS, progress=QUIET)
-        objects = kube.Objects(kube.connect(running.kubeconfig))
+        objects = clients.Objects(clients.connect(running.kubeconfig))
         for definition in installed:
             objects.apply(definition)
         waiting.until(partial(served, running), deadline=60, what="the definitions are in force")
@@ -134,12 +136,12 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 
 @pytest.fixture
-def objects(cluster: EmbeddedCluster) -> kube.Objects:
-    return kube.Objects(kube.connect(cluster.kubeconfig))
+def objects(cluster: EmbeddedCluster) -> clients.Objects:
+    return clients.Objects(clients.connect(cluster.kubeconfig))
 
 
-def test_pods_are_placed_by_the_certificate_that_it_issued(cluster: EmbeddedCluster, objects: kube.Objects) -> None:
-    credentials = serving.credentials(objects)
+def test_pods_are_placed_by_the_certificate_that_it_issued(cluster: EmbeddedCluster, objects: clients.Objects) -> None:
+    credentials = rollout.credentials(objects)
     assert credentials is not None
     for kind in KINDS:
         configuration = objects.get(ADMISSION, kind, "fairlead") or {}
@@ -150,7 +152,7 @@ def test_pods_are_placed_by_the_certificate_that_it_issued(cluster: EmbeddedClus
 
 
 def test_authorities_that_it_injects_stay_when_fairlead_deploys_again(
-    cluster: EmbeddedCluster, objects: kube.Objects
+    cluster: EmbeddedCluster, objects: clients.Objects
 ) -> None:
     """What fairlead applies leaves the field alone, so no later deployment takes it away or puts another there."""
     for kind in KINDS:
@@ -162,7 +164,7 @@ def test_authorities_that_it_injects_stay_when_fairlead_deploys_again(
     assert comes(objects)
 
 
-def test_its_renewal_refuses_no_pod_and_ours_is_refused(cluster: EmbeddedCluster, objects: kube.Objects) -> None:
+def test_its_renewal_refuses_no_pod_and_ours_is_refused(cluster: EmbeddedCluster, objects: clients.Objects) -> None:
     rows = status.status(cluster)["certificates"]
     assert {row["renewer"] for row in rows} == {"cert-manager"}
     issuing = CertManager(cluster, AUTHORITY)
@@ -185,13 +187,13 @@ def served(cluster: EmbeddedCluster) -> bool:
     return True
 
 
-def certificate(objects: kube.Objects) -> bytes:
-    credentials = serving.credentials(objects)
+def certificate(objects: clients.Objects) -> bytes:
+    credentials = rollout.credentials(objects)
     assert credentials is not None
     return credentials.certificate
 
 
-def mapped(objects: kube.Objects) -> str:
+def mapped(objects: clients.Objects) -> str:
     """A namespace that has a pool."""
     at = f"case-{next(_numbers)}"
     objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": at, "labels": {"agentpool": "pool1"}}})
@@ -199,14 +201,14 @@ def mapped(objects: kube.Objects) -> str:
     return at
 
 
-def placed(objects: kube.Objects, namespace: str, name: str) -> bool:
+def placed(objects: clients.Objects, namespace: str, name: str) -> bool:
     """Whether a pod that is created now gets its pool. Raises Refused."""
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}}
     made = objects.create(pod | {"spec": {"containers": [{"name": "main", "image": "nginx:1.29"}]}})
     return bool(made["spec"]["nodeSelector"] == {"agentpool": "pool1"})
 
 
-def comes(objects: kube.Objects) -> bool:
+def comes(objects: clients.Objects) -> bool:
     """Whether a pod gets its pool, within some seconds."""
     at = mapped(objects)
     return waiting.until(lambda: placed(objects, at, "web"), deadline=30, what="a pod is placed")

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from fairlead import kube
-from fairlead.chaos import invariants, load, schedule
-from fairlead.chaos.run import Options, run
+from fairlead.checks.chaos import invariants, load, schedule
+from fairlead.checks.chaos.run import Options, run
 from fairlead.clusters.base import Cluster
-from fairlead.progress import Progress
-from fairlead.settings import Settings
+from fairlead.common.progress import Progress
+from fairlead.kube import clients
+from fairlead.settings.models import Settings
 
 OWN_CLUSTER = "it breaks a cluster of its own; `fairlead chaos --cluster kind` does so to one of KIND"
 
@@ -31,7 +31,7 @@ def test_whatever_breaks_every_invariant_holds() -> None:
 
 
 def test_a_pod_that_is_not_placed_would_be_found(
-    cluster: Cluster, objects: kube.Objects, namespace: Callable[..., str], pod: Callable[..., Any]
+    cluster: Cluster, objects: clients.Objects, namespace: Callable[..., str], pod: Callable[..., Any]
 ) -> None:
     """The very pods of the API server, with the ledger led to believe that their namespace was another one's kind."""
     free, mapped = namespace(), namespace(agentpool="pool1")

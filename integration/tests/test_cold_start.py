@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from foreign import Foreign, started
 
-from fairlead import deploy, kube, waiting
 from fairlead.clusters import remote
-from fairlead.progress import Progress
-from fairlead.settings import NAMESPACE, Settings
+from fairlead.common import waiting
+from fairlead.common.progress import Progress
+from fairlead.kube import clients
+from fairlead.operations import deploy
+from fairlead.settings.models import NAMESPACE, Settings
 
 pytestmark = pytest.mark.embedded("it starts a cluster of its own from nothing")
 
@@ -72,7 +74,7 @@ def test_all_of_it_comes_back_from_nothing_by_itself(foreign: Foreign) -> None:
     foreign.wait_for("kube-apiserver", f"{foreign.core.api_client.configuration.host}/readyz", deadline=60.0)
 
     for namespace in ("mapped", "default"):
-        with pytest.raises(kube.Refused, match=r"failed calling webhook \"node-pool.fairlead.dev\"") as refused:
+        with pytest.raises(clients.Refused, match=r"failed calling webhook \"node-pool.fairlead.dev\"") as refused:
             pod(foreign, namespace)
         assert refused.value.status == 500
     for namespace in ("kube-system", NAMESPACE):

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairlead import cases, deploy, engines
+from fairlead.checks.conformance import cases, engines
+from fairlead.checks.conformance.verify import verify
 from fairlead.clusters import registry
-from fairlead.progress import Progress
-from fairlead.verify import verify
+from fairlead.common.progress import Progress
+from fairlead.operations import deploy
 
 TARGET = registry.of_environment()
 

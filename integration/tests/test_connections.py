@@ -11,13 +11,18 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fairlead import deploy, kube, pod, policy, sidecars, waiting
 from fairlead.clusters import connections
 from fairlead.clusters.base import Cluster
-from fairlead.credentials import Credentials
-from fairlead.manifests import render
-from fairlead.progress import Progress
-from fairlead.settings import Settings
+from fairlead.common import waiting
+from fairlead.common.progress import Progress
+from fairlead.deployment import sidecars
+from fairlead.deployment.credentials import Credentials
+from fairlead.deployment.manifests import render
+from fairlead.kube import clients
+from fairlead.opa import arguments
+from fairlead.operations import deploy
+from fairlead.policy import bundles
+from fairlead.settings.models import Settings
 
 SEEN = 30.0
 """Seconds for the API server to see that a webhook changed."""
@@ -26,18 +31,22 @@ SEEN = 30.0
 @pytest.mark.parametrize("sidecar", sidecars.SIDECARS)
 def test_a_pod_answers_on_for_longer_than_api_servers_keep_connections(sidecar: str) -> None:
     settings = Settings()
-    objects = render(settings, policy.bundle(settings), Credentials.fresh(), sidecar=sidecars.SIDECARS[sidecar])
+    objects = render(settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecars.SIDECARS[sidecar])
     (deployment,) = [each for each in objects if (each["kind"], each["metadata"]["name"]) == ("Deployment", "opa")]
     spec = deployment["spec"]["template"]["spec"]
     sleeps = {each["name"]: each["lifecycle"]["preStop"]["sleep"]["seconds"] for each in spec["containers"]}
-    assert 90 < sleeps["opa"] == pod.DRAIN < sleeps[sidecar]
+    assert 90 < sleeps["opa"] == arguments.DRAIN < sleeps[sidecar]
     assert spec["terminationGracePeriodSeconds"] >= sleeps["opa"] + 10 + 5  # OPA ends open requests for up to 10 s
     assert spec["terminationGracePeriodSeconds"] > sleeps[sidecar]
 
 
 @pytest.mark.embedded("it looks into the API server's process")
 def test_an_api_server_asks_by_new_connections_once_they_are_renewed(
-    cluster: Cluster, objects: kube.Objects, namespace: Callable[..., str], pod: Callable[..., Any], settings: Settings
+    cluster: Cluster,
+    objects: clients.Objects,
+    namespace: Callable[..., str],
+    pod: Callable[..., Any],
+    settings: Settings,
 ) -> None:
     at = namespace(agentpool="pool1")
 
@@ -60,7 +69,7 @@ def test_an_api_server_asks_by_new_connections_once_they_are_renewed(
     assert ca_bundles(objects) == after, "a deployment brings back the connections of before"
 
 
-def ca_bundles(objects: kube.Objects) -> list[bytes]:
+def ca_bundles(objects: clients.Objects) -> list[bytes]:
     configuration = objects.get("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "fairlead") or {}
     return [b64decode(webhook["clientConfig"]["caBundle"]) for webhook in configuration["webhooks"]]
 

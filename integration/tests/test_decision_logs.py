@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 import requests
 
-from fairlead import deploy, kube, logged, rotate, waiting
-from fairlead.clusters.embedded.placing import EmbeddedCluster
-from fairlead.errors import UsageError
-from fairlead.progress import Progress
-from fairlead.settings import NAMESPACE, DecisionLogs, LogService, Settings
+from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.common import waiting
+from fairlead.common.errors import UsageError
+from fairlead.common.progress import Progress
+from fairlead.kube import clients
+from fairlead.operations import decision_logs, deploy, rotate
+from fairlead.settings.models import NAMESPACE, DecisionLogs, LogService, Settings
 
 pytestmark = pytest.mark.embedded(
     "it counts the decisions of a single OPA, which sends them to a server of this process"
@@ -43,7 +45,7 @@ def eventually(check: Callable[[], Any], what: str) -> Any:
 
 def requests_of(cluster: EmbeddedCluster) -> dict[str, Any]:
     """The requests whose decisions are on the console, by their uid; nothing is shown of those that were no reviews."""
-    shown = [(entry.get("input") or {}).get("request") for entry in logged.decisions(cluster)]
+    shown = [(entry.get("input") or {}).get("request") for entry in decision_logs.decisions(cluster)]
     return {request["uid"]: request for request in shown if request}
 
 
@@ -56,9 +58,9 @@ def count(cluster: EmbeddedCluster, intent: str, outcome: str) -> float:
     return float(match[1]) if match else 0.0
 
 
-def refused(objects: kube.Objects, manifest: dict[str, Any]) -> str:
+def refused(objects: clients.Objects, manifest: dict[str, Any]) -> str:
     """The uid that the refusal names."""
-    with pytest.raises(kube.Refused) as caught:
+    with pytest.raises(clients.Refused) as caught:
         objects.create(manifest)
     match = re.search(r"\[decision ([-0-9a-f]+)\]", str(caught.value))
     assert match
@@ -66,12 +68,12 @@ def refused(objects: kube.Objects, manifest: dict[str, Any]) -> str:
 
 
 def test_a_refusal_names_the_uid_by_which_its_decision_is_found(
-    cluster: EmbeddedCluster, objects: kube.Objects, namespace: Make, pod: Make
+    cluster: EmbeddedCluster, objects: clients.Objects, namespace: Make, pod: Make
 ) -> None:
     at = namespace(agentpool="pool1")
     uid = refused(objects, pod(at, nodeSelector={"agentpool": "pool2"}))
     eventually(lambda: uid in requests_of(cluster), f"decision {uid} is logged")
-    (entry,) = logged.decisions(cluster, uid)
+    (entry,) = decision_logs.decisions(cluster, uid)
     request = entry["input"]["request"]
     assert (request["namespace"], request["operation"], request["kind"]["kind"]) == (at, "CREATE", "Pod")
     assert request["object"]["spec"]["nodeSelector"] == {"agentpool": "pool2"}
@@ -80,7 +82,7 @@ def test_a_refusal_names_the_uid_by_which_its_decision_is_found(
 
 
 def test_nothing_that_may_be_secret_is_logged(
-    cluster: EmbeddedCluster, objects: kube.Objects, namespace: Make, pod: Make, token: str
+    cluster: EmbeddedCluster, objects: clients.Objects, namespace: Make, pod: Make, token: str
 ) -> None:
     at = namespace(agentpool="pool1")
     manifest = pod(at, containers=[CONTAINER], initContainers=[{**CONTAINER, "name": "i", "livenessProbe": None}])
@@ -101,7 +103,7 @@ def test_nothing_that_may_be_secret_is_logged(
         assert token not in text, server
 
 
-def test_decisions_are_counted(cluster: EmbeddedCluster, objects: kube.Objects, namespace: Make, pod: Make) -> None:
+def test_decisions_are_counted(cluster: EmbeddedCluster, objects: clients.Objects, namespace: Make, pod: Make) -> None:
     at = namespace(agentpool="pool1")
     placed, denied = (count(cluster, "node-pool", outcome) for outcome in ("placed", "denied"))
     objects.create(pod(at))
@@ -111,7 +113,7 @@ def test_decisions_are_counted(cluster: EmbeddedCluster, objects: kube.Objects, 
 
 
 def test_decisions_are_logged_after_a_new_authority_too(
-    cluster: EmbeddedCluster, objects: kube.Objects, namespace: Make, pod: Make
+    cluster: EmbeddedCluster, objects: clients.Objects, namespace: Make, pod: Make
 ) -> None:
     rotate.certificate(cluster, progress=Progress())
     uid = refused(objects, pod(namespace(agentpool="pool1"), nodeSelector={"a": "b"}))
@@ -119,7 +121,7 @@ def test_decisions_are_logged_after_a_new_authority_too(
 
 
 def test_fairlead_logs_finds_a_decision_by_its_uid(
-    cluster: EmbeddedCluster, objects: kube.Objects, namespace: Make, pod: Make
+    cluster: EmbeddedCluster, objects: clients.Objects, namespace: Make, pod: Make
 ) -> None:
     uid = refused(objects, pod(namespace(agentpool="pool1"), nodeSelector={"a": "b"}))
     asked = [sys.executable, "-m", "fairlead", "logs", "decisions", f"--name={cluster.name}", f"--id={uid}"]
@@ -135,7 +137,7 @@ def test_fairlead_logs_finds_a_decision_by_its_uid(
 
 
 def test_a_deployment_brings_the_secret_of_a_service_to_opa_and_asks_for_one_that_is_missing(
-    cluster: EmbeddedCluster, objects: kube.Objects, settings: Settings
+    cluster: EmbeddedCluster, objects: clients.Objects, settings: Settings
 ) -> None:
     service = LogService(url="https://127.0.0.1:1", secret="decision-logs", private_authority=True)
     chosen = settings.model_copy(update={"decision_logs": DecisionLogs(service=service)})

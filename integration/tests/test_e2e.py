@@ -9,18 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from fairlead import collect, kube, paths
 from fairlead.clusters.base import Cluster
+from fairlead.common import paths
+from fairlead.kube import clients
+from fairlead.operations import diagnostics
 
 
 def test_all_that_tells_what_happened_is_kept_and_no_secret(
-    cluster: Cluster, objects: kube.Objects, token: str, tmp_path: Path
+    cluster: Cluster, objects: clients.Objects, token: str, tmp_path: Path
 ) -> None:
     objects.create(
         {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "default"}}
         | {"involvedObject": {"namespace": "default"}, "message": "it happened"}
     )
-    written = collect.collect(cluster, tmp_path / "logs")
+    written = diagnostics.collect(cluster, tmp_path / "logs")
     assert {"status.json", "events.json", "Pod.json", "Deployment.json", "fairlead-policies.json"} <= {
         path.name for path in written
     }

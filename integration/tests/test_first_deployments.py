@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from fairlead import kube, rotate, serving, status
-from fairlead.clusters.embedded.placing import EmbeddedCluster
-from fairlead.deploy import deploy
-from fairlead.progress import Progress
-from fairlead.settings import Settings
+from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.common.progress import Progress
+from fairlead.kube import clients
+from fairlead.operations import rollout, rotate, status
+from fairlead.operations.deploy import deploy
+from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it has a cluster of its own, in which nothing is deployed")
 
@@ -44,8 +45,8 @@ def test_two_first_deployments_end_with_the_same_credentials(bare: EmbeddedClust
         futures = [pool.submit(deploy, bare, Settings(), progress=AtOnce(both)) for _ in range(2)]
         first, second = (future.result() for future in futures)
     assert [state.revision for state in first] == [state.revision for state in second]
-    objects = kube.Objects(kube.connect(bare.kubeconfig))
-    credentials = serving.credentials(objects)
+    objects = clients.Objects(clients.connect(bare.kubeconfig))
+    credentials = rollout.credentials(objects)
     assert credentials is not None
     with rotate.alone(bare) as deployed:
         assert deployed.alone

@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
-from fairlead import deploy, kube, manifests, push, rotate, serving, uninstall, waiting
-from fairlead.clusters.embedded.placing import EmbeddedCluster
-from fairlead.progress import Progress
-from fairlead.settings import NAMESPACE, Settings
+from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.common import waiting
+from fairlead.common.progress import Progress
+from fairlead.deployment import manifests
+from fairlead.kube import clients
+from fairlead.operations import deploy, push, rollout, rotate, uninstall
+from fairlead.operations.up import started
+from fairlead.settings.models import NAMESPACE, Settings
 from fairlead.sync.desired import RETRIES
-from fairlead.up import started
 
 pytestmark = pytest.mark.embedded("it takes guards and OPA away from a cluster of its own")
 
@@ -147,7 +150,7 @@ GUARDS = sorted({guard for guard, _ in CHANGES.values()})
 def guarded() -> Iterator[EmbeddedCluster]:
     """A cluster of their own, where alice may do everything but administer and place."""
     with started(f"guards-{os.getpid()}", SETTINGS, {"pool1": 1}, progress=QUIET) as cluster:
-        objects = kube.Objects(kube.connect(cluster.kubeconfig))
+        objects = clients.Objects(clients.connect(cluster.kubeconfig))
         groups = [
             "",
             "apps",
@@ -177,8 +180,8 @@ def guarded() -> Iterator[EmbeddedCluster]:
 
 
 @pytest.fixture
-def objects(guarded: EmbeddedCluster) -> kube.Objects:
-    return kube.Objects(kube.connect(guarded.kubeconfig))
+def objects(guarded: EmbeddedCluster) -> clients.Objects:
+    return clients.Objects(clients.connect(guarded.kubeconfig))
 
 
 @pytest.fixture
@@ -194,7 +197,7 @@ def send(cluster: EmbeddedCluster, request: Request, user: str = "alice", *group
 
 def answered(cluster: EmbeddedCluster, request: Request, headers: dict[str, str]) -> tuple[int, str, Mapping[str, str]]:
     """The status, the message of a refusal, and the headers of the answer to a dry run."""
-    api = kube.connect(cluster.kubeconfig)
+    api = clients.connect(cluster.kubeconfig)
     method, path, body = request
     dry = "" if "/pods/" in path else "?dryRun=All"  # what connects knows none
     kind = MERGE if method == "PATCH" else "application/json"
@@ -241,7 +244,7 @@ def test_a_cluster_administrator_may(sent: As) -> None:
         assert status < 300 or "/pods/" in request[1], (name, message)  # there is no pod to connect to
 
 
-def test_members_of_the_groups_may_once_they_have_the_rights(sent: As, objects: kube.Objects) -> None:
+def test_members_of_the_groups_may_once_they_have_the_rights(sent: As, objects: clients.Objects) -> None:
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "everything"}
     rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "everything-too"}}
     users = [{"kind": "User", "name": name} for name in ("bob", "carol")]
@@ -275,13 +278,13 @@ def test_what_has_no_pool_in_it_and_is_not_ours_is_anybodys(sent: As) -> None:
         assert status < 300, (request, message)
 
 
-def test_whom_to_ask_is_told_to_the_letter_whatever_its_characters(objects: kube.Objects) -> None:
+def test_whom_to_ask_is_told_to_the_letter_whatever_its_characters(objects: clients.Objects) -> None:
     """What is beyond the basic plane comes through every step: settings, manifests, policies, reviews and answers."""
     metadata = {"name": "web", "namespace": "mapped"}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
     spec = {"containers": [{"name": "main", "image": "nginx:1.29"}], "nodeSelector": {"disk": "ssd"}}
     for send in (objects.create, lambda pod: objects.apply(pod, dry_run=True)):
-        with pytest.raises(kube.Refused) as refused:
+        with pytest.raises(clients.Refused) as refused:
             send({**pod, "spec": spec})
         assert f"(ask {SETTINGS.contact})" in refused.value.reason
     annotated = {**pod, "metadata": {**metadata, "annotations": {"note": "\U0001f692"}}}
@@ -307,7 +310,7 @@ def test_the_sidecar_may_tell_the_status_and_nothing_else(sent: As) -> None:
         assert sent(CHANGES[name][1], SIDECAR)[0] == 403
 
 
-def test_the_status_is_written_still(guarded: EmbeddedCluster, objects: kube.Objects) -> None:
+def test_the_status_is_written_still(guarded: EmbeddedCluster, objects: clients.Objects) -> None:
     config_map = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -319,14 +322,14 @@ def test_the_status_is_written_still(guarded: EmbeddedCluster, objects: kube.Obj
     def status() -> Any:
         config_map = objects.get("v1", "ConfigMap", "extra", NAMESPACE) or {}
         annotations = config_map["metadata"].get("annotations", {})
-        written = json.loads(annotations.get(serving.STATUS, "{}")).get("status") == "ok"
+        written = json.loads(annotations.get(rollout.STATUS, "{}")).get("status") == "ok"
         return written and annotations.get(RETRIES) == "0"
 
     waiting.until(status, deadline=15, what="the sidecar told the status")
     objects.delete("v1", "ConfigMap", "extra", NAMESPACE)
 
 
-def test_the_cluster_itself_goes_on_working(sent: As, objects: kube.Objects) -> None:
+def test_the_cluster_itself_goes_on_working(sent: As, objects: clients.Objects) -> None:
     for user in ("system:kube-controller-manager", "system:serviceaccount:kube-system:replicaset-controller"):
         for name in ("pod", "policies go", "scale"):
             assert "ValidatingAdmissionPolicy" not in sent(CHANGES[name][1], user)[1]
@@ -338,7 +341,7 @@ def test_the_cluster_itself_goes_on_working(sent: As, objects: kube.Objects) -> 
     waiting.until(lambda: objects.get("v1", "ConfigMap", name, NAMESPACE), deadline=15, what="it is back")
 
 
-def test_no_label_gets_a_namespace_or_a_pod_out(objects: kube.Objects) -> None:
+def test_no_label_gets_a_namespace_or_a_pod_out(objects: clients.Objects) -> None:
     """The label by which namespaces are exempt is the API server's own, which sets it to the name."""
     spoofed = {"kubernetes.io/metadata.name": "kube-system", "agentpool": "pool1", "control-plane": "true"}
     objects.apply(
@@ -367,7 +370,7 @@ def test_a_pool_on_an_exempt_namespace_is_told_to_have_no_effect(guarded: Embedd
 
 
 @pytest.mark.parametrize("guard", GUARDS)
-def test_what_refuses_is_the_guard(guarded: EmbeddedCluster, objects: kube.Objects, sent: As, guard: str) -> None:
+def test_what_refuses_is_the_guard(guarded: EmbeddedCluster, objects: clients.Objects, sent: As, guard: str) -> None:
     """Without it each change would go through: none of them is refused for another reason."""
     kind = "ValidatingAdmissionPolicyBinding"
     binding = objects.get(ADMISSION, kind, guard)
@@ -397,7 +400,7 @@ def test_guards_hold_while_opa_is_away_and_go_with_the_rest(guarded: EmbeddedClu
     guarded.stop()
     assert refusals(sent) == {}
     uninstall.uninstall(guarded, progress=QUIET)
-    objects = kube.Objects(kube.connect(guarded.kubeconfig))
+    objects = clients.Objects(clients.connect(guarded.kubeconfig))
     assert objects.get("v1", "Namespace", NAMESPACE) is None
     for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
         assert not [o for o in objects.list(ADMISSION, kind, None) if o["metadata"]["name"].startswith("fairlead")]

@@ -16,12 +16,14 @@ from typing import Any
 
 import pytest
 
-from fairlead import kube, manifests, paths, waiting
-from fairlead.clusters.embedded.placing import EmbeddedCluster
-from fairlead.deploy import deploy
-from fairlead.opa_api import OpaApi, OpaUnavailable
-from fairlead.progress import Progress
-from fairlead.settings import NAMESPACE, STALENESS, Settings
+from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.common import paths, waiting
+from fairlead.common.progress import Progress
+from fairlead.deployment import manifests
+from fairlead.kube import clients
+from fairlead.opa.api import OpaApi, OpaUnavailable
+from fairlead.operations.deploy import deploy
+from fairlead.settings.models import NAMESPACE, STALENESS, Settings
 
 pytestmark = pytest.mark.embedded("it stops processes of this machine")
 
@@ -121,7 +123,7 @@ def test_a_sidecar_that_is_gone_is_told(cluster: EmbeddedCluster, settings: Sett
 def test_an_opa_without_policies_refuses_in_the_words_that_the_docs_explain(
     cluster: EmbeddedCluster,
     opa: OpaApi,
-    objects: kube.Objects,
+    objects: clients.Objects,
     namespace: Callable[..., str],
     pod: Callable[..., dict[str, Any]],
     hang: Callable[[int | None], None],
@@ -131,7 +133,7 @@ def test_an_opa_without_policies_refuses_in_the_words_that_the_docs_explain(
     with unprobed(f"{sidecar.url}/live"):
         hang(sidecar.pid)
         opa.remove_policy(MAIN)
-        with pytest.raises(kube.Refused) as refused:
+        with pytest.raises(clients.Refused) as refused:
             objects.create(pod(at))
         code, problems, _ = told(cluster)
     message = "the server could not find the requested resource"

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from fairlead import kube, waiting
-from fairlead.clusters.embedded.placing import EmbeddedCluster
+from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.common import waiting
+from fairlead.kube import clients
 
 pytestmark = pytest.mark.embedded("it stops a process of this machine")
 
@@ -32,7 +33,7 @@ def problems(cluster: EmbeddedCluster) -> tuple[int, list[str]]:
 
 @pytest.mark.parametrize("missed", ["created", "relabelled", "deleted"])
 def test_what_a_hung_kube_mgmt_missed_is_told(
-    cluster: EmbeddedCluster, objects: kube.Objects, namespace: Callable[..., str], missed: str
+    cluster: EmbeddedCluster, objects: clients.Objects, namespace: Callable[..., str], missed: str
 ) -> None:
     name = namespace(agentpool="pool1")
     waiting.until(lambda: problems(cluster) == (0, []), deadline=AGAIN, what="all is well")
@@ -57,7 +58,7 @@ def test_what_a_hung_kube_mgmt_missed_is_told(
     waiting.until(lambda: problems(cluster) == (0, []), deadline=AGAIN, what="all is well again")
 
 
-def change(objects: kube.Objects, name: str, missed: str) -> None:
+def change(objects: clients.Objects, name: str, missed: str) -> None:
     if missed == "relabelled":
         metadata = {"name": name, "labels": {"agentpool": "pool2"}}
         objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})

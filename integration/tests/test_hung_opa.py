@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from fairlead import kube, waiting
-from fairlead.clusters.embedded.placing import EmbeddedCluster
+from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.common import waiting
+from fairlead.kube import clients
 
 pytestmark = pytest.mark.embedded("it stops processes of this machine")
 
@@ -24,7 +25,7 @@ def seconds(action: Callable[[], object]) -> float:
 
 def test_a_workload_waits_for_its_warning_less_than_a_pod_for_its_placement(
     cluster: EmbeddedCluster,
-    objects: kube.Objects,
+    objects: clients.Objects,
     namespace: Callable[..., str],
     pod: Callable[..., dict[str, Any]],
 ) -> None:
@@ -44,7 +45,7 @@ def test_a_workload_waits_for_its_warning_less_than_a_pod_for_its_placement(
         }
 
     def refused() -> None:
-        with pytest.raises(kube.Refused, match=r"node-pool\.fairlead\.dev"):
+        with pytest.raises(clients.Refused, match=r"node-pool\.fairlead\.dev"):
             objects.create(pod(mapped))
 
     objects.apply(deployment("ssd"))

@@ -18,16 +18,19 @@ from functools import partial
 import pytest
 import requests
 
-from fairlead import certificates, deploy, kube, rotate, serving, status, waiting
-from fairlead.clusters.embedded.placing import EmbeddedCluster
-from fairlead.credentials import Tls
-from fairlead.errors import FairleadError
-from fairlead.keeper.deployed import Deployed
+from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.common import waiting
+from fairlead.common.errors import FairleadError
+from fairlead.common.progress import Progress
+from fairlead.deployment.credentials import Tls
 from fairlead.keeper.lease import Lease
-from fairlead.progress import Progress
-from fairlead.settings import NAMESPACE, Settings
-from fairlead.sync.apiserver import ApiServer
-from fairlead.up import started
+from fairlead.keeper.trust import Deployed
+from fairlead.kube import clients
+from fairlead.kube.apiserver import ApiServer
+from fairlead.operations import deploy, rollout, rotate, status
+from fairlead.operations.up import started
+from fairlead.pki import certificates
+from fairlead.settings.models import NAMESPACE, Settings
 
 pytestmark = pytest.mark.embedded("it kills servers, and plays other replicas")
 
@@ -42,7 +45,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 from fairlead.keeper import lease, servers
 from fairlead.keeper.keeper import Keeper
-from fairlead.sync.apiserver import ApiServer
+from fairlead.kube.apiserver import ApiServer
 
 class Killed(ApiServer):
     writes = 0
@@ -82,7 +85,7 @@ def calm() -> Iterator[EmbeddedCluster]:
 
 def tls(cluster: EmbeddedCluster) -> Tls:
     """What the Secret holds."""
-    credentials = serving.credentials(kube.Objects(kube.connect(cluster.kubeconfig)))
+    credentials = rollout.credentials(clients.Objects(clients.connect(cluster.kubeconfig)))
     assert credentials is not None
     return credentials.tls
 
@@ -92,7 +95,7 @@ def settled(cluster: EmbeddedCluster) -> bool:
 
 
 def events(cluster: EmbeddedCluster, reason: str) -> list[str]:
-    objects = kube.Objects(kube.connect(cluster.kubeconfig))
+    objects = clients.Objects(clients.connect(cluster.kubeconfig))
     return [e["message"] for e in objects.list("v1", "Event", NAMESPACE) if e.get("reason") == reason]
 
 
@@ -114,19 +117,19 @@ def metrics(cluster: EmbeddedCluster) -> dict[str, float]:
 def load(cluster: EmbeddedCluster) -> Iterator[dict[str, list[str]]]:
     """Creates pods in a mapped namespace all the while, each gone again at once; tells which were placed and not."""
     at, numbers, stop = f"load-{time.monotonic_ns()}", itertools.count(), threading.Event()
-    objects = kube.Objects(kube.connect(cluster.kubeconfig))
+    objects = clients.Objects(clients.connect(cluster.kubeconfig))
     objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": at, "labels": {"agentpool": "pool1"}}})
     objects.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": at}})
     outcome: dict[str, list[str]] = {"placed": [], "failed": []}
 
     def create() -> None:
-        api = kube.Objects(kube.connect(cluster.kubeconfig))
+        api = clients.Objects(clients.connect(cluster.kubeconfig))
         while not stop.is_set():
             name = f"p{next(numbers)}"
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": at}}
             try:
                 made = api.create(pod | {"spec": {"containers": [{"name": "main", "image": "nginx:1.29"}]}})
-            except kube.Refused as error:
+            except clients.Refused as error:
                 outcome["failed"].append(str(error))
                 continue
             placed = made["spec"].get("nodeSelector") == {"agentpool": "pool1"}
@@ -218,7 +221,7 @@ def test_a_keeper_killed_at_any_step_leaves_what_works_and_another_goes_on(calm:
 
 
 def test_an_expired_certificate_found_at_start_is_replaced(calm: EmbeddedCluster) -> None:
-    objects = kube.Objects(kube.connect(calm.kubeconfig))
+    objects = clients.Objects(clients.connect(calm.kubeconfig))
     expired(calm)
     with load(calm) as outcome:
         waiting.until(lambda: outcome["failed"], deadline=60, what="nobody can call OPA")
@@ -277,7 +280,7 @@ def test_the_lease_of_one_who_died_is_taken_over(calm: EmbeddedCluster, monkeypa
 
 
 def test_a_certificate_that_a_file_keeps_is_left_alone_and_warned_of(calm: EmbeddedCluster) -> None:
-    objects = kube.Objects(kube.connect(calm.kubeconfig))
+    objects = clients.Objects(clients.connect(calm.kubeconfig))
     before = tls(calm)
     marked = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "opa-tls", "namespace": NAMESPACE}}
     marked["metadata"]["annotations"] = {"fairlead.dev/renewed-by": "fairlead render"}  # type: ignore[index]
@@ -316,7 +319,7 @@ def replace_setting(cluster: EmbeddedCluster) -> Callable[[], None]:
 
 def test_beside_a_sidecar_that_reads_once_the_pods_are_replaced(calm: EmbeddedCluster) -> None:
     """`fairlead keeper` as its Deployment runs it; what it cannot see here, as they are no pods, it is told."""
-    objects = kube.Objects(kube.connect(calm.kubeconfig))
+    objects = clients.Objects(clients.connect(calm.kubeconfig))
     opas = ",".join(server.url.removeprefix("https://") for server in calm.opas())
     (port,) = calm.free_ports(1)
     mounted = calm.path / "mounted" / "opa-0" / "tls"

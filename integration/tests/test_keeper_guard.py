@@ -11,13 +11,16 @@ from typing import Any
 
 import pytest
 
-from fairlead import kube, manifests, policy, sidecars, waiting
-from fairlead.clusters.embedded.placing import EmbeddedCluster
-from fairlead.credentials import Credentials, Tls
-from fairlead.progress import Progress
-from fairlead.settings import NAMESPACE, Settings
-from fairlead.sidecars import Sidecar
-from fairlead.up import started
+from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.common import waiting
+from fairlead.common.progress import Progress
+from fairlead.deployment import manifests, sidecars
+from fairlead.deployment.credentials import Credentials, Tls
+from fairlead.deployment.sidecars import Sidecar
+from fairlead.kube import clients
+from fairlead.operations.up import started
+from fairlead.policy import bundles
+from fairlead.settings.models import NAMESPACE, Settings
 
 pytestmark = pytest.mark.embedded("it takes guards away and puts others in their place")
 
@@ -39,7 +42,7 @@ Put = Callable[..., tuple[int, str]]
 def cluster() -> Iterator[EmbeddedCluster]:
     """One in which both accounts may do everything, as far as RBAC goes."""
     with started(f"keeper-guard-{os.getpid()}", Settings(), {"pool1": 1}, progress=Progress()) as running:
-        objects = kube.Objects(kube.connect(running.kubeconfig))
+        objects = clients.Objects(clients.connect(running.kubeconfig))
         rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "everything"}}
         groups = ["", "apps", "coordination.k8s.io", "admissionregistration.k8s.io"]
         rules = [{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}]
@@ -55,8 +58,8 @@ def sidecar(request: pytest.FixtureRequest, cluster: EmbeddedCluster) -> Sidecar
     """The guards are those that a deployment with this sidecar brings."""
     chosen: Sidecar = request.param
     settings = Settings()
-    rendered = manifests.render(settings, policy.bundle(settings), Credentials.fresh(), sidecar=chosen)
-    objects = kube.Objects(kube.connect(cluster.kubeconfig))
+    rendered = manifests.render(settings, bundles.bundle(settings), Credentials.fresh(), sidecar=chosen)
+    objects = clients.Objects(clients.connect(cluster.kubeconfig))
     for manifest in rendered:
         if manifest["kind"] == "ValidatingAdmissionPolicy":
             objects.apply(manifest)
@@ -82,7 +85,7 @@ def send(
     cluster: EmbeddedCluster, account: str, path: str, body: Any, method: str = "PATCH", kind: str = "merge-patch+json"
 ) -> tuple[int, str]:
     """The status of a dry run in the account's name, and the message of a refusal."""
-    api = kube.connect(cluster.kubeconfig)
+    api = clients.connect(cluster.kubeconfig)
     headers = {"Content-Type": f"application/{kind}", "Impersonate-User": user(account)}
     answer = api.call_api(method, f"{api.configuration.host}{path}?dryRun=All", header_params=headers, body=body)
     document = json.loads(answer.read() or b"{}")
@@ -94,7 +97,7 @@ def put(cluster: EmbeddedCluster, sidecar: Sidecar) -> Put:
     """Changes an object by a function of it, as the account that renews or another; tells what came of it."""
 
     def changed(path: str, change: Change, account: str = ACCOUNTS[sidecar]) -> tuple[int, str]:
-        api = kube.connect(cluster.kubeconfig)
+        api = clients.connect(cluster.kubeconfig)
         stored = json.loads(api.call_api("GET", f"{api.configuration.host}{path}").read())
         edited = copy.deepcopy(stored)
         change(edited)

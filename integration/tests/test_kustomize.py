@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
-from fairlead import kube, kustomize, manifests, paths, policy, secrets_file, sidecars, staging, toolchain
-from fairlead.pod import RENEWED_BY
-from fairlead.progress import Progress
-from fairlead.settings import Settings
+from fairlead.common import paths
+from fairlead.common.progress import Progress
+from fairlead.deployment import kustomize, manifests, secrets_file, sidecars
+from fairlead.kube import clients
+from fairlead.opa.arguments import RENEWED_BY
+from fairlead.policy import bundles, staging
+from fairlead.programs import toolchain
+from fairlead.settings.models import Settings
 
 SILENT = Progress()
 EMOJI = {"contact": "\U0001f692", "admins": ["\U0001f692"]}
@@ -50,7 +54,7 @@ def test_base_and_overlay_are_together_what_deploy_applies(
 ) -> None:
     settings, secrets = Settings.model_validate(chosen), tmp_path / "overlay" / "secrets.yaml"
     kustomize.write(settings, tmp_path / "base", secrets=secrets, sidecar=sidecar, progress=SILENT)
-    bundle = staging.stage(policy.bundle(settings), SILENT)
+    bundle = staging.stage(bundles.bundle(settings), SILENT)
     credentials = secrets_file.load(secrets).credentials
     whole = named(manifests.render(settings, bundle, credentials, sidecar=sidecars.SIDECARS[sidecar]))
     # The file keeps the certificate, so nothing in the cluster renews it.
@@ -65,7 +69,7 @@ def test_base_and_overlay_are_together_what_deploy_applies(
 
 @pytest.mark.parametrize("sidecar", sidecars.SIDECARS)
 def test_the_api_server_takes_all_that_kustomize_builds_strictly(
-    tmp_path: Path, objects: kube.Objects, sidecar: str
+    tmp_path: Path, objects: clients.Objects, sidecar: str
 ) -> None:
     secrets = tmp_path / "secrets.yaml"
     kustomize.write(Settings(), tmp_path / "base", secrets=secrets, sidecar=sidecar, progress=SILENT)
@@ -73,7 +77,7 @@ def test_the_api_server_takes_all_that_kustomize_builds_strictly(
     assert len(taken) == {"sync": 38, "kube-mgmt": 40}[sidecar]
 
 
-def test_the_api_server_takes_the_committed_base(objects: kube.Objects) -> None:
+def test_the_api_server_takes_the_committed_base(objects: clients.Objects) -> None:
     taken = [objects.apply(manifest, dry_run=True)["kind"] for manifest in built(COMMITTED)]
     assert len(taken) == 38
     assert "Secret" not in taken

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 import yaml
 
-from fairlead import paths, toolchain, waiting
 from fairlead.clusters.embedded.cluster import Embedded
 from fairlead.clusters.remote import of_context
-from fairlead.progress import Progress
+from fairlead.common import paths, waiting
+from fairlead.common.progress import Progress
+from fairlead.programs import toolchain
 
 pytestmark = pytest.mark.embedded("it is about the processes of embedded clusters")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.clusters.embedded.placing import EmbeddedCluster
-from fairlead.fuzz import load
-from fairlead.progress import Progress
-from fairlead.settings import Settings
+from fairlead.checks.fuzz import load
+from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.common.progress import Progress
+from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it measures processes of this machine")
 

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from fairlead import kube, manifests, policy, sidecars
-from fairlead.credentials import Credentials
-from fairlead.settings import Settings
+from fairlead.deployment import manifests, sidecars
+from fairlead.deployment.credentials import Credentials
+from fairlead.kube import clients
+from fairlead.policy import bundles
+from fairlead.settings.models import Settings
 
 AWKWARD = 'oidc:/it\'s "us" \\ {{ é }}: #1 \U0001f692'
 HIDDEN = AWKWARD + " \x85\u2028"
@@ -29,25 +31,25 @@ POOLS = {"gpu": {"tolerations": [{"key": "gpu", "operator": "Exists"}]}, "two": 
 )
 @pytest.mark.parametrize("url", [None, "https://127.0.0.1:1/"], ids=["by service", "by URL"])
 def test_the_api_server_takes_each_manifest_strictly(
-    objects: kube.Objects, chosen: dict[str, Any], url: str | None
+    objects: clients.Objects, chosen: dict[str, Any], url: str | None
 ) -> None:
     settings = Settings.model_validate(chosen)
-    rendered = manifests.render(settings, policy.bundle(settings), Credentials.fresh(), webhook_url=url)
+    rendered = manifests.render(settings, bundles.bundle(settings), Credentials.fresh(), webhook_url=url)
     for manifest in rendered:
         applied = objects.apply(manifest, dry_run=True)
         assert applied["kind"] == manifest["kind"]
     assert len(rendered) == 38
 
 
-def test_a_field_that_the_api_does_not_know_is_an_error(objects: kube.Objects) -> None:
+def test_a_field_that_the_api_does_not_know_is_an_error(objects: clients.Objects) -> None:
     wrong = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"}, "dta": {}}
-    with pytest.raises(kube.Refused, match="dta"):
+    with pytest.raises(clients.Refused, match="dta"):
         objects.apply(wrong, dry_run=True)
 
 
-def test_pods_of_what_renews_meet_the_restricted_pod_security_standard(objects: kube.Objects) -> None:
+def test_pods_of_what_renews_meet_the_restricted_pod_security_standard(objects: clients.Objects) -> None:
     settings = Settings()
-    rendered = manifests.render(settings, policy.bundle(settings), Credentials.fresh(), sidecar=sidecars.KUBE_MGMT)
+    rendered = manifests.render(settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecars.KUBE_MGMT)
     (template,) = [
         m["spec"]["template"]
         for m in rendered
@@ -58,9 +60,9 @@ def test_pods_of_what_renews_meet_the_restricted_pod_security_standard(objects: 
     assert objects.apply(pod, dry_run=True)["spec"]["containers"][0]["name"] == "keeper"
 
 
-def test_pods_of_opa_meet_the_restricted_pod_security_standard(objects: kube.Objects) -> None:
+def test_pods_of_opa_meet_the_restricted_pod_security_standard(objects: clients.Objects) -> None:
     settings = Settings()
-    rendered = manifests.render(settings, policy.bundle(settings), Credentials.fresh())
+    rendered = manifests.render(settings, bundles.bundle(settings), Credentials.fresh())
     (deployment,) = [m for m in rendered if m["kind"] == "Deployment"]
     template = deployment["spec"]["template"]
     pod = {
@@ -71,5 +73,5 @@ def test_pods_of_opa_meet_the_restricted_pod_security_standard(objects: kube.Obj
     }
     assert objects.apply(pod, dry_run=True)["spec"]["priorityClassName"] == "system-cluster-critical"
     privileged = {**pod, "spec": {**pod["spec"], "hostNetwork": True}}
-    with pytest.raises(kube.Refused, match="restricted"):
+    with pytest.raises(clients.Refused, match="restricted"):
         objects.apply(privileged, dry_run=True)

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from fairlead import kube, waiting
+from fairlead.checks.conformance.engines.rest import Response, Rest, path_of
 from fairlead.clusters.base import Cluster
-from fairlead.engines.rest import Response, Rest, path_of
-from fairlead.errors import FairleadError
+from fairlead.common import waiting
+from fairlead.common.errors import FairleadError
+from fairlead.kube import clients
 
 Make = Callable[..., Any]
 Apply = Callable[[dict[str, Any]], dict[str, Any]]
@@ -27,11 +28,11 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def apps(cluster: Cluster) -> client.AppsV1Api:
-    return client.AppsV1Api(kube.connect(cluster.kubeconfig))
+    return client.AppsV1Api(clients.connect(cluster.kubeconfig))
 
 
 @pytest.fixture(autouse=True)
-def nothing_rolls_out_afterwards(objects: kube.Objects) -> Iterator[None]:
+def nothing_rolls_out_afterwards(objects: clients.Objects) -> Iterator[None]:
     """Other tests count what OPA is asked."""
     yield
     for daemon_set in objects.list("apps/v1", "DaemonSet", None):
@@ -100,12 +101,12 @@ def given(pool: str) -> tuple[dict[str, str], dict[str, Any]]:
     return {"agentpool": pool}, {"nodeSelector": {"agentpool": pool}, "tolerations": []}
 
 
-def relabel(objects: kube.Objects, namespace: str, pool: str | None) -> None:
+def relabel(objects: clients.Objects, namespace: str, pool: str | None) -> None:
     labels = {} if pool is None else {"agentpool": pool}
     objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}})
 
 
-def wait_until_mapped(objects: kube.Objects, pod: dict[str, Any], pool: str) -> None:
+def wait_until_mapped(objects: clients.Objects, pod: dict[str, Any], pool: str) -> None:
     """The label is on its way to the API server's own cache, and to OPA."""
 
     def placed() -> bool:
@@ -115,13 +116,13 @@ def wait_until_mapped(objects: kube.Objects, pod: dict[str, Any], pool: str) -> 
     waiting.until(placed, deadline=30, what=f"namespace {pod['metadata']['namespace']} is known with {pool}")
 
 
-def nodes_of_pods(objects: kube.Objects, namespace: str) -> set[str | None]:
+def nodes_of_pods(objects: clients.Objects, namespace: str) -> set[str | None]:
     pods = objects.list("v1", "Pod", namespace)
     return {pod["spec"].get("nodeName") for pod in pods if not pod["metadata"].get("deletionTimestamp")}
 
 
 def test_a_daemon_set_applied_again_follows_its_namespace_to_another_pool(
-    objects: kube.Objects, namespace: Make, pod: Make, apply: Apply
+    objects: clients.Objects, namespace: Make, pod: Make, apply: Apply
 ) -> None:
     at = namespace(agentpool="pool1")
     assert template_of(apply(agent(pod(at)))) == given("pool1")
@@ -134,7 +135,7 @@ def test_a_daemon_set_applied_again_follows_its_namespace_to_another_pool(
 
 
 def test_until_then_a_refused_pod_names_the_restart_that_does_it(
-    objects: kube.Objects, namespace: Make, pod: Make, apps: client.AppsV1Api
+    objects: clients.Objects, namespace: Make, pod: Make, apps: client.AppsV1Api
 ) -> None:
     at = namespace(agentpool="pool1")
     objects.create(agent(pod(at)))
@@ -156,7 +157,7 @@ def test_until_then_a_refused_pod_names_the_restart_that_does_it(
 
 @pytest.mark.parametrize("left", [None, ""], ids=["unlabelled", "opted out"])
 def test_a_daemon_set_applied_again_loses_what_a_pool_gave_when_there_is_none_any_more(
-    objects: kube.Objects, namespace: Make, pod: Make, apply: Apply, left: str | None
+    objects: clients.Objects, namespace: Make, pod: Make, apply: Apply, left: str | None
 ) -> None:
     at = namespace(agentpool="pool1")
     assert template_of(apply(agent(pod(at)))) == given("pool1")
@@ -167,7 +168,7 @@ def test_a_daemon_set_applied_again_loses_what_a_pool_gave_when_there_is_none_an
 
 
 def test_a_rollback_brings_no_earlier_pool_back(
-    objects: kube.Objects, namespace: Make, pod: Make, apps: client.AppsV1Api
+    objects: clients.Objects, namespace: Make, pod: Make, apps: client.AppsV1Api
 ) -> None:
     """As `kubectl rollout undo`, which replaces the template by the one of an earlier revision."""
     at = namespace(agentpool="pool1")
@@ -187,13 +188,13 @@ def test_a_rollback_brings_no_earlier_pool_back(
 
 
 def test_a_nodeselector_of_the_manifest_stays_and_a_warning_says_what_to_do(
-    objects: kube.Objects, namespace: Make, pod: Make, cluster: Cluster
+    objects: clients.Objects, namespace: Make, pod: Make, cluster: Cluster
 ) -> None:
     at = namespace(agentpool="pool1")
     objects.apply(agent(pod(at), nodeSelector={"agentpool": "pool1"}))
     relabel(objects, at, "pool2")
     wait_until_mapped(objects, pod(at), "pool2")
-    rest = Rest(kube.connect(cluster.kubeconfig))
+    rest = Rest(clients.connect(cluster.kubeconfig))
     path = path_of({"apiVersion": "apps/v1", "kind": "DaemonSet"}, at, "agent")
 
     def changed() -> Response | None:
@@ -211,13 +212,13 @@ def test_a_nodeselector_of_the_manifest_stays_and_a_warning_says_what_to_do(
     operations = json.loads(warning.partition(way_out)[2].removesuffix("'"))
 
     kind = "application/json-patch+json"
-    apps = client.AppsV1Api(kube.connect(cluster.kubeconfig))
+    apps = client.AppsV1Api(clients.connect(cluster.kubeconfig))
     done = apps.patch_namespaced_daemon_set("agent", at, operations, _content_type=kind, _preload_content=False)
     assert template_of(stored(done)) == given("pool2")
 
 
 def test_without_a_pool_opa_is_asked_only_about_what_a_pool_gave_to_a_daemon_set(
-    objects: kube.Objects, namespace: Make, pod: Make, cluster: Cluster
+    objects: clients.Objects, namespace: Make, pod: Make, cluster: Cluster
 ) -> None:
     def withdrawn(at: str) -> bool:
         noted = agent(pod(at), nodeSelector={"agentpool": "pool1"})
@@ -237,7 +238,7 @@ def test_without_a_pool_opa_is_asked_only_about_what_a_pool_gave_to_a_daemon_set
 
 def calls(cluster: Cluster) -> int:
     """How often the API server has called the webhooks for DaemonSets."""
-    api = kube.connect(cluster.kubeconfig)
+    api = clients.connect(cluster.kubeconfig)
     answer = api.call_api("GET", f"{api.configuration.host}/metrics", header_params={"Accept": "text/plain"})
     lines = answer.read().decode().splitlines()
     counts = [line for line in lines if line.startswith("apiserver_admission_webhook_request_total{")]
@@ -251,10 +252,10 @@ def gated(pod: Make, namespace: str, **spec: Any) -> dict[str, Any]:
 @pytest.fixture
 def freed(cluster: Cluster) -> Callable[[str], dict[str, Any]]:
     """Takes all gates of pod `web` of a namespace. Raises Refused."""
-    core = client.CoreV1Api(kube.connect(cluster.kubeconfig))
+    core = client.CoreV1Api(clients.connect(cluster.kubeconfig))
 
     def take(namespace: str) -> dict[str, Any]:
-        with kube.explained("cannot take the gates of pod web"):
+        with clients.explained("cannot take the gates of pod web"):
             kind = "application/merge-patch+json"
             body = {"spec": {"schedulingGates": None}}
             return stored(core.patch_namespaced_pod("web", namespace, body, _content_type=kind, _preload_content=False))
@@ -263,7 +264,7 @@ def freed(cluster: Cluster) -> Callable[[str], dict[str, Any]]:
 
 
 def test_a_pod_gated_before_its_namespace_was_mapped_is_placed_when_its_last_gate_goes(
-    objects: kube.Objects, namespace: Make, pod: Make, freed: Callable[[str], dict[str, Any]]
+    objects: clients.Objects, namespace: Make, pod: Make, freed: Callable[[str], dict[str, Any]]
 ) -> None:
     at = namespace()
     assert "nodeSelector" not in objects.create(gated(pod, at))["spec"]
@@ -282,20 +283,20 @@ def test_a_pod_gated_before_its_namespace_was_mapped_is_placed_when_its_last_gat
 
 
 def test_a_pod_gated_before_its_namespace_was_mapped_that_fits_no_pool_stays_gated(
-    objects: kube.Objects, namespace: Make, pod: Make, freed: Callable[[str], dict[str, Any]]
+    objects: clients.Objects, namespace: Make, pod: Make, freed: Callable[[str], dict[str, Any]]
 ) -> None:
     at = namespace()
     objects.create(gated(pod, at, nodeSelector={"disk": "ssd"}))
     relabel(objects, at, "pool2")
     wait_until_mapped(objects, pod(at), "pool2")
-    with pytest.raises(kube.Refused, match=f'namespace "{at}" places its pods in pool "pool2"') as refused:
+    with pytest.raises(clients.Refused, match=f'namespace "{at}" places its pods in pool "pool2"') as refused:
         freed(at)
     assert refused.value.status == 403
     assert (objects.get("v1", "Pod", "web", at) or {})["spec"]["schedulingGates"] == GATES
 
 
 def test_a_gated_pod_that_an_earlier_label_placed_is_left_where_it_is(
-    objects: kube.Objects, namespace: Make, pod: Make, freed: Callable[[str], dict[str, Any]]
+    objects: clients.Objects, namespace: Make, pod: Make, freed: Callable[[str], dict[str, Any]]
 ) -> None:
     at = namespace(agentpool="pool1")
     objects.create(gated(pod, at))

@@ -11,10 +11,14 @@ from typing import Any
 
 import pytest
 
-from fairlead import kube, manifests, policy, preflight, waiting
 from fairlead.clusters.base import Cluster
-from fairlead.credentials import Credentials
-from fairlead.settings import NODE_LABELS, Pool, Settings
+from fairlead.common import waiting
+from fairlead.deployment import manifests
+from fairlead.deployment.credentials import Credentials
+from fairlead.kube import clients
+from fairlead.operations import preflight
+from fairlead.policy import bundles
+from fairlead.settings.models import NODE_LABELS, Pool, Settings
 
 GUARD = "fairlead-node-labels"
 ADMISSION = "admissionregistration.k8s.io/v1"
@@ -29,7 +33,7 @@ class Asking:
     """Sends dry runs as any user; tells the status, and the message of a refusal."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._api = kube.connect(cluster.kubeconfig)
+        self._api = clients.connect(cluster.kubeconfig)
 
     def __call__(
         self, method: str, path: str, body: Any = None, *, user: str, group: str = "", kind: str = MERGE
@@ -45,7 +49,7 @@ class Asking:
 
 
 @pytest.fixture
-def node(objects: kube.Objects) -> dict[str, Any]:
+def node(objects: clients.Objects) -> dict[str, Any]:
     """A node of pool1."""
     first, *_ = objects.list("v1", "Node", None, f"{POOL}=pool1")
     return first
@@ -116,7 +120,7 @@ def test_a_protected_label_no_node_gives_itself_even_then(ask: Asking) -> None:
 
 
 @pytest.fixture
-def may_change_nodes(objects: kube.Objects) -> Iterator[list[str]]:
+def may_change_nodes(objects: clients.Objects) -> Iterator[list[str]]:
     """Users whom RBAC lets change nodes: a person who looks after them, and cloud controllers."""
     name = "test-node-changers"
     users = ["operator", "system:cloud-controller-manager", "system:serviceaccount:kube-system:cloud", "cloud:nodes"]
@@ -154,12 +158,12 @@ def test_administrators_and_cloud_controllers_may(
 
 
 def guards(settings: Settings) -> list[dict[str, Any]]:
-    rendered = manifests.render(settings, policy.bundle(settings), Credentials.fresh())
+    rendered = manifests.render(settings, bundles.bundle(settings), Credentials.fresh())
     return [manifest for manifest in rendered if manifest["metadata"]["name"] == GUARD]
 
 
 def test_every_label_of_a_declared_pool_counts(
-    objects: kube.Objects, ask: Asking, node: dict[str, Any], settings: Settings
+    objects: clients.Objects, ask: Asking, node: dict[str, Any], settings: Settings
 ) -> None:
     name = node["metadata"]["name"]
     gpu = Pool(node_selector={"agentpool": "gpu", "acme.io/accelerator": "nvidia"})
@@ -179,7 +183,7 @@ def test_every_label_of_a_declared_pool_counts(
 
 
 def test_what_refuses_is_the_guard(
-    objects: kube.Objects, ask: Asking, node: dict[str, Any], settings: Settings
+    objects: clients.Objects, ask: Asking, node: dict[str, Any], settings: Settings
 ) -> None:
     """Without it a node gives itself another pool: nothing else is in its way."""
     name = node["metadata"]["name"]

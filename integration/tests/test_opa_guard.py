@@ -13,10 +13,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fairlead import kube, pod
 from fairlead.clusters.base import Cluster
-from fairlead.opa_api import OpaApi
-from fairlead.settings import NAMESPACE
+from fairlead.kube import clients
+from fairlead.opa import arguments
+from fairlead.opa.api import OpaApi
+from fairlead.settings.models import NAMESPACE
 
 REVIEW = {
     "apiVersion": "admission.k8s.io/v1",
@@ -102,7 +103,7 @@ def test_a_wrong_token_is_none(cluster: Cluster, token: str, wrong: str) -> None
 
 
 def test_the_token_is_in_its_secret_and_its_mount_and_nowhere_else(
-    cluster: Cluster, objects: kube.Objects, opa: OpaApi, token: str
+    cluster: Cluster, objects: clients.Objects, opa: OpaApi, token: str
 ) -> None:
     everything = [*opa.policies().values(), json.dumps(opa.document([])), json.dumps(opa.get_config())]
     everything += [json.dumps(o) for o in objects.list("v1", "ConfigMap", None)]
@@ -170,7 +171,7 @@ def test_no_gzip_is_read_however_small(anonymous: OpaApi, cluster: Cluster) -> N
     for server in cluster.opas():
         status = Path(f"/proc/{server.pid}/status").read_text(encoding="ascii")
         peak = next(int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmHWM:"))
-        assert peak < pod.OPA_MEMORY
+        assert peak < arguments.OPA_MEMORY
 
 
 def test_a_wrong_content_type_is_read_as_json_or_refused(anonymous: OpaApi) -> None:

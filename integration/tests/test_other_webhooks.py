@@ -18,12 +18,14 @@ from typing import Any
 
 import pytest
 
-from fairlead import deploy, kube, waiting
-from fairlead.certificates import Authority
 from fairlead.clusters.base import Cluster
-from fairlead.progress import Progress
-from fairlead.settings import Settings
-from fairlead.up import started
+from fairlead.common import waiting
+from fairlead.common.progress import Progress
+from fairlead.kube import clients
+from fairlead.operations import deploy
+from fairlead.operations.up import started
+from fairlead.pki.certificates import Authority
+from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("the API server has to reach webhooks of this process")
 
@@ -126,13 +128,13 @@ def shared() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def objects(shared: Cluster) -> kube.Objects:
-    return kube.Objects(kube.connect(shared.kubeconfig))
+def objects(shared: Cluster) -> clients.Objects:
+    return clients.Objects(clients.connect(shared.kubeconfig))
 
 
 @pytest.fixture(scope="module")
 def create(
-    shared: Cluster, objects: kube.Objects, tmp_path_factory: pytest.TempPathFactory
+    shared: Cluster, objects: clients.Objects, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., dict[str, Any]]]:
     """Creates a pod that the other webhook, which is in force, changes in this way."""
     other = Other(tmp_path_factory.mktemp("other"))
@@ -157,7 +159,7 @@ def create(
         )
 
     def in_force() -> bool:
-        with suppress(kube.Refused):
+        with suppress(clients.Refused):
             make("removes the nodeSelector")
         return bool(other.calls)
 
@@ -170,11 +172,11 @@ def create(
     other.server.server_close()
 
 
-def refused(create: Callable[..., dict[str, Any]], change: str) -> kube.Refused | None:
+def refused(create: Callable[..., dict[str, Any]], change: str) -> clients.Refused | None:
     """How a pod was refused that is changed so; None where it was not."""
     try:
         create(change)
-    except kube.Refused as error:
+    except clients.Refused as error:
         return error
     return None
 
@@ -193,21 +195,21 @@ def test_what_another_webhook_makes_of_a_placed_pod_is_refused(
     create: Callable[..., dict[str, Any]], change: str
 ) -> None:
     _, status, words = CHANGES[change]
-    with pytest.raises(kube.Refused, match=words) as no:
+    with pytest.raises(clients.Refused, match=words) as no:
         create(change)
     assert no.value.status == status
 
 
 @pytest.mark.usefixtures("guarded")
 def test_without_the_validating_webhook_it_would_get_through(
-    objects: kube.Objects, create: Callable[..., dict[str, Any]]
+    objects: clients.Objects, create: Callable[..., dict[str, Any]]
 ) -> None:
     objects.delete(VERSION, "ValidatingWebhookConfiguration", "fairlead")
 
     def created(change: str) -> dict[str, Any] | None:
         try:
             return dict(create(change)["spec"])
-        except kube.Refused:
+        except clients.Refused:
             return None
 
     def through(change: str) -> dict[str, Any]:

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from fairlead import kube, waiting
 from fairlead.clusters.base import Cluster
-from fairlead.errors import FairleadError
+from fairlead.common import waiting
+from fairlead.common.errors import FairleadError
+from fairlead.kube import clients
 
 Make = Callable[..., Any]
 
 
-def running(objects: kube.Objects, namespace: str, name: str = "web") -> dict[str, Any]:
+def running(objects: clients.Objects, namespace: str, name: str = "web") -> dict[str, Any]:
     def check() -> dict[str, Any]:
         pod = objects.get("v1", "Pod", name, namespace) or {}
         if pod["status"]["phase"] != "Running":
@@ -25,12 +26,12 @@ def running(objects: kube.Objects, namespace: str, name: str = "web") -> dict[st
     return waiting.until(check, deadline=60, what=f"pod {namespace}/{name} runs")
 
 
-def pool_of(objects: kube.Objects, node: str) -> str | None:
+def pool_of(objects: clients.Objects, node: str) -> str | None:
     labels: dict[str, str] = (objects.get("v1", "Node", node) or {})["metadata"]["labels"]
     return labels.get("agentpool")
 
 
-def test_a_pod_runs_on_a_node_of_its_namespaces_pool(objects: kube.Objects, namespace: Make, pod: Make) -> None:
+def test_a_pod_runs_on_a_node_of_its_namespaces_pool(objects: clients.Objects, namespace: Make, pod: Make) -> None:
     for pool in ("pool1", "pool2"):
         at = namespace(agentpool=pool)
         objects.create(pod(at))
@@ -39,7 +40,7 @@ def test_a_pod_runs_on_a_node_of_its_namespaces_pool(objects: kube.Objects, name
         assert pool_of(objects, running_pod["spec"]["nodeName"]) == pool
 
 
-def test_a_pod_of_an_unmapped_namespace_is_left_alone(objects: kube.Objects, namespace: Make, pod: Make) -> None:
+def test_a_pod_of_an_unmapped_namespace_is_left_alone(objects: clients.Objects, namespace: Make, pod: Make) -> None:
     for labels in ({}, {"agentpool": ""}):
         created = objects.create(pod(namespace(**labels)))
         assert "nodeSelector" not in created["spec"]
@@ -51,18 +52,18 @@ def test_a_pod_of_an_unmapped_namespace_is_left_alone(objects: kube.Objects, nam
     ids=["another pool", "another key", "past the scheduler"],
 )
 def test_what_would_evade_the_pool_is_forbidden_and_told_why(
-    objects: kube.Objects, namespace: Make, pod: Make, spec: dict[str, Any]
+    objects: clients.Objects, namespace: Make, pod: Make, spec: dict[str, Any]
 ) -> None:
     at = namespace(agentpool="pool1")
     with pytest.raises(
-        kube.Refused, match=f'pool "pool1" of namespace "{at}"|"{at}" places its pods in pool "pool1"'
+        clients.Refused, match=f'pool "pool1" of namespace "{at}"|"{at}" places its pods in pool "pool1"'
     ) as (refused):
         objects.create(pod(at, **spec))
     assert refused.value.status == 403
     assert "remove spec.node" in refused.value.reason
 
 
-def test_the_pods_of_a_deployment_are_placed(objects: kube.Objects, namespace: Make) -> None:
+def test_the_pods_of_a_deployment_are_placed(objects: clients.Objects, namespace: Make) -> None:
     at = namespace(agentpool="pool2")
     labels = {"app": "api"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "nginx:1"}]}}
@@ -92,7 +93,7 @@ def workload(kind: str, pod: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_daemon_set_has_a_pod_on_each_node_of_its_pool_and_none_that_waits(
-    objects: kube.Objects, namespace: Make, pod: Make
+    objects: clients.Objects, namespace: Make, pod: Make
 ) -> None:
     at = namespace(agentpool="pool1")
     created = objects.create(workload("DaemonSet", pod(at)))
@@ -108,7 +109,7 @@ def test_a_daemon_set_has_a_pod_on_each_node_of_its_pool_and_none_that_waits(
 
 
 def test_a_deployment_says_in_its_condition_and_in_an_event_why_it_has_no_pods(
-    objects: kube.Objects, namespace: Make, pod: Make
+    objects: clients.Objects, namespace: Make, pod: Make
 ) -> None:
     at = namespace(agentpool="pool1")
     objects.create(workload("Deployment", pod(at, nodeSelector={"disk": "ssd"})))
@@ -133,14 +134,14 @@ def test_a_deployment_says_in_its_condition_and_in_an_event_why_it_has_no_pods(
 
 
 def test_a_namespace_made_a_moment_ago_is_no_race(
-    cluster: Cluster, objects: kube.Objects, new_namespace: Make, pod: Make
+    cluster: Cluster, objects: clients.Objects, new_namespace: Make, pod: Make
 ) -> None:
     """On a cluster of pods a refusal may say to come again: kube-mgmt looks nothing up, and a busy node is slow."""
 
     def created(at: str) -> dict[str, Any] | None:
         try:
             return objects.create(pod(at))
-        except kube.Refused as refused:
+        except clients.Refused as refused:
             if cluster.kind == "embedded" or "is not known to the policy yet: retry in a moment" not in refused.reason:
                 raise AssertionError(str(refused)) from refused
             return None
@@ -155,7 +156,7 @@ def test_a_namespace_made_a_moment_ago_is_no_race(
 
 
 def test_a_relabelled_namespace_places_new_pods_anew_and_leaves_the_old(
-    objects: kube.Objects, namespace: Make, pod: Make
+    objects: clients.Objects, namespace: Make, pod: Make
 ) -> None:
     at = namespace(agentpool="pool1")
     objects.create(pod(at, "old"))
@@ -174,7 +175,7 @@ def test_a_relabelled_namespace_places_new_pods_anew_and_leaves_the_old(
 
 
 def test_a_gated_pod_may_tighten_its_selector_but_not_leave_the_pool(
-    objects: kube.Objects, namespace: Make, pod: Make
+    objects: clients.Objects, namespace: Make, pod: Make
 ) -> None:
     at = namespace(agentpool="pool1")
     gated = pod(at, schedulingGates=[{"name": "acme.io/quota"}])
@@ -183,7 +184,7 @@ def test_a_gated_pod_may_tighten_its_selector_but_not_leave_the_pool(
     assert objects.apply(tightened)["spec"]["nodeSelector"] == {"agentpool": "pool1", "zone": "a"}
 
 
-def test_opa_is_asked_for_nothing_else(objects: kube.Objects, namespace: Make, pod: Make, cluster: Cluster) -> None:
+def test_opa_is_asked_for_nothing_else(objects: clients.Objects, namespace: Make, pod: Make, cluster: Cluster) -> None:
     """The webhook's own metric counts the calls; other requests leave it as it is."""
     at = namespace(agentpool="pool1")
     free = namespace()
@@ -200,7 +201,7 @@ def test_opa_is_asked_for_nothing_else(objects: kube.Objects, namespace: Make, p
 
 def calls(cluster: Cluster) -> int:
     """How often the API server has called the webhooks."""
-    api = kube.connect(cluster.kubeconfig)
+    api = clients.connect(cluster.kubeconfig)
     answer = api.call_api("GET", f"{api.configuration.host}/metrics", header_params={"Accept": "text/plain"})
     lines = answer.read().decode().splitlines()
     counts = [line for line in lines if line.startswith("apiserver_admission_webhook_request_total{")]

@@ -14,12 +14,14 @@ import pytest
 from foreign import Foreign, started
 from kubernetes import client
 
-from fairlead import deploy, kube, preflight, served, waiting
 from fairlead.clusters import remote
-from fairlead.errors import FairleadError
-from fairlead.preflight import Finding
-from fairlead.progress import Progress
-from fairlead.settings import NAMESPACE, Settings
+from fairlead.common import waiting
+from fairlead.common.errors import FairleadError
+from fairlead.common.progress import Progress
+from fairlead.kube import clients, discovery
+from fairlead.operations import deploy, preflight
+from fairlead.operations.preflight import Finding
+from fairlead.settings.models import NAMESPACE, Settings
 
 pytestmark = pytest.mark.embedded("it has a cluster of its own, with simulated nodes")
 
@@ -163,7 +165,7 @@ def test_the_version_is_one_that_has_what_is_used(
 
 
 def test_a_kind_that_is_not_served_is_told(foreign: Foreign) -> None:
-    kinds = served.kinds(kube.connect(foreign.kubeconfig))
+    kinds = discovery.kinds(clients.connect(foreign.kubeconfig))
     manifest = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
     assert preflight._kinds(kinds, [manifest]) == [Finding("api", True, "all 1 kinds are served")]
     (finding,) = preflight._kinds([kind for kind in kinds if kind.group != "policy"], [manifest])

@@ -19,9 +19,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fairlead import files, kube, paths, pod, waiting
 from fairlead.clusters.base import OpaServer
-from fairlead.clusters.embedded.placing import EmbeddedCluster
+from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.common import files, paths, waiting
+from fairlead.kube import clients
+from fairlead.opa import arguments
 
 pytestmark = pytest.mark.embedded(
     "it needs several source addresses on loopback, and measures processes of this machine"
@@ -91,7 +93,7 @@ ALIASES = b"request: {object: {a: &a [x, x, x, x, x, x, x, x, x, x], b: &b [*a, 
     ("body", "headers", "status", "why"),
     [
         (with_labels(LIST), {}, 413, "more than 400000 values"),
-        (b'{"a":"' + b"x" * pod.LARGEST_REVIEW + b'"}', {}, 413, f"more than {pod.LARGEST_REVIEW} bytes"),
+        (b'{"a":"' + b"x" * arguments.LARGEST_REVIEW + b'"}', {}, 413, f"more than {arguments.LARGEST_REVIEW} bytes"),
         (ALIASES, {"Content-Type": "application/yaml"}, 415, "the body is YAML"),
         (ALIASES, {"Content-Type": "text/x-yaml; charset=utf-8"}, 415, "the body is YAML"),
         (b"\x1f\x8bgarbage", {"Content-Encoding": "gzip"}, 400, "the body is packed"),
@@ -138,7 +140,7 @@ def test_the_largest_reviews_of_a_crowd_fit_opas_memory_and_delay_no_other_addre
             answered += 1
         assert {one.result()[0] for one in sent} == {200}
     assert answered > len(sent), "the other address had fewer turns"
-    assert peak(server.pid) < pod.OPA_MEMORY
+    assert peak(server.pid) < arguments.OPA_MEMORY
 
 
 def test_a_namespace_with_many_large_reviews_delays_that_of_another_by_few_turns(server: OpaServer) -> None:
@@ -186,7 +188,7 @@ def test_one_address_cannot_take_all_connections(cluster: EmbeddedCluster, serve
                 where = (address.hostname or "", address.port or 0)
                 held.enter_context(socket.create_connection(where, 60, (ATTACKER, 0)))
         assert placed(server)
-    assert peak(cluster.servers()["proxy"]["pid"]) < pod.PROXY_MEMORY
+    assert peak(cluster.servers()["proxy"]["pid"]) < arguments.PROXY_MEMORY
 
 
 def test_a_body_for_another_path_is_read_from_those_alone_whom_the_guard_lets_in(server: OpaServer, token: str) -> None:
@@ -207,13 +209,13 @@ def test_what_is_refused_is_logged_with_who_it_was(cluster: EmbeddedCluster, ser
         send(server, "127.0.0.77", b"", path="/", **{"Content-Length": "4000000"})
     lines = [line for line in "".join(cluster.logs("proxy", 1_000, False)).splitlines() if "127.0.0.77" in line]
     assert 1 <= len(lines) <= 4, "a flood of requests is no flood of lines"
-    assert f"refused 127.0.0.77: more than {pod.LARGEST_REVIEW} bytes" in lines[0]
+    assert f"refused 127.0.0.77: more than {arguments.LARGEST_REVIEW} bytes" in lines[0]
 
 
 def test_a_proxy_that_hangs_or_ends_is_started_again(
     cluster: EmbeddedCluster,
     server: OpaServer,
-    objects: kube.Objects,
+    objects: clients.Objects,
     namespace: Callable[..., str],
     pod: Callable[..., dict[str, Any]],
 ) -> None:

@@ -13,13 +13,17 @@ from typing import Any
 import pytest
 from kubernetes import dynamic
 
-from fairlead import history, kube, manifests, policy, serving, staging, waiting
 from fairlead.clusters.base import Cluster
-from fairlead.errors import FairleadError, UsageError
-from fairlead.opa_api import OpaApi
-from fairlead.progress import Progress
-from fairlead.push import push, rollback
-from fairlead.settings import NAMESPACE, Settings
+from fairlead.common import waiting
+from fairlead.common.errors import FairleadError, UsageError
+from fairlead.common.progress import Progress
+from fairlead.deployment import manifests
+from fairlead.kube import clients
+from fairlead.opa.api import OpaApi
+from fairlead.operations import history, rollout
+from fairlead.operations.push import push, rollback
+from fairlead.policy import bundles, staging
+from fairlead.settings.models import NAMESPACE, Settings
 
 SIDECARS = ["sync", "kube-mgmt"]  # kube-mgmt never removes a file by itself
 QUIET = Progress()
@@ -30,7 +34,7 @@ OURS = f"{NAMESPACE}/{manifests.POLICIES}/"
 def policies(tmp_path: Path, cluster: Cluster, settings: Settings) -> Iterator[Path]:
     """A copy of the policies to change; afterwards the project's own are in force again."""
     copy = tmp_path / "policies"
-    shutil.copytree(policy.folder(), copy)
+    shutil.copytree(bundles.folder(), copy)
     yield copy
     push(cluster, settings, progress=QUIET)
 
@@ -39,7 +43,7 @@ def modules(opa: OpaApi) -> dict[str, str]:
     return {id_.removeprefix(OURS): text for id_, text in opa.policies().items() if id_.startswith(OURS)}
 
 
-def deployed(objects: kube.Objects) -> dict[str, Any]:
+def deployed(objects: clients.Objects) -> dict[str, Any]:
     config_map = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE)
     assert config_map is not None
     return config_map
@@ -48,7 +52,7 @@ def deployed(objects: kube.Objects) -> dict[str, Any]:
 def test_a_pushed_policy_is_in_force_when_push_returns(
     cluster: Cluster,
     settings: Settings,
-    objects: kube.Objects,
+    objects: clients.Objects,
     opa: OpaApi,
     policies: Path,
     namespace: Callable[..., str],
@@ -57,11 +61,11 @@ def test_a_pushed_policy_is_in_force_when_push_returns(
     for module in policies.rglob("*.rego"):  # the tests, too
         module.write_text(module.read_text().replace("remove spec.nodeName", "ask the platform team"))
     result = push(cluster, settings, policies, progress=QUIET)
-    assert policy.revision(modules(opa)) == result["revision"] != result["previous"]
+    assert bundles.revision(modules(opa)) == result["revision"] != result["previous"]
     assert {state["url"] for state in result["opa"]} == {server.url for server in cluster.opas()}
     assert {state["revision"] for state in result["opa"]} == {result["revision"]}
     assert deployed(objects)["metadata"]["annotations"][manifests.REVISION] == result["revision"]
-    with pytest.raises(kube.Refused, match="ask the platform team"):
+    with pytest.raises(clients.Refused, match="ask the platform team"):
         objects.create(pod(namespace(agentpool="pool1"), nodeName="pool1-0"))
 
 
@@ -78,7 +82,7 @@ def test_a_pushed_policy_is_in_force_when_push_returns(
 def test_what_does_not_compile_or_fails_its_tests_changes_nothing(
     cluster: Cluster,
     settings: Settings,
-    objects: kube.Objects,
+    objects: clients.Objects,
     opa: OpaApi,
     policies: Path,
     file: str,
@@ -93,11 +97,11 @@ def test_what_does_not_compile_or_fails_its_tests_changes_nothing(
     with pytest.raises(FairleadError, match=reason):
         push(cluster, settings, policies, progress=QUIET)
     assert deployed(objects)["data"] == before
-    assert policy.revision(modules(opa)) == policy.revision(served)
+    assert bundles.revision(modules(opa)) == bundles.revision(served)
 
 
 def test_what_opa_does_not_take_is_taken_back(
-    cluster: Cluster, settings: Settings, objects: kube.Objects, opa: OpaApi, policies: Path
+    cluster: Cluster, settings: Settings, objects: clients.Objects, opa: OpaApi, policies: Path
 ) -> None:
     """It compiles, and its tests pass, but there is a document already where its rule would be."""
     before, served = deployed(objects)["data"], modules(opa)
@@ -109,13 +113,13 @@ def test_what_opa_does_not_take_is_taken_back(
     finally:
         opa.remove_document(["system", "extra"])
     assert deployed(objects)["data"] == before
-    assert policy.revision(modules(opa)) == policy.revision(served)
+    assert bundles.revision(modules(opa)) == bundles.revision(served)
     waiting.until(lambda: modules(opa) == served, deadline=30, what="nothing of it is left")
     assert opa.ready()
 
 
 def test_a_package_that_is_opas_own_is_not_pushed(
-    cluster: Cluster, settings: Settings, objects: kube.Objects, policies: Path
+    cluster: Cluster, settings: Settings, objects: clients.Objects, policies: Path
 ) -> None:
     before = deployed(objects)["data"]
     (policies / "extra.rego").write_text("package system.authz\n\nallow := true\n")
@@ -125,17 +129,17 @@ def test_a_package_that_is_opas_own_is_not_pushed(
 
 
 def test_a_revision_that_was_kept_with_a_package_of_opas_own_is_not_brought_back(
-    cluster: Cluster, objects: kube.Objects
+    cluster: Cluster, objects: clients.Objects
 ) -> None:
     before = deployed(objects)["data"]
     broken = {**before, "extra.rego": "package system.log\n\ndrop := false\n"}
-    manifest = manifests.policies_of(broken, {manifests.REVISION: policy.revision(broken)})
+    manifest = manifests.policies_of(broken, {manifests.REVISION: bundles.revision(broken)})
     history.record(objects, manifest)
     try:
         with pytest.raises(UsageError, match=r"extra\.rego:1: .* package system\.log, which is OPA's own"):
-            rollback(cluster, policy.revision(broken), progress=QUIET)
+            rollback(cluster, bundles.revision(broken), progress=QUIET)
     finally:
-        objects.delete("v1", "ConfigMap", f"{manifests.POLICIES}-{policy.revision(broken)}", NAMESPACE)
+        objects.delete("v1", "ConfigMap", f"{manifests.POLICIES}-{bundles.revision(broken)}", NAMESPACE)
     assert deployed(objects)["data"] == before
 
 
@@ -145,7 +149,7 @@ def each(cluster: Cluster, token: str) -> list[dict[str, str]]:
 
 
 def test_what_a_revision_does_not_have_is_removed_from_every_opa(
-    cluster: Cluster, settings: Settings, objects: kube.Objects, policies: Path, token: str
+    cluster: Cluster, settings: Settings, objects: clients.Objects, policies: Path, token: str
 ) -> None:
     (policies / "extra.rego").write_text("package system.extra\n\nx := 1\n")
     (policies / "helper.rego").write_text("package helper\n\none(n) := n\n")
@@ -161,7 +165,7 @@ def test_what_a_revision_does_not_have_is_removed_from_every_opa(
 
 
 def test_a_file_of_the_package_system_may_be_renamed(
-    cluster: Cluster, settings: Settings, objects: kube.Objects, policies: Path, token: str
+    cluster: Cluster, settings: Settings, objects: clients.Objects, policies: Path, token: str
 ) -> None:
     """OPA takes no second default of a rule: the old file has to go before the new one comes."""
     (policies / "extra.rego").write_text("package system.extra\n\ndefault x := 1\n")
@@ -175,7 +179,7 @@ def test_a_file_of_the_package_system_may_be_renamed(
 
 
 def test_what_other_policies_hold_on_to_is_told_with_the_way_out_which_works(
-    cluster: Cluster, settings: Settings, objects: kube.Objects, policies: Path, token: str
+    cluster: Cluster, settings: Settings, objects: clients.Objects, policies: Path, token: str
 ) -> None:
     (policies / "extra.rego").write_text("package system.extra\n\none(n) := n\n")
     push(cluster, settings, policies, progress=QUIET)
@@ -245,24 +249,24 @@ def test_no_answer_is_a_mix_of_two_revisions_and_none_is_missing(
 
 
 def test_a_revision_that_was_in_force_can_be_brought_back(
-    cluster: Cluster, settings: Settings, objects: kube.Objects, opa: OpaApi, policies: Path
+    cluster: Cluster, settings: Settings, objects: clients.Objects, opa: OpaApi, policies: Path
 ) -> None:
     first = push(cluster, settings, policies, progress=QUIET)["revision"]
     merging = settings.model_copy(update={"pod_selector": "merge"})
     second = push(cluster, merging, policies, progress=QUIET)["revision"]
     assert [line["revision"] for line in history.table(cluster)][:2] == [second, first]
     assert rollback(cluster, None, progress=QUIET)["revision"] == first
-    assert policy.revision(modules(opa)) == first
+    assert bundles.revision(modules(opa)) == first
     assert [line["current"] for line in history.table(cluster)][:2] == [True, False]
     assert rollback(cluster, second[:6], progress=QUIET)["revision"] == second
     with pytest.raises(UsageError, match=f"'zzz' is not one revision that is kept: there are .*{first}"):
         rollback(cluster, "zzz", progress=QUIET)
 
 
-def test_only_the_last_revisions_are_kept(objects: kube.Objects) -> None:
+def test_only_the_last_revisions_are_kept(objects: clients.Objects) -> None:
     for number in range(history.KEPT + 2):
         modules = {"main.rego": f"package system\n\nmain := {number}\n"}
-        annotations = {manifests.REVISION: policy.revision(modules)}
+        annotations = {manifests.REVISION: bundles.revision(modules)}
         history.record(objects, manifests.policies_of(modules, annotations))
     entries = history.entries(objects)
     assert len(entries) == history.KEPT
@@ -272,14 +276,14 @@ def test_only_the_last_revisions_are_kept(objects: kube.Objects) -> None:
 
 
 def test_a_hand_broken_config_map_is_put_right_by_a_push(
-    cluster: Cluster, settings: Settings, objects: kube.Objects, opa: OpaApi, policies: Path
+    cluster: Cluster, settings: Settings, objects: clients.Objects, opa: OpaApi, policies: Path
 ) -> None:
     config_map = deployed(objects)
     (staged,) = [key for key in config_map["data"] if key.endswith(".node_pool.node_pool.rego")]
     data = {**config_map["data"], staged: "package broken\n\nx := {", "added.rego": "package added\n\nx := 1\n"}
     # Whatever version it has by now: the sidecar may be writing its status at this moment.
     metadata = {key: value for key, value in config_map["metadata"].items() if key != "resourceVersion"}
-    api = dynamic.DynamicClient(kube.connect(cluster.kubeconfig))
+    api = dynamic.DynamicClient(clients.connect(cluster.kubeconfig))
     api.resources.get(api_version="v1", kind="ConfigMap").replace(
         body={**config_map, "metadata": metadata, "data": data},
         name=manifests.POLICIES,
@@ -287,18 +291,18 @@ def test_a_hand_broken_config_map_is_put_right_by_a_push(
         field_manager="kubectl-edit",
     )
     result = push(cluster, settings, policies, progress=QUIET)
-    assert policy.revision(modules(opa)) == result["revision"]
+    assert bundles.revision(modules(opa)) == result["revision"]
     assert "added.rego" not in deployed(objects)["data"]
-    waiting.until(lambda: serving.policies(objects)[0]["status"] == "ok", deadline=30, what="the status is ok")
+    waiting.until(lambda: rollout.policies(objects)[0]["status"] == "ok", deadline=30, what="the status is ok")
 
 
-def test_a_wait_goes_on_with_the_token_that_came_meanwhile(cluster: Cluster, objects: kube.Objects) -> None:
-    states = serving.wait(cluster, objects, "rotated-away", deployed(objects)["data"], progress=QUIET)
+def test_a_wait_goes_on_with_the_token_that_came_meanwhile(cluster: Cluster, objects: clients.Objects) -> None:
+    states = rollout.wait(cluster, objects, "rotated-away", deployed(objects)["data"], progress=QUIET)
     assert {state.ready for state in states} == {True}
 
 
 def test_settings_that_take_a_deployment_are_not_half_pushed(
-    cluster: Cluster, settings: Settings, objects: kube.Objects
+    cluster: Cluster, settings: Settings, objects: clients.Objects
 ) -> None:
     before = deployed(objects)["data"]
     # The webhooks know of both; to admit with a warning, one of them must not fail closed.
@@ -319,10 +323,10 @@ def test_settings_that_only_policies_read_are_pushed(
 
 
 def test_status_tells_the_revision_and_until_when_certificates_last(cluster: Cluster, settings: Settings) -> None:
-    from fairlead.status import status
+    from fairlead.operations.status import status
 
     data = status(cluster)
-    revision = staging.stage(policy.bundle(settings), QUIET).revision
+    revision = staging.stage(bundles.bundle(settings), QUIET).revision
     assert {(opa["ready"], opa["revision"]) for opa in data["opa"]} == {(True, revision)}
     assert [c["name"] for c in data["certificates"]] == ["opa-tls", "opa-tls-ca"]
     assert {"name": manifests.POLICIES, "status": "ok", "error": None} in data["policies"]

@@ -19,14 +19,19 @@ import pytest
 from foreign import Foreign, started
 from kubernetes import client
 
-from fairlead import certificates, kube, policy, rotate, serving, sidecars, waiting
 from fairlead.clusters import connections, remote
-from fairlead.credentials import LOOPBACK, SERVICE_NAMES
-from fairlead.errors import FairleadError
-from fairlead.manifests import CREDENTIALS
-from fairlead.opa_api import OpaApi, OpaRefused
-from fairlead.progress import Progress
-from fairlead.settings import NAMESPACE
+from fairlead.common import waiting
+from fairlead.common.errors import FairleadError
+from fairlead.common.progress import Progress
+from fairlead.deployment import sidecars
+from fairlead.deployment.credentials import LOOPBACK, SERVICE_NAMES
+from fairlead.deployment.manifests import CREDENTIALS
+from fairlead.kube import clients
+from fairlead.opa.api import OpaApi, OpaRefused
+from fairlead.operations import rollout, rotate
+from fairlead.pki import certificates
+from fairlead.policy import bundles
+from fairlead.settings.models import NAMESPACE
 
 pytestmark = pytest.mark.embedded("it has a cluster of its own, with simulated nodes")
 
@@ -127,7 +132,7 @@ def test_a_deployed_cluster_places_pods_and_is_asked_about_no_more(foreign: Fore
 
 def test_a_push_reaches_the_pods_and_is_taken_back(foreign: Foreign, tmp_path: Path) -> None:
     policies = tmp_path / "policies"
-    shutil.copytree(policy.folder(), policies)
+    shutil.copytree(bundles.folder(), policies)
     before = result(foreign, "status")["opa"][0]["revision"]
     with (policies / "node_pool" / "node_pool.rego").open("a") as module:
         module.write("\n# another revision\n")
@@ -142,15 +147,15 @@ def test_a_push_reaches_the_pods_and_is_taken_back(foreign: Foreign, tmp_path: P
 def test_rotations_reach_the_pods_without_waiting_for_a_kubelet(
     foreign: Foreign, deployed: remote.RemoteCluster
 ) -> None:
-    old = serving.credentials(foreign.objects())
+    old = rollout.credentials(foreign.objects())
     assert old is not None
     rotate.token(deployed, progress=Progress())
     result(foreign, "rotate", "cert")
-    new = serving.credentials(foreign.objects())
+    new = rollout.credentials(foreign.objects())
     assert new is not None
     assert (old.token != new.token, old.ca != new.ca) == (True, True)
     for opa in deployed.opas():
-        assert serving.served(opa, new.token).ready
+        assert rollout.served(opa, new.token).ready
         with pytest.raises(OpaRefused):
             OpaApi(opa.url, ca=opa.ca, token=old.token).policies()
     assert created(foreign, "remote-b") == POOL
@@ -237,7 +242,7 @@ def test_a_restart_replaces_the_pods(foreign: Foreign, deployed: remote.RemoteCl
     assert before.isdisjoint(deployed.servers())
     token = current(foreign).token
     waiting.until(
-        lambda: [serving.served(opa, token).ready for opa in deployed.opas()] == [True, True],
+        lambda: [rollout.served(opa, token).ready for opa in deployed.opas()] == [True, True],
         deadline=30,
         what="the new pods serve",
     )
@@ -269,7 +274,7 @@ def test_a_sidecar_that_reads_its_files_once_gets_new_pods_for_other_ones_alone(
     digest = current(foreign).digest
     deployed.refresh({"opa-token": {}})
     before = set(deployed.servers())
-    apps = client.AppsV1Api(kube.connect(foreign.kubeconfig))
+    apps = client.AppsV1Api(clients.connect(foreign.kubeconfig))
     template: Any = apps.read_namespaced_deployment("opa", NAMESPACE)
     assert template.spec.template.metadata.annotations[CREDENTIALS] == digest
     deployed.refresh({"opa-token": {}})
@@ -316,7 +321,7 @@ def test_pods_that_do_not_come_up_tell_why(
 
 
 def current(cluster: Foreign) -> Any:
-    credentials = serving.credentials(cluster.objects())
+    credentials = rollout.credentials(cluster.objects())
     assert credentials is not None
     return credentials
 

@@ -16,16 +16,20 @@ from typing import Any
 
 import pytest
 
-from fairlead import kube, manifests, policy, rotate, waiting
 from fairlead.clusters.base import OpaServer
-from fairlead.clusters.embedded.placing import EmbeddedCluster
-from fairlead.opa_api import OpaApi, OpaUnavailable
-from fairlead.progress import Progress
-from fairlead.push import push
-from fairlead.serving import credentials
-from fairlead.settings import NAMESPACE, Settings
-from fairlead.status import status
-from fairlead.up import started
+from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.common import waiting
+from fairlead.common.progress import Progress
+from fairlead.deployment import manifests
+from fairlead.kube import clients
+from fairlead.opa.api import OpaApi, OpaUnavailable
+from fairlead.operations import rotate
+from fairlead.operations.push import push
+from fairlead.operations.rollout import credentials
+from fairlead.operations.status import status
+from fairlead.operations.up import started
+from fairlead.policy import bundles
+from fairlead.settings.models import NAMESPACE, Settings
 
 pytestmark = pytest.mark.embedded("it kills and stops processes behind a balancer of its own")
 
@@ -54,7 +58,7 @@ def _both_ready(two: EmbeddedCluster) -> Iterator[None]:
 @pytest.fixture
 def place(two: EmbeddedCluster, pod: Make) -> Callable[[], str]:
     """Creates a pod in a mapped namespace; tells "placed", "unplaced", or with which status it was refused."""
-    objects = kube.Objects(kube.connect(two.kubeconfig))
+    objects = clients.Objects(clients.connect(two.kubeconfig))
     at = f"two-{next(_numbers)}"
     labels = {"name": at, "labels": {"agentpool": "pool1"}}
     objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": labels})
@@ -63,7 +67,7 @@ def place(two: EmbeddedCluster, pod: Make) -> Callable[[], str]:
     def create() -> str:
         try:
             created = objects.create(pod(at, f"p{next(_numbers)}"))
-        except kube.Refused as error:
+        except clients.Refused as error:
             return f"refused: {error}"
         return "placed" if created["spec"].get("nodeSelector") == {"agentpool": "pool1"} else "unplaced"
 
@@ -116,7 +120,7 @@ def test_both_are_told(two: EmbeddedCluster) -> None:
     opas = status(two)["opa"]
     assert len({opa["url"] for opa in opas}) == len({opa["pid"] for opa in opas}) == 2
     assert [opa["ready"] for opa in opas] == [True, True]
-    assert {opa["revision"] for opa in opas} == {policy.bundle(Settings()).revision}
+    assert {opa["revision"] for opa in opas} == {bundles.bundle(Settings()).revision}
     assert len({server.url for server in two.sidecars()}) == 2
     begins = {line.split()[0] for line in "".join(two.logs("sidecar", 1, False)).splitlines()}
     assert begins == {"[sync-0]", "[sync-1]"}
@@ -142,7 +146,7 @@ def test_pods_are_placed_while_one_opa_is_gone(
 
 def test_one_that_is_not_ready_is_asked_by_nobody(two: EmbeddedCluster) -> None:
     """Here main.rego is taken from an OPA whose sidecar cannot bring it back: it would answer 404."""
-    deployed = credentials(kube.Objects(kube.connect(two.kubeconfig)))
+    deployed = credentials(clients.Objects(clients.connect(two.kubeconfig)))
     assert deployed
     sidecar, opa, losses = two.sidecars()[0].pid, two.opas()[0], lost(two, "opa-0")
     assert sidecar
@@ -164,7 +168,7 @@ def test_one_that_is_not_ready_is_asked_by_nobody(two: EmbeddedCluster) -> None:
 
 def test_a_push_reaches_both(two: EmbeddedCluster, tmp_path: Path) -> None:
     copy = tmp_path / "policies"
-    shutil.copytree(policy.folder(), copy)
+    shutil.copytree(bundles.folder(), copy)
     (copy / "extra.rego").write_text("package extra\n\nx := 1\n")
     pushed = push(two, Settings(), copy, progress=QUIET)
     assert {opa["revision"] for opa in pushed["opa"]} == {pushed["revision"]} != {pushed["previous"]}

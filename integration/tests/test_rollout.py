@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from fairlead import audit, kube, paths, waiting
-from fairlead.audit import ALONE, CHANGED, OUTSIDE, PLACED, REFUSED, UNMAPPED
-from fairlead.clusters.embedded.placing import EmbeddedCluster
-from fairlead.deploy import deploy
-from fairlead.engines.rest import Response, Rest, path_of
-from fairlead.progress import Progress
-from fairlead.settings import Settings
-from fairlead.sync import apiserver
+from fairlead.analysis import audit
+from fairlead.analysis.audit import ALONE, CHANGED, OUTSIDE, PLACED, REFUSED, UNMAPPED
+from fairlead.checks.conformance.engines.rest import Response, Rest, path_of
+from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.common import paths, waiting
+from fairlead.common.progress import Progress
+from fairlead.kube import apiserver, clients
+from fairlead.operations.deploy import deploy
+from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it has a cluster of its own, whose settings change")
 
@@ -111,8 +112,8 @@ def _scaled(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def _fill(cluster: EmbeddedCluster) -> None:
-    api = kube.connect(cluster.kubeconfig)
-    objects, core = kube.Objects(api), client.CoreV1Api(api)
+    api = clients.connect(cluster.kubeconfig)
+    objects, core = clients.Objects(api), client.CoreV1Api(api)
     for namespace in (NAMESPACE, "free"):
         objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     for namespace in (NAMESPACE, "free", "kube-system"):
@@ -209,7 +210,7 @@ def test_an_audit_reads_page_by_page(
 def test_an_audit_takes_no_more_than_the_right_to_list(
     bare: EmbeddedCluster, audited: dict[str, Any], tmp_path: Path
 ) -> None:
-    objects = kube.Objects(kube.connect(bare.kubeconfig))
+    objects = clients.Objects(clients.connect(bare.kubeconfig))
     rbac, name = "rbac.authorization.k8s.io/v1", {"metadata": {"name": "auditor"}}
     subject = {"kind": "ServiceAccount", "name": "auditor", "namespace": "free"}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "auditor"}
@@ -237,7 +238,7 @@ def test_an_audit_takes_no_more_than_the_right_to_list(
 @pytest.fixture
 def create(warned: EmbeddedCluster) -> Callable[..., Response]:
     """Creates a pod with this spec, and returns what the API server said."""
-    rest = Rest(kube.connect(warned.kubeconfig))
+    rest = Rest(clients.connect(warned.kubeconfig))
     manifest = _pod("probe")
     # Its webhook is in force soon after it is applied.
     waiting.until(

@@ -13,13 +13,16 @@ from typing import Any
 
 import pytest
 
-from fairlead import certificates, deploy, kube, rotate, serving, status, waiting
 from fairlead.clusters.base import Cluster
-from fairlead.credentials import LOOPBACK, SERVICE_NAMES, Tls
-from fairlead.digests import digest
-from fairlead.opa_api import OpaApi, OpaRefused
-from fairlead.progress import Progress
-from fairlead.settings import NAMESPACE, Settings
+from fairlead.common import waiting
+from fairlead.common.digests import digest
+from fairlead.common.progress import Progress
+from fairlead.deployment.credentials import LOOPBACK, SERVICE_NAMES, Tls
+from fairlead.kube import clients
+from fairlead.opa.api import OpaApi, OpaRefused
+from fairlead.operations import deploy, rollout, rotate, status
+from fairlead.pki import certificates
+from fairlead.settings.models import NAMESPACE, Settings
 
 Make = Callable[..., Any]
 
@@ -34,12 +37,12 @@ def load(cluster: Cluster, namespace: Make, pod: Make) -> Callable[[], Any]:
         outcome: dict[str, list[str]] = {"placed": [], "failed": []}
 
         def create() -> None:
-            objects = kube.Objects(kube.connect(cluster.kubeconfig))
+            objects = clients.Objects(clients.connect(cluster.kubeconfig))
             while not stop.is_set():
                 name = f"p{next(numbers)}"
                 try:
                     created = objects.create(pod(at, name))
-                except kube.Refused as error:
+                except clients.Refused as error:
                     outcome["failed"].append(str(error))
                     continue
                 placed = created["spec"].get("nodeSelector") == {"agentpool": "pool1"}
@@ -59,13 +62,13 @@ def load(cluster: Cluster, namespace: Make, pod: Make) -> Callable[[], Any]:
 
 
 def test_a_rotated_token_refuses_no_pod_and_the_old_one_is_refused(
-    cluster: Cluster, objects: kube.Objects, load: Callable[[], Any]
+    cluster: Cluster, objects: clients.Objects, load: Callable[[], Any]
 ) -> None:
-    old = serving.credentials(objects)
+    old = rollout.credentials(objects)
     assert old is not None
     with load() as outcome:
         result = rotate.token(cluster, progress=Progress())
-    new = serving.credentials(objects)
+    new = rollout.credentials(objects)
     assert new is not None
     assert new.token != old.token
     assert digest(new.token.encode()) == result["digest"]
@@ -78,13 +81,13 @@ def test_a_rotated_token_refuses_no_pod_and_the_old_one_is_refused(
 
 
 def test_a_rotated_certificate_refuses_no_pod_and_the_old_authority_is_trusted_no_more(
-    cluster: Cluster, objects: kube.Objects, load: Callable[[], Any]
+    cluster: Cluster, objects: clients.Objects, load: Callable[[], Any]
 ) -> None:
-    old = serving.credentials(objects)
+    old = rollout.credentials(objects)
     assert old is not None
     with load() as outcome:
         rotate.certificate(cluster, progress=Progress())
-    new = serving.credentials(objects)
+    new = rollout.credentials(objects)
     assert new is not None
     assert outcome["failed"] == []
     assert outcome["placed"]
@@ -94,16 +97,16 @@ def test_a_rotated_certificate_refuses_no_pod_and_the_old_authority_is_trusted_n
         bundles = {base64.b64decode(w["clientConfig"]["caBundle"]) for w in webhook["webhooks"]}
         # After a roll-out a comment follows: see fairlead.clusters.connections.
         assert {bundle.partition(b"# connections since ")[0] for bundle in bundles} == {new.ca}
-    assert all(serving.served(opa, new.token).ready for opa in cluster.opas())
+    assert all(rollout.served(opa, new.token).ready for opa in cluster.opas())
     secret = objects.get("v1", "Secret", "opa-tls", NAMESPACE) or {}
     assert base64.b64decode(secret["data"]["tls.crt"]) == new.certificate
 
 
 @pytest.mark.parametrize("left", [timedelta(days=10), timedelta(seconds=-1)], ids=["about to end", "ended"])
 def test_a_deployment_replaces_a_certificate_that_ends(
-    cluster: Cluster, settings: Settings, objects: kube.Objects, namespace: Make, pod: Make, left: timedelta
+    cluster: Cluster, settings: Settings, objects: clients.Objects, namespace: Make, pod: Make, left: timedelta
 ) -> None:
-    old = serving.credentials(objects)
+    old = rollout.credentials(objects)
     assert old is not None
     authority = certificates.Authority.create("short", left)
     pair = authority.issue("opa", dns=SERVICE_NAMES, ips=LOOPBACK, server=True, valid=left)
@@ -115,7 +118,7 @@ def test_a_deployment_replaces_a_certificate_that_ends(
         assert all(c["warning"] for c in status.status(cluster)["certificates"])
     deploy.deploy(cluster, settings, progress=Progress())
     assert not any(c["warning"] for c in status.status(cluster)["certificates"])
-    new = serving.credentials(objects)
+    new = rollout.credentials(objects)
     assert new is not None
     assert new.token == old.token
     created = waiting.until(

@@ -18,13 +18,14 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
-from fairlead import kube, waiting
-from fairlead.chaos import invariants
-from fairlead.clusters.embedded.placing import EmbeddedCluster
-from fairlead.deploy import deploy
-from fairlead.progress import Progress
-from fairlead.settings import DecisionLogs, Pool, Replicated, Settings, Toleration
-from fairlead.up import started
+from fairlead.checks.chaos import invariants
+from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.common import waiting
+from fairlead.common.progress import Progress
+from fairlead.kube import clients
+from fairlead.operations.deploy import deploy
+from fairlead.operations.up import started
+from fairlead.settings.models import DecisionLogs, Pool, Replicated, Settings, Toleration
 
 pytestmark = pytest.mark.embedded("it has a cluster of its own, which is deployed again and again")
 
@@ -103,7 +104,7 @@ class Writers:
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self.phase = Phase("none", (BASE,))
-        self._core = client.CoreV1Api(kube.connect(cluster.kubeconfig))
+        self._core = client.CoreV1Api(clients.connect(cluster.kubeconfig))
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -132,7 +133,7 @@ class Writers:
         try:
             made = self._core.create_namespaced_pod(namespace, pod, dry_run="All")
         except ApiException as error:
-            phase.outcomes[namespace][f"refused: {re.sub(NAMES, '', kube.message(error))}"] += 1
+            phase.outcomes[namespace][f"refused: {re.sub(NAMES, '', clients.message(error))}"] += 1
         except HTTPError as error:  # of a machine that is too busy to answer
             phase.outcomes[namespace][f"no answer: {type(error).__name__}"] += 1
         else:
@@ -143,7 +144,7 @@ class Writers:
 def changing() -> Iterator[EmbeddedCluster]:
     """A cluster with two OPAs, so that during a deployment they decide by different settings."""
     with started(f"changing-{os.getpid()}", BASE, {"pool1": 1}, replicas=2, progress=QUIET) as cluster:
-        objects = kube.Objects(kube.connect(cluster.kubeconfig))
+        objects = clients.Objects(clients.connect(cluster.kubeconfig))
         for name, labels in NAMESPACES.items():
             objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(labels)}})
             account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}

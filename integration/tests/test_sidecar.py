@@ -11,11 +11,15 @@ from typing import Any
 
 import pytest
 
-from fairlead import kube, manifests, policy, serving, sidecars, waiting
 from fairlead.clusters.base import Cluster
-from fairlead.credentials import Credentials
-from fairlead.opa_api import OpaApi
-from fairlead.settings import NAMESPACE, Settings
+from fairlead.common import waiting
+from fairlead.deployment import manifests, sidecars
+from fairlead.deployment.credentials import Credentials
+from fairlead.kube import clients
+from fairlead.opa.api import OpaApi
+from fairlead.operations import rollout
+from fairlead.policy import bundles
+from fairlead.settings.models import NAMESPACE, Settings
 
 SIDECARS = ["sync", "kube-mgmt"]  # each test runs with each; without a program kube-mgmt its part is skipped
 # What kube-mgmt is known not to do, as of its version 9: the test of it -> why.
@@ -46,7 +50,7 @@ def _known(request: pytest.FixtureRequest, cluster: Cluster, monkeypatch: pytest
 
 
 @pytest.fixture
-def put(objects: kube.Objects) -> Iterator[Put]:
+def put(objects: clients.Objects) -> Iterator[Put]:
     """Makes or changes a ConfigMap; all of them are removed afterwards."""
     names: set[str] = set()
 
@@ -65,13 +69,13 @@ def eventually(check: Callable[[], Any], what: str) -> Any:
     return waiting.until(check, deadline=PATIENCE, what=what)
 
 
-def state(objects: kube.Objects, name: str) -> dict[str, Any]:
-    (status,) = [policy for policy in serving.policies(objects) if policy["name"] == name]
+def state(objects: clients.Objects, name: str) -> dict[str, Any]:
+    (status,) = [policy for policy in rollout.policies(objects) if policy["name"] == name]
     return status
 
 
 def test_a_policy_with_several_files_is_loaded_changed_and_removed(
-    objects: kube.Objects, opa: OpaApi, put: Put
+    objects: clients.Objects, opa: OpaApi, put: Put
 ) -> None:
     put(
         "limits",
@@ -93,7 +97,7 @@ def test_a_policy_with_several_files_is_loaded_changed_and_removed(
     eventually(lambda: opa.document(["limits"]) is None, "the policy is unloaded")
 
 
-def test_files_that_need_each_other_go_together(objects: kube.Objects, opa: OpaApi, put: Put) -> None:
+def test_files_that_need_each_other_go_together(objects: clients.Objects, opa: OpaApi, put: Put) -> None:
     """OPA unloads none that another needs; each of these needs the one before."""
     files = {"f0_rego": "package chain.f0\n\none(n) := n"}
     for number in range(1, 8):
@@ -120,7 +124,7 @@ def test_a_label_that_goes_takes_the_policy_with_it(opa: OpaApi, put: Put) -> No
 
 
 def test_invalid_rego_is_told_with_its_line_and_the_old_policy_stays(
-    objects: kube.Objects, opa: OpaApi, put: Put
+    objects: clients.Objects, opa: OpaApi, put: Put
 ) -> None:
     put("fragile", POLICY, a_rego="package fragile\n\nx := 1")
     eventually(lambda: opa.document(["fragile", "x"]) == 1, "the policy decides")
@@ -136,13 +140,13 @@ def test_invalid_rego_is_told_with_its_line_and_the_old_policy_stays(
     eventually(lambda: state(objects, "fragile")["status"] == "ok", "its status is ok again")
 
 
-def test_the_guard_cannot_be_replaced_by_a_config_map(objects: kube.Objects, opa: OpaApi, put: Put) -> None:
+def test_the_guard_cannot_be_replaced_by_a_config_map(objects: clients.Objects, opa: OpaApi, put: Put) -> None:
     put("evil", POLICY, a_rego="package system.authz\n\nallow := true")
     eventually(lambda: state(objects, "evil")["status"] == "error", "it is refused")
     assert "fairlead/evil/a.rego" not in opa.policies()
 
 
-def test_data_is_loaded_where_kube_mgmt_would_put_it(objects: kube.Objects, opa: OpaApi, put: Put) -> None:
+def test_data_is_loaded_where_kube_mgmt_would_put_it(objects: clients.Objects, opa: OpaApi, put: Put) -> None:
     put("prices", DATA, eu_json='{"gpu": 3}')
     eventually(lambda: opa.document(["fairlead", "prices"]) == {"eu.json": {"gpu": 3}}, "the data are there")
     put("prices", DATA, eu_json='{"gpu": 4}')
@@ -151,7 +155,7 @@ def test_data_is_loaded_where_kube_mgmt_would_put_it(objects: kube.Objects, opa:
 
     def refused() -> bool:
         config_map = objects.get("v1", "ConfigMap", "prices", NAMESPACE) or {}
-        annotation = json.loads(config_map["metadata"]["annotations"][serving.STATUS])
+        annotation = json.loads(config_map["metadata"]["annotations"][rollout.STATUS])
         return bool(annotation["status"] == "error")
 
     eventually(refused, "it is told that the data are no JSON")
@@ -169,7 +173,7 @@ def test_a_key_that_goes_takes_its_data_with_it(opa: OpaApi, put: Put) -> None:
     eventually(lambda: opa.document(["fairlead", "rates"]) == {"eu.json": {"gpu": 4}}, "the other key is gone")
 
 
-def test_removing_data_of_several_keys_leaves_all_else(objects: kube.Objects, opa: OpaApi, put: Put) -> None:
+def test_removing_data_of_several_keys_leaves_all_else(objects: clients.Objects, opa: OpaApi, put: Put) -> None:
     put("other", DATA, x_json='{"a": 1}')
     put("several", DATA, eu_json='{"gpu": 3}', us_json='{"gpu": 2}')
     eventually(lambda: opa.document(["fairlead", "several"]), "the data are there")
@@ -179,7 +183,9 @@ def test_removing_data_of_several_keys_leaves_all_else(objects: kube.Objects, op
     assert opa.document(["fairlead", "other"]) == {"x.json": {"a": 1}}
 
 
-def test_config_maps_of_other_namespaces_are_none_of_its_business(objects: kube.Objects, opa: OpaApi, put: Put) -> None:
+def test_config_maps_of_other_namespaces_are_none_of_its_business(
+    objects: clients.Objects, opa: OpaApi, put: Put
+) -> None:
     foreign = {"name": "foreign", "namespace": "default", "labels": POLICY}
     text = {"a.rego": "package foreign\n\nx := 1"}
     objects.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": foreign, "data": text})
@@ -190,7 +196,7 @@ def test_config_maps_of_other_namespaces_are_none_of_its_business(objects: kube.
 
 
 def test_a_namespace_made_a_moment_ago_has_no_unplaced_pod(
-    cluster: Cluster, objects: kube.Objects, new_namespace: Callable[..., str], pod: Callable[..., Any]
+    cluster: Cluster, objects: clients.Objects, new_namespace: Callable[..., str], pod: Callable[..., Any]
 ) -> None:
     """Where it cannot be looked up, the pod is refused and told to come again."""
     refused = 0
@@ -198,7 +204,7 @@ def test_a_namespace_made_a_moment_ago_has_no_unplaced_pod(
         at = new_namespace(agentpool="pool1")
         try:
             created = objects.create(pod(at))
-        except kube.Refused as error:
+        except clients.Refused as error:
             assert "not known to the policy yet: retry" in str(error)  # noqa: PT017 - it may be placed at once, too
             refused += 1
             created = eventually(lambda: objects.create(pod(at)), "the pod is created")  # noqa: B023 - called at once
@@ -230,7 +236,7 @@ def test_where_labels_may_come_late_a_namespace_without_one_is_refused_for_now(
 
 
 def test_only_mapped_namespaces_are_replicated_and_only_what_policies_read(
-    objects: kube.Objects, opa: OpaApi, namespace: Callable[..., str]
+    objects: clients.Objects, opa: OpaApi, namespace: Callable[..., str]
 ) -> None:
     free, mapped = namespace(team="a"), namespace(agentpool="pool1", team="a")
     thin = {"metadata": {"name": mapped, "labels": {"agentpool": "pool1"}}}
@@ -241,9 +247,11 @@ def test_only_mapped_namespaces_are_replicated_and_only_what_policies_read(
 
 
 @pytest.mark.parametrize("name", sidecars.SIDECARS)
-def test_the_api_server_takes_its_pods_strictly_where_pods_are_restricted(objects: kube.Objects, name: str) -> None:
+def test_the_api_server_takes_its_pods_strictly_where_pods_are_restricted(objects: clients.Objects, name: str) -> None:
     settings = Settings()
-    rendered = manifests.render(settings, policy.bundle(settings), Credentials.fresh(), sidecar=sidecars.SIDECARS[name])
+    rendered = manifests.render(
+        settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecars.SIDECARS[name]
+    )
     for manifest in rendered:
         objects.apply(manifest, dry_run=True)
     deployments = [manifest for manifest in rendered if manifest["kind"] == "Deployment"]
@@ -259,7 +267,7 @@ def test_the_api_server_takes_its_pods_strictly_where_pods_are_restricted(object
 @pytest.mark.parametrize("server", ["opa", "sidecar", "kube-apiserver"])
 def test_a_killed_server_comes_back_and_pods_are_placed(
     cluster: Cluster,
-    objects: kube.Objects,
+    objects: clients.Objects,
     opa: OpaApi,
     namespace: Callable[..., str],
     pod: Callable[..., Any],

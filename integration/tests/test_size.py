@@ -13,20 +13,21 @@ import pytest
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
-from fairlead import kube, size
-from fairlead import pod as deployed
 from fairlead.clusters.base import Cluster
-from fairlead.deploy import deploy
-from fairlead.progress import Progress
-from fairlead.settings import Settings
+from fairlead.common.progress import Progress
+from fairlead.deployment import pod_sizes
+from fairlead.kube import clients
+from fairlead.opa import arguments as deployed
+from fairlead.operations.deploy import deploy
+from fairlead.settings.models import Settings
 
-UNDER = size.MOST_VALUES - 200
+UNDER = pod_sizes.MOST_VALUES - 200
 """Entries that fit beside the others of a small pod, such as the fields that the API server notes for its manager."""
 
 
 @pytest.fixture
 def api(cluster: Cluster) -> client.ApiClient:
-    return kube.connect(cluster.kubeconfig)
+    return clients.connect(cluster.kubeconfig)
 
 
 def post(api: client.ApiClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -65,12 +66,12 @@ def test_a_pod_is_placed_up_to_the_limit_and_refused_above(
     pods = f"/api/v1/namespaces/{mapped}/pods"
     assert post(api, pods, with_env(pod(mapped), UNDER))["spec"]["nodeSelector"] == {"agentpool": "pool1"}
     for large in (
-        with_env(pod(mapped), size.MOST_VALUES + 1),
+        with_env(pod(mapped), pod_sizes.MOST_VALUES + 1),
         with_env(pod(mapped), 100_000),
-        owned(pod(mapped), size.MOST_VALUES),
-        pod(mapped, volumes=[{"name": f"v{number}", "emptyDir": {}} for number in range(size.MOST_PARTS)]),
-        pod(mapped, tolerations=[{"key": str(number)} for number in range(size.MOST_VALUES)]),
-        pod(mapped, hostAliases=[{"ip": "10.0.0.1", "hostnames": ["a"] * size.MOST_VALUES}]),
+        owned(pod(mapped), pod_sizes.MOST_VALUES),
+        pod(mapped, volumes=[{"name": f"v{number}", "emptyDir": {}} for number in range(pod_sizes.MOST_PARTS)]),
+        pod(mapped, tolerations=[{"key": str(number)} for number in range(pod_sizes.MOST_VALUES)]),
+        pod(mapped, hostAliases=[{"ip": "10.0.0.1", "hostnames": ["a"] * pod_sizes.MOST_VALUES}]),
     ):
         with pytest.raises(ApiException) as refused:
             post(api, pods, large)
@@ -99,16 +100,16 @@ def test_the_same_holds_for_a_daemon_set_and_a_workload_is_admitted_unwarned(
     placed = post(api, path + "daemonsets", workload("DaemonSet", UNDER))
     assert placed["spec"]["template"]["spec"]["nodeSelector"] == {"agentpool": "pool1"}
     with pytest.raises(ApiException) as refused:
-        post(api, path + "daemonsets", workload("DaemonSet", size.MOST_VALUES + 1))
+        post(api, path + "daemonsets", workload("DaemonSet", pod_sizes.MOST_VALUES + 1))
     assert refused.value.status == 403
-    assert post(api, path + "deployments", workload("Deployment", size.MOST_VALUES + 1))["kind"] == "Deployment"
+    assert post(api, path + "deployments", workload("Deployment", pod_sizes.MOST_VALUES + 1))["kind"] == "Deployment"
 
 
 def test_a_pod_elsewhere_may_be_as_large_as_the_cluster_allows(
     api: client.ApiClient, namespace: Callable[..., str], pod: Callable[..., dict[str, Any]]
 ) -> None:
     elsewhere = namespace()
-    assert post(api, f"/api/v1/namespaces/{elsewhere}/pods", with_env(pod(elsewhere), size.MOST_VALUES + 1))
+    assert post(api, f"/api/v1/namespaces/{elsewhere}/pods", with_env(pod(elsewhere), pod_sizes.MOST_VALUES + 1))
 
 
 @pytest.fixture
@@ -150,7 +151,7 @@ def test_enforcement_and_failure_policy_say_what_becomes_of_what_is_too_large(
     mapped = namespace(agentpool="pool1")
     main = pod(mapped)["spec"]["containers"][0]
     large = {
-        "counted": with_env(pod(mapped), size.MOST_VALUES + 1),
+        "counted": with_env(pod(mapped), pod_sizes.MOST_VALUES + 1),
         "uncountable": owned(pod(mapped), 100_000),
         # 0.7 MB, of which a review is 4.2 MB, as each `<` takes six bytes there.
         "unread": pod(mapped, containers=[{**main, "args": ["<" * 700_000]}]),
@@ -170,7 +171,7 @@ def resident(pid: int) -> int:
 
 
 @pytest.fixture
-def tenant(objects: kube.Objects, cluster: Cluster, namespace: Callable[..., str]) -> tuple[str, client.ApiClient]:
+def tenant(objects: clients.Objects, cluster: Cluster, namespace: Callable[..., str]) -> tuple[str, client.ApiClient]:
     """A mapped namespace, and a client of somebody who has the role `edit` there and no other right."""
     mapped = namespace(agentpool="pool1")
     rbac = "rbac.authorization.k8s.io"
@@ -183,7 +184,7 @@ def tenant(objects: kube.Objects, cluster: Cluster, namespace: Callable[..., str
             "subjects": [{"apiGroup": rbac, "kind": "User", "name": "mallory"}],
         }
     )
-    impersonated = kube.connect(cluster.kubeconfig)
+    impersonated = clients.connect(cluster.kubeconfig)
     impersonated.set_default_header("Impersonate-User", "mallory")
     return mapped, impersonated
 
@@ -267,20 +268,20 @@ def test_a_tenant_with_huge_pods_delays_nobody_elses_and_fits_opas_memory(
 
 
 COUNTED = (
-    ("api/v1", "io.k8s.api.core.v1.Pod", size.POD),
-    ("apis/apps/v1", "io.k8s.api.apps.v1.DaemonSet", size.DAEMON_SET),
-    ("apis/apps/v1", "io.k8s.api.apps.v1.Deployment", size.WORKLOAD),
-    ("apis/apps/v1", "io.k8s.api.apps.v1.ReplicaSet", size.WORKLOAD),
-    ("apis/apps/v1", "io.k8s.api.apps.v1.StatefulSet", size.WORKLOAD),
-    ("apis/batch/v1", "io.k8s.api.batch.v1.Job", size.WORKLOAD),
-    ("apis/batch/v1", "io.k8s.api.batch.v1.CronJob", size.WORKLOAD),
-    ("api/v1", "io.k8s.api.core.v1.ReplicationController", size.WORKLOAD),
-    ("api/v1", "io.k8s.api.core.v1.Namespace", size.NAMESPACE),
+    ("api/v1", "io.k8s.api.core.v1.Pod", pod_sizes.POD),
+    ("apis/apps/v1", "io.k8s.api.apps.v1.DaemonSet", pod_sizes.DAEMON_SET),
+    ("apis/apps/v1", "io.k8s.api.apps.v1.Deployment", pod_sizes.WORKLOAD),
+    ("apis/apps/v1", "io.k8s.api.apps.v1.ReplicaSet", pod_sizes.WORKLOAD),
+    ("apis/apps/v1", "io.k8s.api.apps.v1.StatefulSet", pod_sizes.WORKLOAD),
+    ("apis/batch/v1", "io.k8s.api.batch.v1.Job", pod_sizes.WORKLOAD),
+    ("apis/batch/v1", "io.k8s.api.batch.v1.CronJob", pod_sizes.WORKLOAD),
+    ("api/v1", "io.k8s.api.core.v1.ReplicationController", pod_sizes.WORKLOAD),
+    ("api/v1", "io.k8s.api.core.v1.Namespace", pod_sizes.NAMESPACE),
 )
 
 
 def listed(tree: Any, at: str = "") -> Iterator[str]:
-    """The paths of all lists and maps of a tree of fairlead.size."""
+    """The paths of all lists and maps of a tree of fairlead.deployment.pod_sizes."""
     if isinstance(tree, list):
         yield at
         yield from listed(tree[0], at)
@@ -306,7 +307,7 @@ def published(schemas: dict[str, Any], schema: dict[str, Any], at: str = "") -> 
 
 @pytest.mark.parametrize(("group", "name", "kind"), COUNTED, ids=[name.rpartition(".")[2] for _, name, _ in COUNTED])
 def test_every_list_and_map_that_the_api_server_knows_is_counted(
-    api: client.ApiClient, group: str, name: str, kind: size.Kind
+    api: client.ApiClient, group: str, name: str, kind: pod_sizes.Kind
 ) -> None:
     answer = api.call_api(*api.param_serialize("GET", f"/openapi/v3/{group}"))
     schemas = json.loads(answer.read())["components"]["schemas"]
@@ -314,5 +315,5 @@ def test_every_list_and_map_that_the_api_server_knows_is_counted(
     if kind.template is not None:
         root = {"o": "", "o.spec.template": ".spec.template"}.get(kind.template)
         roots = [".spec.template", ".spec.jobTemplate.spec.template"] if root is None else [root]
-        counted |= {path for root in roots for path in listed(size.TEMPLATE, root)}
+        counted |= {path for root in roots for path in listed(pod_sizes.TEMPLATE, root)}
     assert sorted(set(published(schemas, schemas[name])) - counted) == []

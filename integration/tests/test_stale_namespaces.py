@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
-from fairlead import kube, serving, waiting
-from fairlead.clusters.embedded.placing import EmbeddedCluster
-from fairlead.opa_api import OpaApi
-from fairlead.progress import Progress
-from fairlead.settings import Settings
-from fairlead.up import started
+from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.common import waiting
+from fairlead.common.progress import Progress
+from fairlead.kube import clients
+from fairlead.opa.api import OpaApi
+from fairlead.operations import rollout
+from fairlead.operations.up import started
+from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it has a cluster of its own with a default pool, and stops its sidecar")
 
@@ -38,25 +40,25 @@ def defaulted() -> Iterator[EmbeddedCluster]:
 
 
 @pytest.fixture(scope="module")
-def api(defaulted: EmbeddedCluster) -> kube.Objects:
-    return kube.Objects(kube.connect(defaulted.kubeconfig))
+def api(defaulted: EmbeddedCluster) -> clients.Objects:
+    return clients.Objects(clients.connect(defaulted.kubeconfig))
 
 
 @pytest.fixture(scope="module")
-def held(defaulted: EmbeddedCluster, api: kube.Objects) -> Callable[[str], Any]:
+def held(defaulted: EmbeddedCluster, api: clients.Objects) -> Callable[[str], Any]:
     """What OPA holds of a namespace."""
-    credentials, (server, *_) = serving.credentials(api), defaulted.opas()
+    credentials, (server, *_) = rollout.credentials(api), defaulted.opas()
     assert credentials
     opa = OpaApi(server.url, ca=server.ca, token=credentials.token)
     return lambda name: opa.document(["kubernetes", "namespaces", name])
 
 
-def label(api: kube.Objects, name: str, pool: str | None) -> None:
+def label(api: clients.Objects, name: str, pool: str | None) -> None:
     labels = {} if pool is None else {"agentpool": pool}
     api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
 
 
-def empty(api: kube.Objects, held: Callable[[str], Any], name: str) -> None:
+def empty(api: clients.Objects, held: Callable[[str], Any], name: str) -> None:
     """Give the namespace an empty label, which takes it out of every pool, and wait until OPA and the API server know.
 
     The API server does once it does not ask: a pod is left as it is.
@@ -71,11 +73,11 @@ def empty(api: kube.Objects, held: Callable[[str], Any], name: str) -> None:
     api.apply(account)
 
 
-def outcome(api: kube.Objects, pod: dict[str, Any]) -> str:
+def outcome(api: clients.Objects, pod: dict[str, Any]) -> str:
     """The pool of a new pod, "unplaced", or why it is refused."""
     try:
         made = api.create(pod)
-    except kube.Refused as error:
+    except clients.Refused as error:
         return "asked to retry" if RETRY in error.reason else error.reason
     return str((made["spec"].get("nodeSelector") or {}).get("agentpool", "unplaced"))
 
@@ -94,7 +96,7 @@ def hung(cluster: EmbeddedCluster) -> Iterator[None]:
 
 @pytest.mark.parametrize("pool", TRANSITIONS.values(), ids=TRANSITIONS)
 def test_a_pod_right_after_the_label_changed_is_placed_or_refused(
-    api: kube.Objects, held: Callable[[str], Any], pod: Callable[..., Any], pool: str | None
+    api: clients.Objects, held: Callable[[str], Any], pod: Callable[..., Any], pool: str | None
 ) -> None:
     outcomes = Counter[str]()
     for number in range(ROUNDS):
@@ -110,7 +112,7 @@ def test_a_pod_right_after_the_label_changed_is_placed_or_refused(
 @pytest.mark.parametrize("pool", TRANSITIONS.values(), ids=TRANSITIONS)
 def test_while_the_sidecar_hangs_it_is_refused_and_placed_afterwards(
     defaulted: EmbeddedCluster,
-    api: kube.Objects,
+    api: clients.Objects,
     held: Callable[[str], Any],
     pod: Callable[..., Any],
     pool: str | None,
@@ -126,7 +128,7 @@ def test_while_the_sidecar_hangs_it_is_refused_and_placed_afterwards(
 
 
 def test_one_that_lost_its_pool_is_looked_up_and_left_alone(
-    defaulted: EmbeddedCluster, api: kube.Objects, held: Callable[[str], Any]
+    defaulted: EmbeddedCluster, api: clients.Objects, held: Callable[[str], Any]
 ) -> None:
     """Asked about for as long as an API server has not noticed: here by hand."""
     name = f"stale-{next(_numbers)}"

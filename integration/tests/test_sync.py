@@ -17,11 +17,17 @@ from typing import Any
 import pytest
 import requests
 
-from fairlead import certificates, kube, pod, policy, serving, toolchain, waiting
-from fairlead.clusters.embedded.placing import EmbeddedCluster
-from fairlead.credentials import Credentials
-from fairlead.opa_api import OpaApi
-from fairlead.settings import NAMESPACE
+from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.common import waiting
+from fairlead.deployment.credentials import Credentials
+from fairlead.kube import clients
+from fairlead.opa import arguments
+from fairlead.opa.api import OpaApi
+from fairlead.operations import rollout
+from fairlead.pki import certificates
+from fairlead.policy import bundles
+from fairlead.programs import toolchain
+from fairlead.settings.models import NAMESPACE
 
 pytestmark = pytest.mark.embedded("it starts and kills sidecars as processes of this machine")
 
@@ -44,14 +50,14 @@ class Second:
 
     def __init__(self, folder: Path, kubeconfig: Path, opa_port: int, port: int) -> None:
         self.credentials = Credentials.fresh()
-        self.files = pod.Files(folder / "tls", folder / "authz", folder / "token")
+        self.files = arguments.Files(folder / "tls", folder / "authz", folder / "token")
         contents = {
             "tls/tls.crt": self.credentials.certificate,
             "tls/tls.key": self.credentials.key,
             "tls/ca.crt": self.credentials.ca,
             "token/token": self.credentials.token.encode(),
         }
-        guards = policy.guards([self.credentials.token])
+        guards = bundles.guards([self.credentials.token])
         contents |= {f"authz/{name}": text.encode() for name, text in guards.items()}
         for name, data in contents.items():
             (folder / name).parent.mkdir(exist_ok=True)
@@ -64,7 +70,7 @@ class Second:
         self._kubeconfig = kubeconfig
         self._processes: list[subprocess.Popen[bytes]] = []
         program = toolchain.ensure(["opa"])["opa"]
-        self._start([program, *pod.opa_arguments(self.files, f"127.0.0.1:{opa_port}")])
+        self._start([program, *arguments.opa_arguments(self.files, f"127.0.0.1:{opa_port}")])
         eventually(lambda: self.opa.policies() is not None, "OPA answers")
 
     def sync(self, *arguments: str) -> subprocess.Popen[bytes]:
@@ -112,7 +118,7 @@ class Second:
 
 
 @pytest.fixture
-def account(cluster: EmbeddedCluster, objects: kube.Objects, tmp_path: Path) -> Iterator[Path]:
+def account(cluster: EmbeddedCluster, objects: clients.Objects, tmp_path: Path) -> Iterator[Path]:
     """The kubeconfig of the sidecars' service account, which may for now read what these tests replicate."""
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE}
     subject = {"kind": "ServiceAccount", "name": "opa", "namespace": NAMESPACE}
@@ -138,7 +144,7 @@ def second(cluster: EmbeddedCluster, account: Path, tmp_path: Path) -> Iterator[
 
 
 @pytest.fixture
-def put(objects: kube.Objects) -> Iterator[Put]:
+def put(objects: clients.Objects) -> Iterator[Put]:
     """Makes or changes a ConfigMap of policies; all of them are removed afterwards."""
     made: set[tuple[str, str]] = set()
 
@@ -152,28 +158,28 @@ def put(objects: kube.Objects) -> Iterator[Put]:
         objects.delete("v1", "ConfigMap", name, namespace)
 
 
-def annotations_of(objects: kube.Objects, name: str) -> dict[str, str]:
+def annotations_of(objects: clients.Objects, name: str) -> dict[str, str]:
     config_map = objects.get("v1", "ConfigMap", name, NAMESPACE) or {}
     return dict(config_map.get("metadata", {}).get("annotations") or {})
 
 
-def told(objects: kube.Objects, name: str) -> tuple[str | None, dict[str, str]]:
+def told(objects: clients.Objects, name: str) -> tuple[str | None, dict[str, str]]:
     """The overall status of a ConfigMap, and each replica's: that of the cluster's own sidecar is `first`."""
     annotations = annotations_of(objects, name)
     own = {
         key.removeprefix(REPLICAS): json.loads(value) for key, value in annotations.items() if key.startswith(REPLICAS)
     }
-    overall = json.loads(annotations[serving.STATUS])["status"] if serving.STATUS in annotations else None
+    overall = json.loads(annotations[rollout.STATUS])["status"] if rollout.STATUS in annotations else None
     return overall, {name if name == "second" else "first": entry["status"] for name, entry in own.items()}
 
 
-def version(objects: kube.Objects, name: str) -> str:
+def version(objects: clients.Objects, name: str) -> str:
     config_map = objects.get("v1", "ConfigMap", name, NAMESPACE) or {}
     return str(config_map["metadata"]["resourceVersion"])
 
 
 def test_two_replicas_tell_what_each_holds_and_never_write_for_writings_sake(
-    objects: kube.Objects, second: Second, put: Put
+    objects: clients.Objects, second: Second, put: Put
 ) -> None:
     put("pair", "package pair\n\nx := 1")
     sidecar = second.sync()
@@ -185,7 +191,7 @@ def test_two_replicas_tell_what_each_holds_and_never_write_for_writings_sake(
     settled = version(objects, "pair")
     for number in range(3):
         put("beside", f"package beside\n\nx := {number}")
-        fresh = policy.revision({"a.rego": f"package beside\n\nx := {number}"})
+        fresh = bundles.revision({"a.rego": f"package beside\n\nx := {number}"})
         both = functools.partial(lambda fresh: str(annotations_of(objects, "beside")).count(fresh) == 2, fresh)
         eventually(both, "both have told of another")
     assert version(objects, "pair") == settled
@@ -197,7 +203,7 @@ def test_two_replicas_tell_what_each_holds_and_never_write_for_writings_sake(
 
 
 def test_a_watch_that_expired_misses_nothing(
-    cluster: EmbeddedCluster, objects: kube.Objects, second: Second, namespace: Callable[..., str]
+    cluster: EmbeddedCluster, objects: clients.Objects, second: Second, namespace: Callable[..., str]
 ) -> None:
     stays, goes = namespace(agentpool="pool1"), namespace(agentpool="pool1")
     sidecar = second.sync()
@@ -239,7 +245,7 @@ def compact(cluster: EmbeddedCluster) -> None:
 
 
 def test_further_resources_are_replicated_whole_or_in_part(
-    objects: kube.Objects, second: Second, namespace: Callable[..., str], pod: Callable[..., Any]
+    objects: clients.Objects, second: Second, namespace: Callable[..., str], pod: Callable[..., Any]
 ) -> None:
     at, ignored = namespace(), namespace()
     for name in (at, ignored):
@@ -276,7 +282,7 @@ def test_labels_and_namespaces_may_be_others(second: Second, put: Put, namespace
         "--policy-label=example.com/rego", "--policy-value=yes", f"--namespaces={at}", "--namespace-labels=team"
     )
     eventually(second.healthy, "it is healthy")
-    ours = [id_ for id_ in second.opa.policies() if not id_.endswith(policy.GUARDS)]
+    ours = [id_ for id_ in second.opa.policies() if not id_.endswith(bundles.GUARDS)]
     assert ours == [f"{at}/custom/a.rego"]
 
 

@@ -14,12 +14,13 @@ import yaml
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
-from fairlead import kube, waiting
 from fairlead.clusters.embedded import ports
-from fairlead.clusters.embedded.placing import EmbeddedCluster
-from fairlead.deploy import deploy
-from fairlead.progress import Progress
-from fairlead.settings import Settings
+from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.common import waiting
+from fairlead.common.progress import Progress
+from fairlead.kube import clients
+from fairlead.operations.deploy import deploy
+from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it has a cluster of its own with two API servers")
 
@@ -37,7 +38,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Any]]:
         cluster.start_control_plane(further=further, progress=Progress())
         deploy(cluster, Settings(), progress=Progress())
         start_second(cluster, second)
-        yield [client.CoreV1Api(kube.connect(path)) for path in (cluster.kubeconfig, second)]
+        yield [client.CoreV1Api(clients.connect(path)) for path in (cluster.kubeconfig, second)]
 
 
 def start_second(cluster: EmbeddedCluster, kubeconfig: Path) -> None:
@@ -66,7 +67,7 @@ def outcome(api: Any, namespace: str) -> str:
     try:
         made = api.create_namespaced_pod(namespace, {"metadata": {"name": "web"}, "spec": spec}, dry_run="All")
     except ApiException as error:
-        if "retry in a moment" in kube.message(error):
+        if "retry in a moment" in clients.message(error):
             return "asked to retry"
         raise
     return str((made.spec.node_selector or {}).get("agentpool", "unplaced"))

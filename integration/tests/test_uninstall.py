@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from foreign import Foreign, started
 
-from fairlead import deploy, kube, served, uninstall
 from fairlead.clusters import remote
-from fairlead.progress import Progress
-from fairlead.settings import NAMESPACE, Settings
+from fairlead.common.progress import Progress
+from fairlead.kube import clients, discovery
+from fairlead.operations import deploy, uninstall
+from fairlead.settings.models import NAMESPACE, Settings
 
 pytestmark = pytest.mark.embedded("it has a cluster of its own, with simulated nodes")
 
@@ -37,7 +38,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
 def everything(foreign: Foreign) -> set[tuple[str, str, str]]:
     """Every object in the cluster, as (kind, namespace, name)."""
     objects, names = foreign.objects(), set()
-    for kind in served.kinds(kube.connect(foreign.kubeconfig)):
+    for kind in discovery.kinds(clients.connect(foreign.kubeconfig)):
         if "list" in kind.verbs and kind.name not in _COMES_AND_GOES:
             listed = objects.list(kind.api_version, kind.name, None)
             names |= {(kind.name, o["metadata"].get("namespace") or "", o["metadata"]["name"]) for o in listed}
@@ -108,7 +109,7 @@ def test_pods_are_created_all_the_while(foreign: Foreign) -> None:
         while not stop.is_set():
             try:
                 selectors.append(objects.apply(pod, dry_run=True)["spec"].get("nodeSelector"))
-            except kube.Refused as error:
+            except clients.Refused as error:
                 refused.append(str(error))
 
     thread = threading.Thread(target=create)

@@ -12,10 +12,11 @@ from types import FrameType
 
 import click
 
-from fairlead import __version__, output
-from fairlead.errors import FairleadError
+from fairlead import __version__
+from fairlead.cli import output
+from fairlead.common.errors import FairleadError
 
-# Command -> (module under fairlead.commands, one-line help), in the order that --help shows. A module is imported when
+# Command -> (module under fairlead.cli, one-line help), in the order that --help shows. A module is imported when
 # its command runs: the Kubernetes client alone takes half a second to load.
 COMMANDS = {
     "demo": "See the main job: a cluster, three pools, and where each pod lands.",
@@ -54,7 +55,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"fairlead.commands.{cmd_name.replace('-', '_')}")
+        module = importlib.import_module(f"fairlead.cli.{cmd_name.replace('-', '_')}")
         command = module.command
         assert isinstance(command, click.Command)  # noqa: S101 - each command module has one, named so
         return command

@@ -24,7 +24,7 @@ const (
 	// In so many bytes a review tells its namespace.
 	beginning = 4 << 10
 	// One of so many takes OPA some 130 MB. A review of an update, of the largest pods that an API server lets through
-	// (fairlead.size) with each entry as large as it can be, has 300,000.
+	// (fairlead.deployment.pod_sizes) with each entry as large as it can be, has 300,000.
 	mostValues = 400_000
 
 	plainAtOnce = 16 // reviews that OPA has at a time

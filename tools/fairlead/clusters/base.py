@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from fairlead.credentials import Credentials
-from fairlead.progress import Progress
-from fairlead.settings import Settings
-from fairlead.sidecars import Sidecar
+from fairlead.common.progress import Progress
+from fairlead.deployment.credentials import Credentials
+from fairlead.deployment.sidecars import Sidecar
+from fairlead.settings.models import Settings
 
 
 @dataclass(frozen=True)

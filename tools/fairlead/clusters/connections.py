@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from fairlead import kube, waiting
+from fairlead.common import waiting
+from fairlead.kube import clients
 
 _VERSION = "admissionregistration.k8s.io/v1"
 _KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
@@ -25,7 +26,7 @@ _PATIENCE = 15.0  # seconds; somebody else changes them twice in a renewal
 _COMMENT = re.compile(rb"# connections since ([^\n]*)\n")
 
 
-def renew(objects: kube.Objects, moment: datetime) -> None:
+def renew(objects: clients.Objects, moment: datetime) -> None:
     """Have every API server connect anew for what it asks from now on, as soon as it sees it.
 
     `moment` is what `since` returns from then on: by the cluster's clock, not this machine's. Raises FairleadError.
@@ -36,7 +37,7 @@ def renew(objects: kube.Objects, moment: datetime) -> None:
         waiting.until(written, deadline=_PATIENCE, what=f"{kind} {_NAME} was changed")
 
 
-def since(objects: kube.Objects) -> datetime:
+def since(objects: clients.Objects) -> datetime:
     """The moment of the last `renew`; long ago where any webhook lacks its comment. Raises FairleadError."""
     configurations = [configuration for kind in _KINDS if (configuration := objects.get(_VERSION, kind, _NAME))]
     bundles = [
@@ -49,7 +50,7 @@ def since(objects: kube.Objects) -> datetime:
     return min(moments) if moments and len(moments) == len(bundles) else datetime.min.replace(tzinfo=UTC)
 
 
-def _written(objects: kube.Objects, kind: str, comment: bytes) -> bool:
+def _written(objects: clients.Objects, kind: str, comment: bytes) -> bool:
     """Whether nobody changed the authorities since they were read, such as what renews the certificate."""
     configuration = objects.get(_VERSION, kind, _NAME)
     if configuration is None or _injected(configuration):
@@ -58,14 +59,14 @@ def _written(objects: kube.Objects, kind: str, comment: bytes) -> bool:
     manifest["metadata"]["resourceVersion"] = configuration["metadata"]["resourceVersion"]
     try:
         objects.apply(manifest)
-    except kube.Refused as error:
+    except clients.Refused as error:
         if error.status != 409:
             raise
         return False
     return True
 
 
-def kept(objects: kube.Objects, manifest: dict[str, Any]) -> dict[str, Any]:
+def kept(objects: clients.Objects, manifest: dict[str, Any]) -> dict[str, Any]:
     """`manifest` with the comment of the webhooks as they are: without it, the connections of before would be back."""
     if manifest["kind"] not in _KINDS or _injected(manifest):
         return manifest

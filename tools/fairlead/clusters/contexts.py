@@ -15,8 +15,9 @@ from typing import Any
 
 import yaml
 
-from fairlead import certificates, files, paths
-from fairlead.errors import InputError, UsageError
+from fairlead.common import files, paths
+from fairlead.common.errors import InputError, UsageError
+from fairlead.pki import certificates
 
 _COPY = "kubeconfig"
 _CONTENTS = {_COPY, "opa-ca.crt"}  # of a copy's folder; an embedded cluster may be named like one

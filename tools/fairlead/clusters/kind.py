@@ -16,12 +16,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from fairlead import certificates, docker_cli, images, kind_cli, kube, paths, toolchain, waiting
 from fairlead.clusters import contexts
 from fairlead.clusters.remote import IMAGES, RemoteCluster
-from fairlead.errors import FairleadError, InputError, UsageError
-from fairlead.progress import Progress
-from fairlead.settings import IMAGE_VARIABLES, Images, Settings
+from fairlead.common import paths, waiting
+from fairlead.common.errors import FairleadError, InputError, UsageError
+from fairlead.common.progress import Progress
+from fairlead.kube import clients
+from fairlead.pki import certificates
+from fairlead.programs import docker, images, kind, toolchain
+from fairlead.settings.models import IMAGE_VARIABLES, Images, Settings
 
 NODE_IMAGE = "kindest/node:v1.36.4"
 """The Kubernetes that Fairlead is made for, as kind 0.33 has it; KIND_NODE_IMAGE names another."""
@@ -61,7 +64,7 @@ class KindCluster(RemoteCluster):
         is not to be had; FairleadError with kind's words where kind fails.
         """
         config, image = _config(), os.environ.get("KIND_NODE_IMAGE") or NODE_IMAGE
-        docker_cli.available()
+        docker.available()
         toolchain.ensure(["kind"], progress)
         with self._claimed():
             state = self._state()
@@ -72,11 +75,11 @@ class KindCluster(RemoteCluster):
             _have(image, "KIND_NODE_IMAGE", progress=progress)
             try:
                 self._begun.touch()
-                kind_cli.create(
+                kind.create(
                     self.name, config=config, image=image, kubeconfig=self.kubeconfig, wait=_WITHIN, progress=progress
                 )
                 self._finish(progress)
-            except kind_cli.ExistsError:  # somebody else's, made in the same moment
+            except kind.ExistsError:  # somebody else's, made in the same moment
                 self._forget()
                 raise
             except BaseException:
@@ -104,15 +107,15 @@ class KindCluster(RemoteCluster):
         policy = settings.images.pull_policy
         if policy == "Always":
             return
-        docker_cli.available()
+        docker.available()
         fields = dict.fromkeys(IMAGES[container] for container in ("opa", "proxy", self.sidecar.name))
         needed = {getattr(settings.images, field): IMAGE_VARIABLES[field] for field in fields}
         for image, variable in needed.items():
             _have(image, variable, pull=policy != "Never", progress=progress)
         progress.update("images", f"loading {', '.join(needed)}")
         try:
-            kind_cli.load(self.name, list(needed), progress=progress)
-        except kind_cli.KindError as error:
+            kind.load(self.name, list(needed), progress=progress)
+        except kind.KindError as error:
             hint = "IMAGE_PULL_POLICY=Always has the nodes pull what a registry holds"
             raise FairleadError(
                 f"cannot load {', '.join(needed)} into cluster {self.name!r}: {error}\n{hint}"
@@ -121,10 +124,10 @@ class KindCluster(RemoteCluster):
 
     def _state(self) -> Literal["absent", "half-made", "whole"]:
         """What there is of it. Raises UsageError where that is not ours, or cannot be told."""
-        docker_cli.available()
-        if self.name not in kind_cli.clusters():
+        docker.available()
+        if self.name not in kind.clusters():
             return "absent"
-        if self._noted() == kind_cli.containers(self.name):
+        if self._noted() == kind.containers(self.name):
             return "whole"
         problem = self._adopt()
         if problem is None:
@@ -139,11 +142,11 @@ class KindCluster(RemoteCluster):
     def _adopt(self) -> str | None:
         """Take over a cluster that carries our mark, and note it down; else why not, and nothing is changed."""
         try:
-            kubeconfig = kind_cli.kubeconfig(self.name)
+            kubeconfig = kind.kubeconfig(self.name)
             with TemporaryDirectory(prefix="fairlead-") as folder:
                 path = Path(folder) / "kubeconfig"
                 certificates.write_private(path, kubeconfig.encode())
-                marked = kube.Objects(kube.connect(path)).get("v1", "ConfigMap", MARK, "kube-public")
+                marked = clients.Objects(clients.connect(path)).get("v1", "ConfigMap", MARK, "kube-public")
         except FairleadError as error:
             return f"does not answer, so that nobody knows whose it is ({' '.join(str(error).split())})"
         if not marked:
@@ -156,7 +159,7 @@ class KindCluster(RemoteCluster):
     def _finish(self, progress: Progress) -> None:
         """Wait for the nodes, which kind does for control planes alone, and mark what is now whole."""
         progress.update("kind", "waiting for the nodes")
-        objects = kube.Objects(kube.connect(self.kubeconfig))
+        objects = clients.Objects(clients.connect(self.kubeconfig))
         waiting.until(lambda: _all_ready(objects), deadline=_WITHIN, what="all nodes are Ready", pause=0.5)
         objects.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": MARK, "namespace": "kube-public"}})
         self._note()
@@ -167,10 +170,10 @@ class KindCluster(RemoteCluster):
         contexts.forget(self.kubeconfig)  # before kind empties that
 
         def gone() -> bool:
-            kind_cli.delete(self.name, kubeconfig=self.kubeconfig)
-            return self.name not in kind_cli.clusters()
+            kind.delete(self.name, kubeconfig=self.kubeconfig)
+            return self.name not in kind.clusters()
 
-        if self.name in kind_cli.clusters():
+        if self.name in kind.clusters():
             waiting.until(gone, deadline=60.0, what=f"the containers of cluster {self.name!r} are removed", pause=0.5)
         self._forget()
 
@@ -193,7 +196,7 @@ class KindCluster(RemoteCluster):
 
     def _note(self) -> None:
         """Note down the containers that it consists of: it is whole, and ours."""
-        containers = kind_cli.containers(self.name)
+        containers = kind.containers(self.name)
         certificates.write_private(self.path / "containers.json", json.dumps(containers).encode())
         self._begun.unlink(missing_ok=True)
 
@@ -233,7 +236,7 @@ def _config() -> Path:
 
 def _have(image: str, variable: str, *, pull: bool = True, progress: Progress) -> None:
     """See that the Docker engine has the image. Raises UsageError, FairleadError."""
-    if docker_cli.has_image(image):
+    if docker.has_image(image):
         return
     if image == Images().fairlead:
         progress.update("images", f"building {image}")
@@ -241,7 +244,7 @@ def _have(image: str, variable: str, *, pull: bool = True, progress: Progress) -
         return
     if pull:
         progress.update("images", f"pulling {image}")
-        if docker_cli.pull(image):
+        if docker.pull(image):
             return
     why = "it cannot be pulled" if pull else "the pull policy Never forbids to pull it"
     way_out = _WAYS_OUT.get(variable, f"see what `docker pull {image}` says")
@@ -256,7 +259,7 @@ _WAYS_OUT = {
 }
 
 
-def _all_ready(objects: kube.Objects) -> bool:
+def _all_ready(objects: clients.Objects) -> bool:
     nodes = objects.list("v1", "Node", None)
     return bool(nodes) and all(
         any(

@@ -16,7 +16,7 @@ from pathlib import Path
 from kubernetes.stream import ws_client
 from websocket import ABNF, WebSocket, WebSocketException
 
-from fairlead import kube
+from fairlead.kube import clients
 
 HOST = "127.0.0.1"
 PROTOCOL = "v4.channel.k8s.io"
@@ -34,7 +34,7 @@ class Forward:
 
     def __init__(self, kubeconfig: Path, namespace: str, pod: str, port: int) -> None:
         """Raises InputError where the kubeconfig is none."""
-        self._api = kube.connect(kubeconfig)
+        self._api = clients.connect(kubeconfig)
         self._path = f"/api/v1/namespaces/{namespace}/pods/{pod}/portforward?ports={port}"
         self._listener = socket.create_server((HOST, 0))
         self.port: int = self._listener.getsockname()[1]

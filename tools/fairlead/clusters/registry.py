@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from fairlead import paths
 from fairlead.clusters import remote
 from fairlead.clusters.base import Cluster
-from fairlead.clusters.embedded.placing import EmbeddedCluster
+from fairlead.clusters.embedded.opas import EmbeddedCluster
 from fairlead.clusters.kind import KindCluster
-from fairlead.errors import FairleadError, UsageError
+from fairlead.common import paths
+from fairlead.common.errors import FairleadError, UsageError
 
 NAME = "fairlead"
 """The name of a cluster where none is given."""

@@ -13,15 +13,19 @@ from typing import Any
 
 from kubernetes import client
 
-from fairlead import certificates, kube, manifests, pod, sidecars, waiting
-from fairlead.clusters import connections, contexts, several
+from fairlead.clusters import connections, contexts, joined_logs
 from fairlead.clusters.base import OpaServer, SidecarServer
 from fairlead.clusters.portforward import HOST, Forward
-from fairlead.credentials import Credentials
-from fairlead.errors import FairleadError, UsageError
-from fairlead.progress import Progress
-from fairlead.settings import IMAGE_VARIABLES, NAMESPACE, Settings
-from fairlead.sidecars import Sidecar
+from fairlead.common import waiting
+from fairlead.common.errors import FairleadError, UsageError
+from fairlead.common.progress import Progress
+from fairlead.deployment import manifests, sidecars
+from fairlead.deployment.credentials import Credentials
+from fairlead.deployment.sidecars import Sidecar
+from fairlead.kube import clients
+from fairlead.opa import arguments
+from fairlead.pki import certificates
+from fairlead.settings.models import IMAGE_VARIABLES, NAMESPACE, Settings
 
 ROLLOUT = 300.0
 """Seconds in which every pod has to be Ready: images are pulled meanwhile."""
@@ -97,14 +101,14 @@ class RemoteCluster:
 
     def opas(self) -> Sequence[OpaServer]:
         """Every OPA whose container runs."""
-        return [OpaServer(url, self._ca(), pod=name) for name, url in self._urls("opa", pod.OPA_PORT)]
+        return [OpaServer(url, self._ca(), pod=name) for name, url in self._urls("opa", arguments.OPA_PORT)]
 
     def sidecars(self) -> Sequence[SidecarServer]:
         """Every sidecar that tells its health and whose container runs."""
         sidecar = self.sidecar
         if not sidecar.look_up:
             return []
-        reached = self._urls(sidecar.name, pod.SYNC_PORT)
+        reached = self._urls(sidecar.name, arguments.SYNC_PORT)
         return [SidecarServer(url, self._ca(), pod=name) for name, url in reached]
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
@@ -126,7 +130,7 @@ class RemoteCluster:
 
     def namespaces(self) -> dict[str, Any]:
         """Every namespace as its API server has it, name -> object. Raises FairleadError."""
-        namespaces = kube.Objects(self._api).list("v1", "Namespace", None)
+        namespaces = clients.Objects(self._api).list("v1", "Namespace", None)
         return {namespace["metadata"]["name"]: namespace for namespace in namespaces}
 
     def servers(self) -> dict[str, dict[str, Any]]:
@@ -148,12 +152,12 @@ class RemoteCluster:
         chosen = [name for name in names if name == server or name.endswith(f"/{container}")]
         if not chosen:
             raise UsageError(f"no server {server!r} in cluster {self.name!r}: {_one_of(names)}")
-        return several.merged(chosen, lambda name: self._log(name, lines, follow), follow=follow)
+        return joined_logs.merged(chosen, lambda name: self._log(name, lines, follow), follow=follow)
 
     def _log(self, server: str, lines: int, follow: bool) -> Iterator[str]:
         """The log of one container, <pod>/<container>. Raises FairleadError."""
         pod_name, container = server.split("/")
-        with kube.explained(f"cannot read the log of {server}"):
+        with clients.explained(f"cannot read the log of {server}"):
             answer = self._core.read_namespaced_pod_log(
                 pod_name,
                 NAMESPACE,
@@ -161,7 +165,7 @@ class RemoteCluster:
                 tail_lines=lines,
                 follow=follow,
                 _preload_content=False,
-                _request_timeout=(kube.TIMEOUT[0], _SILENCE if follow else kube.TIMEOUT[1]),
+                _request_timeout=(clients.TIMEOUT[0], _SILENCE if follow else clients.TIMEOUT[1]),
             )
         return self._text(answer, server)
 
@@ -172,23 +176,23 @@ class RemoteCluster:
 
     def known(self) -> bool:
         """Whether Fairlead was deployed here before. Raises FairleadError."""
-        with kube.explained("cannot read namespaces"):
+        with clients.explained("cannot read namespaces"):
             namespaces = self._core.list_namespace(label_selector=f"{PART_OF}=fairlead").items
         return any(namespace.metadata.name == NAMESPACE for namespace in namespaces)
 
     def described(self) -> str:
         """Context, server and number of nodes, for who is asked whether this is the cluster that is meant."""
         try:
-            with kube.explained("cannot list nodes"):
+            with clients.explained("cannot list nodes"):
                 count = len(self._core.list_node().items)
             nodes = f"{count} node{'' if count == 1 else 's'}"
-        except kube.Refused as error:
+        except clients.Refused as error:
             nodes = f"nodes unknown ({error.status})"
         return f"context {self.name}, server {self._api.configuration.host}, {nodes}"
 
     @cached_property
     def _api(self) -> client.ApiClient:
-        return kube.connect(self.kubeconfig)
+        return clients.connect(self.kubeconfig)
 
     # Any: in the package's models every field may be None, also those that an API server always sets.
     @property
@@ -199,23 +203,23 @@ class RemoteCluster:
     def _apps(self) -> Any:
         return client.AppsV1Api(self._api)
 
-    @kube.patiently
+    @clients.patiently
     def _deployment(self) -> Any | None:
-        with kube.explained("cannot read the Deployment of OPA"):
+        with clients.explained("cannot read the Deployment of OPA"):
             deployments = self._apps.list_namespaced_deployment(NAMESPACE, field_selector="metadata.name=opa").items
         return deployments[0] if deployments else None
 
-    @kube.patiently
+    @clients.patiently
     def _pods(self) -> list[Any]:
         """The pods of OPA that are neither over nor about to be."""
-        with kube.explained("cannot list the pods of OPA"):
+        with clients.explained("cannot list the pods of OPA"):
             pods = self._core.list_namespaced_pod(NAMESPACE, label_selector=PODS).items
         alive = [p for p in pods if not p.metadata.deletion_timestamp and p.status.phase in ("Pending", "Running")]
         return sorted(alive, key=lambda p: str(p.metadata.name))
 
     def _last_left(self) -> datetime | None:
         """When the last of the pods that end now was told to, by the API server's clock; None where none ends."""
-        with kube.explained("cannot list the pods of OPA"):
+        with clients.explained("cannot list the pods of OPA"):
             pods = self._core.list_namespaced_pod(NAMESPACE, label_selector=PODS).items
         told = [
             p.metadata.deletion_timestamp - timedelta(seconds=p.metadata.deletion_grace_period_seconds or 0)
@@ -234,9 +238,9 @@ class RemoteCluster:
                 self._forwards[name, port] = Forward(self.kubeconfig, NAMESPACE, name, port)
         return [(key[0], f"https://{HOST}:{self._forwards[key].port}") for key in targets]
 
-    @kube.patiently
+    @clients.patiently
     def _secret(self, name: str) -> dict[str, str]:
-        with kube.explained(f"cannot read Secret {name}"):
+        with clients.explained(f"cannot read Secret {name}"):
             secrets = self._core.list_namespaced_secret(NAMESPACE, field_selector=f"metadata.name={name}").items
         return dict(secrets[0].data or {}) if secrets else {}
 
@@ -251,21 +255,21 @@ class RemoteCluster:
             certificates.write_private(path, authorities)
         return path
 
-    @kube.patiently
+    @clients.patiently
     def _annotate_pod(self, name: str, key: str, value: str) -> None:
         """Annotate a pod; that it is gone by now is fine."""
         try:
-            with kube.explained(f"cannot annotate pod {name}"):
+            with clients.explained(f"cannot annotate pod {name}"):
                 self._core.patch_namespaced_pod(name, NAMESPACE, {"metadata": {"annotations": {key: value}}})
-        except kube.Refused as error:
+        except clients.Refused as error:
             if error.status != 404:
                 raise
 
-    @kube.patiently
+    @clients.patiently
     def _annotate_template(self, key: str, value: str) -> None:
         """Annotate the pods to come; where that changes anything they replace those that are there."""
         patch = {"spec": {"template": {"metadata": {"annotations": {key: value}}}}}
-        with kube.explained("cannot change the Deployment of OPA"):
+        with clients.explained("cannot change the Deployment of OPA"):
             self._apps.patch_namespaced_deployment("opa", NAMESPACE, patch)
 
     def _remount(self) -> None:
@@ -302,7 +306,7 @@ class RemoteCluster:
 
     def _leave_ending(self, progress: Progress) -> None:
         """Have API servers connect anew where pods end that they may be connected to, once for the same pods."""
-        objects = kube.Objects(self._api)
+        objects = clients.Objects(self._api)
         left = self._last_left()
         if left and connections.since(objects) < left:
             progress.update("opa", "having API servers leave the pods that end")
@@ -332,7 +336,7 @@ class RemoteCluster:
 
     def _newest(self, deployment: Any) -> list[Any]:
         """The pods of the Deployment as it is now: what ails those that they replace is over."""
-        with kube.explained("cannot list the ReplicaSets of OPA"):
+        with clients.explained("cannot list the ReplicaSets of OPA"):
             sets = self._apps.list_namespaced_replica_set(NAMESPACE, label_selector=PODS).items
         now = (deployment.metadata.annotations or {}).get(_REVISION)
         uids = {
@@ -345,7 +349,7 @@ class RemoteCluster:
     def _text(self, answer: Any, server: str) -> Iterator[str]:
         decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
         try:
-            with kube.explained(f"cannot read on in the log of {server}"):
+            with clients.explained(f"cannot read on in the log of {server}"):
                 for chunk in answer.stream():
                     yield decode(chunk)
         finally:

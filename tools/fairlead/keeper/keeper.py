@@ -11,14 +11,14 @@ from typing import Any, Literal
 
 from prometheus_client import CollectorRegistry, Counter
 
-from fairlead import certificates
-from fairlead.errors import FairleadError
+from fairlead.common.errors import FairleadError
+from fairlead.common.progress import Progress
 from fairlead.keeper import renewal
-from fairlead.keeper.deployed import SECRET, Deployed, Secret
 from fairlead.keeper.lease import NAME, Lease
-from fairlead.progress import Progress
-from fairlead.settings import NAMESPACE
-from fairlead.sync.apiserver import ApiServer
+from fairlead.keeper.trust import SECRET, Deployed, Secret
+from fairlead.kube.apiserver import ApiServer
+from fairlead.pki import certificates
+from fairlead.settings.models import NAMESPACE
 
 log = logging.getLogger(__name__)
 

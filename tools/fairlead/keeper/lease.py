@@ -17,10 +17,10 @@ from datetime import UTC, datetime
 from threading import Event, Thread
 from typing import Any
 
-from fairlead import waiting
-from fairlead.errors import FairleadError
-from fairlead.settings import NAMESPACE
-from fairlead.sync.apiserver import ApiServer, ApiServerError
+from fairlead.common import waiting
+from fairlead.common.errors import FairleadError
+from fairlead.kube.apiserver import ApiServer, ApiServerError
+from fairlead.settings.models import NAMESPACE
 
 log = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Protocol
 
-from fairlead.credentials import Tls
-from fairlead.errors import FairleadError
-from fairlead.keeper.deployed import SECRET, Deployed
-from fairlead.progress import Progress
+from fairlead.common.errors import FairleadError
+from fairlead.common.progress import Progress
+from fairlead.deployment.credentials import Tls
+from fairlead.keeper.trust import SECRET, Deployed
 
 SETTLE = 2.0
 """Seconds in which every API server sees a changed webhook; nothing tells when it has."""

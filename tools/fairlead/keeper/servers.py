@@ -13,13 +13,13 @@ from typing import Any
 
 import urllib3
 
-from fairlead import waiting
-from fairlead.credentials import SERVICE_NAMES, Tls
-from fairlead.digests import digest
-from fairlead.errors import FairleadError
-from fairlead.pod import AUTHORITIES, OPA_PORT, SYNC_PORT
-from fairlead.settings import NAMESPACE
-from fairlead.sync.apiserver import ApiServer
+from fairlead.common import waiting
+from fairlead.common.digests import digest
+from fairlead.common.errors import FairleadError
+from fairlead.deployment.credentials import SERVICE_NAMES, Tls
+from fairlead.kube.apiserver import ApiServer
+from fairlead.opa.arguments import AUTHORITIES, OPA_PORT, SYNC_PORT
+from fairlead.settings.models import NAMESPACE
 
 log = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from fairlead.digests import digest
-from fairlead.errors import UsageError
-from fairlead.opa_api import OpaApi, OpaUnavailable
+from fairlead.common.digests import digest
+from fairlead.common.errors import UsageError
+from fairlead.opa.api import OpaApi, OpaUnavailable
 
 log = logging.getLogger(__name__)
 

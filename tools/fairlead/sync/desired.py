@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from threading import Event, RLock
 from typing import Any, Literal
 
-from fairlead.resources import Resource
-from fairlead.revision import fingerprint
-from fairlead.sync import problem, tree
-from fairlead.sync.problem import Problem
-from fairlead.sync.tree import Tree
+from fairlead.kube.resources import Resource
+from fairlead.policy.revision import fingerprint
+from fairlead.sync import policy_problems, store
+from fairlead.sync.policy_problems import Problem
+from fairlead.sync.store import Tree
 
 STATUS = "openpolicyagent.org/kube-mgmt-status"
 """The annotation that tells how a ConfigMap was received; kube-mgmt's."""
@@ -65,7 +65,7 @@ class Source:
 class ConfigMap:
     """A labelled ConfigMap, thin.
 
-    `fingerprint` is that of its data (see fairlead.revision): what a status is about. `annotations` are
+    `fingerprint` is that of its data (see fairlead.policy.revision): what a status is about. `annotations` are
     those that tell its status.
     """
 
@@ -161,7 +161,7 @@ class Desired:
         told before it has them.
         """
         key = ("", name)
-        live = tree.canonical(self.thin(name, labels))
+        live = store.canonical(self.thin(name, labels))
         with self._lock:
             listed = [listed or {} for source, listed in self._listed.items() if source.tree == NAMESPACES]
             if any(coming.get(key) not in (self._loaded.get(key), live) for coming in (self._taken, *listed)):
@@ -247,9 +247,9 @@ class Desired:
         metadata = value["metadata"]
         name: str = metadata["name"]
         if source.resource:
-            return (metadata.get("namespace", ""), name), tree.canonical(source.resource.thin(value))
+            return (metadata.get("namespace", ""), name), store.canonical(source.resource.thin(value))
         if source.kind == "namespaces":
-            return ("", name), tree.canonical(self.thin(name, metadata.get("labels")))
+            return ("", name), store.canonical(self.thin(name, metadata.get("labels")))
         owner = (metadata["namespace"], name)
         if source.kind == "policies" and self._data_label:
             label, data_value = self._data_label
@@ -262,7 +262,7 @@ def read_config_map(owner: Owner, kind: Kind, value: Mapping[str, Any]) -> Confi
     """A ConfigMap as the API has it, thin."""
     texts: dict[str, str] = {}
     problems: dict[str, Problem] = {}
-    check = problem.of_policy if kind == "policies" else problem.of_document
+    check = policy_problems.of_policy if kind == "policies" else policy_problems.of_document
     for key, text in sorted((value.get("data") or {}).items()):
         trouble = check("/".join((*owner, key)), text)
         if trouble:
@@ -270,7 +270,7 @@ def read_config_map(owner: Owner, kind: Kind, value: Mapping[str, Any]) -> Confi
         else:
             texts[key] = text
     for key in sorted(value.get("binaryData") or {}):
-        problems[key] = problem.of_bytes("/".join((*owner, key)))
+        problems[key] = policy_problems.of_bytes("/".join((*owner, key)))
     metadata = value["metadata"]
     annotations = {
         key: text

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
 
 from fairlead.sync.desired import NAMESPACES, Snapshot
-from fairlead.sync.plan import Served
+from fairlead.sync.plans import Served
 
 disable_created_metrics()  # when a counter began is of no use here, and doubles the page
 

@@ -12,15 +12,15 @@ from datetime import UTC, datetime
 from threading import Event
 from typing import Any
 
-from fairlead.errors import FairleadError
-from fairlead.opa_api import OpaApi, Rejected, describe
-from fairlead.resources import Resource
-from fairlead.sync import loop, plan, problem, tree
+from fairlead.common.errors import FairleadError
+from fairlead.kube.resources import Resource
+from fairlead.opa.api import OpaApi, Rejected, describe
+from fairlead.sync import loops, plans, policy_problems, store
 from fairlead.sync.desired import NAMESPACES, ConfigMap, Desired, Item, Owner, Snapshot
 from fairlead.sync.metrics import Metrics
-from fairlead.sync.problem import Problem
-from fairlead.sync.status import Verdict
-from fairlead.sync.tree import Tree
+from fairlead.sync.policy_problems import Problem
+from fairlead.sync.statuses import Verdict
+from fairlead.sync.store import Tree
 
 log = logging.getLogger(__name__)
 
@@ -89,8 +89,8 @@ class Reconciler:
         self._paths = {name: [*replicate_path, name] for name in self._namespaced}
         self._system = system
         self._instance = secrets.token_hex(8)
-        self._memory = plan.Memory()
-        self._served = plan.Served()
+        self._memory = plans.Memory()
+        self._served = plans.Served()
         self._written: dict[str, Any] | None = None
         self._verdicts: dict[Owner, Verdict] = {}
         self._compare_at = float("-inf")
@@ -98,7 +98,7 @@ class Reconciler:
 
     def run(self, stop: Event, turn: Callable[[], None]) -> None:
         """Reconcile at every change and every tick until `stop` is set; a failure is told and tried again."""
-        loop.repeat(self._step, stop, self._failed, turn=turn, longest=1.0)
+        loops.repeat(self._step, stop, self._failed, turn=turn, longest=1.0)
 
     def cycle(self) -> None:
         """Compare, where it is time to, and do what is missing. Raises FairleadError where OPA cannot be asked."""
@@ -143,14 +143,14 @@ class Reconciler:
             return
         began = time.monotonic()
         before = self._served
-        self._served = plan.Served(
+        self._served = plans.Served(
             opa.policies(),
             self._fingerprints(opa, desired),
             {name: self._tree(opa, name, desired.trees.get(name)) for name in self._paths},
         )
         if self._written is not None and before != self._served:
             self._memory.generation += 1
-            if plan.ours(before, self._memory) != plan.ours(self._served, self._memory):
+            if plans.ours(before, self._memory) != plans.ours(self._served, self._memory):
                 log.warning("OPA at %s was changed by someone else: putting it right", opa.url)
         now = time.monotonic()
         self._compare_at = now + max(COMPARE, 20 * (now - began))
@@ -174,12 +174,12 @@ class Reconciler:
             if not keys and not isinstance(opa.document(path), dict):
                 return None
             parts = ({key: opa.document([*path, key])} for key in keys)
-        held: dict[tree.Key, str] = {}
+        held: dict[store.Key, str] = {}
         for part in parts:
             if not isinstance(part, dict):
                 return None
-            for key, value in tree.read(part, namespaced=namespaced):
-                text = tree.canonical(value)
+            for key, value in store.read(part, namespaced=namespaced):
+                text = store.canonical(value)
                 known = expected.get(key) if expected else None
                 held[key] = known if known is not None and text == known else text
         return expected if expected is not None and held == expected else held
@@ -189,44 +189,44 @@ class Reconciler:
         unwritable: dict[str, str] = {}
         while True:
             now = time.monotonic()
-            todo = plan.operations(desired, self._served, self._memory, now, without=unwritable)
+            todo = plans.operations(desired, self._served, self._memory, now, without=unwritable)
             if not todo:
                 return unwritable
             self._behind = self._behind or now
-            self._memory.owned |= {operation.item for operation in todo if isinstance(operation, plan.Put)}
+            self._memory.owned |= {operation.item for operation in todo if isinstance(operation, plans.Put)}
             self._note_owned(opa)
             for operation in todo:
                 try:
                     self._do(opa, operation, desired)
                 except Rejected as error:
-                    if isinstance(operation, plan.Replicate):
+                    if isinstance(operation, plans.Replicate):
                         unwritable[operation.name] = f"OPA does not take {operation.name}: {error}"
                         self._compare_at = float("-inf")
                         continue
                     kind, id_ = operation.item
-                    reason = problem.of_answer(id_, error.error) if kind == "document" else error.error
+                    reason = policy_problems.of_answer(id_, error.error) if kind == "document" else error.error
                     self._memory.reject(operation, reason, time.monotonic())
                     log.debug("OPA declines %s", error)
 
-    def _do(self, opa: OpaApi, operation: plan.Operation, desired: Snapshot) -> None:
-        if isinstance(operation, plan.Replicate):
+    def _do(self, opa: OpaApi, operation: plans.Operation, desired: Snapshot) -> None:
+        if isinstance(operation, plans.Replicate):
             self._replicate(opa, operation)
-        elif isinstance(operation, plan.Put):
+        elif isinstance(operation, plans.Put):
             self._put(opa, operation)
         else:
             self._remove(opa, operation, desired)
 
-    def _replicate(self, opa: OpaApi, operation: plan.Replicate) -> None:
+    def _replicate(self, opa: OpaApi, operation: plans.Replicate) -> None:
         """In one request where OPA takes it, in pieces otherwise; what is there after each is remembered."""
         name, target, base = operation.name, operation.wanted, operation.held
         path = self._paths[name]
         if base is None:
-            base = target if tree.size(target) <= tree.PIECE else {}
-            opa.put_json(path, tree.whole(base))
+            base = target if store.size(target) <= store.PIECE else {}
+            opa.put_json(path, store.whole(base))
             log.info("%s: loading %d", name, len(target))
         held = dict(base)
         self._served.trees[name] = held
-        for text, changes in tree.pieces(target, base):
+        for text, changes in store.pieces(target, base):
             opa.patch_json(path, text)
             for key, changed in changes:
                 if changed is None:
@@ -235,7 +235,7 @@ class Reconciler:
                     held[key] = changed
             log.debug("%s: %d changed", name, len(changes))
 
-    def _put(self, opa: OpaApi, operation: plan.Put) -> None:
+    def _put(self, opa: OpaApi, operation: plans.Put) -> None:
         kind, id_ = operation.item
         if reason := self._forbidden(opa, operation):
             raise Rejected(id_, reason)
@@ -251,18 +251,18 @@ class Reconciler:
             self._memory.accept(operation, held)
         log.info("loaded %s %s", kind, id_)
 
-    def _forbidden(self, opa: OpaApi, operation: plan.Put) -> Problem | None:
+    def _forbidden(self, opa: OpaApi, operation: plans.Put) -> Problem | None:
         """What forbids to load a policy or document that OPA might accept."""
         kind, id_ = operation.item
         trees = list(self._paths.values())
         if kind == "document":
-            return problem.of_place(id_, trees)
-        reason = problem.of_package(id_, operation.text, system=self._system, trees=trees)
+            return policy_problems.of_place(id_, trees)
+        reason = policy_problems.of_package(id_, operation.text, system=self._system, trees=trees)
         if isinstance(reason, bool):
-            return problem.of_rules(id_, operation.text, opa.rules(operation.text), trees) if reason else None
+            return policy_problems.of_rules(id_, operation.text, opa.rules(operation.text), trees) if reason else None
         return reason
 
-    def _remove(self, opa: OpaApi, operation: plan.Remove, desired: Snapshot) -> None:
+    def _remove(self, opa: OpaApi, operation: plans.Remove, desired: Snapshot) -> None:
         kind, id_ = operation.item
         if kind == "policy":
             opa.remove_policy(id_)
@@ -298,7 +298,7 @@ class Reconciler:
         verdicts: dict[Owner, Verdict] = {}
         pending = []
         for config_map in desired.config_maps:
-            problems = plan.problems(config_map, self._served, self._memory)
+            problems = plans.problems(config_map, self._served, self._memory)
             if problems is None:
                 pending.append("/".join(config_map.owner))
             else:

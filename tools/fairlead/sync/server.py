@@ -15,11 +15,11 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, Protocol, cast
 
-from fairlead import certificates
-from fairlead.digests import digest
-from fairlead.errors import FairleadError, InputError, UsageError
-from fairlead.sync.connections import Connection, Slots, loopback
-from fairlead.sync.decisions import LARGEST, Decisions
+from fairlead.common.digests import digest
+from fairlead.common.errors import FairleadError, InputError, UsageError
+from fairlead.pki import certificates
+from fairlead.sync.connection_limits import Connection, Slots, loopback
+from fairlead.sync.decision_uploads import LARGEST, Decisions
 
 log = logging.getLogger(__name__)
 

@@ -13,19 +13,19 @@ from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry
 
-from fairlead.errors import FairleadError
-from fairlead.opa_api import OpaApi
-from fairlead.resources import Resource
-from fairlead.sync.apiserver import ApiServer
+from fairlead.common.errors import FairleadError
+from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.resources import Resource
+from fairlead.opa.api import OpaApi
 from fairlead.sync.credentials import OpaCredentials
-from fairlead.sync.decisions import Decisions
+from fairlead.sync.decision_uploads import Decisions
 from fairlead.sync.desired import Desired, Source
 from fairlead.sync.metrics import Metrics, not_after
 from fairlead.sync.pulse import Pulse
 from fairlead.sync.reconcile import SYSTEM, Reconciler, rfc3339
 from fairlead.sync.server import Certificate, Server
-from fairlead.sync.status import StatusWriter, replica
-from fairlead.sync.watch import Watch, seconds
+from fairlead.sync.statuses import StatusWriter, replica
+from fairlead.sync.watches import Watch, seconds
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from fairlead.clusters.embedded import processes, supervisor
 from fairlead.clusters.embedded.server import Probe
-from fairlead.errors import FairleadError
+from fairlead.common.errors import FairleadError
 
 LOGS = "logs"
 POLL = 0.05

@@ -17,12 +17,14 @@ from typing import Any, Self
 
 import yaml
 
-from fairlead import certificates, paths, toolchain
 from fairlead.clusters import contexts
 from fairlead.clusters.embedded import client, control_plane, kube, nodes, pki, ports, processes
 from fairlead.clusters.embedded.server import Probe
-from fairlead.errors import FairleadError, UsageError
-from fairlead.progress import Progress
+from fairlead.common import paths
+from fairlead.common.errors import FairleadError, UsageError
+from fairlead.common.progress import Progress
+from fairlead.pki import certificates
+from fairlead.programs import toolchain
 
 _HERE = Path(__file__).parent
 STAGES = _HERE / "stages.yaml"

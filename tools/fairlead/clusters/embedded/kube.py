@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import requests
 
-from fairlead.errors import FairleadError
+from fairlead.common.errors import FairleadError
 
 _TIMEOUT = 10.0
 _LOOK = 2.0

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.clusters.embedded import kube, volume
-from fairlead.errors import FairleadError
+from fairlead.common.errors import FairleadError
 
 AGAIN = 0.2
 """Seconds until the API server is asked again that did not answer, or does not know a version any more."""

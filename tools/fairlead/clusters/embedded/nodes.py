@@ -9,7 +9,7 @@ from typing import Any
 
 from fairlead.clusters.embedded.client import POLL
 from fairlead.clusters.embedded.kube import Api
-from fairlead.errors import FairleadError, UsageError
+from fairlead.common.errors import FairleadError, UsageError
 
 Taint = Mapping[str, str]
 _NODES = "/api/v1/nodes"

@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from fairlead import certificates
 from fairlead.clusters.embedded.ports import HOST
+from fairlead.pki import certificates
 
 VALID = timedelta(days=365)
 _NAMES = (

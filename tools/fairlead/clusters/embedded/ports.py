@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairlead import paths
-from fairlead.errors import FairleadError
+from fairlead.common import paths
+from fairlead.common.errors import FairleadError
 
 HOST = "127.0.0.1"
 _LOWEST, _HIGHEST = 20000, 60999

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from fairlead import certificates
+from fairlead.pki import certificates
 
 _DATA = "..data"
 

@@ -1,0 +1,122 @@
+"""Decisions on all that a cluster holds, by one state of the policies: `opa eval` with thousands of requests."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from fairlead.analysis.evaluate import NO_ANSWER
+from fairlead.common.progress import Progress
+from fairlead.kube import admission_reviews
+from fairlead.opa import cli
+from fairlead.programs import toolchain
+
+BATCH = 2500
+"""Requests of one process: some ten MB of them, and few enough that progress is told."""
+
+# Every namespace is at hand, so the environment names no sidecar to look one up; mocked, so that no evaluation opens a
+# connection. Both answers under one `with`: each would have all rules evaluated anew. What is undefined leaves its
+# array empty.
+_MODULE = """
+package fairlead_decisions
+
+decisions := [decided |
+	some review in data.fairlead_reviews
+	decided := {
+		"answer": [answer | answer := data.system.main],
+		"placement": [placement | placement := data.node_pool.placement],
+	} with input as review
+		with opa.runtime as data.fairlead_environment
+		with http.send as {"status_code": 404, "body": {}}
+]
+"""
+_ENVIRONMENT: dict[str, dict[str, str]] = {"env": {}}
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the policies say of one request; `message` is why it is refused, `patch` a JSON Patch.
+
+    `pool` and `selector` are what decides on a pod, and the labels of that pool's nodes; None and {} where no pool does
+    and where the policies are staged ones.
+    """
+
+    allowed: bool
+    message: str
+    warnings: tuple[str, ...]
+    patch: tuple[dict[str, Any], ...]
+    pool: str | None
+    selector: Mapping[str, str]
+
+
+def decide(
+    reviews: Sequence[Mapping[str, Any]],
+    *,
+    modules: Mapping[str, str],
+    kubernetes: Mapping[str, Any],
+    progress: Progress,
+    name: str = "policies",
+) -> list[Decision]:
+    """The decisions, in the order of `reviews`.
+
+    Args:
+        modules: the policies with their settings, key -> text.
+        kubernetes: `data.kubernetes`, which has all namespaces.
+        name: what progress is told of.
+
+    Raises FairleadError where OPA fails at any of them.
+    """
+
+    def batch(start: int) -> list[Decision]:
+        questions = reviews[start : start + BATCH]
+        answers = cli.evaluate(
+            "data.fairlead_decisions.decisions",
+            modules={**modules, "fairlead_decisions.rego": _MODULE},
+            data={"kubernetes": kubernetes, "fairlead_environment": _ENVIRONMENT, "fairlead_reviews": questions},
+            progress=progress,
+        )
+        return [_read(review, answer) for review, answer in zip(questions, answers, strict=True)]
+
+    toolchain.ensure(["opa"], progress)  # once, and not in each thread
+    decisions: list[Decision] = []
+    progress.update(name, "deciding", total=len(reviews))
+    with ThreadPoolExecutor(os.cpu_count()) as several:
+        for decided in several.map(batch, range(0, len(reviews), BATCH)):
+            decisions += decided
+            progress.update(name, "deciding", done=len(decisions), total=len(reviews))
+    progress.update(name, "decided", done=len(reviews), total=len(reviews))
+    return decisions
+
+
+def described(patch: Sequence[Mapping[str, Any]]) -> str:
+    """A JSON Patch in one line, as `add /spec/nodeSelector {"agentpool": "gpu"}`."""
+    values = (
+        f" {json.dumps(operation['value'], ensure_ascii=False)}" if "value" in operation else "" for operation in patch
+    )
+    return "; ".join(
+        f"{operation['op']} {operation['path']}{value}" for operation, value in zip(patch, values, strict=True)
+    )
+
+
+def _read(admission_review: Mapping[str, Any], decided: Mapping[str, Any]) -> Decision:
+    placement: Mapping[str, Any] = next(iter(decided["placement"]), {})
+    pool, selector = placement.get("pool"), placement.get("nodeSelector", {})
+    answer = next(iter(decided["answer"]), None)
+    if answer is None:
+        return Decision(False, NO_ANSWER, (), (), pool, selector)
+    response = answer["response"]
+    return Decision(
+        allowed=response["allowed"],
+        # The uid is one of our own making, by which nobody finds anything.
+        message=response.get("status", {})
+        .get("message", "")
+        .removesuffix(f" [decision {admission_review['request']['uid']}]"),
+        warnings=tuple(response.get("warnings", ())),
+        patch=tuple(admission_reviews.patch_of(answer)),
+        pool=pool,
+        selector=selector,
+    )

@@ -1,0 +1,116 @@
+"""What changed policies and settings would decide otherwise than the deployed ones, for a cluster as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from fairlead.analysis import batch
+from fairlead.analysis.batch import Decision
+from fairlead.analysis.inventory import Inventory
+from fairlead.clusters.base import Cluster
+from fairlead.common.errors import UsageError
+from fairlead.common.progress import Progress
+from fairlead.deployment import manifests
+from fairlead.kube import clients
+from fairlead.operations import history
+from fairlead.policy import bundles
+from fairlead.settings.models import NAMESPACE, Replicated, Settings
+
+REFUSED = "would be refused"
+ADMITTED = "would be admitted"
+PATCHED = "would be changed otherwise"
+TOLD = "would be told otherwise"
+KINDS = (REFUSED, ADMITTED, PATCHED, TOLD)
+"""How a decision can differ, the gravest first."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A pod or a template on which the policies decide otherwise; `deployed` and `new` are {allowed, message, ...}."""
+
+    namespace: str
+    kind: str
+    name: str
+    difference: str
+    deployed: dict[str, Any]
+    new: dict[str, Any]
+
+
+def diff(cluster: Cluster, settings: Settings, folder: Path | None = None, *, progress: Progress) -> dict[str, Any]:
+    """Compare what is deployed in `cluster` with `settings` and the policies of `folder`, or the project's.
+
+    Returns {differences, counts, revisions}: a list of Difference, the gravest first, {same, different}, and
+    {deployed, new}. Raises UsageError where nothing is deployed, FairleadError where something cannot be read or
+    decided.
+    """
+    deployed = _deployed(cluster)
+    bundle = bundles.bundle(settings, folder)
+    inventory = Inventory(cluster, progress)
+    subjects = inventory.subjects
+    reviews = [review for subject in subjects for review in subject.reviews]
+
+    def decide(name: str, modules: Mapping[str, str], replicated: Sequence[Replicated]) -> Iterator[Decision]:
+        kubernetes = inventory.data(replicated)
+        return iter(batch.decide(reviews, modules=modules, kubernetes=kubernetes, progress=progress, name=name))
+
+    before = decide("deployed", deployed["data"], _replicated(deployed))
+    after = decide("new", bundle.modules, settings.replicate)
+    differences = []
+    for subject in subjects:
+        pairs = [(next(before), next(after)) for _ in subject.reviews]
+        for old, new in pairs:
+            if difference := compare(old, new):  # the pod's comes before its workload's, and says it all
+                key = (subject.namespace, subject.kind, subject.name)
+                differences.append(Difference(*key, difference, _told(old), _told(new)))
+                break
+    differences.sort(key=lambda d: (KINDS.index(d.difference), d.namespace, d.kind, d.name))
+    return {
+        "differences": [asdict(difference) for difference in differences],
+        "counts": {"same": len(subjects) - len(differences), "different": len(differences)},
+        "revisions": {"deployed": bundles.revision(deployed["data"]), "new": bundle.revision},
+    }
+
+
+def compare(deployed: Decision, new: Decision) -> str | None:
+    """How two decisions on one request differ, in one of KINDS; None where they do not."""
+    if deployed.allowed != new.allowed:
+        return ADMITTED if new.allowed else REFUSED
+    if deployed.patch != new.patch:
+        return PATCHED
+    if (deployed.message, sorted(deployed.warnings)) != (new.message, sorted(new.warnings)):
+        return TOLD
+    return None
+
+
+def _told(decision: Decision) -> dict[str, Any]:
+    return {
+        "allowed": decision.allowed,
+        "message": decision.message,
+        "warnings": list(decision.warnings),
+        "patch": list(decision.patch),
+    }
+
+
+def _replicated(deployed: dict[str, Any]) -> list[Replicated]:
+    """What OPA holds beside namespaces, as far as the deployment tells."""
+    stored = history.settings_of(deployed) or {}
+    try:
+        return [Replicated.model_validate(resource) for resource in stored.get("replicate") or ()]
+    except (ValidationError, TypeError):  # somebody, or another version, wrote it otherwise
+        return []
+
+
+def _deployed(cluster: Cluster) -> dict[str, Any]:
+    objects = clients.Objects(clients.connect(cluster.kubeconfig))
+    config_map = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE)
+    if config_map is None or not config_map.get("data"):
+        raise UsageError(
+            f"cluster {cluster.name} has no deployed policies to compare with: "
+            "`fairlead audit` tells what these would do"
+        )
+    return config_map

@@ -1,0 +1,85 @@
+"""Faults of an embedded cluster: its servers are processes of this machine."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from fairlead.checks.chaos.faults import Faults
+from fairlead.checks.chaos.schedule import Fault
+from fairlead.clusters.embedded import processes
+from fairlead.clusters.embedded.cluster import Embedded
+from fairlead.common.errors import FairleadError
+from fairlead.common.progress import Progress
+
+
+class EmbeddedFaults(Faults):
+    """Signals to processes; the supervisor starts again what was killed."""
+
+    def __init__(self, cluster: Embedded, progress: Progress) -> None:
+        super().__init__(cluster.kubeconfig, progress)
+        self._cluster = cluster
+
+    def _signal(self, fault: Fault) -> tuple[str, Callable[[], None]]:
+        how, _, kind = fault.kind.partition(" ")
+        servers = {
+            name: record
+            for name, record in self._cluster.servers().items()
+            if (name == kind or name.startswith(f"{kind}-")) and record["pid"]
+        }
+        if not servers:
+            raise FairleadError(f"no {kind} runs")
+        names = sorted(servers) if fault.pick is None else [sorted(servers)[fault.pick % len(servers)]]
+
+        def send(number: signal.Signals) -> bool:
+            sent = [processes.send(servers[name]["pid"], servers[name]["started"], number) for name in names]
+            return any(sent)
+
+        def go_on() -> None:
+            send(signal.SIGCONT)
+
+        if not send(signal.SIGKILL if how == "kill" else signal.SIGSTOP):
+            raise FairleadError(f"{', '.join(names)} ended by itself")  # by another fault, and it comes back
+        return ", ".join(names), go_on
+
+    def _etcd(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
+        pki = self._cluster.path / "pki"
+        with requests.Session() as session:
+            session.trust_env = False  # else REQUESTS_CA_BUNDLE would override `verify`
+            try:
+                answer = session.post(
+                    f"{self._etcd_url()}/v3/kv/{what}",
+                    json=body,
+                    verify=str(pki / "ca.crt"),
+                    cert=(str(pki / "etcd-client.crt"), str(pki / "etcd-client.key")),
+                    timeout=5,
+                )
+                answer.raise_for_status()
+                return dict(answer.json())
+            except (requests.RequestException, ValueError) as error:
+                raise FairleadError(f"etcd: {error}") from error
+
+    def _etcd_url(self) -> str:
+        """From its arguments: nobody but the API server has to know it otherwise."""
+        pid = self._cluster.servers()["etcd"]["pid"]
+        path = Path(f"/proc/{pid}/cmdline")
+        if path.exists():
+            arguments = path.read_text().split("\0")
+        else:
+            completed = subprocess.run(
+                ["ps", "-ww", "-o", "args=", "-p", str(pid)],  # noqa: S607 - wherever the system has it
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            arguments = completed.stdout.split()
+        flag = "--advertise-client-urls="
+        urls = [argument.removeprefix(flag) for argument in arguments if argument.startswith(flag)]
+        if not urls:
+            raise FairleadError("etcd does not run")
+        return urls[0]

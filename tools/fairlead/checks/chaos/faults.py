@@ -1,0 +1,128 @@
+"""Breaks things in a cluster, and puts right what does not heal by itself; how, each kind of cluster says."""
+
+from __future__ import annotations
+
+import time
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from kubernetes import client
+
+from fairlead.checks.chaos.schedule import BREAK, COMPACT, Episode, Fault
+from fairlead.common import waiting
+from fairlead.common.errors import FairleadError
+from fairlead.common.progress import Progress
+from fairlead.deployment import manifests
+from fairlead.kube import clients
+from fairlead.settings.models import NAMESPACE
+
+INVALID = "package system\n\nmain := {  # broken on purpose\n"
+_PATIENCE = 60.0
+"""Seconds in which a fault must be possible: the API server may be away for another one's sake."""
+
+
+@dataclass(frozen=True)
+class Broke:
+    """A fault that took place in the episode `episode`, from `began` to `ended` (seconds of the monotonic clock)."""
+
+    kind: str
+    target: str
+    episode: int
+    began: float
+    ended: float
+
+
+class Faults:
+    """Carries out a schedule; what took place is in `broke`, what could not in `failed`."""
+
+    def __init__(self, kubeconfig: Path, progress: Progress) -> None:
+        self.broke: list[Broke] = []
+        self.failed: list[str] = []
+        self._progress = progress
+        self._core = client.CoreV1Api(clients.connect(kubeconfig))
+
+    def run(self, episodes: Sequence[Episode], stop: Event) -> None:
+        """Carry out the episodes, each at its time from now on; returns when all faults are over or `stop` is set.
+
+        Whatever is stopped or broken then is put right at once.
+        """
+        start = time.monotonic()
+        with ThreadPoolExecutor(8) as several:
+            for number, episode in enumerate(episodes):
+                if stop.wait(max(0.0, start + episode.at - time.monotonic())):
+                    break
+                kinds = ", ".join(fault.kind for fault in episode.faults)
+                self._progress.update("faults", kinds, done=number, total=len(episodes))
+                running: list[Future[None]] = [
+                    several.submit(self._carry_out, fault, number, stop) for fault in episode.faults
+                ]
+                for future in running:
+                    future.result()
+
+    def _carry_out(self, fault: Fault, episode: int, stop: Event) -> None:
+        stop.wait(fault.after)
+        action = {COMPACT: self._compact, BREAK: self._break}.get(fault.kind, self._signal)
+
+        def begin() -> tuple[float, tuple[str, Callable[[], None]]]:
+            return time.monotonic(), action(fault)
+
+        try:
+            began, (target, mend) = waiting.until(begin, deadline=_PATIENCE, what=fault.kind)
+            try:
+                stop.wait(fault.lasts)
+            finally:
+                mend()
+        except (FairleadError, OSError) as error:
+            self.failed.append(f"{fault.kind}: {error}")
+        else:
+            self.broke.append(Broke(fault.kind, target, episode, began, time.monotonic()))
+
+    def _signal(self, fault: Fault) -> tuple[str, Callable[[], None]]:
+        """Kill or stop servers; tells which, and what puts it right. Raises FairleadError where none of them runs."""
+        raise NotImplementedError
+
+    def _compact(self, _fault: Fault) -> tuple[str, Callable[[], None]]:
+        """Throw away all history of etcd: who watches from an old resourceVersion is told 410 Gone."""
+        revision = int(self._etcd("range", {"key": b64encode(b"x").decode()})["header"]["revision"])
+        self._etcd("compaction", {"revision": revision, "physical": True})
+        return "etcd", lambda: None
+
+    def _etcd(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
+        """etcd's gRPC gateway below /v3/kv. Source: etcd documentation, "gRPC gateway". Raises FairleadError."""
+        raise NotImplementedError
+
+    def _break(self, fault: Fault) -> tuple[str, Callable[[], None]]:
+        """Put invalid Rego into the policies' ConfigMap, as a person might who edits it by hand."""
+        good = self._policies()
+        before = dict(good.data or {})
+        keys = sorted(before)
+        key = "main.rego" if fault.pick is None else [*keys, "added.rego"][fault.pick % (len(keys) + 1)]
+        self._set(good, key, INVALID)
+
+        def undo() -> bool:
+            now = self._policies()
+            if (now.data or {}).get(key) == INVALID:  # else a push has put it right
+                self._set(now, key, before.get(key))
+            return True
+
+        def mend() -> None:
+            waiting.until(undo, deadline=_PATIENCE, what="the policies are put right")
+
+        return f"{manifests.POLICIES}/{key}", mend
+
+    def _policies(self) -> client.V1ConfigMap:
+        with clients.explained("cannot read the policies"):
+            return self._core.read_namespaced_config_map(manifests.POLICIES, NAMESPACE)
+
+    def _set(self, config_map: client.V1ConfigMap, key: str, text: str | None) -> None:
+        """Change one key of the ConfigMap that is still as it was `found`; a conflict raises, and is tried again."""
+        others = {other: value for other, value in (config_map.data or {}).items() if other != key}
+        data = others if text is None else {**others, key: text}
+        body = client.V1ConfigMap(metadata=config_map.metadata, data=data)
+        with clients.explained("cannot change the policies"):
+            self._core.replace_namespaced_config_map(manifests.POLICIES, NAMESPACE, body, field_manager="kubectl-edit")

@@ -1,0 +1,201 @@
+"""What must hold, whatever breaks: pure functions of what was seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairlead.settings.models import Settings
+
+Spec = Mapping[str, Any]
+"""A pod's spec as it was asked for, without its containers."""
+
+OURS = "fairlead.dev"
+"""What names our webhooks in a message of the API server."""
+
+VARIANT = re.compile(r"fairlead-chaos main=(\w+) node_pool=(\w+) review=(\w+)")
+"""What each variant of the policies says in every answer, from three of its modules; see
+fairlead.checks.chaos.changes."""
+
+# What the API server itself adds to every pod (admission plugin DefaultTolerationSeconds).
+_ADDED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_NO_REASON = "without explanation"
+"""What the API server says for a webhook that denies and gives no message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One create as its client saw it; times in seconds of the monotonic clock.
+
+    `wish` is what the pod asked for: `plain` and `first` (in a namespace made a moment ago) ask for nothing, `own` asks
+    for a nodeSelector that is fine, `evading` for one that is not, and `namespace` is no pod. `status` is HTTP's, 0
+    for no answer.
+    """
+
+    namespace: str
+    pool: str | None
+    pod: str
+    wish: str
+    began: float
+    ended: float
+    status: int
+    reason: str
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def outcome(self) -> str:
+        """`created`, `there already` (an earlier answer was lost), `refused` (by the policy), or why it failed.
+
+        The latter is `webhook failed` (nobody answered for the policy) or `API server`, which is away or not ready.
+        """
+        if self.status == 201:
+            return "created"
+        if self.status == 409 and "already exists" in self.reason:
+            return "there already"
+        if OURS in self.reason:
+            return "refused" if "denied the request" in self.reason else "webhook failed"
+        return "API server"
+
+    @property
+    def is_pod(self) -> bool:
+        """Whether a pod was asked for."""
+        return self.wish != "namespace"
+
+    @property
+    def good(self) -> bool:
+        """Whether the policy has to let it pass."""
+        return self.wish != "evading"
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.pod}"
+
+
+@dataclass(frozen=True)
+class Push:
+    """A push of the variant `tag` that began and ended at these times; `done` says that it came into force."""
+
+    tag: str
+    began: float
+    ended: float
+    done: bool
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether an invariant held: how much was checked for it, and what violates it."""
+
+    name: str
+    checked: int
+    violations: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing violates it."""
+        return not self.violations
+
+
+def wrong(pod: Mapping[str, Any], pool: str | None, asked: Spec | None, settings: Settings) -> str | None:
+    """Why a pod must not be as it is: without its namespace's assignment, or altered in a namespace without a pool."""
+    spec = pod["spec"]
+    selector = spec.get("nodeSelector") or {}
+    tolerations = [toleration for toleration in spec.get("tolerations") or () if toleration.get("key") not in _ADDED]
+    if pool is not None:
+        assignment = settings.assignment(pool)
+        missing = {key: value for key, value in assignment.node_selector.items() if selector.get(key) != value}
+        if missing:
+            return f"without its assignment {missing}: nodeSelector {selector}"
+        lacking = [toleration.model_dump(by_alias=True, exclude_none=True) for toleration in assignment.tolerations]
+        lacking = [toleration for toleration in lacking if toleration not in tolerations]
+        return f"without its tolerations {lacking}: has {tolerations}" if lacking else None
+    if asked is None:
+        return "nobody asked for it"
+    for field, now in (("nodeSelector", selector), ("tolerations", tolerations)):
+        if now != (asked.get(field) or type(now)()):
+            return f"altered in a namespace without a pool: {field} {now}, asked for {asked.get(field)}"
+    return None
+
+
+def pods(wrong: Mapping[str, str], checked: int) -> list[Verdict]:
+    """The verdicts on all pods, out of what `wrong` said of each."""
+    altered = {name: why for name, why in wrong.items() if why.startswith(("altered", "nobody"))}
+    unplaced = {name: why for name, why in wrong.items() if name not in altered}
+    return [
+        Verdict("no pod of a mapped namespace is without its assignment", checked, _lines(unplaced)),
+        Verdict("no pod of an unmapped namespace is altered", checked, _lines(altered)),
+    ]
+
+
+def unmapped(attempts: Sequence[Attempt]) -> Verdict:
+    """Whether everything that a namespace without a pool was refused came from the API server itself."""
+    ours = [attempt for attempt in attempts if attempt.pool is None]
+    bad = [f"{attempt}: {attempt.reason}" for attempt in ours if attempt.outcome in ("refused", "webhook failed")]
+    return Verdict("unmapped namespaces never see an error from us", len(ours), tuple(bad))
+
+
+def reasons(attempts: Sequence[Attempt]) -> Verdict:
+    """Whether each denial and failure says why."""
+    failed = [attempt for attempt in attempts if attempt.outcome not in ("created", "there already")]
+    bad = [
+        f"{attempt}: {attempt.status} {attempt.reason!r}"
+        for attempt in failed
+        if not attempt.reason or _NO_REASON in attempt.reason
+    ]
+    return Verdict("every denial and failure carries a reason", len(failed), tuple(bad))
+
+
+def justified(attempts: Sequence[Attempt]) -> Verdict:
+    """Whether the policy refused what it must, and beside that only what it could not know yet."""
+    judged = [attempt for attempt in attempts if attempt.is_pod and attempt.pool is not None]
+    bad = []
+    for attempt in judged:
+        if attempt.outcome == "refused" and attempt.good and "is not known to the policy yet" not in attempt.reason:
+            bad.append(f"{attempt}: refused without a cause: {attempt.reason}")
+        if attempt.outcome in ("created", "there already") and not attempt.good:
+            bad.append(f"{attempt}: admitted, though it evades its pool")
+    return Verdict("only what evades its pool is refused, and all of that", len(judged), tuple(bad))
+
+
+def answers(attempts: Sequence[Attempt], pushes: Sequence[Push]) -> list[Verdict]:
+    """Whether each answer came from all of one variant, and from the one in force where that is certain."""
+    judged = [
+        attempt
+        for attempt in attempts
+        if attempt.is_pod and attempt.pool is not None and attempt.outcome in ("created", "refused")
+    ]
+    mixed, late = [], []
+    certain = 0
+    known = {push.tag for push in pushes}
+    for attempt in judged:
+        tags = [set(match.groups()) for warning in attempt.warnings for match in VARIANT.finditer(warning)]
+        if not tags or any(len(tag) != 1 for tag in tags) or not set().union(*tags) <= known:
+            mixed.append(f"{attempt}: {'; '.join(attempt.warnings) or 'answered by neither'}")
+            continue
+        expected = _in_force(attempt, pushes)
+        certain += expected is not None
+        if expected is not None and set().union(*tags) != {expected}:
+            late.append(f"{attempt}: answered by {'; '.join(attempt.warnings)} after {expected} was in force")
+    return [
+        Verdict("every answer is from all of the old policies or all of the new", len(judged), tuple(mixed)),
+        Verdict("once a push returns, only its policies answer", certain, tuple(late)),
+    ]
+
+
+def credentials(accepted: Mapping[str, Iterable[str]], checked: int) -> Verdict:
+    """Out of what is accepted where (server -> which old credentials), that no old one is valid."""
+    bad = tuple(f"{server}: {what}" for server, problems in accepted.items() for what in problems)
+    return Verdict("no credential is valid that was rotated away", checked, bad)
+
+
+def _in_force(attempt: Attempt, pushes: Sequence[Push]) -> str | None:
+    """The variant that alone may answer: that of the last push, where that succeeded and no other has begun since."""
+    before = [push for push in pushes if push.began <= attempt.ended]
+    if not before:
+        return None
+    last = max(before, key=lambda push: push.began)
+    return last.tag if last.done and last.ended <= attempt.began else None
+
+
+def _lines(reasons: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{name}: {why}" for name, why in sorted(reasons.items()))

@@ -1,0 +1,116 @@
+"""Faults of a KIND cluster: its servers are containers in its nodes, which are reached by Docker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fairlead.checks.chaos.faults import Faults
+from fairlead.checks.chaos.schedule import Fault
+from fairlead.clusters.kind import KindCluster
+from fairlead.clusters.remote import PODS
+from fairlead.common.errors import FairleadError
+from fairlead.common.progress import Progress
+from fairlead.kube import clients
+from fairlead.programs import docker
+from fairlead.settings.models import NAMESPACE
+
+_API_SERVER = "kube-apiserver"
+_PKI = "/etc/kubernetes/pki/etcd"
+
+
+@dataclass(frozen=True)
+class _Server:
+    """A container of a pod, and the node that runs it, which is also the name of the node's own container."""
+
+    name: str
+    node: str
+    container: str
+
+
+class KindFaults(Faults):
+    """Signals to the containers' processes, sent inside of their nodes.
+
+    The kubelet of a node in which a container was killed is started again: otherwise it would wait for up to five
+    minutes before it starts a container that ended several times (CrashLoopBackOff), and a run would test just that.
+    """
+
+    def __init__(self, cluster: KindCluster, progress: Progress) -> None:
+        super().__init__(cluster.kubeconfig, progress)
+
+    def _signal(self, fault: Fault) -> tuple[str, Callable[[], None]]:
+        how, _, kind = fault.kind.partition(" ")
+        servers = self._servers(kind)
+        if not servers:
+            raise FairleadError(f"no {kind} runs")
+        chosen = servers if fault.pick is None else [servers[fault.pick % len(servers)]]
+        pids = {server: self._pid(server) for server in chosen}
+        names = ", ".join(server.name for server in chosen)
+
+        def send(signal: str) -> None:
+            for server, pid in pids.items():
+                docker.execute(server.node, ["kill", f"-{signal}", pid])
+
+        def go_on() -> None:
+            for server, pid in pids.items():
+                docker.execute(server.node, ["sh", "-c", f"kill -CONT {pid} || true"])  # its probe may have ended it
+
+        def start_again() -> None:
+            for node in sorted({server.node for server in chosen}):
+                docker.execute(node, ["systemctl", "restart", "kubelet"])
+
+        if how == "kill":
+            send("KILL")
+            return names, start_again
+        send("STOP")
+        return names, go_on
+
+    def _servers(self, kind: str) -> list[_Server]:
+        """The running containers of a kind of server, as the API server has them. Raises FairleadError."""
+        namespace, labels = (NAMESPACE, PODS) if kind != _API_SERVER else ("kube-system", f"component={_API_SERVER}")
+        with clients.explained(f"cannot list the pods of {kind}"):
+            # Any: in the package's models every field may be None, also those that an API server always sets.
+            pods: list[Any] = self._core.list_namespaced_pod(namespace, label_selector=labels).items
+        return [
+            _Server(f"{pod.metadata.name}/{kind}", pod.spec.node_name, status.container_id.rpartition("/")[2])
+            for pod in sorted(pods, key=lambda pod: str(pod.metadata.name))
+            for status in pod.status.container_statuses or ()
+            if status.name == kind and status.state.running and not pod.metadata.deletion_timestamp
+        ]
+
+    def _pid(self, server: _Server) -> str:
+        """The container's process, as its node numbers it. Raises FairleadError where it runs no more."""
+        inspected = docker.execute(server.node, ["crictl", "inspect", "--output", "json", server.container])
+        try:
+            pid = int(json.loads(inspected)["info"]["pid"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise FairleadError(f"crictl does not tell the process of {server.name}") from error
+        if not pid:
+            raise FairleadError(f"{server.name} ended by itself")  # by another fault, and it comes back
+        return str(pid)
+
+    def _etcd(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
+        node = next((server.node for server in self._servers(_API_SERVER)), None)
+        if node is None:
+            raise FairleadError("no control plane runs")
+        files = [f"--cacert={_PKI}/ca.crt", f"--cert={_PKI}/server.crt", f"--key={_PKI}/server.key"]
+        files = [part for file in files for part in file.split("=")]
+        url = f"https://127.0.0.1:2379/v3/kv/{what}"
+        argv = [
+            "curl",
+            "--silent",
+            "--show-error",
+            "--fail",
+            "--max-time",
+            "5",
+            *files,
+            "--data",
+            json.dumps(body),
+            url,
+        ]
+        try:
+            return dict(json.loads(docker.execute(node, argv)))
+        except ValueError as error:
+            raise FairleadError(f"etcd: {error}") from error

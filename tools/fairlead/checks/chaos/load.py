@@ -1,0 +1,241 @@
+"""Clients that create pods and namespaces as fast as they are told, and write down what became of each."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Lock
+from typing import Any
+from urllib.parse import quote
+
+import urllib3
+
+from fairlead.checks.chaos import invariants
+from fairlead.checks.chaos.invariants import Attempt, Spec
+from fairlead.common import waiting
+from fairlead.kube import clients
+from fairlead.settings.models import Settings
+
+IDLE = "nobody"
+"""The scheduler of most pods: none, as where they would run is decided by then, and running them costs the most."""
+# Never: on a real node it is no matter whether the image can be had.
+_CONTAINERS = [{"name": "main", "image": "nginx:1.29", "imagePullPolicy": "Never"}]
+_TIMEOUT = urllib3.Timeout(connect=3.0, read=20.0)
+PAUSE = 0.1
+"""Seconds between two creates of one client: two cores bear eight clients at this pace, with all else that happens."""
+_RETRY = 0.2
+"""Seconds before a create that failed is tried again."""
+_KEEP = 40
+"""Pods in a namespace before all are checked and removed."""
+
+
+@dataclass
+class Ledger:
+    """What all clients have done and seen; for several threads."""
+
+    settings: Settings
+    attempts: list[Attempt] = field(default_factory=list)
+    pools: dict[str, str | None] = field(default_factory=dict)
+    """Every namespace that was made, and its pool."""
+    wrong: dict[str, str] = field(default_factory=dict)
+    """Pods for which an invariant does not hold, `namespace/name` -> why."""
+    pods: set[str] = field(default_factory=set)
+    """The uids of all pods that were checked."""
+    _asked: dict[tuple[str, str], Spec] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def more(self, count: int, deadline: float) -> None:
+        """Return when `count` more creates have ended. Raises FairleadError after `deadline` seconds."""
+        enough = len(self.attempts) + count
+        waiting.until(lambda: len(self.attempts) >= enough, deadline=deadline, what="the clients go on")
+
+    def ask(self, namespace: str, pod: str, spec: Spec) -> None:
+        """Note, before it is asked for, with which spec a pod is created."""
+        self._asked[namespace, pod] = spec
+
+    def check(self, pod: Mapping[str, Any]) -> None:
+        """Check a pod that is or was in the API server."""
+        metadata = pod["metadata"]
+        namespace, name = metadata["namespace"], metadata["name"]
+        if namespace not in self.pools:
+            return  # none of ours
+        why = invariants.wrong(pod, self.pools[namespace], self._asked.get((namespace, name)), self.settings)
+        with self._lock:
+            self.pods.add(metadata["uid"])
+            if why:
+                self.wrong[f"{namespace}/{name}"] = why
+
+
+class Client:
+    """One client, for one thread, with the administrator's rights."""
+
+    def __init__(self, kubeconfig: Path, ledger: Ledger) -> None:
+        api = clients.connect(kubeconfig)
+        self._pool = api.rest_client.pool_manager  # the raw one: headers carry the warnings, and it costs the least
+        self._host = api.configuration.host
+        self.ledger = ledger
+
+    def namespace(self, name: str, pool: str | None, stop: Event) -> bool:
+        """Make a namespace and the service account that pods want, however often it takes; False where stopped."""
+        account = {"metadata": {"name": "default", "namespace": name}}
+        where = f"namespaces/{name}/serviceaccounts"
+        return self.bare_namespace(name, pool, stop) and (
+            self._insist(where, account, name, "(service account)", "namespace", stop)
+        )
+
+    def bare_namespace(self, name: str, pool: str | None, stop: Event) -> bool:
+        """Make a namespace alone, however often it takes; False where stopped."""
+        label = self.ledger.settings.namespace_label
+        self.ledger.pools[name] = pool
+        metadata = {"name": name, "labels": {label: pool} if pool else {}}
+        return self._insist("namespaces", {"metadata": metadata}, name, "(namespace)", "namespace", stop)
+
+    def pod(self, namespace: str, name: str, wish: str, spec: Spec, stop: Event) -> bool:
+        """Create a pod, again and again until the API server takes or the policy refuses it; False where neither."""
+        self.ledger.ask(namespace, name, spec)
+        body = {"metadata": {"name": name}, "spec": {"containers": _CONTAINERS, **spec}}
+        return self._insist(f"namespaces/{namespace}/pods", body, namespace, name, wish, stop)
+
+    def clear(self, namespace: str, *, remove: bool = False) -> bool:
+        """Check all pods of a namespace and remove them (with `remove` the namespace, too); False where it fails."""
+        path = f"namespaces/{namespace}/pods"
+        now = "?gracePeriodSeconds=0"
+        for method, where in (("GET", path), ("DELETE", path + now)):
+            status, answer, _ = self._send(method, where)
+            if status != 200:
+                return False
+            for pod in answer.get("items", ()):  # those that were deleted, too: one may have come in between
+                self.ledger.check(pod)
+        return not remove or self._send("DELETE", f"namespaces/{namespace}")[0] in (200, 202, 404, 409)
+
+    def pods(self) -> list[dict[str, Any]] | None:
+        """Every pod in the API server; None where it cannot be asked."""
+        pods: list[dict[str, Any]] = []
+        more = ""
+        while True:
+            status, answer, _ = self._send("GET", f"pods?limit=500{more}")
+            if status != 200:
+                return None
+            pods += answer["items"]
+            if not answer["metadata"].get("continue"):
+                return pods
+            more = f"&continue={quote(answer['metadata']['continue'])}"
+
+    def _insist(self, path: str, body: Mapping[str, Any], namespace: str, name: str, wish: str, stop: Event) -> bool:
+        while True:
+            began = time.monotonic()
+            status, answer, warnings = self._send("POST", path, body)
+            reason = "" if status == 201 else str(answer.get("message") or "")
+            attempt = Attempt(
+                namespace,
+                self.ledger.pools[namespace],
+                name,
+                wish,
+                began,
+                time.monotonic(),
+                status,
+                reason,
+                tuple(warnings),
+            )
+            self.ledger.attempts.append(attempt)
+            if status == 201 and path.endswith("/pods"):
+                self.ledger.check(answer)
+            if attempt.outcome in ("created", "there already"):
+                return True
+            if attempt.outcome == "refused" and wish == "evading":
+                return True
+            if stop.wait(_RETRY):
+                return False
+
+    def _send(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None
+    ) -> tuple[int, dict[str, Any], list[str]]:
+        """(HTTP status, the object, warnings); where there is no answer 0, and the reason as the message."""
+        try:
+            answer = self._pool.request(
+                method,
+                f"{self._host}/api/v1/{path}",
+                body=json.dumps(body).encode() if body is not None else None,
+                headers={"Content-Type": "application/json"},
+                timeout=_TIMEOUT,
+                retries=False,
+            )
+            return answer.status, _object(answer.data), answer.headers.getlist("Warning")
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            cause: BaseException = error
+            while (inner := cause.__cause__ or cause.__context__) is not None:
+                cause = inner
+            return 0, {"message": f"{type(error).__name__}: {cause}"}, []
+
+
+@contextmanager
+def working(kubeconfig: Path, ledger: Ledger, count: int, *, seed: int = 0, pause: float = PAUSE) -> Iterator[None]:
+    """`count` clients that work for as long as the block lasts. Raises what ended one of them."""
+    stop = Event()
+    clients = [Client(kubeconfig, ledger) for _ in range(count)]
+    with ThreadPoolExecutor(count) as several:
+        futures = [several.submit(work, client, n, seed, pause, stop) for n, client in enumerate(clients)]
+        try:
+            yield
+        finally:
+            stop.set()
+        for future in futures:
+            future.result()
+
+
+def work(client: Client, number: int, seed: int, pause: float, stop: Event) -> None:
+    """Be the client `number` until told to stop: one create each `pause` seconds or as soon after as it is possible."""
+    chance = random.Random(f"client {seed} {number}")  # noqa: S311 - to be repeatable is the point
+    pools = [*client.ledger.settings.pools, None]
+    steady = [(f"chaos-{number}-{pool or 'free'}", pool) for pool in pools]
+    fresh: list[str] = []
+    counts = dict.fromkeys((name for name, _ in steady), 0)
+    for name, pool in steady:
+        if not client.namespace(name, pool, stop):
+            return
+    count = 0
+    while not stop.is_set():
+        began = time.monotonic()
+        count += 1
+        if chance.random() < 0.05:
+            pool = chance.choice(pools)
+            fresh.append(f"fresh-{number}-{count}")
+            if client.namespace(fresh[-1], pool, stop):
+                client.pod(fresh[-1], "first", "first", {}, stop)
+            if len(fresh) > _KEEP and client.clear(fresh[0], remove=True):
+                fresh.pop(0)
+        else:
+            name, pool = chance.choice(steady)
+            wish, spec = _wish(chance, pool, client.ledger.settings)
+            client.pod(name, f"pod-{count}", wish, {**spec, "schedulerName": IDLE}, stop)
+            counts[name] += 1
+            if counts[name] >= _KEEP and client.clear(name):
+                counts[name] = 0
+        stop.wait(max(0.0, began + pause - time.monotonic()))
+
+
+def _wish(chance: random.Random, pool: str | None, settings: Settings) -> tuple[str, Spec]:
+    """What a pod asks for itself: mostly nothing, sometimes what the pool gives anyway, sometimes to go elsewhere."""
+    draw = chance.random()
+    elsewhere: Spec = {"nodeSelector": {"disk": "ssd"}}
+    if pool is None:
+        return ("own", elsewhere) if draw < 0.2 else ("plain", {})
+    if draw < 0.1:
+        return "evading", elsewhere
+    if draw < 0.2:
+        return "own", {"nodeSelector": dict(settings.assignment(pool).node_selector)}
+    return "plain", {}
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+    except ValueError:
+        return {"message": data[:300].decode(errors="replace")}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,126 @@
+"""All that must hold of a checkout: policies checked, formatted, tested, covered; code linted, typed and tested."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairlead.common import paths
+from fairlead.common.errors import FairleadError, UsageError
+from fairlead.common.progress import Progress
+from fairlead.opa import cli
+from fairlead.policy import bundles
+
+COVERAGE = 100.0
+"""Percent of the policies' lines that their tests must reach."""
+
+
+# Each process has a cluster of its own for the session, so the tests of one file stay together.
+_PARALLEL = ("--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile")
+_CODE = ("tools", "integration", "bench", "conftest.py")
+# Each has its own conftest.py, and mypy takes one module of a name at a time.
+_TYPED = (
+    ("--package=fairlead",),
+    ("tools/tests", "--exclude=^tools/tests/(clusters/embedded|programs/toolchain)/"),
+    ("tools/tests/clusters/embedded",),
+    ("tools/tests/programs/toolchain",),
+    ("integration/tests",),
+    ("conftest.py", "bench", "tools/capture.py", "integration/image/collect.py"),
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one step ended; `detail` says what does not hold, or counts what does."""
+
+    step: str
+    passed: bool
+    seconds: float
+    detail: str
+
+
+def run(selected: Iterable[str] | None, arguments: Iterable[str], *, progress: Progress) -> Iterator[Result]:
+    """Run the `selected` steps (all by default), each whatever became of those before it; `arguments` go to pytest.
+
+    Raises UsageError for a step that is none.
+    """
+    steps = _steps(list(arguments), progress)
+    names = list(selected or steps)
+    for name in names:
+        if name not in steps:
+            raise UsageError(f"no step {name!r}: one of {', '.join(steps)}")
+    for name in names:
+        progress.update(name, "running")
+        began = time.monotonic()
+        try:
+            detail, passed = steps[name](), True
+        except FairleadError as error:
+            detail, passed = str(error), False
+        progress.update(name, "passed" if passed else "failed")
+        yield Result(name, passed, round(time.monotonic() - began, 1), detail)
+
+
+def _steps(arguments: list[str], progress: Progress) -> dict[str, Callable[[], str]]:
+    python = [sys.executable, "-m"]
+    return {
+        "opa check": lambda: _check(progress),
+        "opa fmt": lambda: _formatted(progress),
+        "opa test": lambda: _tested(progress),
+        "ruff": lambda: _program([*python, "ruff", "check", "--quiet", *_CODE]),
+        "ruff format": lambda: _program([*python, "ruff", "format", "--check", "--quiet", *_CODE]),
+        "imports": lambda: _program([str(Path(sys.executable).with_name("lint-imports")), "--no-logo"]),
+        "mypy": lambda: _typed([*python, "mypy", "--no-error-summary"]),
+        "pytest": lambda: _program([*python, "pytest", *_PARALLEL, *arguments], shown=True),
+    }
+
+
+def _check(progress: Progress) -> str:
+    cli.check(bundles.folder(), paths.root() / "tools" / "schemas", progress)
+    return ""
+
+
+def _formatted(progress: Progress) -> str:
+    if changed := cli.fmt(bundles.folder(), progress):
+        raise FairleadError(f"not formatted: {', '.join(changed)}; `opa fmt -w policies` mends it")
+    return ""
+
+
+def _tested(progress: Progress) -> str:
+    result = cli.test(bundles.folder(), progress)
+    if result.failed:
+        raise FairleadError("failed: " + "; ".join(result.failed))
+    if result.coverage < COVERAGE:
+        raise FairleadError(
+            f"{result.coverage} % of the lines are covered, not by any test: {', '.join(result.uncovered)}"
+        )
+    return f"{result.passed} tests, {result.coverage:g} % of the lines"
+
+
+def _typed(mypy: list[str]) -> str:
+    """Check the types of all code. Raises FairleadError with all that is wrong."""
+    wrong = []
+    for some in _TYPED:
+        try:
+            _program([*mypy, *some])
+        except FairleadError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise FairleadError("\n".join(wrong))
+    return ""
+
+
+def _program(argv: list[str], *, shown: bool = False) -> str:
+    """Run a checker; `shown` lets it write to the terminal as it goes. Raises FairleadError with what it said."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    # What is shown goes beside the results, which are all that standard output is for.
+    streams = {"stdout": sys.stderr, "stderr": sys.stderr} if shown else {"capture_output": True}
+    completed = subprocess.run(argv, cwd=paths.root(), env=environment, text=True, check=False, **streams)
+    if completed.returncode:
+        output = "" if shown else (completed.stdout + completed.stderr).strip()
+        raise FairleadError(output or f"ended with {completed.returncode}")
+    return ""

@@ -1,0 +1,116 @@
+"""Plain requests to an API server, with what typed clients hide: warnings, impersonation, answers that say no."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import urllib3
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+
+from fairlead.common.errors import FairleadError
+from fairlead.kube import admission_reviews
+
+_WITHIN = 60
+"""Seconds for one request; a webhook gets 30 at most."""
+
+# RFC 7234, section 5.5; the API server uses the code 299 and escapes quotes.
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+
+
+class Unreachable(FairleadError):
+    """The API server gives no answer at all."""
+
+
+@dataclass(frozen=True)
+class Response:
+    """An API server's answer: its status code, its JSON body ({} where it is none), and its warnings."""
+
+    status: int
+    body: dict[str, Any]
+    warnings: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether it did what was asked."""
+        return self.status < 400
+
+    @property
+    def message(self) -> str:
+        """Why it did not; for a webhook's denial just what the webhook said."""
+        if self.ok:
+            return ""
+        message = str(self.body.get("message") or f"the API server answers {self.status}")
+        return message.partition("denied the request: ")[2] if self.denied else message
+
+    @property
+    def denied(self) -> bool:
+        """Whether an admission webhook said no, or did not answer and had to."""
+        message = str(self.body.get("message"))
+        return not self.ok and message.startswith("admission webhook") and "denied the request" in message
+
+
+class Rest:
+    """Requests to one API server."""
+
+    def __init__(self, api: client.ApiClient) -> None:
+        self._api = api
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, Any] | None = None,
+        user: Mapping[str, Any] | None = None,
+    ) -> Response:
+        """One request, as the client's own user or as `user` ({username, groups}), whom RBAC then allows everything.
+
+        Raises Unreachable.
+        """
+        headers = urllib3.HTTPHeaderDict({"Content-Type": "application/json", "Accept": "application/json"})
+        self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
+        if user is not None:
+            headers["Impersonate-User"] = user["username"]
+            for group in (*user.get("groups", ()), "system:masters"):
+                headers.add("Impersonate-Group", group)
+        url = f"{self._api.configuration.host}{path}" + (f"?{urlencode(query, doseq=True)}" if query else "")
+        try:
+            answer = self._api.call_api(method, url, headers, body, _request_timeout=_WITHIN)
+            data = answer.read()
+        except (ApiException, urllib3.exceptions.HTTPError, OSError) as error:
+            raise Unreachable(f"the API server gives no answer to {method} {path}: {error}") from error
+        try:
+            parsed = json.loads(data)
+        except ValueError:
+            parsed = {"message": data.decode(errors="replace")}
+        warnings = _WARNING.findall(", ".join(answer.getheaders().getlist("Warning")))
+        unescaped = tuple(re.sub(r"\\(.)", r"\1", warning) for warning in warnings)
+        return Response(answer.status, parsed if isinstance(parsed, dict) else {}, unescaped)
+
+    def serves(self, manifest: Mapping[str, Any]) -> bool:
+        """Whether the API server has the manifest's kind. Raises Unreachable."""
+        answer = self.call("GET", _group_path(*admission_reviews.group_version(manifest)))
+        return any(resource["kind"] == manifest["kind"] for resource in answer.body.get("resources", ()))
+
+
+def path_of(manifest: Mapping[str, Any], namespace: str | None, *parts: str) -> str:
+    """The path of the collection that `manifest` belongs to, in `namespace`; `parts` (name, subresource) below."""
+    group, version = admission_reviews.group_version(manifest)
+    resource = admission_reviews.plural(manifest["kind"])
+    if resource == "pods" and manifest["kind"] != "Pod":  # what is only sent to a pod's subresources
+        group, version = "", "v1"
+    base = _group_path(group, version)
+    if manifest["kind"] not in admission_reviews.CLUSTER_SCOPED:
+        base += f"/namespaces/{quote(namespace or 'default', safe='')}"
+    return "/".join((base, resource, *(quote(part, safe="") for part in parts)))
+
+
+def _group_path(group: str, version: str) -> str:
+    return f"/apis/{group}/{version}" if group else f"/api/{version}"

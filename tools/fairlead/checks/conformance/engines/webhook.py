@@ -1,0 +1,91 @@
+"""The policies as they are deployed: a real API server that asks a real OPA."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from fairlead.checks.conformance.cases import Case
+from fairlead.checks.conformance.engines.base import Outcome
+from fairlead.checks.conformance.engines.live_cases import Scene
+from fairlead.checks.conformance.engines.rest import Rest
+from fairlead.clusters import registry
+from fairlead.clusters.base import Cluster
+from fairlead.clusters.registry import Target
+from fairlead.common.progress import Progress
+from fairlead.kube import clients
+from fairlead.operations import deploy, up
+from fairlead.settings.models import Settings, overridden
+
+
+class Stage(Protocol):
+    """A cluster to ask: how an administrator reaches it, and how it comes to decide by other settings."""
+
+    @property
+    def kubeconfig(self) -> Path:
+        """An administrator's, who may impersonate anyone."""
+
+    def configure(self, settings: Settings) -> None:
+        """Deploy `settings`, and return when OPA decides by them."""
+
+
+class WebhookEngine:
+    """Every request is made for real, as a dry run, in a cluster that is started for it, or in that of `target`."""
+
+    name = "webhook"
+
+    def __init__(self, target: Target | None = None) -> None:
+        self._target = target
+
+    def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
+        """See fairlead.checks.conformance.engines.base.Engine. Cases are gone through by their settings: each is
+        deployed once.
+        """
+        groups: dict[str, list[Case]] = {}
+        for case in cases:
+            groups.setdefault(case.settings.model_dump_json(), []).append(case)
+        with self._stage(progress) as stage:
+            rest = Rest(clients.connect(stage.kubeconfig))
+            for group in sorted(groups.values(), key=lambda group: _of_pods(group[0].settings)):
+                stage.configure(group[0].settings)
+                scene = Scene(rest, group[0].settings)
+                for case in group:
+                    yield case, scene.decide(case)
+
+    @contextmanager
+    def _stage(self, progress: Progress) -> Iterator[Stage]:
+        """The cluster to ask."""
+        if self._target is not None:
+            yield _Deployed(registry.find(self._target), progress)
+            return
+        settings = Settings()
+        name = f"verify-{secrets.token_hex(4)}"
+        with up.started(name, settings, up.default_nodes(settings), progress=progress) as cluster:
+            yield _Deployed(cluster, progress)
+
+
+def _of_pods(settings: Settings) -> tuple[str, ...]:
+    """What of the settings takes other pods: deployed one after the other, equal ones leave the pods that there are."""
+    shaping = (settings.default_pool is None, settings.namespace_label, settings.replicate, settings.decision_logs)
+    return tuple(map(str, shaping))
+
+
+@dataclass(frozen=True)
+class _Deployed:
+    """A cluster of our own kinds, as a Stage; its images are those that the environment names."""
+
+    cluster: Cluster
+    progress: Progress
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.cluster.kubeconfig
+
+    def configure(self, settings: Settings) -> None:
+        images = overridden(settings.images, os.environ)
+        deploy.deploy(self.cluster, settings.model_copy(update={"images": images}), progress=self.progress)

@@ -1,0 +1,108 @@
+"""Shows the main job on a real API server: what lands where, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fairlead.clusters.base import Cluster
+from fairlead.common import files, paths, waiting
+from fairlead.common.errors import FairleadError
+from fairlead.common.progress import Progress
+from fairlead.kube import clients
+from fairlead.settings.models import Settings
+
+NODES = {"gpu": 1, "highmem": 2, "cheap": 2}
+"""The demo's node pools, and how many nodes each has."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of one pod; `node` and `phase` are None for a refused one, `pool` for a namespace without one."""
+
+    namespace: str
+    pod: str
+    pool: str | None
+    node: str | None
+    phase: str | None
+    allowed: bool
+    message: str
+
+
+def run(cluster: Cluster, *, progress: Progress) -> list[dict[str, Any]]:
+    """Create what testdata/demo.yaml holds, in order, and tell what became of every pod, as a list of Row.
+
+    Raises FairleadError where a pod that was allowed does not run within a minute.
+    """
+    label = Settings().namespace_label
+    objects = clients.Objects(clients.connect(cluster.kubeconfig))
+    pools: dict[str, str | None] = {}
+    submitted: dict[tuple[str, str], Mapping[str, Any]] = {}
+    refused: list[Row] = []
+    for document in files.read_yaml(paths.root() / "testdata" / "demo.yaml"):
+        manifest = document.value
+        kind, name = manifest["kind"], manifest["metadata"]["name"]
+        progress.update("demo", f"creating {kind} {name}")
+        if kind == "Namespace":
+            pools[name] = manifest["metadata"].get("labels", {}).get(label)
+        try:
+            objects.create(manifest)
+        except clients.Refused as error:
+            if kind == "ServiceAccount" and error.status == 409:
+                continue  # the controller was quicker
+            if kind != "Pod" or error.status != 403:
+                raise
+            namespace = manifest["metadata"]["namespace"]
+            refused.append(Row(namespace, name, pools[namespace], None, None, False, _plain(error.reason)))
+            continue
+        if kind == "Pod":
+            submitted[manifest["metadata"]["namespace"], name] = manifest
+    progress.update("demo", "waiting until every pod runs")
+    pods = waiting.until(
+        lambda: _running(objects, list(pools)), deadline=60.0, what="all pods of the demo run", pause=0.1
+    )
+    rows = [_row(pod, pools, submitted) for pod in pods] + refused
+    progress.update("demo", "done")
+    return [asdict(row) for row in sorted(rows, key=lambda row: (list(pools).index(row.namespace), not row.allowed))]
+
+
+def misplaced(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The pods of mapped namespaces that run on a node of another pool; nodes are named after their pool."""
+    return [
+        f"{row['namespace']}/{row['pod']}"
+        for row in rows
+        if row["allowed"] and row["pool"] and not str(row["node"]).startswith(f"{row['pool']}-")
+    ]
+
+
+def _running(objects: clients.Objects, namespaces: Sequence[str]) -> list[dict[str, Any]] | None:
+    """All pods of `namespaces`, once they and all that the Deployments want are there and run."""
+    deployments = [d for namespace in namespaces for d in objects.list("apps/v1", "Deployment", namespace)]
+    if any(d["status"].get("readyReplicas", 0) < d["spec"]["replicas"] for d in deployments):
+        raise FairleadError("a Deployment lacks pods")
+    pods = [pod for namespace in namespaces for pod in objects.list("v1", "Pod", namespace)]
+    waits = [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] != "Running"]
+    if waits:
+        raise FairleadError(f"not running: {', '.join(waits)}")
+    return pods
+
+
+def _row(
+    pod: Mapping[str, Any], pools: Mapping[str, str | None], submitted: Mapping[tuple[str, str], Mapping[str, Any]]
+) -> Row:
+    namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+    pool = pools[namespace]
+    own = submitted.get((namespace, name), {}).get("spec", {}).get("nodeSelector")
+    if pool is None:
+        message = "the namespace has no pool: left alone"
+    elif own:
+        message = "nodeSelector was the pool's already"
+    else:
+        message = "nodeSelector added"
+    return Row(namespace, name, pool, pod["spec"]["nodeName"], pod["status"]["phase"], True, message)
+
+
+def _plain(message: str) -> str:
+    """A denial without the API server's words around it."""
+    return message.partition("denied the request: ")[2] or message

@@ -1,0 +1,301 @@
+"""Attacks an OPA and its sidecar with what takes much memory or time, while others ask for nothing odd.
+
+It holds when nothing takes more memory than its container is deployed with, no process ends, and nobody who asks for
+nothing odd is refused. With `strict` nobody who asks OPA itself waits for more than _LONGEST either, or, on a machine
+where that is not so while all is quiet, for more than _TIMES the longest wait then. Other waits are only told: API
+servers, too, take their time for huge pods, and those wait as long for whom OPA is not asked.
+
+Where this machine allows it, a cgroup holds each process to its limit, so that the kernel ends one that exceeds it;
+elsewhere what it had resident at most is compared with the limit after each attack.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import Any
+
+from fairlead.checks.fuzz import limits
+from fairlead.checks.fuzz.attacks import Attack, attacks
+from fairlead.checks.fuzz.bodies import NAMESPACES
+from fairlead.checks.fuzz.bystanders import Bystander
+from fairlead.checks.fuzz.search import Search, Violation, search
+from fairlead.checks.fuzz.server import Opa, running
+from fairlead.checks.fuzz.sites import Alone, OnCluster, Site
+from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.common import paths
+from fairlead.common.progress import Progress
+from fairlead.operations.deploy import deploy
+from fairlead.operations.up import started
+from fairlead.policy import bundles, staging
+from fairlead.settings.models import Settings
+
+EXAMPLES = 200
+FOLDER = "testdata/fuzz/load"
+"""Attacks that once succeeded, or might: each run makes them first."""
+
+_LONGEST = 1.0
+"""Seconds that a pod of another namespace may wait for OPA."""
+_TIMES = 4
+_QUIET = 20
+"""Requests of each bystander before the first attack, to compare with."""
+_MEANWHILE = 10
+"""Requests that each bystander makes during a slow attack, at least, before that ends."""
+_SLOWER = 8
+"""Connections of each client that is slow."""
+_TIMEOUT = "context deadline exceeded"
+"""What an API server says where OPA took too long, which is no refusal of OPA's, but a wait."""
+_TRIES = 40
+"""Attacks that are made to find a smaller one that succeeds; each may take seconds."""
+
+
+def run(
+    *, examples: int = EXAMPLES, seed: int, progress: Progress, policies: Path | None = None, strict: bool = True
+) -> dict[str, Any]:
+    """Attack an embedded cluster of its own, which has the policies of a folder; the result is that of `attack`.
+
+    Raises FairleadError where the cluster does not come up.
+    """
+    settings = Settings()
+    with started(f"fuzz-load-{os.getpid()}", settings, {"pool1": 1}, progress=progress) as cluster:
+        if policies:
+            deploy(cluster, settings, policies, progress=progress)
+        return on_cluster(cluster, settings, examples=examples, seed=seed, progress=progress, strict=strict)
+
+
+def on_cluster(
+    cluster: EmbeddedCluster, settings: Settings, *, examples: int, seed: int, progress: Progress, strict: bool
+) -> dict[str, Any]:
+    """Attack a cluster that runs; it has two namespaces more then."""
+    site = OnCluster(cluster, settings)
+    return attack(site, limits.deployed(settings), examples=examples, seed=seed, progress=progress, strict=strict)
+
+
+def on_opa(
+    *,
+    examples: int,
+    seed: int,
+    progress: Progress,
+    policies: Path | None = None,
+    flags: Sequence[str] = (),
+    proxied: bool = True,
+    memory: Mapping[str, int] | None = None,
+) -> dict[str, Any]:
+    """Attack an OPA alone, with these flags besides, and `memory` instead of what is deployed; never `strict`.
+
+    It has its proxy before it, unless it is not `proxied`.
+    """
+    settings = Settings()
+    bundle = staging.stage(bundles.bundle(settings, policies), progress)
+    known = {name: {"metadata": {"name": name, **part}} for name, part in NAMESPACES.items()}
+    with tempfile.TemporaryDirectory(prefix="fairlead-fuzz-") as folder:
+        opa = Opa(
+            Path(folder),
+            bundle=bundle,
+            data={"kubernetes/namespaces": known},
+            flags=["--set=decision_logs.console=true", *flags],
+            proxied=proxied,
+            environment=limits.go_environment(settings),
+        )
+        with running(opa):
+            sizes = memory or limits.deployed(settings)
+            return attack(Alone(opa), sizes, examples=examples, seed=seed, progress=progress, strict=False)
+
+
+def attack(
+    site: Site, memory: Mapping[str, int], *, examples: int, seed: int, progress: Progress, strict: bool
+) -> dict[str, Any]:
+    """Attack `site`: {fuzz, seed, tried, seconds, outcomes, memory, limits, bystanders, log, why, example}.
+
+    `memory` has the limits by container. Of the result, `memory` is what each process had resident at most and `limits`
+    what it may have, in bytes, with whether the kernel enforced them; `bystanders` are as Bystander.figures has them;
+    `log` is by how many bytes the logs grew. `why` and `example` are as everywhere.
+    """
+    began = time.monotonic()
+    totals: Search[Attack] = Search()
+    with _target(site, memory, strict=strict) as target:
+        try:
+            target.check_quiet()
+            totals.try_known(map(Attack.load, sorted((paths.root() / FOLDER).glob("*.json"))), target.check_known)
+            if not totals.why:
+                strategy = attacks(site.ways)
+                totals.add(search(strategy, target.check, examples=examples, seed=seed, name="load", progress=progress))
+        except Violation as violation:
+            totals.why = totals.why or str(violation)
+        return totals.result("load", seed, began, Attack.document, **target.figures())
+
+
+class _Target:
+    """The site, its limits, and those who use it meanwhile."""
+
+    def __init__(self, site: Site, held: Mapping[str, limits.MemoryLimit], *, strict: bool) -> None:
+        self._site = site
+        self._held = held
+        self._strict = strict
+        self._bystanders = [Bystander(name, ask) for name, ask in site.bystanders().items()]
+        self._peaks: Counter[str] = Counter()
+        self._log = self._written()
+        self._failed: dict[Attack, str] = {}
+        self._tries = 0
+        self._hold()
+
+    def check_quiet(self) -> None:
+        """Have everybody ask while nobody attacks. Raises Violation where that does not do."""
+        for bystander in self._bystanders:
+            for _ in range(_QUIET):
+                bystander.once()
+            bystander.quiet = list(bystander.waits)
+        self._check_bystanders()
+
+    def check_known(self, one: Attack) -> str:
+        """As `check`, for an attack that may be by a way that this site does not have."""
+        return self.check(one) if one.way in self._site.ways else "not for this site"
+
+    def check(self, one: Attack) -> str:
+        """What became of one attack. Raises Violation.
+
+        Once one succeeded, no more than _TRIES others are made.
+        """
+        if self._failed and one not in self._failed:
+            self._tries += 1
+            if self._tries > _TRIES:
+                return "not made"
+        why, outcome = self._failed.get(one, ""), ""
+        if not why:
+            try:
+                outcome = self._check(one)
+            except Violation as violation:
+                why = self._failed[one] = str(violation)
+                self._recover()
+        if why:
+            raise Violation(why)  # here alone: hypothesis takes what is raised elsewhere for another failure
+        return outcome
+
+    def figures(self) -> dict[str, Any]:
+        """What was measured."""
+        self._peak()
+        return {
+            "memory": dict(self._peaks),
+            "limits": {name: {"bytes": held.size, "enforced": held.enforced} for name, held in self._held.items()},
+            "bystanders": [bystander.figures() for bystander in self._bystanders],
+            "log": self._written() - self._log,
+        }
+
+    def _check(self, one: Attack) -> str:
+        pids, kills = self._site.pids(), self._kills()
+        outcomes = self._made(one)
+        self._peak()
+        for name, killed in self._kills().items():
+            if killed > kills[name]:
+                self._peaks[name] = max(self._peaks[name], self._held[name].size)
+                raise Violation(f"{name} exceeds its limit of {_mib(self._held[name].size)}: the kernel ended it")
+        for name, held in self._held.items():
+            if self._site.pids()[name] != pids[name]:
+                raise Violation(f"{name} ended")
+            if limits.peak(pids[name]) > held.size:
+                taken = _mib(limits.peak(pids[name]))
+                raise Violation(f"{name} takes {taken} of memory, and has a limit of {_mib(held.size)}")
+        self._check_bystanders()
+        return f"{one.way}: {outcomes.most_common(1)[0][0]}"
+
+    def _made(self, one: Attack) -> Counter[str]:
+        """Make the attack while bystanders ask; how its clients' requests ended."""
+        stop = Event()
+        beside = [bystander.beside(stop) for bystander in self._bystanders]
+        try:
+            if one.slow:
+                return self._made_slowly(one, self._asked_enough)
+            return self._made_at_once(one)
+        finally:
+            stop.set()
+            for thread in beside:
+                thread.join()
+
+    def _made_at_once(self, one: Attack) -> Counter[str]:
+        outcomes: Counter[str] = Counter()
+        lock, body = Lock(), one.body()
+
+        def work() -> None:
+            try:
+                outcome = self._site.door(one).send(body)
+            except OSError as error:
+                outcome = type(error).__name__
+            with lock:
+                outcomes[outcome] += 1
+
+        clients = [Thread(target=work, daemon=True) for _ in range(one.clients)]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+        return outcomes
+
+    def _made_slowly(self, one: Attack, enough: Callable[[], bool]) -> Counter[str]:
+        """Keep as many connections as can be open, with a byte now and then, until the bystanders have asked enough."""
+        door = self._site.door(one)
+        with ExitStack() as connections:
+            open_ = []
+            for _ in range(_SLOWER * one.clients):
+                with suppress(OSError):  # it lets no more in
+                    open_.append(connections.enter_context(closing(door.open())))
+            while not enough():
+                for connection in open_:
+                    with suppress(OSError):  # it was let go
+                        connection.sendall(b"x")
+                time.sleep(0.1)
+        return Counter({"held open": len(open_)})
+
+    def _asked_enough(self) -> bool:
+        return all(len(bystander.waits) >= _MEANWHILE for bystander in self._bystanders)
+
+    def _check_bystanders(self) -> None:
+        """Judge what was asked since the last time. Raises Violation."""
+        for bystander in self._bystanders:
+            longest = max(bystander.waits, default=0.0)
+            refused = [why for why in bystander.refused if self._strict or _TIMEOUT not in why]
+            bystander.settle()
+            if refused:
+                raise Violation(f"{bystander.name}: {len(refused)} refused: {refused[0]}")
+            bound = max(_LONGEST, _TIMES * max(bystander.quiet, default=0.0))
+            if self._strict and longest > bound and bystander.name in self._site.timed:
+                raise Violation(f"{bystander.name}: one waits for {longest:.1f} s")
+
+    def _recover(self) -> None:
+        """Have everything as it was before an attack that succeeded."""
+        for bystander in self._bystanders:
+            bystander.settle()
+        self._site.restart()
+        self._hold()
+
+    def _hold(self) -> None:
+        pids = self._site.pids()
+        for name, held in self._held.items():
+            held.hold(pids[name])
+            limits.forget_peak(pids[name])
+
+    def _kills(self) -> dict[str, int]:
+        return {name: held.kills for name, held in self._held.items()}
+
+    def _peak(self) -> None:
+        for name, pid in self._site.pids().items():
+            self._peaks[name] = max(self._peaks[name], limits.peak(pid))
+
+    def _written(self) -> int:
+        return sum(path.stat().st_size for path in self._site.logs() if path.exists())
+
+
+@contextmanager
+def _target(site: Site, memory: Mapping[str, int], *, strict: bool) -> Iterator[_Target]:
+    with ExitStack() as stack:
+        held = {name: stack.enter_context(closing(limits.MemoryLimit(name, memory[name]))) for name in site.pids()}
+        yield _Target(site, held, strict=strict)
+
+
+def _mib(size: int) -> str:
+    return f"{size >> 20} MiB"

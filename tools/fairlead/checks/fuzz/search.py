@@ -1,0 +1,115 @@
+"""Drives hypothesis: tries examples until one fails or there were enough, and keeps the smallest that fails."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import hypothesis
+from hypothesis import HealthCheck, Phase, Verbosity
+from hypothesis.errors import Flaky
+from hypothesis.strategies import SearchStrategy
+
+from fairlead.common.progress import Progress
+
+T = TypeVar("T")
+
+
+class Violation(Exception):
+    """What must hold does not; the text says what."""
+
+
+@dataclass
+class Search(Generic[T]):
+    """What was tried: how often with which outcome, and the smallest example that fails, with the reason."""
+
+    tried: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    failing: T | None = None
+    why: str = ""
+
+    def add(self, other: Search[T]) -> None:
+        """Take in what another search found."""
+        self.tried += other.tried
+        self.outcomes += other.outcomes
+        if other.why:
+            self.failing, self.why = other.failing, other.why
+
+    def try_known(self, examples: Iterable[T], check: Callable[[T], str]) -> None:
+        """Try examples that are kept from earlier searches."""
+        for example in examples:
+            self.tried += 1
+            try:
+                self.outcomes[check(example)] += 1
+            except Violation as violation:
+                self.failing, self.why = example, str(violation)
+                return
+
+    def result(
+        self, fuzz: str, seed: int, began: float, document: Callable[[T], Any], **figures: Any
+    ) -> dict[str, Any]:
+        """{fuzz, seed, tried, seconds, outcomes, why, example} and the figures: what each suite gives.
+
+        `why` is None where all holds, else what does not; `example` is the smallest that shows it, as `document` tells
+        it, if it was one. `began` is the time.monotonic() of the start.
+        """
+        return {
+            "fuzz": fuzz,
+            "seed": seed,
+            "tried": self.tried,
+            "seconds": round(time.monotonic() - began, 1),
+            "outcomes": [{"outcome": outcome, "count": count} for outcome, count in self.outcomes.most_common()],
+            **figures,
+            "why": self.why or None,
+            "example": None if self.failing is None else document(self.failing),
+        }
+
+
+def search(
+    strategy: SearchStrategy[T],
+    check: Callable[[T], str],
+    *,
+    examples: int,
+    seed: int,
+    name: str,
+    progress: Progress,
+) -> Search[T]:
+    """Try `examples` of `strategy`; `check` names the outcome of one, or raises Violation.
+
+    The same seed gives the same examples. Where one fails, fewer were tried, and smaller ones that fail are looked for.
+    """
+    result: Search[T] = Search()
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+        verbosity=Verbosity.quiet,
+    )
+    @hypothesis.given(strategy)
+    def holds(example: T) -> None:
+        if result.failing is None:
+            result.tried += 1
+            progress.update(name, "fuzzing", done=result.tried, total=examples)
+        try:
+            outcome = check(example)
+        except Violation as violation:  # hypothesis shrinks, and runs the smallest one last
+            result.failing, result.why = example, str(violation)
+            raise
+        if result.failing is None:
+            result.outcomes[outcome] += 1
+
+    try:
+        holds()
+    except Violation:
+        pass
+    except Flaky:
+        result.why += " (not every time)"
+    return result

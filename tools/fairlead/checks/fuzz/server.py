@@ -1,0 +1,199 @@
+"""A real OPA, guarded by TLS and a token and given its policies as it is deployed, with what fuzzing needs besides."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fairlead.clusters.embedded import volume
+from fairlead.common import waiting
+from fairlead.common.errors import FairleadError
+from fairlead.deployment import credentials, manifests
+from fairlead.deployment.credentials import Credentials
+from fairlead.opa import arguments
+from fairlead.opa.api import OpaApi, PolicyRejected, lets_in
+from fairlead.policy import bundles
+from fairlead.policy.bundles import Bundle
+from fairlead.policy.revision import MAIN
+from fairlead.programs import toolchain
+from fairlead.settings.models import NAMESPACE
+
+_HOST = "127.0.0.1"
+_DEADLINE = 60.0  # seconds
+Guard = Callable[[list[str]], str]
+"""Makes the module system.authz of the tokens in force."""
+
+
+class Opa:
+    """One OPA on a port of its own, its files below `folder`; `guard` and `bundle` are those deployed, or worse.
+
+    One that is `proxied` has its proxy before it, as a deployed one.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        bundle: Bundle,
+        data: Mapping[str, Any],
+        guard: Guard = bundles.authz_module,
+        flags: Sequence[str] = (),
+        http2: bool = False,
+        proxied: bool = False,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.files = arguments.Files(*(folder / name for name in ("tls", "authz", "token")))
+        self.log = folder / "opa.log"
+        self.proxied = proxied
+        self._bundle, self._data, self._guard, self._flags = bundle, data, guard, flags
+        self._environment = arguments.OPA_ENVIRONMENT | dict(environment or {})
+        made = Credentials.fresh(credentials.LOOPBACK)
+        self.tokens = [made.token]
+        """Those in force; what was in force before is in `retired`, oldest first."""
+        self.retired = [secrets.token_urlsafe(32)]
+        volume.write(Path(self.files.tls), {"tls.crt": made.certificate, "tls.key": made.key, "ca.crt": made.ca})
+        self._write_guard()
+        self._own_address = (_HOST, _free_port())
+        self.address = (_HOST, _free_port()) if proxied else self._own_address
+        self.http2 = (_HOST, _free_port()) if http2 else None
+        """Where it serves HTTP/2, in clear text: over TLS this OPA speaks HTTP/1 alone. The guard is the same."""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._proxy: subprocess.Popen[bytes] | None = None
+
+    @property
+    def ca(self) -> Path:
+        """The authority to verify it by."""
+        return Path(self.files.ca)
+
+    @property
+    def token(self) -> str:
+        """The newest token in force."""
+        return self.tokens[-1]
+
+    @property
+    def pid(self) -> int | None:
+        """Its process, None where it has ended."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    @property
+    def proxy_pid(self) -> int | None:
+        """The proxy's process, None where it has ended or there is none."""
+        return self._proxy.pid if self._proxy and self._proxy.poll() is None else None
+
+    def start(self) -> None:
+        """Start it, load policies and data, and wait until it is ready. Raises FairleadError."""
+        own, address = (f"{host}:{port}" for host, port in (self._own_address, self.address))
+        flags = [*arguments.opa_arguments(self.files, own), *self._flags]
+        if self.http2:
+            flags += ["--h2c", f"--addr=http://{self.http2[0]}:{self.http2[1]}"]
+        programs = toolchain.ensure(["opa", toolchain.PROXY])
+        self._process = self._run([str(programs["opa"]), *flags], self._environment)
+        if own != address:
+            flags = arguments.proxy_arguments(self.files, own, address)
+            self._proxy = self._run([str(programs[toolchain.PROXY]), *flags], arguments.PROXY_ENVIRONMENT)
+        api = self.api()
+        try:
+            waiting.until(lambda: api.policies() is not None and True, deadline=_DEADLINE, what="OPA answers")
+            for path, value in self._data.items():
+                api.put_document(path.split("/"), value)
+            self._load(api)
+            waiting.until(api.ready, deadline=_DEADLINE, what="OPA is ready")
+        except FairleadError as error:
+            raise FairleadError(f"{error}\n{self.log.read_text(errors='replace')[-2000:]}") from error
+        finally:
+            api.close_connection()
+
+    def stop(self) -> None:
+        """End it."""
+        for process in (self._proxy, self._process):
+            if process:
+                process.kill()
+                process.wait()
+
+    def _run(self, argv: list[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("OPA_", "FAIRLEAD_"))}
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**clean, **environment}
+            )
+
+    def api(self, token: str | None = None) -> OpaApi:
+        """A client with `token`, the newest one by default."""
+        host, port = self.address
+        return OpaApi(f"https://{host}:{port}", ca=self.ca, token=token or self.token, timeout=_DEADLINE)
+
+    def rotate(self) -> str | None:
+        """Replace the token, with a time in which both the old and the new one are valid, as `fairlead rotate` does.
+
+        Tells what went wrong: None where each was accepted and refused when it should be. Raises FairleadError where
+        the new token never is accepted or the old one never refused.
+        """
+        old, new = self.token, secrets.token_urlsafe(32)
+        self.tokens.append(new)
+        self._write_guard()
+        waiting.until(lambda: lets_in(self.api(new)), deadline=_DEADLINE, what="OPA accepts the new token")
+        wrong = None if lets_in(self.api(old)) else "the old token is refused as soon as there is a new one"
+        self.tokens.remove(old)
+        self.retired.append(old)
+        self._write_guard()
+        waiting.until(lambda: not lets_in(self.api(old)), deadline=_DEADLINE, what="OPA refuses the token rotated away")
+        return wrong if lets_in(self.api(new)) else "the new token is refused when the old one goes"
+
+    def state(self) -> tuple[dict[str, str], Any]:
+        """All policies and data that it has, those that fuzzing puts there with the token left out."""
+        api = self.api()
+        try:
+            policies = {id_: text for id_, text in api.policies().items() if id_ not in ("fuzz", *self._guards())}
+            return policies, [api.document(path.split("/")) for path in self._data]
+        finally:
+            api.close_connection()
+
+    def _load(self, api: OpaApi) -> None:
+        """Put the policies one by one, as a sidecar does; one that needs another waits for it, main.rego for all."""
+        prefix = f"{NAMESPACE}/{manifests.POLICIES}/"
+        left = sorted(self._bundle.modules, key=lambda key: (key == MAIN, key))
+        while left:
+            refused, problem = [], None
+            for key in left:
+                try:
+                    api.put_policy(prefix + key, self._bundle.modules[key])
+                except PolicyRejected as error:
+                    refused.append(key)
+                    problem = error
+            if problem and refused == left:
+                raise problem
+            left = refused
+
+    def _guards(self) -> set[str]:
+        paths = {str(Path(self.files.authz) / name) for name in bundles.GUARDS}
+        return paths | {path.lstrip("/") for path in paths}
+
+    def _write_guard(self) -> None:
+        modules = bundles.guards(self.tokens) | {bundles.AUTHZ: self._guard(self.tokens)}
+        volume.write(Path(self.files.authz), {name: text.encode() for name, text in modules.items()})
+
+
+OpaKind = TypeVar("OpaKind", bound=Opa)
+
+
+@contextmanager
+def running(opa: OpaKind) -> Iterator[OpaKind]:
+    """`opa`, started, until the end of the block."""
+    try:
+        opa.start()
+        yield opa
+    finally:
+        opa.stop()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

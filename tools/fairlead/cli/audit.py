@@ -1,0 +1,46 @@
+"""`fairlead audit`: what the policies would do to a whole cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from fairlead.analysis import audit as library
+from fairlead.cli import grouped, options
+from fairlead.cli import output as out
+from fairlead.clusters import registry
+from fairlead.settings import models as settings_library
+
+
+@click.command()
+@options.cluster
+@options.settings
+@options.policies
+@options.output
+def command(target: registry.Target, settings_file: Path | None, policies_folder: Path | None, output: str) -> int:
+    """Tell which pods and templates of a cluster would be changed, refused, or run outside their pool today.
+
+    Every pod and template is judged as its author would send it again, by the policies of this checkout, whatever their
+    enforcement. It takes nothing but the right to list, and works where Fairlead was never deployed.
+
+    Exit code: 1 where a pod runs outside its pool, or something would be refused.
+    """
+    settings = settings_library.load(settings_file)
+    cluster = registry.find(target)
+    with out.progress() as progress:
+        data = library.audit(cluster, settings, policies_folder, progress=progress)
+    out.emit(data, output, lambda console: _draw(data, console))
+    return int(any(data["counts"][kind] for kind in library.VIOLATIONS))
+
+
+def _draw(data: dict[str, Any], console: Console) -> None:
+    findings = [finding for finding in data["findings"] if finding["finding"] != library.PLACED]
+    if findings:
+        out.rows(
+            None, ("finding", "namespace", "pool", "objects", "message"), grouped.lines(findings, "finding", "pool")
+        )(console)
+        console.print()
+    console.print(grouped.counts(data["counts"], "pods and templates"), soft_wrap=True)

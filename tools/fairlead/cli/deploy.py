@@ -1,0 +1,61 @@
+"""`fairlead deploy`: bring a cluster to what the settings say."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from fairlead.cli import options
+from fairlead.cli import output as out
+from fairlead.clusters import registry
+from fairlead.common.errors import UsageError
+from fairlead.deployment import manifests
+from fairlead.operations import deploy as library
+from fairlead.settings import models as settings_library
+
+
+@click.command()
+@options.cluster
+@options.settings
+@options.policies
+@options.sidecar
+@click.option("--dry-run", is_flag=True, help="Print the manifests, for a cluster that reaches OPA by its Service.")
+@click.option("--check", is_flag=True, help="Only tell whether the cluster can take it; changes nothing.")
+@options.yes
+@options.output
+def command(
+    target: registry.Target,
+    settings_file: Path | None,
+    policies_folder: Path | None,
+    sidecar: str | None,
+    dry_run: bool,
+    check: bool,
+    yes: bool,
+    output: str,
+) -> int:
+    """Deploy OPA, its sidecar, the policies and the webhook into a running cluster; safe to repeat.
+
+    Into one that Fairlead did not make only after a question, and after checks that say all that is missing at once.
+    """
+    if dry_run and check:
+        raise UsageError("--dry-run asks no cluster, --check does: leave one of them out")
+    settings = settings_library.load(settings_file)
+    if dry_run:
+        out.note("the Secrets hold a token and a certificate made for this output alone")
+        with out.progress() as progress:
+            rendered = library.preview(settings, policies_folder, sidecar=sidecar, progress=progress)
+        out.emit(rendered, output, lambda _: out.line(manifests.dump(rendered).rstrip()))
+        return 0
+    cluster = registry.find(target)
+    if check:
+        findings = [asdict(finding) for finding in library.check(cluster, settings, policies_folder, sidecar=sidecar)]
+        out.emit(findings, output, out.rows(None, ("check", "ok", "detail"), findings))
+        return int(not all(finding["ok"] for finding in findings))
+    options.ask(target, cluster, "deploy into", yes=yes)
+    with out.progress() as progress:
+        states = library.deploy(cluster, settings, policies_folder, sidecar=sidecar, progress=progress)
+    rows = [{"url": s.opa.url, "ready": s.ready, "revision": s.revision} for s in states]
+    out.emit(rows, output, out.rows(None, ("url", "ready", "revision"), rows))
+    return 0

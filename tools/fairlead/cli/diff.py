@@ -1,0 +1,56 @@
+"""`fairlead diff`: what changed policies would decide otherwise for a whole cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from fairlead.analysis import diff as library
+from fairlead.analysis.batch import described
+from fairlead.cli import grouped, options
+from fairlead.cli import output as out
+from fairlead.clusters import registry
+from fairlead.settings import models as settings_library
+
+
+@click.command()
+@options.cluster
+@options.settings
+@options.policies
+@options.output
+def command(target: registry.Target, settings_file: Path | None, policies_folder: Path | None, output: str) -> int:
+    """Tell for which pods and templates of a cluster the policies of this checkout would decide otherwise.
+
+    They are compared with what is deployed there: what is refused, what is changed, and what users are told. Run it
+    before `fairlead push` or `fairlead deploy`.
+
+    Exit code: 0 where nothing differs, 1 where something does.
+    """
+    settings = settings_library.load(settings_file)
+    cluster = registry.find(target)
+    with out.progress() as progress:
+        data = library.diff(cluster, settings, policies_folder, progress=progress)
+    out.emit(data, output, lambda console: _draw(data, console))
+    return int(bool(data["differences"]))
+
+
+def _draw(data: dict[str, Any], console: Console) -> None:
+    if differences := [{**difference, "message": _message(difference)} for difference in data["differences"]]:
+        out.rows(None, ("difference", "namespace", "objects", "message"), grouped.lines(differences, "difference"))(
+            console
+        )
+        console.print()
+    counts = grouped.counts(data["counts"], "pods and templates")
+    console.print(f"{data['revisions']['deployed']} -> {data['revisions']['new']}: {counts}", soft_wrap=True)
+
+
+def _message(difference: dict[str, Any]) -> str:
+    new, old = (
+        "; ".join(filter(None, (decision["message"], *decision["warnings"], described(decision["patch"]))))
+        or "left alone"
+        for decision in (difference["new"], difference["deployed"])
+    )
+    return f"{new} (now: {old})"

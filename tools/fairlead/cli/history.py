@@ -1,0 +1,19 @@
+"""`fairlead history`: which revisions of the policies were in force."""
+
+from __future__ import annotations
+
+import click
+
+from fairlead.cli import options
+from fairlead.cli import output as out
+from fairlead.clusters import registry
+from fairlead.operations import history
+
+
+@click.command()
+@options.cluster
+@options.output
+def command(target: registry.Target, output: str) -> None:
+    """List the last revisions that were in force, the latest first; `fairlead rollback REVISION` brings one back."""
+    lines = history.table(registry.find(target))
+    out.emit(lines, output, out.rows(None, ("revision", "since", "current"), lines))

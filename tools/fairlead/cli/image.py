@@ -1,0 +1,27 @@
+"""`fairlead image`: build the image of the sidecar."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fairlead.cli import options
+from fairlead.cli import output as out
+from fairlead.programs import images
+from fairlead.settings import models as library
+
+
+@click.command()
+@options.settings
+@options.output
+def command(settings_file: Path | None, output: str) -> None:
+    """Build the image of `fairlead sync` with Docker, under the name that the settings, or FAIRLEAD_IMAGE, give it.
+
+    BASE_IMAGE names the image of Debian 12 to build on, DOCKER_BUILD_NETWORK the network of the build.
+    """
+    name = library.load(settings_file).images.fairlead
+    with out.progress() as progress:
+        size = images.sidecar(name, progress)
+    data = {"image": name, "bytes": size}
+    out.emit(data, output, lambda console: console.print(f"{name}  {size / 1e6:.1f} MB"))

@@ -1,0 +1,62 @@
+"""`fairlead push`: bring changed policies into force."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from fairlead.cli import options
+from fairlead.cli import output as out
+from fairlead.clusters import registry
+from fairlead.clusters.base import Cluster
+from fairlead.common.errors import FairleadError, UsageError
+from fairlead.operations import push as library
+from fairlead.policy import bundles
+from fairlead.settings import models as settings_library
+
+_LOOK = 0.3
+"""Seconds between two looks at the files with --watch."""
+
+
+@click.command()
+@options.cluster
+@options.settings
+@options.policies
+@click.option("--restart", is_flag=True, help="Then restart OPA and its sidecar, one pair after the other.")
+@click.option("--watch", is_flag=True, help="Push again on every save, until Ctrl-C; for development.")
+@options.output
+def command(
+    target: registry.Target,
+    settings_file: Path | None,
+    policies_folder: Path | None,
+    restart: bool,
+    watch: bool,
+    output: str,
+) -> None:
+    """Check and test the policies, push them, and return when every OPA serves exactly this revision.
+
+    A policy that does not compile or fails its tests changes nothing; where an OPA does not take the new revision, the
+    old one is put back.
+    """
+    if watch and output != "table":
+        raise UsageError("--watch tells people what happens: leave out -o")
+    cluster = registry.find(target)
+    if not watch:
+        _push(cluster, settings_file, policies_folder, restart, output)
+        return
+    for _ in library.changes(policies_folder or bundles.folder(), lambda: time.sleep(_LOOK)):
+        try:
+            _push(cluster, settings_file, policies_folder, restart, output)
+        except FairleadError as error:
+            out.error(str(error))
+
+
+def _push(
+    cluster: Cluster, settings_file: Path | None, policies_folder: Path | None, restart: bool, output: str
+) -> None:
+    settings = settings_library.load(settings_file)
+    with out.progress() as progress:
+        result = library.push(cluster, settings, policies_folder, restart=restart, progress=progress)
+    out.emit(result, output, out.rows(f"revision {result['revision']}", ("url", "revision"), result["opa"]))

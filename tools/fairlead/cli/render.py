@@ -1,0 +1,70 @@
+"""`fairlead render`: the manifests as files, for GitOps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from fairlead.cli import options
+from fairlead.cli import output as out
+from fairlead.deployment import kustomize, manifests
+from fairlead.deployment import render as library
+from fairlead.settings import models as settings_library
+
+
+@click.command()
+@options.settings
+@options.policies
+@options.sidecar
+@click.option(
+    "--secrets",
+    "secrets_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Keep token and certificate in FILE: made once, then read, so that the output stays the same.",
+)
+@click.option("--renew", is_flag=True, help="Replace the token and the certificate in FILE now.")
+@click.option(
+    "--kustomize",
+    "base",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Write a kustomize base without credentials into DIR; with --secrets, the overlay beside FILE too.",
+)
+@options.output
+def command(
+    settings_file: Path | None,
+    policies_folder: Path | None,
+    sidecar: str | None,
+    secrets_file: Path | None,
+    renew: bool,
+    base: Path | None,
+    output: str,
+) -> None:
+    """Print all manifests, or write them as a kustomize base, for a cluster that is deployed to by other means.
+
+    A certificate in FILE that ends within 30 days is renewed, and told on stderr. See docs/gitops.md.
+    """
+    settings = settings_library.load(settings_file)
+    if base is None:
+        with out.progress() as progress:
+            rendered = library.render(
+                settings, policies_folder, sidecar=sidecar, secrets=secrets_file, renew=renew, progress=progress
+            )
+        _tell(rendered.notes)
+        out.emit(rendered.objects, output, lambda _: out.line(manifests.dump(rendered.objects).rstrip()))
+        return
+    with out.progress() as progress:
+        written = kustomize.write(
+            settings, base, policies_folder, sidecar=sidecar, secrets=secrets_file, renew=renew, progress=progress
+        )
+    _tell(written.notes)
+    rows = [{"file": str(path), "state": state} for path, state in written.states.items()]
+    out.emit(rows, output, out.rows(None, ("file", "state"), rows))
+
+
+def _tell(notes: Iterable[str]) -> None:
+    for note in notes:
+        out.note(note)

@@ -1,0 +1,21 @@
+"""`fairlead settings`: the settings in force."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import yaml
+
+from fairlead.cli import options
+from fairlead.cli import output as out
+from fairlead.settings import models as library
+
+
+@click.command()
+@options.settings
+@options.output
+def command(settings_file: Path | None, output: str) -> None:
+    """Show the settings in force: those of the file, and the default of each one that it leaves out."""
+    document = library.load(settings_file).document()
+    out.emit(document, output, lambda console: console.print(yaml.safe_dump(document, sort_keys=False).rstrip()))

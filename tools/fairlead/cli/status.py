@@ -1,0 +1,50 @@
+"""`fairlead status`: what runs and what it serves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from rich.console import Console
+
+from fairlead.cli import options
+from fairlead.cli import output as out
+from fairlead.clusters import registry
+from fairlead.common.errors import FairleadError
+from fairlead.operations import status as library
+
+
+@click.command()
+@options.cluster
+@options.output
+def command(target: registry.Target, output: str) -> None:
+    """Tell what runs in a cluster, which policies are in force, and until when the certificates last.
+
+    Exit code 1 when nothing is deployed, or an OPA, its sidecar, a policy, a certificate or a server is not as it
+    should be: `problems` lists what.
+    """
+    data = library.status(registry.find(target))
+    if not data["deployed"] and output == "table":
+        raise FairleadError(
+            f"not deployed: cluster {data['name']} is there, and nothing of Fairlead: `fairlead deploy`"
+        )
+    out.emit(data, output, lambda console: _draw(data, console))
+    if data["problems"] or not data["deployed"]:
+        raise SystemExit(1)
+
+
+def _draw(data: dict[str, Any], console: Console) -> None:
+    out.rows(None, ("name", "cluster", "engine", "sidecar", "kubeconfig"), [data])(console)
+    for title, columns in (
+        ("opa", ("pod", "url", "pid", "ready", "revision", "confirmed")),
+        ("sidecars", ("pod", "url", "pid", "healthy", "reasons")),
+        ("policies", ("name", "status", "error")),
+        ("certificates", ("name", "notAfter", "renewed", "by", "renewer", "warning")),
+        ("servers", ("name", "pid", "restarts", "running")),
+    ):
+        console.print()
+        rows = [{**row, "reasons": "; ".join(row["reasons"])} if "reasons" in row else row for row in data[title]]
+        out.rows(title, columns, rows)(console)
+    if data["problems"]:
+        console.print()
+        out.rows("problems", ("problem",), [{"problem": problem} for problem in data["problems"]])(console)

@@ -1,0 +1,104 @@
+"""`fairlead up`: start a cluster."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairlead.cli import options
+from fairlead.cli import output as out
+from fairlead.clusters import registry
+from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.common.errors import FairleadError, UsageError
+from fairlead.deployment import sidecars
+from fairlead.operations import status, up
+from fairlead.settings import models as library
+
+
+@click.command()
+@options.cluster
+@click.option("--engine", type=click.Choice(["opa"]), default="opa", show_default=True, help="What decides.")
+@options.sidecar
+@click.option(
+    "--replicas", type=click.IntRange(1, 20), help="How many OPAs, each with a sidecar; embedded.  [default: 1]"
+)
+@click.option("--nodes", metavar="N|POOL=N,...", help="Nodes in each pool; embedded.  [default: 1]")
+@click.option("--no-deploy", is_flag=True, help="Only make the cluster and load the images; kind.")
+@options.settings
+@options.output
+def command(
+    target: registry.Target,
+    engine: str,
+    sidecar: str | None,
+    replicas: int | None,
+    nodes: str | None,
+    no_deploy: bool,
+    settings_file: Path | None,
+    output: str,
+) -> None:
+    """Start a cluster with all that places pods, and print the kubeconfig to use; `fairlead down` ends it."""
+    settings = library.load(settings_file)
+    match target.kind:
+        case "embedded" if not no_deploy:
+            data = _embedded(target.name, settings, sidecar, replicas or 1, _nodes(nodes or "1", settings))
+        case "kind" if replicas is None and nodes is None:
+            data = _kind(target.name, settings, sidecar, deployed=not no_deploy)
+        case "context":
+            raise UsageError("an existing cluster is not to be started: `fairlead deploy` brings Fairlead into it")
+        case kind:
+            flag = "--no-deploy" if no_deploy else "--replicas" if replicas is not None else "--nodes"
+            raise UsageError(f"{flag} is not for a cluster of kind {kind}: leave it out")
+    out.emit(data, output, lambda _: out.line(f"export KUBECONFIG={shlex.quote(data['kubeconfig'])}"))
+
+
+def _embedded(
+    name: str, settings: library.Settings, sidecar: str | None, replicas: int, nodes: dict[str, int]
+) -> dict[str, Any]:
+    cluster = EmbeddedCluster(name)
+    if cluster.running():
+        data = status.status(cluster)
+        if not data["opa"]:
+            raise FairleadError(f"cluster {name!r} is being started by another command: wait for that one")
+        out.note(f"cluster {name!r} is running already; nothing was changed")
+        return data
+    chosen = sidecar or sidecars.SYNC.name
+    with (
+        out.progress() as progress,
+        up.started(name, settings, nodes, replicas=replicas, sidecar=chosen, progress=progress) as cluster,
+    ):
+        data = status.status(cluster)
+        cluster.detach()  # the last thing that can be interrupted
+    return data
+
+
+def _kind(name: str, settings: library.Settings, sidecar: str | None, *, deployed: bool) -> dict[str, Any]:
+    with out.progress() as progress:
+        cluster, new = up.kind(name, settings, sidecar=sidecar, deployed=deployed, progress=progress)
+    if not new:
+        out.note(f"cluster {name!r} is running already")
+    return status.status(cluster)
+
+
+def _nodes(text: str, settings: library.Settings) -> dict[str, int]:
+    try:
+        if "=" not in text:
+            return up.default_nodes(settings, _count(text))
+        pairs = [part.split("=", 1) for part in text.split(",")]
+        counts = {pool.strip(): _count(count) for pool, count in pairs}
+    except ValueError as error:
+        raise UsageError(f"--nodes {text}: a number is expected, or POOL=NUMBER,...") from error
+    for pool in counts:
+        if not re.fullmatch(r"[a-zA-Z0-9]([-a-zA-Z0-9_.]{0,58}[a-zA-Z0-9])?", pool):
+            raise UsageError(f"--nodes: {pool!r} names no pool: letters, digits, '-', '_' and '.', at most 60 of them")
+    return counts
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if not 0 <= count <= 1000:
+        raise UsageError(f"--nodes: from 0 to 1000 in a pool, not {count}")
+    return count

@@ -1,0 +1,398 @@
+"""The embedded cluster with OPAs and their sidecars beside the control plane, where elsewhere pods have them."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import sys
+import time
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlead.clusters import joined_logs
+from fairlead.clusters.base import OpaServer, SidecarServer
+from fairlead.clusters.embedded import balancer, kubelet, ports, volume
+from fairlead.clusters.embedded.cluster import Embedded
+from fairlead.clusters.embedded.kubelet import Volume
+from fairlead.clusters.embedded.server import Probe
+from fairlead.common import waiting
+from fairlead.common.errors import UsageError
+from fairlead.common.progress import Progress
+from fairlead.deployment import sidecars
+from fairlead.deployment.credentials import Credentials
+from fairlead.deployment.sidecars import Sidecar
+from fairlead.kube import clients
+from fairlead.opa import arguments
+from fairlead.pki import certificates
+from fairlead.policy import bundles
+from fairlead.programs import toolchain
+from fairlead.settings.models import NAMESPACE, Settings
+
+KINDS = ("opa", "proxy", "sidecar")
+"""What each replica has."""
+BALANCER, KUBELET = "balancer", "kubelet"
+
+MOUNTED = 30.0
+"""Seconds in which a Secret is mounted that the API server has."""
+
+_LOOK = 0.2
+"""Seconds between two looks at a log that is followed."""
+
+
+@dataclass(frozen=True)
+class _Replica:
+    """What a pod would hold: an OPA, its proxy and its sidecar by the names of their servers, and the Secrets' files.
+
+    `other_sidecars` are the names that sidecars of other kinds would have in its place.
+    """
+
+    opa: str
+    proxy: str
+    sidecar: str
+    other_sidecars: list[str]
+    opa_address: str
+    proxy_address: str
+    sidecar_address: str
+    files: arguments.Files
+
+    @property
+    def ca(self) -> Path:
+        return Path(self.files.ca)
+
+    def opa_url(self, path: str = "") -> str:
+        """Where others reach OPA: at its proxy."""
+        return f"https://{self.proxy_address}{path}"
+
+    def probe(self, liveness: arguments.Liveness) -> Probe:
+        """What a kubelet would ask."""
+        address = {arguments.OPA_PORT: self.proxy_address, arguments.SYNC_PORT: self.sidecar_address}[liveness.port]
+        return Probe(
+            f"https://{address}{liveness.path}",
+            period=liveness.period,
+            timeout=liveness.timeout,
+            failures=liveness.failures,
+            startup=liveness.startup,
+        )
+
+
+class EmbeddedCluster(Embedded):
+    """An embedded cluster that places pods; see fairlead.clusters.base.Cluster.
+
+    One OPA is asked at its proxy; several, at a balancer, which routes to those that are Ready.
+    """
+
+    examined = False
+    # No kubelet runs here: a pod of OPA would only seem to run. The Deployment is there, scaled to none.
+    replicas = 0
+
+    @property
+    def webhook_url(self) -> str:
+        """The one OPA, or what stands before several of them, on loopback."""
+        plan = self._plan()
+        return f"https://{ports.HOST}:{plan[BALANCER] or plan['proxies'][0]}/"
+
+    @property
+    def sidecar(self) -> Sidecar:
+        """What was chosen, `sync` by default."""
+        plan = self._remembered("pods") or {}
+        return sidecars.SIDECARS[plan.get("sidecar", sidecars.SYNC.name)]
+
+    def choose(self, sidecar: Sidecar) -> None:
+        """Have this kind of sidecar from the next `serve` on. Raises UsageError where its program is not here."""
+        sidecar.command()
+        self._remember("pods", {**self._plan(), "sidecar": sidecar.name})
+
+    def scale(self, count: int) -> None:
+        """Have `count` OPAs, each with its sidecar; before the first `serve`, as the webhook's address follows it."""
+        self._remember("pods", self._planned(count))
+
+    def serve(
+        self, settings: Settings, credentials: Credentials, guards: Mapping[str, str], *, progress: Progress
+    ) -> None:
+        """Bring the Secrets to where the pods would have them mounted, and start what does not run so already.
+
+        What has to be started again, as its arguments changed, is: one replica after the other.
+        """
+        token = {"token": credentials.token.encode()} | {name: text.encode() for name, text in guards.items()}
+        replicas, service = self._replicas(), settings.decision_logs.service
+        logs = service.secret if service else None
+        secret = self._secret(logs) if logs else None
+        self._mount(logs, progress)
+        self.refresh({"opa-token": token, "opa-tls": credentials.tls.files})
+        if secret is not None:
+            _wait(((Path(replica.files.logs), secret) for replica in replicas), f"Secret {logs}")
+        for replica in replicas:
+            self._serve(replica, settings, progress)
+        if len(replicas) > 1:
+            backends = [f"{replica.opa}={replica.proxy_address}={replica.files.ca}" for replica in replicas]
+            listen = self.webhook_url.removeprefix("https://").rstrip("/")
+            argv = [sys.executable, "-P", "-m", balancer.__name__, listen, *backends]
+            self._run(BALANCER, argv, progress, ready=f"tcp://{listen}")
+
+    def opas(self) -> Sequence[OpaServer]:
+        """Every OPA, once it was started."""
+        running = self.servers()
+        return [
+            OpaServer(replica.opa_url(), replica.ca, running[replica.opa]["pid"], replica.opa)
+            for replica in self._replicas()
+            if replica.opa in running
+        ]
+
+    def sidecars(self) -> Sequence[SidecarServer]:
+        """Every sidecar that tells its health, once it was started."""
+        running = self.servers()
+        return [
+            SidecarServer(
+                f"https://{replica.sidecar_address}", replica.ca, running[replica.sidecar]["pid"], replica.opa
+            )
+            for replica in self._replicas()
+            if replica.sidecar in running and self.sidecar.look_up
+        ]
+
+    def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
+        """See fairlead.clusters.base.Cluster. Raises OSError."""
+        if KUBELET not in self.servers():
+            return  # nothing runs that would have it mounted
+        for replica in self._replicas():
+            mounted = [
+                (Path(mount.folder), {key: secrets[mount.secret][key] for key in mount.keys or secrets[mount.secret]})
+                for mount in _volumes(replica.files, None)
+                if mount.secret in secrets
+            ]
+            _wait(mounted, f"the Secrets of {replica.opa}")
+            if replica.sidecar in self.servers() and not self.sidecar.rereads:
+                if self._remembered(f"{replica.sidecar}-read") != _read_once(replica.files):
+                    self.restart_server(replica.sidecar)
+                self._remember(f"{replica.sidecar}-read", _read_once(replica.files))
+
+    def restart(self, *, progress: Progress) -> None:
+        """Restart every OPA with its sidecar, one after the other. Raises FairleadError where one stays away."""
+        for replica in self._replicas():
+            progress.update(replica.opa, "restarting")
+            self.restart_server(replica.opa)
+            self.restart_server(replica.sidecar)
+            self.wait_for(replica.opa, replica.opa_url("/health/ready"), replica.ca)
+            progress.update(replica.opa, "ready")
+
+    def namespaces(self) -> dict[str, Any]:
+        """Every namespace as its API server has it, name -> object. Raises FairleadError."""
+        found = clients.Objects(clients.connect(self.kubeconfig)).list("v1", "Namespace", None)
+        return {namespace["metadata"]["name"]: namespace for namespace in found}
+
+    def logs(self, server: str, lines: int, follow: bool) -> Iterator[str]:
+        """See fairlead.clusters.base.Cluster."""
+        names = list(self.servers())
+        wanted = [getattr(replica, server) for replica in self._replicas()] if server in KINDS else [server]
+        for name in wanted:
+            if name not in names:
+                raise UsageError(f"no server {server!r} in cluster {self.name!r}: one of {', '.join(names)}")
+            if not self.log(name).exists():
+                raise UsageError(f"{self.log(name)}: there is no log of {name} any more")
+        return joined_logs.merged(wanted, lambda name: _tail(self.log(name), lines, follow), follow=follow)
+
+    def log(self, server: str) -> Path:
+        """Where the output of a server goes; `opa` and `sidecar` mean the first where there are several."""
+        return super().log(getattr(self._replicas()[0], server) if server in KINDS else server)
+
+    def stop(self) -> None:
+        """Stop every OPA and sidecar, and the balancer. Raises FairleadError."""
+        replicas, running = self._replicas(), self.servers()
+        for name in [
+            BALANCER,
+            *(replica.proxy for replica in replicas),
+            *(replica.opa for replica in replicas),
+            *(replica.sidecar for replica in replicas),
+            KUBELET,
+        ]:
+            if name in running:
+                self.stop_server(name)
+
+    def _secret(self, name: str) -> dict[str, bytes]:
+        """The contents of a Secret. Raises UsageError where there is none."""
+        found = clients.Objects(clients.connect(self.kubeconfig)).get("v1", "Secret", name, NAMESPACE)
+        if found is None:
+            raise UsageError(
+                f"decisionLogs.service: there is no Secret {name} in namespace {NAMESPACE}: create it first"
+            )
+        return {key: b64decode(value) for key, value in (found.get("data") or {}).items()}
+
+    def _mount(self, logs: str | None, progress: Progress) -> None:
+        """Have the Secrets brought to every replica; `logs` is that of the decision logs' service."""
+        keys = self._pki()
+        options = {
+            "url": self._url(),
+            "ca": str(keys.ca),
+            "cert": str(keys.cert("admin")),
+            "key": str(keys.key("admin")),
+            "namespace": NAMESPACE,
+            "volumes": [vars(mount) for replica in self._replicas() for mount in _volumes(replica.files, logs)],
+        }
+        self._run(KUBELET, [sys.executable, "-P", "-m", kubelet.__name__, json.dumps(options)], progress)
+
+    def _serve(self, replica: _Replica, settings: Settings, progress: Progress) -> None:
+        sidecar, files = self.sidecar, replica.files
+        program = toolchain.ensure(["opa"], progress)["opa"]
+        logs = sidecar.decision_logs(files, settings, replica.sidecar_address)
+        argv = [str(program), *arguments.opa_arguments(files, replica.opa_address, logs)]
+        environment = {**arguments.OPA_ENVIRONMENT, **sidecar.opa_environment(files, replica.sidecar_address)}
+        again = replica.opa in self.servers()
+        ready, probe = f"https://{replica.opa_address}/health", replica.probe(arguments.OPA_LIVENESS)
+        started = self._run(replica.opa, argv, progress, env=environment, ready=ready, ca=replica.ca, probe=probe)
+        self._serve_proxy(replica, progress)
+        kubeconfig = self.path / "opa.kubeconfig"
+        argv = [
+            *sidecar.command(),
+            *sidecar.arguments(files, settings, replica.opa_address, replica.sidecar_address),
+            f"--kubeconfig={kubeconfig}",
+            *(self._shown() if sidecar.renews and sidecars.renewal(settings) else []),
+        ]
+        for other in replica.other_sidecars:
+            if other in self.servers():
+                self.stop_server(other)
+        if not self._runs(replica.sidecar, argv, {}):
+            self.service_account_kubeconfig(NAMESPACE, "opa", kubeconfig)
+        self._remember(f"{replica.sidecar}-read", _read_once(files))
+        # An old sidecar may have loaded the new policies already; a new one must be there for who is looked up.
+        healthy = f"https://{replica.sidecar_address}/health" if sidecar.look_up else None
+        self._run(replica.sidecar, argv, progress, ready=healthy, ca=replica.ca, probe=replica.probe(sidecar.liveness))
+        if started and again:
+            self.wait_for(replica.opa, replica.opa_url("/health/ready"), replica.ca)
+
+    def _serve_proxy(self, replica: _Replica, progress: Progress) -> None:
+        program = toolchain.ensure([toolchain.PROXY], progress)[toolchain.PROXY]
+        argv = [str(program), *arguments.proxy_arguments(replica.files, replica.opa_address, replica.proxy_address)]
+        ready, probe = replica.opa_url(arguments.PROXY_LIVENESS.path), replica.probe(arguments.PROXY_LIVENESS)
+        environment = arguments.PROXY_ENVIRONMENT
+        self._run(replica.proxy, argv, progress, env=environment, ready=ready, ca=replica.ca, probe=probe)
+
+    def _shown(self) -> list[str]:
+        """Where the certificate is shown, as no pod tells it here."""
+        replicas = self._replicas()
+        return [
+            f"--opas={','.join(replica.proxy_address for replica in replicas)}",
+            f"--sidecars={','.join(replica.sidecar_address for replica in replicas)}",
+        ]
+
+    def _run(
+        self,
+        name: str,
+        argv: list[str],
+        progress: Progress,
+        *,
+        env: Mapping[str, str] | None = None,
+        ready: str | None = None,
+        ca: Path | None = None,
+        probe: Probe | None = None,
+    ) -> bool:
+        """Have the server run with just these arguments; False where it does so already."""
+        if self._runs(name, argv, env or {}):
+            return False
+        if name in self.servers():
+            self.stop_server(name)
+        progress.update(name, "starting")
+        self.start_server(name, argv, env=env, ready=ready, ca=ca, probe=probe)
+        self._remember(f"{name}-started", [argv, dict(env or {})])
+        progress.update(name, "serving")
+        return True
+
+    def _runs(self, name: str, argv: list[str], env: Mapping[str, str]) -> bool:
+        return name in self.servers() and self._remembered(f"{name}-started") == [argv, dict(env)]
+
+    def _replicas(self) -> list[_Replica]:
+        plan = self._plan()
+        chosen = plan["ports"]
+        return [
+            _Replica(
+                f"opa{suffix}",
+                f"proxy{suffix}",
+                f"{self.sidecar.name}{suffix}",
+                [f"{name}{suffix}" for name in sidecars.SIDECARS if name != self.sidecar.name],
+                f"{ports.HOST}:{opa}",
+                f"{ports.HOST}:{proxy}",
+                f"{ports.HOST}:{sidecar}",
+                self._files(f"opa{suffix}"),
+            )
+            for suffix, (opa, sidecar), proxy in zip(_suffixes(len(chosen)), chosen, plan["proxies"], strict=True)
+        ]
+
+    def _files(self, name: str) -> arguments.Files:
+        # Each has its own copy, as each pod's volumes are refreshed on their own.
+        mounted = self.path / "mounted" / name
+        return arguments.Files(mounted / "tls", mounted / "authz", mounted / "token")
+
+    def _plan(self) -> dict[str, Any]:
+        """What was chosen once, so that a restarted server is found again: sidecar, ports, and the balancer's."""
+        plan: dict[str, Any] | None = self._remembered("pods")
+        if plan is None:
+            plan = self._planned(1)
+            self._remember("pods", plan)
+        if "proxies" not in plan:  # an older Fairlead started it
+            plan["proxies"] = self.free_ports(len(plan["ports"]))
+            self._remember("pods", plan)
+        return plan
+
+    def _planned(self, count: int) -> dict[str, Any]:
+        before, *free = self.free_ports(3 * count + 1)
+        return {
+            "sidecar": self.sidecar.name,
+            "ports": list(zip(free[::3], free[1::3], strict=True)),
+            "proxies": free[2::3],
+            BALANCER: before if count > 1 else None,
+        }
+
+    def _remembered(self, what: str) -> Any:
+        try:
+            return json.loads((self.path / f"{what}.json").read_text())
+        except FileNotFoundError:
+            return None
+
+    def _remember(self, what: str, value: Any) -> None:
+        certificates.write_private(self.path / f"{what}.json", json.dumps(value).encode())
+
+
+def _tail(path: Path, lines: int, follow: bool) -> Iterator[str]:
+    with path.open(encoding="utf-8", errors="replace") as log:
+        yield from log.readlines()[-lines:] if lines else []
+        while follow:
+            text = log.read()
+            yield text
+            if not text:
+                time.sleep(_LOOK)
+
+
+def _suffixes(count: int) -> list[str]:
+    return [""] if count == 1 else [f"-{number}" for number in range(count)]
+
+
+def _volumes(files: arguments.Files, logs: str | None) -> list[Volume]:
+    """What a pod mounts; `logs` is the Secret of the decision logs' service."""
+    mounts = [
+        Volume(str(files.tls), "opa-tls"),
+        Volume(str(files.authz), "opa-token", list(bundles.GUARDS)),
+        Volume(str(files.token), "opa-token", ["token"]),
+    ]
+    return [*mounts, Volume(str(files.logs), logs)] if logs else mounts
+
+
+def _wait(mounted: Iterable[tuple[Path, Mapping[str, bytes]]], what: str) -> None:
+    """Return when each folder holds these contents, key -> data. Raises FairleadError."""
+    for folder, contents in mounted:
+        holds = functools.partial(_holds, folder, contents)
+        waiting.until(holds, deadline=MOUNTED, what=f"{what} are mounted", pause=0.02)
+
+
+def _holds(folder: Path, contents: Mapping[str, bytes]) -> bool:
+    try:
+        return volume.read(folder) == dict(contents)
+    except FileNotFoundError:  # it is being replaced
+        return False
+
+
+def _read_once(files: arguments.Files) -> str:
+    """What tells from others what a sidecar reads when it starts: its token and its authorities."""
+    read = volume.read(Path(files.token)).get("token", b""), volume.read(Path(files.tls)).get("ca.crt", b"")
+    return hashlib.sha256(b"".join(read)).hexdigest()

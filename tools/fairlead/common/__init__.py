@@ -1,0 +1,1 @@
+"""What every package may use: errors, files, paths, progress, waiting. It imports no other package."""

@@ -1,0 +1,35 @@
+"""Waits for a condition with a deadline, never for a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import tenacity
+
+from fairlead.common.errors import FairleadError
+
+T = TypeVar("T")
+
+
+def until(check: Callable[[], T | None], *, deadline: float, what: str, pause: float = 0.05) -> T:
+    """The first result of `check` that is neither None nor False, asked again every `pause` seconds.
+
+    A FairleadError of `check` counts as not yet. Raises FairleadError after `deadline` seconds: `what` did not happen,
+    with the last reason given.
+    """
+    attempts = tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(FairleadError)
+        | tenacity.retry_if_result(lambda r: r is None or r is False),
+        stop=tenacity.stop_after_delay(deadline),
+        wait=tenacity.wait_fixed(pause),
+    )
+    try:
+        result = attempts(check)
+    except tenacity.RetryError as error:
+        attempt = error.last_attempt
+        cause = attempt.exception() if attempt.failed else None
+        raise FairleadError(f"{what}: not within {deadline:g} s" + (f" ({cause})" if cause else "")) from cause
+    if result is None:  # for the type checker: the retries end with a result or an error
+        raise FairleadError(what)
+    return result

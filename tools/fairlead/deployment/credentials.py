@@ -1,0 +1,113 @@
+"""What guards OPA's API in one deployment: the token of its callers, and its certificate."""
+
+from __future__ import annotations
+
+import secrets
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from fairlead.common.digests import digest
+from fairlead.pki import certificates
+from fairlead.settings.models import NAMESPACE
+
+VALID = timedelta(days=90)
+RENEW = timedelta(days=30)
+"""What is left of a certificate's time when it is replaced, where settings say nothing else."""
+
+SERVICE_NAMES = ("opa", f"opa.{NAMESPACE}", f"opa.{NAMESPACE}.svc", f"opa.{NAMESPACE}.svc.cluster.local", "localhost")
+LOOPBACK = ("127.0.0.1", "::1")
+TLS_KEYS = ("tls.crt", "tls.key", "ca.crt")
+
+
+@dataclass(frozen=True)
+class Tls:
+    """A server's certificate (PEM) with its key, and the authorities (PEM) that its clients trust.
+
+    An authority's own key is kept nowhere: the next certificate comes from a new authority.
+    """
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+    ca: bytes
+
+    @classmethod
+    def fresh(cls, valid: timedelta = VALID, ips: Sequence[str] = LOOPBACK) -> Tls:
+        """A new one, for OPA behind its Service and at `ips`."""
+        authority = certificates.Authority.create("fairlead-opa", valid)
+        pair = authority.issue(SERVICE_NAMES[2], dns=SERVICE_NAMES, ips=ips, server=True, valid=valid)
+        return cls(pair.cert_pem, pair.key_pem, authority.cert_pem)
+
+    @classmethod
+    def kept(cls, data: Mapping[str, str] | None) -> Tls | None:
+        """That of the deployed Secret's data (base64), however old; None where it is not whole."""
+        try:
+            tls = cls(*(b64decode((data or {})[key]) for key in TLS_KEYS))
+            certificates.not_after(tls.certificate)
+            certificates.not_after(tls.ca)
+        except (KeyError, ValueError):
+            return None
+        return tls
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """The Secret's data."""
+        return dict(zip(TLS_KEYS, (self.certificate, self.key, self.ca), strict=True))
+
+    @property
+    def issuer(self) -> bytes:
+        """The authority (PEM) that issued the certificate; all of them where none did."""
+        try:
+            return certificates.issuer(self.certificate, self.ca)
+        except ValueError:
+            return self.ca
+
+    @property
+    def left(self) -> timedelta:
+        """How long the certificate and its authority are good for; negative when one has ended."""
+        return min(map(certificates.not_after, (self.certificate, self.issuer))) - datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """A token of 256 bits, and a certificate (PEM) with its key and the authority (PEM) to verify it by; see Tls."""
+
+    token: str = field(repr=False)
+    certificate: bytes
+    key: bytes = field(repr=False)
+    ca: bytes
+
+    @classmethod
+    def fresh(cls, ips: Sequence[str] = LOOPBACK, *, valid: timedelta = VALID) -> Credentials:
+        """New ones, for OPA behind its Service and at `ips`."""
+        return cls.of(secrets.token_urlsafe(32), Tls.fresh(valid, ips))
+
+    @classmethod
+    def of(cls, token: str, tls: Tls) -> Credentials:
+        """A token and what was made apart from it."""
+        return cls(token, tls.certificate, tls.key, tls.ca)
+
+    @classmethod
+    def kept(cls, token: Mapping[str, str] | None, tls: Mapping[str, str] | None) -> Credentials | None:
+        """Those of the deployed Secrets' data (base64), however old; None where they are not whole."""
+        try:
+            token_text, stored_tls = b64decode((token or {})["token"]).decode(), Tls.kept(tls)
+        except (KeyError, ValueError):
+            return None
+        return cls.of(token_text, stored_tls) if token_text and stored_tls else None
+
+    @property
+    def tls(self) -> Tls:
+        """All but the token."""
+        return Tls(self.certificate, self.key, self.ca)
+
+    @property
+    def left(self) -> timedelta:
+        """How long the certificate and its authority are good for; negative when one has ended."""
+        return self.tls.left
+
+    @property
+    def digest(self) -> str:
+        """What tells from others the token and the authority, which some sidecars read but once; not what they are."""
+        return digest(self.token.encode() + self.ca)

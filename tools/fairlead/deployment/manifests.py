@@ -1,0 +1,208 @@
+"""The objects that a deployment consists of, from the templates in integration/deploy."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
+
+import jinja2
+import yaml
+
+from fairlead.common import paths
+from fairlead.common.digests import digest
+from fairlead.deployment import pod_sizes, sidecars
+from fairlead.deployment.credentials import LOOPBACK, SERVICE_NAMES, Credentials
+from fairlead.deployment.sidecars import Sidecar
+from fairlead.opa import arguments
+from fairlead.policy import bundles
+from fairlead.settings.models import NAMESPACE, Settings
+
+EXEMPT = ("kube-system", "kube-public", "kube-node-lease", NAMESPACE)
+"""Namespaces that no policy applies to: the cluster must come up by itself, and so must OPA. No setting adds one."""
+
+OPA, KEEPER = "opa", "fairlead-keeper"
+"""The service accounts, and the Deployments that have the same names."""
+
+INJECTOR = "system:serviceaccount:cert-manager:cert-manager-cainjector"
+"""The account, as its own manifests name it, with which cert-manager says by which authorities OPA is verified."""
+
+POLICIES = "fairlead-policies"
+REVISION = "fairlead.dev/revision"
+SETTINGS = "fairlead.dev/settings"
+CREDENTIALS = "fairlead.dev/credentials"
+"""The pods' annotation by which other credentials take other pods, where the sidecar reads them once."""
+
+
+def render(
+    settings: Settings,
+    bundle: bundles.Bundle,
+    credentials: Credentials,
+    *,
+    webhook_url: str | None = None,
+    replicas: int | None = None,
+    sidecar: Sidecar = sidecars.SYNC,
+) -> list[dict[str, Any]]:
+    """All objects, in the order in which to apply them; the arguments are those of `by_file`."""
+    files = by_file(settings, bundle, credentials, webhook_url=webhook_url, replicas=replicas, sidecar=sidecar)
+    return [manifest for objects in files.values() for manifest in objects]
+
+
+def by_file(
+    settings: Settings,
+    bundle: bundles.Bundle,
+    credentials: Credentials,
+    *,
+    webhook_url: str | None = None,
+    replicas: int | None = None,
+    sidecar: Sidecar = sidecars.SYNC,
+) -> dict[str, list[dict[str, Any]]]:
+    """All objects, in the order in which to apply them, by their template's name (without .j2).
+
+    Args:
+        webhook_url: where the API server asks OPA, instead of its Service.
+        replicas: of OPA's Deployment, instead of the settings' number.
+        sidecar: what keeps each OPA current; the bundle has to be one for it (see policy.bundle).
+    """
+    sidecar.require(settings)
+    look_up, opa = (f"127.0.0.1:{port}" for port in (arguments.SYNC_PORT, arguments.INNER_PORT))
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(paths.root() / "integration" / "deploy"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # noqa: S701 - YAML, not HTML; texts go through json
+    )
+    environment.filters["b64"] = _b64
+    environment.filters["json"] = _json  # Jinja2's own tojson escapes for HTML
+    environment.filters["cel"] = _cel
+    values = {
+        "namespace": NAMESPACE,
+        "settings": settings,
+        "size": pod_sizes,
+        "settings_annotation": json.dumps(settings.document()),
+        "bundle": bundle,
+        "credentials": credentials,
+        "guards": bundles.guards([credentials.token]),
+        "webhook_url": webhook_url,
+        "at_most_a_second": False,
+        "replicas": settings.replicas if replicas is None else replicas,
+        "exempt": EXEMPT,
+        "files": arguments.MOUNTED,
+        "opa_port": arguments.OPA_PORT,
+        "drain": arguments.DRAIN,
+        "opa_liveness": arguments.OPA_LIVENESS,
+        "proxy_arguments": arguments.proxy_arguments(arguments.MOUNTED, opa, f":{arguments.OPA_PORT}"),
+        "proxy_environment": [{"name": name, "value": value} for name, value in arguments.PROXY_ENVIRONMENT.items()],
+        "proxy_liveness": arguments.PROXY_LIVENESS,
+        "proxy_memory": f"{arguments.PROXY_MEMORY}Mi",
+        "sync_port": arguments.SYNC_PORT,
+        "opa_arguments": arguments.opa_arguments(
+            arguments.MOUNTED, opa, sidecar.decision_logs(arguments.MOUNTED, settings, look_up)
+        ),
+        "opa_environment": [
+            {"name": name, "value": value}
+            for name, value in {
+                **arguments.OPA_ENVIRONMENT,
+                **sidecar.opa_environment(arguments.MOUNTED, look_up),
+            }.items()
+        ],
+        "opa_memory": f"{arguments.OPA_MEMORY}Mi",
+        "logs_secret": settings.decision_logs.service.secret if settings.decision_logs.service else None,
+        "sidecar": sidecar,
+        "sidecar_arguments": sidecar.arguments(arguments.MOUNTED, settings, opa, f"0.0.0.0:{arguments.SYNC_PORT}"),
+        "keeper": keeper(settings, sidecar),
+        "trusting": f"system:serviceaccount:{NAMESPACE}:{keeper(settings, sidecar)}"
+        if keeper(settings, sidecar)
+        else INJECTOR,
+        "keeper_apart": keeper(settings, sidecar) == KEEPER,
+        "service_names": SERVICE_NAMES,
+        "loopback": LOOPBACK,
+        "certificate_seconds": int(settings.certificates.valid.total_seconds()),
+        "renewal_seconds": int(settings.certificates.renewal.total_seconds()),
+        "renewed_by": arguments.RENEWED_BY,
+        "authorities": arguments.AUTHORITIES,
+        "keeper_arguments": sidecars.keeper(arguments.MOUNTED, settings, f"0.0.0.0:{arguments.SYNC_PORT}"),
+        "read_once": "" if sidecar.rereads else _read_once(settings, credentials),
+    }
+    return {
+        name.removesuffix(".j2"): list(yaml.safe_load_all(environment.get_template(name).render(values)))
+        for name in sorted(environment.list_templates(filter_func=_is_whole))
+    }
+
+
+def keeper(settings: Settings, sidecar: Sidecar) -> str | None:
+    """The service account of what renews the certificate; None where that is not Fairlead's to do."""
+    if settings.certificates.by != "fairlead":
+        return None
+    return OPA if sidecar.renews else KEEPER
+
+
+def _read_once(settings: Settings, credentials: Credentials) -> str:
+    """What tells from others what a sidecar reads when it starts; cert-manager's authority stays the same."""
+    if settings.certificates.by == "fairlead":
+        return credentials.digest
+    return digest(credentials.token.encode())
+
+
+def policies(settings: Settings, bundle: bundles.Bundle) -> dict[str, Any]:
+    """The ConfigMap of the policies alone, as `render` has it."""
+    return policies_of(bundle.modules, {REVISION: bundle.revision, SETTINGS: json.dumps(settings.document())})
+
+
+def policies_of(modules: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, Any]:
+    """The ConfigMap of the policies with these modules, which were rendered before."""
+    metadata = {
+        "name": POLICIES,
+        "namespace": NAMESPACE,
+        "labels": {"app.kubernetes.io/part-of": "fairlead", "openpolicyagent.org/policy": "rego"},
+        "annotations": dict(annotations),
+    }
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(modules)}
+
+
+def dump(objects: list[dict[str, Any]]) -> str:
+    """The objects as YAML documents, as kubectl reads them."""
+
+    class Plain(yaml.SafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+        def analyze_scalar(self, scalar: str) -> Any:
+            # PyYAML escapes all of a text that has a tab, such as every policy; YAML wants that in no block.
+            analysis = super().analyze_scalar(scalar)
+            if "\t" in scalar:
+                analysis.allow_block = super().analyze_scalar(scalar.replace("\t", " ")).allow_block
+            return analysis
+
+    def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+    Plain.add_representer(str, text)
+    return yaml.dump_all(objects, Dumper=Plain, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _is_whole(template: str) -> bool:
+    """Whether a template is one of whole objects, and no part that others include."""
+    return template.endswith(".j2") and "/" not in template
+
+
+def _json(value: object) -> str:
+    """A value as YAML in ASCII: JSON, but what is beyond the basic plane is one escape there and not two surrogates."""
+    return re.sub(r"[^ -~]", _escape, json.dumps(value, ensure_ascii=False))
+
+
+def _cel(value: object) -> str:
+    """A value as a literal of CEL inside a text of YAML: only what cannot be seen, such as a line's end, is escaped."""
+    text = json.dumps(value, ensure_ascii=False)
+    return re.sub(r"[^ -~]", lambda character: character[0] if character[0].isprintable() else _escape(character), text)
+
+
+def _escape(character: re.Match[str]) -> str:
+    return f"\\U{ord(character[0]):08x}"
+
+
+def _b64(value: str | bytes) -> str:
+    return b64encode(value.encode() if isinstance(value, str) else value).decode()

@@ -1,0 +1,276 @@
+"""How many values a pod may hold to be judged, and how the API server counts them before it asks OPA.
+
+What a review costs OPA depends on the number of its values far more than on its bytes: 100,000 empty entries of `env`
+are 1.3 MB, and take it 2.9 s and 130 MB; one text of 3 MB takes 13 MB. So the API server counts all that a pod can hold
+many of, in CEL that asks for the length of each list and map and looks into those alone that hold further ones. Fields
+that a newer API server has besides are not counted: OPA's own limit of bytes (fairlead.opa.arguments) is behind this
+one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+MOST_VALUES = 10_000
+"""Entries of all lists and maps of a pod, together. The largest pods known have some hundred of each kind."""
+MOST_PARTS = 1_000
+"""Containers and volumes of a pod, together: each is looked into, at a cost that the API server bounds, too."""
+_PARTS = ("containers", "ephemeralContainers", "initContainers", "volumes")
+
+Tree = Mapping[str, Any]
+"""What can hold many: field -> None for a list or map that is only counted, a tree for an object, [tree] for a list of
+objects that can hold many themselves, FIELDS for an object of objects however deep, NONE for what is never there. The
+field "" is the object itself."""
+FIELDS = "fields"
+NONE = "none"
+"""An object that has no reason to be there; any is too much."""
+
+_DEPTH = 12
+"""Levels of the fields that a manager owns; a CronJob's deepest are eleven."""
+
+_METADATA: Tree = {
+    "annotations": None,
+    "finalizers": None,
+    "labels": None,
+    "managedFields": [{"fieldsV1": FIELDS}],
+    "ownerReferences": None,
+}
+_CLAIM_METADATA: Tree = {**_METADATA, "managedFields": [{"fieldsV1": NONE}]}
+_SELECTOR: Tree = {"matchExpressions": [{"values": None}], "matchLabels": None}
+_NODE_SELECTOR: Tree = {"matchExpressions": [{"values": None}], "matchFields": [{"values": None}]}
+_POD_TERM: Tree = {
+    "labelSelector": _SELECTOR,
+    "matchLabelKeys": None,
+    "mismatchLabelKeys": None,
+    "namespaceSelector": _SELECTOR,
+    "namespaces": None,
+}
+_POD_AFFINITY: Tree = {
+    "preferredDuringSchedulingIgnoredDuringExecution": [{"podAffinityTerm": _POD_TERM}],
+    "requiredDuringSchedulingIgnoredDuringExecution": [_POD_TERM],
+}
+_RESOURCES: Tree = {"claims": None, "limits": None, "requests": None}
+_HANDLER: Tree = {"exec": {"command": None}, "httpGet": {"httpHeaders": None}}
+_CONTAINER: Tree = {
+    "args": None,
+    "command": None,
+    "env": None,
+    "envFrom": None,
+    "lifecycle": {"postStart": _HANDLER, "preStop": _HANDLER},
+    "livenessProbe": _HANDLER,
+    "ports": None,
+    "readinessProbe": _HANDLER,
+    "resizePolicy": None,
+    "resources": _RESOURCES,
+    "restartPolicyRules": [{"exitCodes": {"values": None}}],
+    "securityContext": {"capabilities": {"add": None, "drop": None}},
+    "startupProbe": _HANDLER,
+    "volumeDevices": None,
+    "volumeMounts": None,
+}
+_ITEMS: Tree = {"items": None}
+_VOLUME: Tree = {
+    "cephfs": {"monitors": None},
+    "configMap": _ITEMS,
+    "csi": {"volumeAttributes": None},
+    "downwardAPI": _ITEMS,
+    "ephemeral": {
+        "volumeClaimTemplate": {
+            "metadata": _CLAIM_METADATA,
+            "spec": {
+                "accessModes": None,
+                "resources": {"limits": None, "requests": None},
+                "selector": _SELECTOR,
+            },
+        }
+    },
+    "fc": {"targetWWNs": None, "wwids": None},
+    "flexVolume": {"options": None},
+    "iscsi": {"portals": None},
+    "projected": {
+        "sources": [
+            {
+                "clusterTrustBundle": {"labelSelector": _SELECTOR},
+                "configMap": _ITEMS,
+                "downwardAPI": _ITEMS,
+                "podCertificate": {"userAnnotations": None},
+                "secret": _ITEMS,
+            }
+        ]
+    },
+    "rbd": {"monitors": None},
+    "secret": _ITEMS,
+}
+_CONTAINER_STATUS: Tree = {
+    "allocatedResources": None,
+    "allocatedResourcesStatus": [{"resources": None}],
+    "resources": _RESOURCES,
+    "user": {"linux": {"supplementalGroups": None}},
+    "volumeMounts": None,
+}
+_POD_SPEC: Tree = {
+    "affinity": {
+        "nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"preference": _NODE_SELECTOR}],
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_NODE_SELECTOR]},
+        },
+        "podAffinity": _POD_AFFINITY,
+        "podAntiAffinity": _POD_AFFINITY,
+    },
+    "containers": [_CONTAINER],
+    "dnsConfig": {"nameservers": None, "options": None, "searches": None},
+    "ephemeralContainers": [_CONTAINER],
+    "hostAliases": [{"hostnames": None}],
+    "imagePullSecrets": None,
+    "initContainers": [_CONTAINER],
+    "nodeSelector": None,
+    "overhead": None,
+    "readinessGates": None,
+    "resourceClaims": None,
+    "resources": _RESOURCES,
+    "schedulingGates": None,
+    "securityContext": {"supplementalGroups": None, "sysctls": None},
+    "tolerations": None,
+    "topologySpreadConstraints": [{"labelSelector": _SELECTOR, "matchLabelKeys": None}],
+    "volumes": [_VOLUME],
+}
+_JOB_SPEC: Tree = {
+    "podFailurePolicy": {"rules": [{"onExitCodes": {"values": None}, "onPodConditions": None}]},
+    "selector": _SELECTOR,
+    "successPolicy": {"rules": None},
+}
+_CLAIM: Tree = {
+    **_VOLUME["ephemeral"]["volumeClaimTemplate"],
+    "status": {
+        "accessModes": None,
+        "allocatedResourceStatuses": None,
+        "allocatedResources": None,
+        "capacity": None,
+        "conditions": None,
+    },
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What objects of one or several kinds can hold many of, in Kubernetes 1.36.
+
+    Attributes:
+        template: CEL for where the pod, or the template of one, is in the object `o`; None where there is none.
+        beside: what the object holds beside that.
+    """
+
+    template: str | None
+    beside: Tree
+
+
+TEMPLATE: Tree = {"metadata": _METADATA, "spec": _POD_SPEC}
+POD = Kind(
+    "o",
+    {
+        "status": {  # of a new pod, too: it is dropped after admission
+            "allocatedResources": None,
+            "conditions": None,
+            "containerStatuses": [_CONTAINER_STATUS],
+            "ephemeralContainerStatuses": [_CONTAINER_STATUS],
+            "extendedResourceClaimStatus": {"requestMappings": None},
+            "hostIPs": None,
+            "initContainerStatuses": [_CONTAINER_STATUS],
+            "nodeAllocatableResourceClaimStatuses": [{"containers": None, "resources": None}],
+            "podIPs": None,
+            "resourceClaimStatuses": None,
+            "resources": _RESOURCES,
+        }
+    },
+)
+DAEMON_SET = Kind(
+    "o.spec.template",
+    {"metadata": _METADATA, "spec": {"selector": _SELECTOR}, "status": {"conditions": None}},
+)
+WORKLOAD = Kind(
+    "has(o.spec.jobTemplate) ? o.spec.jobTemplate.spec.template : o.spec.template",
+    {
+        "metadata": _METADATA,
+        "spec": {
+            **_JOB_SPEC,
+            "selector": {"": None, **_SELECTOR},  # a ReplicationController's is a map
+            "jobTemplate": {"metadata": _METADATA, "spec": _JOB_SPEC},
+            "volumeClaimTemplates": [_CLAIM],
+        },
+        "status": {"active": None, "conditions": None, "uncountedTerminatedPods": {"failed": None, "succeeded": None}},
+    },
+)
+NAMESPACE = Kind(None, {"metadata": _METADATA, "spec": {"finalizers": None}, "status": {"conditions": None}})
+
+
+def judgeable(kind: Kind) -> str:
+    """A CEL expression: whether the object under review, and what it was before, are small enough to be judged.
+
+    API servers plan an expression anew for each request, so a short one matters: names stand in lists, and fields that
+    hold the same are looked into by one expression.
+    """
+    values = list(_values(kind.beside, "o", count()))
+    small = f"{_sum(values)} <= {MOST_VALUES}"
+    if kind.template is not None:
+        values += _values(TEMPLATE, "t", count(len(values)))
+        parts = _lengths(_PARTS, "t.spec")
+        small = f"[{kind.template}].all(t, {parts} <= {MOST_PARTS} && {_sum(values)} <= {MOST_VALUES})"
+    # dyn, as fields are looked up by their names.
+    return f"[dyn(object), dyn(oldObject)].filter(o, o != null).all(o, {small})"
+
+
+def _values(tree: Tree, at: str, numbers: Iterator[int]) -> Iterator[str]:
+    """The lengths of all lists and maps."""
+    if leaves := [field for field, below in tree.items() if below is None]:
+        yield _lengths(leaves, at)
+    seen: list[Any] = []
+    for field, below in tree.items():
+        if below == FIELDS:
+            yield f"(has({at}.{field}) ? {_fields(f'{at}.{field}', _DEPTH)} : 0)"
+        elif below == NONE:
+            yield f"(has({at}.{field}) ? {MOST_VALUES + 1} : 0)"
+        elif below is not None and below not in seen:
+            seen.append(below)
+            yield _each([other for other, same in tree.items() if same == below], below, at, numbers)
+
+
+def _lengths(fields: Iterable[str], at: str) -> str:
+    """The lengths of these fields together. The field "" is the object itself."""
+    own = f" + size({at})" if "" in fields else ""
+    names = [field for field in fields if field]
+    if len(names) == 1:
+        return f"(has({at}.{names[0]}) ? size({at}.{names[0]}) : 0){own}"
+    return f"{_names(names)}.map(k, k in {at} ? size({at}[k]) : 0).sum(){own}"
+
+
+def _each(fields: list[str], below: Any, at: str, numbers: Iterator[int]) -> str:
+    """The values in these fields, which all hold the same."""
+    number = next(numbers)
+    key, item = f"k{number}", f"v{number}"
+    here = f"{at}.{fields[0]}" if len(fields) == 1 else f"{at}[{key}]"
+    if isinstance(below, list):
+        inner = f"size({here}) + {here}.map({item}, {_sum(_values(below[0], item, numbers))}).sum()"
+    else:
+        inner = _sum(_values(below, here, numbers))
+    if len(fields) == 1:
+        return f"(has({here}) ? {inner} : 0)"
+    return f"{_names(fields)}.map({key}, {key} in {at} ? {inner} : 0).sum()"
+
+
+def _fields(at: str, depth: int) -> str:
+    """The fields that a manager owns. Below the last level there are none, or else they are too many."""
+    if depth == 0:
+        return f"size({at}) * {MOST_VALUES + 1}"
+    name = f"f{depth}"
+    return f"size({at}) + {at}.map({name}, {_fields(f'{at}[{name}]', depth - 1)}).sum()"
+
+
+def _names(fields: Iterable[str]) -> str:
+    return "[" + ", ".join(f"'{field}'" for field in fields) + "]"
+
+
+def _sum(terms: Iterable[str]) -> str:
+    return " + ".join(terms)

@@ -1,0 +1,139 @@
+"""Token and certificate kept in a file beside the manifests, where no cluster is at hand to keep them (GitOps).
+
+The file holds the two Secrets as they are applied, so that it can be encrypted, sealed or applied as it is.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from pydantic import BaseModel
+
+from fairlead.common import files
+from fairlead.common.errors import InputError, UsageError
+from fairlead.deployment import manifests
+from fairlead.deployment.credentials import Credentials
+from fairlead.opa import arguments
+from fairlead.pki import certificates
+from fairlead.settings.models import Certificates
+
+TOKEN, TLS = "opa-token", "opa-tls"
+"""The names of the two Secrets."""
+
+DEFAULT = Certificates()
+
+_HEAD = "# A token and a private key: encrypt this file before it goes into Git.\n"
+
+
+class _Metadata(BaseModel):
+    name: str
+
+
+class _Secret(BaseModel):
+    kind: Literal["Secret"]
+    metadata: _Metadata
+    data: dict[str, str]
+
+
+@dataclass(frozen=True)
+class SecretsFile:
+    """Credentials, and the file that keeps them, or will once `save` was called.
+
+    `documents` are the objects in it, [] where there is no file yet; `news` says what the file does not hold yet.
+    """
+
+    path: Path
+    credentials: Credentials
+    documents: Sequence[Mapping[str, Any]]
+    news: str | None
+
+    def save(self, secrets: Sequence[Mapping[str, Any]]) -> str | None:
+        """Bring the file (0600) to the data of the rendered `secrets`; tells what was changed, None where nothing was.
+
+        What people added to the Secrets, such as annotations, is kept. Raises UsageError where it cannot be written.
+        """
+        data = {secret["metadata"]["name"]: secret["data"] for secret in secrets}
+        ours = [document for document in self.documents if document["metadata"]["name"] in data]
+        documents = [_kept_here({**document, "data": data[document["metadata"]["name"]]}) for document in ours]
+        if self.documents and documents == list(self.documents):
+            return None
+        text = _HEAD + manifests.dump(documents or [_kept_here(secret) for secret in secrets])
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            certificates.write_private(self.path.resolve(), text.encode())
+        except OSError as error:
+            raise UsageError(f"{self.path}: cannot be written ({error.strerror}): name another file") from error
+        return self.news or f"{self.path}: the guard of OPA's API changed, and so did the Secret {TOKEN}"
+
+
+def load(path: Path, chosen: Certificates = DEFAULT, *, renew: bool = False) -> SecretsFile:
+    """The credentials of the file, or new ones where it does not exist; writes nothing.
+
+    A certificate that ends as soon as `chosen` says is replaced, and with `renew` the token too, whatever is left of
+    them. The authority of the one before stays trusted beside the new one, for as long as a pod still serves it. Raises
+    InputError where the file does not hold both Secrets whole.
+    """
+    if not path.exists():
+        return SecretsFile(
+            path, Credentials.fresh(valid=chosen.valid), (), f"{path}: made, with a new token and certificate"
+        )
+    documents = files.read_yaml(path)
+    secrets = {secret.metadata.name: secret.data for secret in (document.parse(_Secret) for document in documents)}
+    if chosen.by == "cert-manager" and secrets.keys() == {TOKEN}:
+        return _of_token(path, secrets[TOKEN], [document.value for document in documents], chosen, renew=renew)
+    if len(documents) != 2 or secrets.keys() != {TOKEN, TLS}:
+        raise InputError(path, f"has to hold the Secrets {TOKEN} and {TLS}, each once: {_WAY_OUT}")
+    try:
+        credentials = Credentials.kept(secrets[TOKEN], secrets[TLS])
+        if credentials is None:
+            raise ValueError("a part is missing, damaged or encrypted")
+        issuer = _issuer(credentials)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise InputError(path, f"holds no token and certificate that can be used ({error}): {_WAY_OUT}") from error
+    news = None
+    if renew or credentials.left <= chosen.renewal:
+        fresh = Credentials.fresh(valid=chosen.valid)
+        token = fresh.token if renew else credentials.token
+        credentials = replace(fresh, token=token, ca=fresh.ca + issuer)
+        until = f"{certificates.not_after(fresh.certificate):%Y-%m-%d}"
+        news = f"{path}: {'token and certificate' if renew else 'certificate'} renewed, until {until}"
+    return SecretsFile(path, credentials, [document.value for document in documents], news)
+
+
+def _of_token(
+    path: Path, data: Mapping[str, str], documents: list[dict[str, Any]], chosen: Certificates, *, renew: bool
+) -> SecretsFile:
+    """A file of the token alone, as cert-manager keeps the certificate. Raises InputError."""
+    fresh = Credentials.fresh(valid=chosen.valid)
+    try:
+        token = b64decode(data["token"]).decode()
+    except (KeyError, ValueError) as error:
+        raise InputError(path, f"holds no token that can be used ({error}): {_WAY_OUT}") from error
+    credentials = fresh if renew else Credentials.of(token, fresh.tls)
+    return SecretsFile(path, credentials, documents, f"{path}: token renewed" if renew else None)
+
+
+def _kept_here(secret: Mapping[str, Any]) -> dict[str, Any]:
+    """The Secret, marked as one that nothing in the cluster renews: whoever applies the file would put it back."""
+    metadata = dict(secret["metadata"])
+    if metadata["name"] == TLS:
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), arguments.RENEWED_BY: "fairlead render"}
+    return {**secret, "metadata": metadata}
+
+
+_WAY_OUT = "bring it back (decrypted) from where it is kept, or remove it to have new ones made"
+
+
+def _issuer(credentials: Credentials) -> bytes:
+    """The authority (PEM) that issued the certificate. Raises ValueError where key or authority are another's."""
+    if not certificates.goes_with(credentials.key, credentials.certificate):
+        raise ValueError("tls.key is not the key of tls.crt")
+    try:
+        return certificates.issuer(credentials.certificate, credentials.ca)
+    except ValueError as error:
+        raise ValueError("tls.crt was issued by none of ca.crt") from error

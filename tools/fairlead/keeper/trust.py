@@ -1,0 +1,169 @@
+"""The objects that say which certificate OPA serves and which authorities are trusted, and how they are changed.
+
+Every change names the version of the object that it was made of: whoever was faster is never overwritten unseen.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from fairlead.common.errors import FairleadError
+from fairlead.deployment.credentials import TLS_KEYS, Tls
+from fairlead.kube.apiserver import ApiServer, ApiServerError
+from fairlead.opa.arguments import RENEWED_BY
+from fairlead.settings.models import NAMESPACE
+
+SECRET = "opa-tls"  # noqa: S105 - a name
+WEBHOOKS = tuple(
+    f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/fairlead" for kind in ("mutating", "validating")
+)
+_SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/{SECRET}"
+_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Secret:
+    """The Secret as it is: `tls` is None where it is not whole, `kept_by` what else renews it, None for nothing.
+
+    `by` and `at` are the field manager that wrote the certificate last, and when (RFC 3339).
+    """
+
+    version: str
+    tls: Tls | None
+    kept_by: str | None
+    by: str | None
+    at: str | None
+
+
+@dataclass(frozen=True)
+class _Webhooks:
+    path: str
+    version: str
+    bundles: Mapping[str, bytes]
+
+
+class Deployed:
+    """Reads and changes the objects in the name of the field manager `manager`.
+
+    `check` is called just before each change, and raises FairleadError where it must not be made any more. `alone` is
+    whether nobody else changes them meanwhile.
+    """
+
+    def __init__(
+        self, api: ApiServer, *, manager: str, check: Callable[[], None] = lambda: None, alone: bool = True
+    ) -> None:
+        self._api = api
+        self._manager = manager
+        self._check = check
+        self.alone = alone
+
+    def secret(self) -> Secret | None:
+        """None where there is none. Raises ApiServerError."""
+        secret = self._get(_SECRET)
+        return None if secret is None else read(secret)
+
+    def settled(self, tls: Tls) -> bool:
+        """Whether just the authority that issued the certificate is trusted, everywhere."""
+        return tls.ca == tls.issuer and all(
+            only(bundle, tls.issuer) == bundle for webhooks in self._webhooks() for bundle in webhooks.bundles.values()
+        )
+
+    def publish(self, tls: Tls) -> None:
+        """Make the Secret hold `tls`. Raises FairleadError where that is not there, or somebody else was faster."""
+        secret = self.secret()
+        if secret is None:
+            raise FairleadError(f"there is no Secret {SECRET} in namespace {NAMESPACE}: run `fairlead deploy`")
+        if secret.tls == tls:
+            return
+        data = {key: b64encode(value).decode() for key, value in tls.files.items()}
+        self._change(_SECRET, {"metadata": {"resourceVersion": secret.version}, "data": data})
+
+    def trust(self, authorities: bytes) -> None:
+        """Make API servers verify OPA by `authorities` alone. Raises FairleadError."""
+        self._bundles(lambda bundle: only(bundle, authorities))
+
+    def trust_also(self, authorities: bytes) -> None:
+        """Make API servers verify OPA by `authorities`, too. Raises FairleadError."""
+        self._bundles(lambda bundle: joined(bundle, authorities))
+
+    def _bundles(self, change: Callable[[bytes], bytes]) -> None:
+        for configuration in self._webhooks():
+            changed = {
+                name: change(bundle) for name, bundle in configuration.bundles.items() if change(bundle) != bundle
+            }
+            if changed:
+                webhooks = [
+                    {"name": name, "clientConfig": {"caBundle": b64encode(bundle).decode()}}
+                    for name, bundle in changed.items()
+                ]
+                patch = {"metadata": {"resourceVersion": configuration.version}, "webhooks": webhooks}
+                self._change(configuration.path, patch, strategic=True)
+
+    def _webhooks(self) -> list[_Webhooks]:
+        """The configurations that there are: an administrator may have taken them away to let pods in."""
+        configurations = {path: self._get(path) for path in WEBHOOKS}
+        return [
+            _Webhooks(
+                path,
+                config["metadata"]["resourceVersion"],
+                {
+                    webhook["name"]: b64decode(webhook["clientConfig"].get("caBundle") or "")
+                    for webhook in config.get("webhooks") or ()
+                },
+            )
+            for path, config in configurations.items()
+            if config is not None
+        ]
+
+    def _get(self, path: str) -> dict[str, Any] | None:
+        try:
+            return self._api.get(path)
+        except ApiServerError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def _change(self, path: str, patch: Mapping[str, Any], *, strategic: bool = False) -> None:
+        self._check()
+        self._api.patch(path, patch, manager=self._manager, strategic=strategic)
+
+
+def read(secret: Mapping[str, Any]) -> Secret:
+    """The Secret of an object of the API."""
+    metadata = secret["metadata"]
+    by, at = _writer(metadata.get("managedFields") or ())
+    kept_by = (metadata.get("annotations") or {}).get(RENEWED_BY) or None
+    return Secret(str(metadata.get("resourceVersion", "")), Tls.kept(secret.get("data")), kept_by, by, at)
+
+
+def joined(bundle: bytes, authorities: bytes) -> bytes:
+    """`bundle` with those of `authorities` that it lacks."""
+    missing = [pem for pem in _parts(authorities) if pem not in _parts(bundle)]
+    return only(bundle, b"".join([*_parts(bundle), *missing])) if missing else bundle
+
+
+def only(bundle: bytes, authorities: bytes) -> bytes:
+    """`authorities` with the comments of `bundle`, which have API servers connect anew; itself where it has just them.
+
+    See clusters.connections.
+    """
+    if _parts(bundle) == _parts(authorities):
+        return bundle
+    return b"".join(_parts(authorities)) + _CERTIFICATE.sub(b"", bundle)
+
+
+def _parts(authorities: bytes) -> list[bytes]:
+    return [certificate.rstrip() + b"\n" for certificate in _CERTIFICATE.findall(authorities)]
+
+
+def _writer(managed: Any) -> tuple[str | None, str | None]:
+    """Who wrote the certificate last, and when."""
+    field = f"f:{TLS_KEYS[0]}"
+    wrote = [entry for entry in managed if field in ((entry.get("fieldsV1") or {}).get("f:data") or {})]
+    last = max(wrote, key=lambda entry: datetime.fromisoformat(entry["time"]), default=None)
+    return (last["manager"], last["time"]) if last else (None, None)

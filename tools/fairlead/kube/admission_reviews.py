@@ -1,0 +1,235 @@
+"""AdmissionReviews (admission.k8s.io/v1): made of manifests as an API server makes them, and their answers applied.
+
+Source: Kubernetes documentation, Dynamic Admission Control, "Webhook request and response".
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import jsonpatch
+import jsonpointer
+
+from fairlead.common import files
+from fairlead.common.errors import FairleadError, InputError
+from fairlead.kube import labels
+
+API_VERSION = "admission.k8s.io/v1"
+OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
+ADMINISTRATOR: Mapping[str, Any] = {
+    "username": "kubernetes-admin",
+    "groups": ["system:masters", "system:authenticated"],
+}
+
+CLUSTER_SCOPED = {
+    *("APIService", "CertificateSigningRequest", "ClusterRole", "ClusterRoleBinding", "CSIDriver", "CSINode"),
+    *("CustomResourceDefinition", "IngressClass", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"),
+    *("MutatingWebhookConfiguration", "Namespace", "Node", "PersistentVolume", "PriorityClass", "RuntimeClass"),
+    *("StorageClass", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
+    *("ValidatingWebhookConfiguration", "VolumeAttachment"),
+}
+"""Kinds whose objects belong to no namespace."""
+
+# Far above what any API server stores, far below what recursion here takes.
+_DEEPEST = 100
+_LARGEST = 1_000_000
+_NEITHER = "holds neither an AdmissionReview nor a manifest"
+
+# What is sent to a subresource of a pod, and so reviewed as one of `pods`.
+_OF_PODS = {"Binding", "Eviction", "PodExecOptions", "PodAttachOptions", "PodPortForwardOptions", "PodProxyOptions"}
+
+
+def build(
+    manifest: Mapping[str, Any],
+    *,
+    operation: str = "CREATE",
+    namespace: str | None = None,
+    old: Mapping[str, Any] | None = None,
+    user: Mapping[str, Any] | None = None,
+    sub_resource: str | None = None,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """The review that an API server would send for `operation` on `manifest`, which has an apiVersion and a kind.
+
+    DELETE has the manifest as its oldObject and no object. A Namespace is in the namespace that it is.
+    """
+    metadata = manifest.get("metadata") or {}
+    name = metadata.get("name") or ""
+    kind = dict(zip(("group", "version", "kind"), (*group_version(manifest), manifest["kind"]), strict=True))
+    resource = {"group": kind["group"], "version": kind["version"], "resource": plural(manifest["kind"])}
+    if manifest["kind"] in _OF_PODS:
+        resource["group"], resource["version"] = "", "v1"
+    request: dict[str, Any] = {
+        "uid": str(uuid4()),
+        "kind": kind,
+        "resource": resource,
+        "requestKind": kind,
+        "requestResource": resource,
+        "operation": operation,
+        "userInfo": dict(user or ADMINISTRATOR),
+        "object": None if operation == "DELETE" else manifest,
+        "oldObject": manifest if operation == "DELETE" else old,
+        "dryRun": dry_run,
+    }
+    if name:
+        request["name"] = name
+    if manifest["kind"] == "Namespace":
+        request["namespace"] = name
+    elif manifest["kind"] not in CLUSTER_SCOPED:
+        request["namespace"] = namespace or metadata.get("namespace") or "default"
+    if sub_resource:
+        request["subResource"] = request["requestSubResource"] = sub_resource
+    return {"apiVersion": API_VERSION, "kind": "AdmissionReview", "request": request}
+
+
+def group_version(manifest: Mapping[str, Any]) -> tuple[str, str]:
+    """The group and the version of the manifest's apiVersion; the group of `v1` is empty."""
+    group, _, version = manifest["apiVersion"].rpartition("/")
+    return group, version
+
+
+def plural(kind: str) -> str:
+    """The resource that objects of `kind` are kept under, by the rule that Kubernetes' own kinds follow."""
+    if kind in _OF_PODS:
+        return "pods"
+    name = kind.lower()
+    if name == "endpoints":
+        return name
+    if name.endswith(("s", "x", "ch", "sh")):
+        return name + "es"
+    return name[:-1] + "ies" if name.endswith("y") and name[-2:-1] not in "aeiou" else name + "s"
+
+
+def title(review: Any) -> str:
+    """A review in one line, as `CREATE of Pod payments/web`; dashes where it does not say."""
+    request = _mapping(_mapping(review).get("request"))
+    metadata = _mapping(_mapping(request.get("object") or request.get("oldObject")).get("metadata"))
+    name = request.get("name") or metadata.get("name") or metadata.get("generateName") or "-"
+    kind = _mapping(request.get("kind")).get("kind", "-")
+    below = f"/{request['subResource']}" if request.get("subResource") else ""
+    place = f"{request['namespace']}/" if request.get("namespace") and kind != "Namespace" else ""
+    return f"{request.get('operation', '-')} of {kind}{below} {place}{name}"
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def patch_of(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The operations of an answer's JSON Patch (RFC 6902), empty where it has none. Raises FairleadError."""
+    response = answer["response"]
+    if "patch" not in response:
+        return []
+    if response.get("patchType") != "JSONPatch":
+        raise FairleadError(f"the answer's patchType is {response.get('patchType')!r}: only JSONPatch is one")
+    try:
+        patch = json.loads(base64.b64decode(response["patch"], validate=True))
+    except (ValueError, TypeError) as error:
+        raise FairleadError(f"the answer's patch is not base64 of JSON: {error}") from error
+    if not isinstance(patch, list):
+        raise FairleadError("the answer's patch is not a list of operations")
+    return patch
+
+
+def apply(patch: Sequence[Mapping[str, Any]], manifest: Any) -> Any:
+    """`manifest` with `patch` applied, itself unchanged. Raises FairleadError."""
+    try:
+        return jsonpatch.apply_patch(manifest, [dict(operation) for operation in patch])
+    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError) as error:
+        raise FairleadError(f"the answer's patch does not apply to the object: {error}") from error
+
+
+def read(path: Path) -> list[files.Document]:
+    """The AdmissionReviews and manifests of a JSON or YAML file, the items of a List each as one.
+
+    Raises InputError where one is neither, holds what JSON cannot, or has a label that no API server accepts.
+    """
+    documents = []
+    for document in _documents(path):
+        _check_json(document)
+        value = document.value
+        listed = isinstance(value, dict) and value.get("kind") == "List" and isinstance(value.get("items"), list)
+        documents += [files.Document(path, item, None) for item in value["items"]] if listed else [document]
+    for document in documents:
+        _check(document)
+    if not documents:
+        raise InputError(path, "is a List without items: name a file that holds an AdmissionReview or a manifest")
+    return documents
+
+
+def is_review(document: Mapping[str, Any]) -> bool:
+    """Whether it says to be an AdmissionReview, of any version."""
+    return bool(document["kind"] == "AdmissionReview")
+
+
+def _documents(path: Path) -> list[files.Document]:
+    if path.suffix == ".json":
+        return [files.Document(path, files.read_json(path), None)]
+    text = files.read_text(path)
+    if text.lstrip().startswith("{"):
+        try:  # YAML takes most JSON, but no tabs.
+            return [files.Document(path, json.loads(text), None)]
+        except (ValueError, RecursionError):
+            pass
+    return files.parse_yaml(text, path)
+
+
+def _check(document: files.Document) -> None:
+    value, path = document.value, document.path
+    if not isinstance(value, dict):
+        raise InputError(path, f"{_NEITHER}: a mapping is expected", line=document.line(()))
+    for key in ("apiVersion", "kind"):
+        if not isinstance(value.get(key), str) or not value[key]:
+            raise InputError(path, f"{_NEITHER}: {key} is missing or no text", line=document.line([key]))
+    metadata = value.get("metadata")
+    if is_review(value) or metadata is None:
+        return
+    if not isinstance(metadata, dict):
+        raise InputError(path, "metadata: a mapping is expected", line=document.line(["metadata"]))
+    for key in ("name", "generateName", "namespace"):
+        if not isinstance(metadata.get(key), str | None):
+            raise InputError(path, f"metadata.{key}: text is expected: quote it", line=document.line(["metadata", key]))
+    raw_labels = metadata.get("labels")
+    for key, label in (raw_labels if isinstance(raw_labels, dict) else {}).items():
+        try:
+            labels.check_key(key)
+            labels.check_value(label if isinstance(label, str) else _no_text(label))
+        except ValueError as error:
+            line = document.line(["metadata", "labels", key])
+            raise InputError(path, f"metadata.labels: {error}", line=line) from error
+
+
+def _no_text(label: Any) -> str:
+    raise ValueError(f"{label!r} is not a label value: quote it")
+
+
+def _check_json(document: files.Document) -> None:
+    """Raises InputError for what YAML can hold and JSON cannot, and for what would take too much to handle.
+
+    Counts what aliases repeat as often as they do, so that a small file cannot become a huge request.
+    """
+    left, count = [(document.value, 1)], 0
+    while left:
+        value, depth = left.pop()
+        count += 1
+        if depth > _DEEPEST:
+            raise InputError(document.path, f"is nested deeper than {_DEEPEST} levels, or in itself")
+        if count > _LARGEST:
+            raise InputError(document.path, f"holds more than {_LARGEST} values, aliases expanded")
+        if isinstance(value, dict):
+            for key in value:
+                if not isinstance(key, str):
+                    raise InputError(document.path, f"the key {key!r} is not text: quote it")
+            left += [(part, depth + 1) for part in value.values()]
+        elif isinstance(value, list):
+            left += [(part, depth + 1) for part in value]
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise InputError(document.path, f"holds the number {value}, which JSON has not")
+        elif not isinstance(value, str | int | float | None):
+            raise InputError(document.path, f"holds a {type(value).__name__}, which JSON has not")

@@ -1,0 +1,1 @@
+"""OPA: its REST API, its program, and the arguments that it is started with."""

@@ -1,0 +1,1 @@
+"""Changes or inspects a deployment: deploy, push, rotate, status, and the like."""

@@ -1,0 +1,192 @@
+"""Brings a cluster to what the settings say; safe to repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from fairlead.clusters import connections
+from fairlead.clusters.base import Cluster
+from fairlead.common.errors import FairleadError
+from fairlead.common.progress import Progress
+from fairlead.deployment import manifests, render, sidecars
+from fairlead.deployment.credentials import Credentials, Tls
+from fairlead.keeper.trust import Deployed
+from fairlead.kube import clients
+from fairlead.operations import history, preflight, rollout, rotate
+from fairlead.policy import bundles, staging
+from fairlead.settings.models import NAMESPACE, Settings
+
+
+def deploy(
+    cluster: Cluster,
+    settings: Settings,
+    folder: Path | None = None,
+    *,
+    sidecar: str | None = None,
+    progress: Progress,
+) -> list[rollout.Served]:
+    """Apply everything, and return when every OPA decides by it; the policies are those of `folder`, or the project's.
+
+    The order is that of `_apply`, which leaves no pod unplaced, whatever the settings were. Token and certificate are
+    kept, but a certificate that is about to end is rotated, and one that has ended replaced; the kind of sidecar is
+    kept until another is named as `sidecar`. A cluster that is examined is so before anything is applied.
+
+    Raises UsageError where the sidecar cannot run there or do what the settings ask for, FairleadError where the
+    cluster lacks something (all of it is told, and nothing was applied), or something does not come up; what was
+    applied until then stays, and the next run goes on.
+    """
+    (sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar).require(settings)
+    if sidecar:
+        cluster.choose(sidecars.SIDECARS[sidecar])
+    bundle = staging.stage(bundles.bundle(settings, folder), progress)
+    objects = clients.Objects(clients.connect(cluster.kubeconfig))
+    # Meanwhile no keeper renews the certificate that is read, and applied again further down.
+    with ExitStack() as stack:
+        certificate = stack.enter_context(rotate.alone(cluster, forbidden=False))
+        states = _deploy(cluster, objects, settings, bundle, certificate, stack, progress)
+    if settings.certificates.by == "fairlead":
+        rotate.if_due(cluster, settings.certificates.renewal, progress=progress)
+    progress.update("deploy", "done")
+    return states
+
+
+def _deploy(
+    cluster: Cluster,
+    objects: clients.Objects,
+    settings: Settings,
+    bundle: bundles.Bundle,
+    certificate: Deployed,
+    stack: ExitStack,
+    progress: Progress,
+) -> list[rollout.Served]:
+    """All of it but the renewal of a certificate that is about to end; what every OPA serves."""
+    if settings.certificates.by == "cert-manager":
+        rotate.require_cert_manager(cluster)
+    credentials, rendered = _rendered(cluster, objects, settings, bundle)
+    if cluster.examined:
+        progress.update("cluster", "checking that it can take the deployment")
+        preflight.require(preflight.check(cluster, rendered, settings.pool_keys()))
+    if not certificate.alone:
+        # What one is alone by comes first: of two first deployments, the second takes the credentials of the other.
+        for manifest in rendered:
+            if manifest["kind"] in ("Namespace", "Lease"):
+                progress.update("deploy", f"applying {manifest['kind']} {manifest['metadata']['name']}")
+                objects.apply(manifest)
+        certificate = stack.enter_context(rotate.alone(cluster))
+        credentials, rendered = _rendered(cluster, objects, settings, bundle)
+    states = _apply(cluster, objects, rendered, settings, bundle, credentials, certificate, progress)
+    if manifests.KEEPER not in {o["metadata"]["name"] for o in rendered if o["kind"] == "Deployment"}:
+        objects.delete("apps/v1", "Deployment", manifests.KEEPER, NAMESPACE)  # of the sidecar before
+    history.record(objects, manifests.policies(settings, bundle))
+    return states
+
+
+def _rendered(
+    cluster: Cluster, objects: clients.Objects, settings: Settings, bundle: bundles.Bundle
+) -> tuple[Credentials, list[dict[str, Any]]]:
+    """The credentials that are deployed, or else fresh ones, and all manifests with them."""
+    valid = settings.certificates.valid
+    credentials = rollout.credentials(objects) or Credentials.fresh(valid=valid)
+    if credentials.left <= timedelta(0):  # nobody can be refused for it any more
+        credentials = Credentials.of(credentials.token, Tls.fresh(valid))
+    rendered = manifests.render(
+        settings,
+        bundle,
+        credentials,
+        webhook_url=cluster.webhook_url,
+        replicas=cluster.replicas,
+        sidecar=cluster.sidecar,
+    )
+    return credentials, rendered
+
+
+def _apply(
+    cluster: Cluster,
+    objects: clients.Objects,
+    rendered: Sequence[dict[str, Any]],
+    settings: Settings,
+    bundle: bundles.Bundle,
+    credentials: Credentials,
+    certificate: Deployed,
+    progress: Progress,
+) -> list[rollout.Served]:
+    """Apply what was rendered and wait until it is in force, in an order in which no answer lacks what it rests on.
+
+    1. OPAs and sidecars: by the new settings these may replicate another label, of other namespaces. Where the policies
+       that are in force ask for what is no longer replicated, the sidecar looks it up in the API server.
+    2. Policies, once every sidecar replicates what they ask for. Each OPA answers by the old ones or the new ones; a
+       pod that one of each judges has an assignment of either or is refused.
+    3. Guards, and the webhooks last, when every OPA answers for the namespaces that they add. A namespace that has a
+       pool by both settings is covered by the old and the new webhook, and one of them is always there.
+
+    Where no policies are in force as they should be, they come first: without them no OPA gets Ready.
+    """
+    admission = [o for o in rendered if o["apiVersion"].startswith("admissionregistration.k8s.io/")]
+    last = [o for o in rendered if o["metadata"]["name"] == manifests.POLICIES] if _in_force(cluster, objects) else []
+
+    def apply(batch: Iterable[dict[str, Any]]) -> None:
+        for manifest in batch:
+            progress.update("deploy", f"applying {manifest['kind']} {manifest['metadata']['name']}")
+            (objects.apply_whole if manifest["kind"] == "ConfigMap" else objects.apply)(manifest)
+
+    stale = rollout.annotation(objects)
+    apply(o for o in rendered if o not in admission and o not in last)
+    issued = settings.certificates.by == "cert-manager"
+    if issued:
+        credentials = Credentials.of(credentials.token, rotate.issued(objects, progress=progress))
+    cluster.serve(settings, credentials, bundles.guards([credentials.token]), progress=progress)
+    if last:
+        stale = rollout.annotation(objects)
+        apply(last)
+    states = rollout.wait(
+        cluster, objects, credentials.token, bundle.modules, progress=progress, deadline=60.0, stale=stale
+    )
+    if cluster.examined:
+        webhook = next(o for o in admission if o["kind"] == "MutatingWebhookConfiguration")
+        preflight.reach(objects, webhook, progress=progress)
+    if issued:  # as it injects its authority a moment later, and until then nothing else would
+        certificate.trust_also(credentials.ca)
+    apply(connections.kept(objects, manifest) for manifest in admission)
+    if issued:
+        certificate.trust_also(credentials.ca)
+    return states
+
+
+def _in_force(cluster: Cluster, objects: clients.Objects) -> bool:
+    """Whether every OPA decides by the policies that were deployed."""
+    deployed = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE)
+    credentials = rollout.credentials(objects)
+    if deployed is None or credentials is None:
+        return False
+    revision = bundles.revision(deployed.get("data") or {})
+    try:
+        states = [rollout.served(opa, credentials.token) for opa in cluster.opas()]
+    except FairleadError:  # a pod that cannot be reached, say
+        return False
+    return bool(states) and all(state.ready and state.revision == revision for state in states)
+
+
+def check(
+    cluster: Cluster, settings: Settings, folder: Path | None = None, *, sidecar: str | None = None
+) -> list[preflight.Finding]:
+    """What `deploy` would find before it applies anything; changes nothing. Raises FairleadError."""
+    rendered = manifests.render(
+        settings,
+        bundles.bundle(settings, folder),
+        Credentials.fresh(),
+        webhook_url=cluster.webhook_url,
+        replicas=cluster.replicas,
+        sidecar=sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar,
+    )
+    return preflight.check(cluster, rendered, settings.pool_keys())
+
+
+def preview(
+    settings: Settings, folder: Path | None = None, *, sidecar: str | None = None, progress: Progress
+) -> list[dict[str, Any]]:
+    """All manifests, for a cluster that reaches OPA by its Service, with credentials made for this output."""
+    return render.render(settings, folder, sidecar=sidecar, progress=progress).objects

@@ -1,0 +1,79 @@
+"""Everything that tells what happened in a cluster, in one folder."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from fairlead.clusters.base import Cluster
+from fairlead.common.errors import FairleadError
+from fairlead.deployment import manifests
+from fairlead.kube import clients
+from fairlead.operations.status import status
+from fairlead.settings.models import NAMESPACE
+
+_LINES = 100_000  # the last ones of each log
+# What tells why nothing happens; no Secret is among it.
+_KINDS = (
+    ("v1", "Node"),
+    ("v1", "Namespace"),
+    ("v1", "Pod"),
+    ("apps/v1", "Deployment"),
+    ("discovery.k8s.io/v1", "EndpointSlice"),
+    ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
+)
+
+
+def collect(cluster: Cluster, folder: Path) -> list[Path]:
+    """Write the cluster's state, its events, its objects and every server's log into `folder`, and tell which files.
+
+    What cannot be had is left out, and errors.txt says why: it is called when something is broken already.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    errors: list[str] = []
+
+    def keep(name: str, read: Callable[[], Iterable[str]]) -> None:
+        try:
+            text = "".join(read())
+        except FairleadError as error:
+            errors.append(f"{name}: {error}")
+            return
+        path = folder / name.replace("/", "_")
+        path.write_text(text, encoding="utf-8")
+        written.append(path)
+
+    keep("status.json", lambda: _json(status(cluster)))
+    keep("events.json", lambda: _listed(cluster, "v1", "Event"))
+    for version, kind in _KINDS:
+        keep(f"{kind}.json", functools.partial(_listed, cluster, version, kind))
+    keep(
+        f"{manifests.POLICIES}.json",
+        lambda: _json(_objects(cluster).get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE)),
+    )
+    try:
+        servers = list(cluster.servers())
+    except FairleadError as error:
+        errors.append(f"servers: {error}")
+        servers = []
+    for server in servers:
+        keep(f"{server}.log", functools.partial(cluster.logs, server, _LINES, False))
+    if errors:
+        keep("errors.txt", lambda: "\n".join(errors) + "\n")
+    return written
+
+
+def _listed(cluster: Cluster, version: str, kind: str) -> str:
+    return _json(_objects(cluster).list(version, kind, None))
+
+
+def _objects(cluster: Cluster) -> clients.Objects:
+    return clients.Objects(clients.connect(cluster.kubeconfig))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=1) + "\n"

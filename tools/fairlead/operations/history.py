@@ -1,0 +1,103 @@
+"""The last revisions that were in force, kept in the cluster, so that any machine can go back to one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from fairlead.clusters.base import Cluster
+from fairlead.common.errors import UsageError
+from fairlead.deployment import manifests
+from fairlead.kube import clients
+from fairlead.policy import bundles
+from fairlead.settings.models import NAMESPACE
+
+KEPT = 10
+"""How many revisions are kept; each is a ConfigMap of its own, as one may take up to 1 MiB."""
+
+_LABEL = "fairlead.dev/history"
+_SINCE = "fairlead.dev/since"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A revision that was in force from `since` (RFC 3339) on; `manifest` is the ConfigMap that brought it there."""
+
+    revision: str
+    since: str
+    manifest: dict[str, Any]
+
+
+def record(objects: clients.Objects, manifest: dict[str, Any]) -> None:
+    """Keep the policies' ConfigMap `manifest`, which is in force from now on, and forget all but the last KEPT."""
+    revision = manifest["metadata"]["annotations"][manifests.REVISION]
+    since = datetime.now(UTC).isoformat(timespec="microseconds")
+    objects.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": f"{manifests.POLICIES}-{revision}",
+                "namespace": NAMESPACE,
+                "labels": {_LABEL: "true", "app.kubernetes.io/part-of": "fairlead"},
+                "annotations": {**manifest["metadata"]["annotations"], _SINCE: since},
+            },
+            "data": manifest["data"],
+        }
+    )
+    for entry in entries(objects)[KEPT:]:
+        objects.delete("v1", "ConfigMap", f"{manifests.POLICIES}-{entry.revision}", NAMESPACE)
+
+
+def entries(objects: clients.Objects) -> list[Entry]:
+    """The revisions that are kept, the latest first."""
+    stored_entries = []
+    for stored in objects.list("v1", "ConfigMap", NAMESPACE, f"{_LABEL}=true"):
+        annotations = stored["metadata"].get("annotations") or {}
+        revision = bundles.revision(stored.get("data") or {})
+        if annotations.get(manifests.REVISION) == revision:  # one that somebody changed is none of ours
+            stored_entries.append(Entry(revision, str(annotations.get(_SINCE, "")), _manifest(stored, annotations)))
+    return sorted(stored_entries, key=lambda entry: entry.since, reverse=True)
+
+
+def table(cluster: Cluster) -> list[dict[str, Any]]:
+    """The kept revisions of `cluster` as {revision, since, current}, the latest first. Raises FairleadError."""
+    objects = clients.Objects(clients.connect(cluster.kubeconfig))
+    deployed = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE) or {}
+    current = bundles.revision(deployed.get("data") or {})
+    return [
+        {"revision": entry.revision, "since": entry.since, "current": entry.revision == current}
+        for entry in entries(objects)
+    ]
+
+
+def find(objects: clients.Objects, revision: str | None, current: str) -> Entry:
+    """The kept `revision` (its first digits suffice), or without one the latest that is not `current`.
+
+    Raises UsageError where there is none such, with those there are.
+    """
+    stored = entries(objects)
+    if revision is None:
+        matching = [entry for entry in stored if entry.revision != current][:1]
+    else:
+        matching = [entry for entry in stored if entry.revision.startswith(revision)]
+    if len(matching) != 1:
+        what = "no earlier revision is kept" if revision is None else f"{revision!r} is not one revision that is kept"
+        raise UsageError(f"{what}: there are {', '.join(entry.revision for entry in stored) or 'none'}")
+    return matching[0]
+
+
+def _manifest(stored: dict[str, Any], annotations: dict[str, Any]) -> dict[str, Any]:
+    our_annotations = {key: annotations[key] for key in (manifests.REVISION, manifests.SETTINGS) if key in annotations}
+    return manifests.policies_of(stored["data"], our_annotations)
+
+
+def settings_of(manifest: dict[str, Any]) -> dict[str, Any] | None:
+    """The settings that a policies' ConfigMap was made with, as in a file; None where it does not tell."""
+    try:
+        settings = json.loads(manifest["metadata"]["annotations"][manifests.SETTINGS])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return settings if isinstance(settings, dict) else None

@@ -1,0 +1,291 @@
+"""Whether a cluster can take a deployment: asked before anything is applied, and all that is missing told at once.
+
+Only whether the API server reaches OPA can be told no sooner than OPA is there; the webhook comes after that.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kubernetes import client
+
+from fairlead.clusters.base import Cluster
+from fairlead.common import waiting
+from fairlead.common.errors import FairleadError
+from fairlead.common.progress import Progress
+from fairlead.kube import clients, discovery, labels
+from fairlead.opa import arguments
+from fairlead.settings.models import NAMESPACE
+
+OLDEST = (1, 30)
+"""Kubernetes' version from which on matchConditions (KEP-3716) and a container's preStop sleep (KEP-3960) are there."""
+
+PROBE = "fairlead-probe"
+"""The webhook configuration that is there for a moment, to see whether the API server reaches OPA."""
+
+REACH = 30.0
+"""Seconds in which the API server has to reach OPA: a Service's rules follow its pods by a few."""
+
+_RBAC = "rbac.authorization.k8s.io"
+_ADMISSION = "admissionregistration.k8s.io"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found: `detail` tells what is missing and the way out, or what was seen."""
+
+    check: str
+    ok: bool
+    detail: str
+
+
+class _Right(NamedTuple):
+    verb: str
+    group: str
+    resource: str
+    namespace: str | None
+
+
+def require(findings: Iterable[Finding]) -> None:
+    """Raises FairleadError with a line for each thing that is missing."""
+    missing = [f"\n  {finding.check}: {finding.detail}" for finding in findings if not finding.ok]
+    if missing:
+        raise FairleadError(f"this cluster cannot take Fairlead yet, nothing was applied:{''.join(missing)}")
+
+
+def check(cluster: Cluster, rendered: Sequence[Mapping[str, Any]], pool_keys: Sequence[str]) -> list[Finding]:
+    """What can be told without changing anything, of the manifests `rendered`; each check has a finding at least.
+
+    `pool_keys` are the keys of the node labels that say to which pool a node belongs.
+
+    Raises FairleadError where the API server does not answer.
+    """
+    api = clients.connect(cluster.kubeconfig)
+    kinds = discovery.kinds(api)
+    findings = [_version(api), *_kinds(kinds, rendered), *_rights(api, kinds, rendered)]
+    return [*findings, *_namespace(clients.Objects(api), rendered), _node_labels(pool_keys)]
+
+
+def reach(objects: clients.Objects, webhook: Mapping[str, Any], *, progress: Progress) -> None:
+    """Have the API server call OPA as `webhook`, a MutatingWebhookConfiguration, will. Raises FairleadError.
+
+    For a moment there is a configuration for nothing but a ConfigMap with a random label, which is created as a dry
+    run. It has two webhooks: OPA, and one that fails always. Where it is the second that failed, OPA was reached; as
+    long as none fails, the configuration is not in force yet.
+    """
+    progress.update("webhook", "checking that the API server reaches OPA")
+    mark = {"fairlead.dev/probe": secrets.token_hex(8)}
+    template = webhook["webhooks"][0]
+    first, last = f"opa.{PROBE}.fairlead.dev", f"end.{PROBE}.fairlead.dev"
+    targets = {first: template["clientConfig"], last: _nowhere(template["clientConfig"])}
+    probe = {
+        "apiVersion": webhook["apiVersion"],
+        "kind": webhook["kind"],
+        "metadata": {"name": PROBE, "labels": webhook["metadata"].get("labels", {})},
+        "webhooks": [
+            {
+                "name": name,
+                "clientConfig": target,
+                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None",
+                "failurePolicy": "Fail",
+                "timeoutSeconds": template["timeoutSeconds"],
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
+                "objectSelector": {"matchLabels": mark},
+                "rules": [
+                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+                ],
+            }
+            for name, target in targets.items()
+        ],
+    }
+    metadata = {"name": PROBE, "namespace": NAMESPACE, "labels": mark}
+
+    def reached() -> bool:
+        try:
+            objects.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}, dry_run=True)
+        except clients.Refused as error:
+            if f'"{last}"' in error.reason:
+                return True
+            raise
+        return False
+
+    try:
+        objects.apply(probe)
+        waiting.until(reached, deadline=REACH, what="the API server reaches OPA", pause=0.2)
+    except FairleadError as error:
+        raise FairleadError(
+            f"{error}: the webhook was left as it was. Let the control plane connect to port {arguments.OPA_PORT} of "
+            "OPA's pods (private clusters have a firewall rule for that), and deploy again"
+        ) from error
+    finally:
+        objects.delete(probe["apiVersion"], probe["kind"], PROBE)
+
+
+def _nowhere(target: Mapping[str, Any]) -> dict[str, Any]:
+    """The same OPA, at a path that it answers to nobody."""
+    if "url" in target:
+        return {**target, "url": f"{target['url'].rstrip('/')}/{PROBE}"}
+    return {**target, "service": {**target["service"], "path": f"/{PROBE}"}}
+
+
+def _version(api: client.ApiClient) -> Finding:
+    with clients.explained("cannot read the version"):
+        version = client.VersionApi(api).get_code()
+    number = tuple(int(re.sub(r"\D.*", "", part) or 0) for part in (version.major, version.minor))
+    if number >= OLDEST:
+        return Finding("version", True, str(version.git_version))
+    oldest = ".".join(map(str, OLDEST))
+    return Finding(
+        "version", False, f"{version.git_version}, and at least {oldest} is needed: upgrade the control plane"
+    )
+
+
+def _kinds(kinds: Sequence[discovery.Kind], rendered: Iterable[Mapping[str, Any]]) -> list[Finding]:
+    there = {(kind.api_version, kind.name) for kind in kinds}
+    needed = {(manifest["apiVersion"], manifest["kind"]) for manifest in rendered}
+    missing = [
+        Finding("api", False, f"{version} {name} is not served: {_way_out(version)}")
+        for version, name in sorted(needed - there)
+    ]
+    return missing or [Finding("api", True, f"all {len(needed)} kinds are served")]
+
+
+def _way_out(version: str) -> str:
+    if version.startswith("cert-manager.io/"):
+        return "install cert-manager, or take the setting `certificates: cert-manager` out"
+    return "see the API server's --runtime-config"
+
+
+def _rights(
+    api: client.ApiClient, kinds: Sequence[discovery.Kind], rendered: Iterable[Mapping[str, Any]]
+) -> list[Finding]:
+    if _may(api, _Right("*", "*", "*", None)):
+        return [Finding("rights", True, "everything")]
+    answers: dict[_Right, bool] = {}
+
+    def may(right: _Right) -> bool:
+        if right not in answers:
+            answers[right] = _may(api, right)
+        return answers[right]
+
+    missing = [right for right in dict.fromkeys(_needed(kinds, rendered)) if not may(right)]
+    findings = [
+        Finding("rights", False, f"{', '.join(right.verb for right in some)} on {_place(some[0])}: have them granted")
+        for some in _by_place(missing)
+    ]
+    # RBAC lets nobody grant what he has not himself, but for the verb escalate.
+    granted = [
+        right
+        for role, right in _granted(rendered)
+        if right not in missing and not may(_Right("escalate", _RBAC, role, right.namespace)) and not may(right)
+    ]
+    findings += [
+        Finding(
+            "rights",
+            False,
+            f"{', '.join(right.verb for right in some)} on {_place(some[0])}, to grant it in turn: "
+            "have it granted, or the verb escalate on roles and clusterroles",
+        )
+        for some in _by_place(list(dict.fromkeys(granted)))
+    ]
+    return findings or [Finding("rights", True, f"all {len(answers)} that are needed")]
+
+
+def _needed(kinds: Sequence[discovery.Kind], rendered: Iterable[Mapping[str, Any]]) -> list[_Right]:
+    """What a deployment does, but for the rights that it grants."""
+    plural = {(kind.api_version, kind.name): kind for kind in kinds}
+    rights = []
+    for manifest in rendered:
+        kind = plural.get((manifest["apiVersion"], manifest["kind"]))
+        if kind is not None:
+            namespace = NAMESPACE if kind.namespaced else None
+            rights += [_Right(verb, kind.group, kind.plural, namespace) for verb in ("get", "create", "patch")]
+    further = {
+        ("", "configmaps"): ("list", "delete"),  # the history
+        ("", "secrets"): ("list",),
+        ("apps", "deployments"): ("list",),
+        ("apps", "replicasets"): ("list",),
+        ("", "pods"): ("list", "patch"),
+        ("", "pods/portforward"): ("get", "create"),  # a websocket's verb was get, and is create from 1.35 on
+        ("", "pods/log"): ("get",),
+    }
+    for (group, resource), verbs in further.items():
+        rights += [_Right(verb, group, resource, NAMESPACE) for verb in verbs]
+    rights.append(_Right("administer", "fairlead.dev", "policies", None))  # else its own guards would shut it out
+    rights.append(_Right("delete", _ADMISSION, "mutatingwebhookconfigurations", None))  # the probe
+    return rights
+
+
+def _granted(rendered: Iterable[Mapping[str, Any]]) -> list[tuple[str, _Right]]:
+    """What the roles grant, each with the resource that its role is one of."""
+    rights = []
+    for manifest in rendered:
+        if manifest["kind"] in ("Role", "ClusterRole"):
+            namespace = manifest["metadata"].get("namespace")
+            for rule in manifest["rules"]:
+                combined = itertools.product(rule["verbs"], rule["apiGroups"], rule["resources"])
+                rights += [(f"{manifest['kind'].lower()}s", _Right(*parts, namespace)) for parts in combined]
+    return rights
+
+
+def _by_place(rights: Sequence[_Right]) -> list[list[_Right]]:
+    places: dict[tuple[str, ...], list[_Right]] = {}
+    for right in rights:
+        places.setdefault((right.group, right.resource, right.namespace or ""), []).append(right)
+    return list(places.values())
+
+
+def _place(right: _Right) -> str:
+    resource = f"{right.resource}.{right.group}" if right.group else right.resource
+    return f"{resource} in namespace {right.namespace}" if right.namespace else f"{resource} (whole cluster)"
+
+
+def _may(api: client.ApiClient, right: _Right) -> bool:
+    resource, _, subresource = right.resource.partition("/")
+    resource_attributes = {"verb": right.verb, "group": right.group, "resource": resource, "subresource": subresource}
+    attributes = client.V1ResourceAttributes(**resource_attributes, namespace=right.namespace or "")
+    spec = client.V1SelfSubjectAccessReviewSpec(resource_attributes=attributes)
+    with clients.explained("cannot ask for one's rights"):
+        answer = client.AuthorizationV1Api(api).create_self_subject_access_review(
+            client.V1SelfSubjectAccessReview(spec=spec)
+        )
+    return bool(answer.status and answer.status.allowed)
+
+
+def _namespace(objects: clients.Objects, rendered: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    """Whether the namespace, where it is there, takes our pods: its quotas, limits, and other webhooks may not."""
+    try:
+        namespace = objects.get("v1", "Namespace", NAMESPACE)
+        if namespace is None:
+            return [Finding("namespace", True, f"{NAMESPACE} will be made")]
+        if namespace["metadata"].get("deletionTimestamp"):
+            return [Finding("namespace", False, f"{NAMESPACE} is being deleted: deploy when it is gone")]
+        template, *_ = [m["spec"]["template"] for m in rendered if m["kind"] == "Deployment"]
+        spec = dict(template["spec"])
+        if objects.get("v1", "ServiceAccount", spec["serviceAccountName"], NAMESPACE) is None:
+            del spec["serviceAccountName"]
+        metadata = {**template["metadata"], "name": PROBE, "namespace": NAMESPACE}
+        objects.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, dry_run=True)
+    except clients.Refused as error:
+        # A deployment needs no right to create pods, and some webhooks know no dry run.
+        if "cannot create resource" in error.reason or "does not support dry run" in error.reason:
+            return [Finding("namespace", True, f"whether {NAMESPACE} takes our pods cannot be told: {error.reason}")]
+        way_out = "change the quota, limit or policy that says so, or exempt this namespace from it"
+        return [Finding("namespace", False, f"{NAMESPACE} refuses our pods ({error.reason}): {way_out}")]
+    return [Finding("namespace", True, f"{NAMESPACE} takes our pods")]
+
+
+def _node_labels(keys: Sequence[str]) -> Finding:
+    """Who can say to which pool a node belongs; whether the plugin NodeRestriction is on, no client can see."""
+    chosen = [key for key in keys if labels.kubelet_may_set(key)]
+    if chosen:
+        way_out = "where nodes are not trusted with that, take nodeLabel: node-restriction (docs/security.md)"
+        return Finding("nodes", True, f"each sets its own {', '.join(chosen)} at registration, not later: {way_out}")
+    protected = f"none can give itself {', '.join(keys)}, if the API server's plugin NodeRestriction is on"
+    return Finding("nodes", True, protected)

@@ -1,0 +1,104 @@
+"""What is not as it should be in a deployment, in sentences for who runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from fairlead.operations.replication import Lag
+from fairlead.operations.rollout import Served
+from fairlead.pki import certificates
+from fairlead.settings.models import NAMESPACE
+
+STALE = 90.0
+"""Seconds after which data that nobody confirms are a problem; with watches of a minute they are up to 70 s old."""
+_SHOWN = 5
+"""Names of a list that are shown."""
+
+
+def of_opas(states: Sequence[Served], replicas: int) -> Iterator[str]:
+    """Those that are missing (`wanted` have to be there), not Ready, or decide by other policies than the rest."""
+    if len(states) < replicas:
+        yield f"{len(states)} of {replicas} OPAs run"
+    for state in states:
+        if state.error:
+            yield f"{_opa(state)} cannot be asked: {state.error}"
+        elif not state.ready:
+            yield f"{_opa(state)} is not Ready; {_age(state)}"
+        elif state.revision is None:
+            yield f"{_opa(state)} serves no policies of Fairlead"
+    revisions = sorted({state.revision for state in states if state.revision})
+    if len(revisions) > 1:
+        yield f"OPAs serve different revisions: {', '.join(revisions)}"
+
+
+def of_sidecars(states: Sequence[Served], sidecars: Sequence[Mapping[str, Any]] | None) -> Iterator[str]:
+    """Those that are missing or not healthy, with the age of what their OPA decides by; None: nobody can be asked."""
+    beside = {sidecar["pod"]: sidecar for sidecar in sidecars or ()}
+    for state in states:
+        sidecar = beside.get(state.opa.pod)
+        if sidecars is None:
+            continue
+        if sidecar is None:
+            yield f"no sidecar runs beside {_opa(state)}; {_age(state)}"
+        elif not sidecar["healthy"]:
+            reasons = "; ".join(sidecar["reasons"])
+            yield f"the sidecar beside {_opa(state)} is not healthy: {reasons}; {_age(state)}"
+        elif state.age is not None and state.age > STALE:
+            yield f"the sidecar beside {_opa(state)} says that all is well; yet {_age(state)}"
+
+
+def of_replication(lags: Iterable[tuple[Served, Lag | None]]) -> Iterator[str]:
+    """Those that decide by stale namespaces, as their sidecar does not go on."""
+    for state, lag in lags:
+        if lag:
+            shown = ", ".join(lag.namespaces[:_SHOWN]) + (", ..." if len(lag.namespaces) > _SHOWN else "")
+            since = (
+                f"has been stale since {lag.since.isoformat()}, {_ago(lag.since):.0f} s ago"
+                if lag.since
+                else "is stale"
+            )
+            yield (
+                f"what {_opa(state)} decides by {since}: it lacks the last change of {len(lag.namespaces)} namespaces "
+                f"({shown}), as its sidecar does not go on; restart both: `kubectl -n {NAMESPACE} rollout restart "
+                "deployment opa`"
+            )
+
+
+def of_policies(policies: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Those that are not in force."""
+    for policy in policies:
+        if policy["status"] != "ok":
+            error = f": {policy['error']}" if policy["error"] else ""
+            yield f"policies of {policy['name']} are not in force ({policy['status']}{error})"
+
+
+def of_certificates(dated: Mapping[str, bytes]) -> Iterator[str]:
+    """Those that have ended."""
+    for name, pem in dated.items():
+        if certificates.not_after(pem) <= datetime.now(UTC):
+            yield f"the certificate {name} has ended: `fairlead deploy` replaces it"
+
+
+def of_servers(servers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Those that do not run."""
+    for server in servers:
+        if not server["running"]:
+            yield f"{server['name']} does not run"
+
+
+def _ago(time: datetime) -> float:
+    return (datetime.now(UTC) - time).total_seconds()
+
+
+def _opa(state: Served) -> str:
+    return state.opa.pod or state.opa.url
+
+
+def _age(state: Served) -> str:
+    if state.error:
+        return "how old its data are is not known"
+    if state.confirmed is None or state.age is None:
+        return "nobody has confirmed its data"
+    return f"its data were last confirmed at {state.confirmed.isoformat()}, {state.age:.0f} s ago"

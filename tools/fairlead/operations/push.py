@@ -1,0 +1,163 @@
+"""Brings a revision of the policies into force on every OPA, or puts back what was there."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fairlead.clusters.base import Cluster
+from fairlead.common import paths
+from fairlead.common.errors import FairleadError, UsageError
+from fairlead.common.progress import Progress
+from fairlead.deployment import manifests
+from fairlead.kube import clients
+from fairlead.opa import cli
+from fairlead.operations import history, leftovers, rollout
+from fairlead.policy import bundles, staging
+from fairlead.settings.models import NAMESPACE, Settings
+
+# What only the policies read; the rest of the settings shapes the webhook, the sidecar and the pods.
+_POLICY_ONLY = {"nodeLabel", "podSelector", "contact"}
+
+
+def push(
+    cluster: Cluster,
+    settings: Settings,
+    folder: Path | None = None,
+    *,
+    restart: bool = False,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Check and test the policies of `folder` (or the project's own), and bring exactly them into force on every OPA.
+
+    With `restart` every OPA and its sidecar is started anew afterwards, and so comes to what it does not let go of.
+    Returns {revision, previous, opa: [{url, revision}]}. Raises FairleadError where a check or a test fails (nothing
+    was changed) or an OPA does not take them (what was there is put back), UsageError where it takes a deployment, or
+    for a package that is OPA's own.
+    """
+    progress.update("policies", "checking and testing")
+    bundle = bundles.bundle(settings, folder)
+    staging.require_none_of_opas_own(bundle.modules, bundle.sources, progress)
+    require_good(folder or bundles.folder(), progress)
+    bundle = staging.stage(bundle, progress)
+    objects = clients.Objects(clients.connect(cluster.kubeconfig))
+    _require_same_guard(objects)
+    _require_same_deployment(_deployed(cluster, objects), json.loads(json.dumps(settings.document())))
+    return _bring(cluster, objects, manifests.policies(settings, bundle), progress, restart=restart)
+
+
+def rollback(cluster: Cluster, revision: str | None, *, progress: Progress) -> dict[str, Any]:
+    """Bring a revision that was in force before back, by default the last one; as `push`, without its tests.
+
+    Raises UsageError where it is not kept, or where it takes a deployment.
+    """
+    objects = clients.Objects(clients.connect(cluster.kubeconfig))
+    deployed = _deployed(cluster, objects)
+    entry = history.find(objects, revision, bundles.revision(deployed["data"]))
+    staging.require_none_of_opas_own(entry.manifest["data"], {}, progress)
+    _require_same_deployment(deployed, history.settings_of(entry.manifest))
+    return _bring(cluster, objects, entry.manifest, progress)
+
+
+def require_good(folder: Path, progress: Progress) -> None:
+    """Raises FairleadError unless the policies compile, strictly, and all their tests pass."""
+    cli.check(folder, paths.root() / "tools" / "schemas", progress=progress)
+    result = cli.test(folder, progress=progress)
+    if result.failed:
+        raise FairleadError(f"policy tests fail, nothing was pushed: {', '.join(result.failed)}")
+
+
+def changes(folder: Path, wait: Callable[[], None]) -> Iterator[None]:
+    """Yields at once and again whenever a policy below `folder` was saved, added or removed; `wait` passes the time."""
+    before: dict[Path, tuple[int, int]] | None = None
+    while True:
+        now = {}
+        for path in folder.rglob("*.rego"):
+            try:
+                stat = path.stat()
+            except FileNotFoundError:  # an editor replaces a file by another
+                continue
+            now[path] = (stat.st_mtime_ns, stat.st_size)
+        if now != before:
+            before = now
+            yield
+        wait()
+
+
+def _bring(
+    cluster: Cluster, objects: clients.Objects, manifest: dict[str, Any], progress: Progress, *, restart: bool = False
+) -> dict[str, Any]:
+    """Apply the policies' ConfigMap, wait until it is in force, and keep it in the history; else put back the old."""
+    previous = _previous(cluster, objects)
+    credentials = rollout.credentials(objects)
+    if credentials is None:
+        raise UsageError(f"cluster {cluster.name} has lost OPA's token or certificate: run `fairlead deploy`")
+    revision, old = bundles.revision(manifest["data"]), bundles.revision(previous["data"])
+    stale = rollout.annotation(objects)
+    progress.update("policies", f"applying revision {revision}")
+    try:
+        objects.apply_whole(manifest)
+        try:
+            states = rollout.wait(cluster, objects, credentials.token, manifest["data"], progress=progress, stale=stale)
+        except leftovers.Stuck:
+            if not restart:
+                raise
+            cluster.restart(progress=progress)
+            states = rollout.wait(cluster, objects, credentials.token, manifest["data"], progress=progress, stale=stale)
+            restart = False
+    except (FairleadError, KeyboardInterrupt) as error:
+        progress.update("policies", f"putting revision {old} back")
+        stale = rollout.annotation(objects)
+        objects.apply_whole(previous)
+        rollout.wait(cluster, objects, credentials.token, previous["data"], progress=progress, stale=stale)
+        reason = str(error) or "interrupted"
+        raise FairleadError(f"{reason}; revision {old} was put back and is in force") from error
+    history.record(objects, manifest)
+    if restart:
+        cluster.restart(progress=progress)
+    return {
+        "revision": revision,
+        "previous": old,
+        "opa": [{"url": state.opa.url, "revision": state.revision} for state in states],
+    }
+
+
+def _previous(cluster: Cluster, objects: clients.Objects) -> dict[str, Any]:
+    """What to put back where a push fails: the last that was in force; somebody may have broken what is there."""
+    config_map = _deployed(cluster, objects)
+    for entry in history.entries(objects)[:1]:
+        if entry.revision != bundles.revision(config_map["data"]):
+            return entry.manifest
+    annotations = config_map["metadata"].get("annotations") or {}
+    ours = {key: annotations[key] for key in (manifests.REVISION, manifests.SETTINGS) if key in annotations}
+    return manifests.policies_of(config_map["data"], ours)
+
+
+def _deployed(cluster: Cluster, objects: clients.Objects) -> dict[str, Any]:
+    config_map = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE)
+    if config_map is None or not config_map.get("data"):
+        raise UsageError(f"cluster {cluster.name} has no deployed policies to replace: run `fairlead deploy` first")
+    return config_map
+
+
+def _require_same_guard(objects: clients.Objects) -> None:
+    """Raises UsageError where a guard changed: OPA reads them from a Secret, which no push touches."""
+    secret = objects.get("v1", "Secret", "opa-token", NAMESPACE) or {}
+    for name in bundles.GUARDS:
+        deployed = b64decode((secret.get("data") or {}).get(name, "")).decode(errors="replace")
+        guard = bundles.folder() / name
+        if deployed and not deployed.startswith(guard.read_text(encoding="utf-8", errors="replace")):
+            raise UsageError(f"{guard} changed since the last deployment: run `fairlead deploy`")
+
+
+def _require_same_deployment(deployed: dict[str, Any], new: Mapping[str, Any] | None) -> None:
+    """Raises UsageError where a setting differs that policies alone cannot bring into force."""
+    old = history.settings_of(deployed)
+    if old is None or new is None:
+        return
+    changed = sorted(key for key in new if key not in _POLICY_ONLY and new[key] != old.get(key))
+    if changed:
+        raise UsageError(f"{', '.join(changed)} changed since the last deployment: run `fairlead deploy`")

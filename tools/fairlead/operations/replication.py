@@ -1,0 +1,87 @@
+"""Whether an OPA has the cluster's namespaces as its API server has them, where no sidecar can be asked: kube-mgmt.
+
+What kube-mgmt's own health endpoint says is no help: 200, whatever becomes of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from fairlead.clusters.base import Cluster, OpaServer
+from fairlead.common import waiting
+from fairlead.common.errors import FairleadError
+from fairlead.opa.api import OpaApi
+
+PATIENCE = 5.0
+"""Seconds in which a change reaches OPA; kube-mgmt needs some milliseconds where it runs."""
+
+_NAMESPACES = ("kubernetes", "namespaces")
+
+
+@dataclass(frozen=True)
+class Lag:
+    """The namespaces of which an OPA lacks the last change, by name.
+
+    `since` is when the first of these changes was made, None where that is not known: nothing tells when a namespace
+    was deleted.
+    """
+
+    namespaces: tuple[str, ...]
+    since: datetime | None
+
+
+def lag(cluster: Cluster, opa: OpaServer, token: str | None, *, patience: float = PATIENCE) -> Lag | None:
+    """What the OPA still lacks after `patience` seconds; None where it has all.
+
+    Raises FairleadError where OPA or the API server does not answer.
+    """
+    api = OpaApi(opa.url, ca=opa.ca, token=token)
+    try:
+        before = api.versions(_NAMESPACES)
+        namespaces = cluster.namespaces()
+        missed: dict[str, datetime | None] = {}
+
+        def current() -> bool:
+            nonlocal missed
+            missed = dict(_missed(namespaces, before, api.versions(_NAMESPACES)))
+            return not missed
+
+        if not current():
+            with suppress(FairleadError):  # `missed` tells the rest
+                waiting.until(current, deadline=patience, what="OPA has every namespace", pause=0.2)
+    finally:
+        api.close_connection()
+    if not missed:
+        return None
+    return Lag(tuple(sorted(missed)), min(filter(None, missed.values()), default=None))
+
+
+def _missed(
+    namespaces: Mapping[str, Any], before: Mapping[str, str], now: Mapping[str, str]
+) -> Iterator[tuple[str, datetime | None]]:
+    """The namespaces of which OPA lacks the last change, and when that was made.
+
+    OPA had the versions `before`, then the API server had `namespaces`, and OPA has the versions `now`.
+    """
+    for name, namespace in namespaces.items():
+        if _order(now.get(name, "")) < _order(namespace["metadata"]["resourceVersion"]):
+            yield name, _changed(namespace["metadata"])
+    for name, version in now.items():
+        if name not in namespaces and before.get(name) == version:
+            yield name, None
+
+
+def _order(version: str) -> tuple[int, str]:
+    """By which a resourceVersion comes after older ones: it is a number, of any length."""
+    return len(version), version
+
+
+def _changed(metadata: Mapping[str, Any]) -> datetime:
+    """When an object was changed last, as far as its metadata tell, to the second."""
+    entries = [entry["time"] for entry in metadata.get("managedFields") or () if entry.get("time")]
+    times = [metadata["creationTimestamp"], metadata.get("deletionTimestamp"), *entries]
+    return max(datetime.fromisoformat(time) for time in times if time)

@@ -1,0 +1,248 @@
+"""What each OPA of a cluster serves, as it says itself, and what the cluster says of its policies."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import requests
+
+from fairlead.clusters.base import Cluster, OpaServer, SidecarServer
+from fairlead.common import waiting
+from fairlead.common.errors import FairleadError
+from fairlead.common.progress import Progress
+from fairlead.deployment import manifests
+from fairlead.deployment.credentials import Credentials
+from fairlead.kube import clients
+from fairlead.opa.api import OpaApi, OpaRefused
+from fairlead.operations import leftovers
+from fairlead.policy import bundles
+from fairlead.policy.revision import MAIN, fingerprint
+from fairlead.settings.models import NAMESPACE, Certificates
+from fairlead.sync.desired import REPLICA_STATUS, RETRIES
+from fairlead.sync.desired import STATUS as STATUS
+from fairlead.sync.reconcile import CONFIRMED
+
+_UNLOADED = 10.0
+"""Seconds that a sidecar which unloads what a revision does not have gets for it, before it is done in its place."""
+POLICY_LABEL = "openpolicyagent.org/policy=rego"
+
+
+class Rejected(FairleadError):
+    """OPA does not take the policies; what it served before is still in force."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """One OPA's state; `revision` is None where it serves no policy of ours or cannot be asked.
+
+    `confirmed` is up to when its sidecar has confirmed all of its data, which is `age` seconds ago by its own clock;
+    both are None where nobody has, or it cannot be asked, which `error` tells then.
+    """
+
+    opa: OpaServer
+    ready: bool
+    revision: str | None
+    confirmed: datetime | None = None
+    age: float | None = None
+    error: str | None = None
+
+
+def credentials(objects: clients.Objects) -> Credentials | None:
+    """Those deployed in the cluster; None where there are none, or none that is whole."""
+    token, tls = (objects.get("v1", "Secret", name, NAMESPACE) for name in ("opa-token", "opa-tls"))
+    return Credentials.kept(token and token.get("data"), tls and tls.get("data"))
+
+
+def certificates(objects: clients.Objects) -> Certificates:
+    """The settings of certificates that are deployed; the defaults where the cluster does not tell."""
+    config_map = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE) or {}
+    annotations = config_map.get("metadata", {}).get("annotations") or {}
+    try:
+        return Certificates.model_validate(json.loads(annotations[manifests.SETTINGS])["certificates"])
+    except (KeyError, TypeError, ValueError):  # pydantic's error is a ValueError
+        return Certificates()
+
+
+def served(opa: OpaServer, token: str | None) -> Served:
+    """What `opa` serves now."""
+    api = OpaApi(opa.url, ca=opa.ca, token=token)
+    try:
+        ready = api.ready()
+        prefix = leftovers.PREFIX
+        modules = {id_.removeprefix(prefix): text for id_, text in api.policies().items() if id_.startswith(prefix)}
+        confirmed = _confirmed(api)
+    except FairleadError as error:
+        return Served(opa, False, None, error=str(error))
+    finally:
+        api.close_connection()
+    return Served(opa, ready, bundles.revision(modules) if modules else None, *confirmed)
+
+
+def _confirmed(api: OpaApi) -> tuple[datetime | None, float | None]:
+    """Up to when data are confirmed, and for how many seconds nobody has since. Raises FairleadError."""
+    match api.document([CONFIRMED]):
+        case {"at": int(at)}:
+            return datetime.fromtimestamp(at // 10**9, UTC), (api.now() - at) / 1e9
+    return None, None
+
+
+def health(sidecar: SidecarServer) -> dict[str, Any]:
+    """What a sidecar says of itself, healthy or not. Raises FairleadError where it cannot be asked."""
+    with requests.Session() as session:
+        session.trust_env = False  # else REQUESTS_CA_BUNDLE would override `verify`
+        try:
+            return dict(session.get(f"{sidecar.url}/health", verify=str(sidecar.ca), timeout=5).json())
+        except (requests.RequestException, ValueError, OSError) as error:
+            raise FairleadError(f"{sidecar.url}: {error}") from error
+
+
+def policies(objects: clients.Objects) -> list[dict[str, Any]]:
+    """Each ConfigMap of policies as {name, status, error}: `ok`, `error` with OPA's words, or `pending`."""
+    return [
+        {"name": config_map["metadata"]["name"], **_status(config_map)}
+        for config_map in objects.list("v1", "ConfigMap", NAMESPACE, POLICY_LABEL)
+    ]
+
+
+def wait(
+    cluster: Cluster,
+    objects: clients.Objects,
+    token: str,
+    modules: Mapping[str, str],
+    *,
+    progress: Progress,
+    deadline: float = 30.0,
+    stale: str | None = None,
+) -> list[Served]:
+    """Return when every OPA of the cluster is ready and serves `modules`, the data of the policies' ConfigMap.
+
+    Should the token be replaced meanwhile, the new one is taken. Raises Rejected as soon as a sidecar says that its OPA
+    does not take them, leftovers.Stuck where an OPA does not let go of a module that `modules` does not have,
+    FairleadError after `deadline` seconds.
+    kube-mgmt does not tell what its status is about: `stale` is the annotation from before, which says nothing.
+    """
+    revision, about = bundles.revision(modules), fingerprint(modules)
+    progress.update("policies", f"waiting until every OPA serves {revision}")
+
+    def check() -> list[Served] | None:
+        nonlocal token
+        try:
+            return look()
+        except OpaRefused:
+            if fresh := credentials(objects):
+                token = fresh.token
+            raise
+
+    switched: float | None = None
+
+    def look() -> list[Served] | None:
+        nonlocal switched
+        config_map = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE) or {}
+        opas = cluster.opas()
+        current = config_map.get("data") == dict(modules)  # nobody else is pushing
+        if cluster.sidecars():
+            statuses = [status for status in _replicas(config_map) if status.get("of") == about]
+            for status in statuses:
+                if status.get("status") == "error":
+                    raise _Stop(_words(status.get("error")))
+        elif _annotation(config_map) != stale and _status(config_map)["status"] == "error":
+            # What it leaves may be what OPA declined the rest for, such as a file's old name.
+            if not current or not sum([leftovers.remove(opa, token, modules, staged=False) for opa in opas]):
+                raise _Stop(_status(config_map)["error"])
+            _try_again(objects)
+            return None
+        if not all(_switched(opa, token, modules) for opa in opas):
+            return None
+        switched = switched or time.monotonic()
+        if current and (not cluster.sidecar.unloads or time.monotonic() > switched + _UNLOADED):
+            for opa in opas:
+                leftovers.remove(opa, token, modules)
+        states = [served(opa, token) for opa in opas]
+        return states if states and all(s.ready and s.revision == revision for s in states) else None
+
+    try:
+        states = waiting.until(check, deadline=deadline, what=f"every OPA serves revision {revision}")
+    except _Stop as error:
+        raise Rejected(f"OPA does not take revision {revision}: {error}") from None
+    except FairleadError as error:
+        if isinstance(error.__cause__, leftovers.Stuck):
+            raise leftovers.Stuck(str(error.__cause__)) from error
+        raise
+    progress.update("policies", f"revision {revision} in force")
+    return states
+
+
+def _try_again(objects: clients.Objects) -> None:
+    """Have kube-mgmt load the policies once more: it does at any change while it has retries left."""
+    metadata = {"name": manifests.POLICIES, "namespace": NAMESPACE}
+    policies = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    objects.merge(policies, {"metadata": {"annotations": {RETRIES: "1"}}})
+
+
+def _switched(opa: OpaServer, token: str, modules: Mapping[str, str]) -> bool:
+    """Whether the OPA serves main.rego of `modules`, which is loaded last: little to ask for, again and again."""
+    api = OpaApi(opa.url, ca=opa.ca, token=token)
+    try:
+        return api.policy(f"{NAMESPACE}/{manifests.POLICIES}/{MAIN}") == modules.get(MAIN)
+    finally:
+        api.close_connection()
+
+
+def annotation(objects: clients.Objects) -> str | None:
+    """The status annotation of the policies' ConfigMap, as it is."""
+    return _annotation(objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE) or {})
+
+
+class _Stop(Exception):
+    """Ends the wait early."""
+
+
+def _annotation(config_map: dict[str, Any], name: str = STATUS) -> str | None:
+    value = (config_map.get("metadata", {}).get("annotations") or {}).get(name)
+    return None if value is None else str(value)
+
+
+def _replicas(config_map: dict[str, Any]) -> list[dict[str, Any]]:
+    """What each replica of `fairlead sync` says of the ConfigMap: {"status", "error"?, "of": a fingerprint}."""
+    states = []
+    for name in config_map.get("metadata", {}).get("annotations") or {}:
+        if name.startswith(REPLICA_STATUS):
+            try:
+                states.append(dict(json.loads(_annotation(config_map, name) or "")))
+            except (ValueError, TypeError):
+                continue  # somebody broke it; its replica writes it again
+    return states
+
+
+def _status(config_map: dict[str, Any]) -> dict[str, Any]:
+    """The annotation read: kube-mgmt and `fairlead sync` write the same form, people may write any."""
+    raw = _annotation(config_map)
+    if raw is None:
+        return {"status": "pending", "error": None}
+    try:
+        status = json.loads(raw)
+        state, problem = str(status["status"]), status.get("error")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {"status": "unknown", "error": f"the annotation {STATUS} cannot be read"}
+    if state == "error" and _annotation(config_map, RETRIES) not in (None, "0"):
+        state = "pending"
+    return {"status": state, "error": _words(problem) if problem else None}
+
+
+def _words(problem: Any) -> str:
+    """OPA's error object(s) in one line, with file and row."""
+    if isinstance(problem, list):
+        return "; ".join(_words(part) for part in problem)
+    if not isinstance(problem, dict):
+        return str(problem)
+    details = problem.get("errors")
+    if isinstance(details, list) and details:
+        return "; ".join(_words(part) for part in details)
+    place = problem.get("location")
+    where = f"{place.get('file')}:{place.get('row')}: " if isinstance(place, dict) else ""
+    return where + str(problem.get("message", problem))

@@ -1,0 +1,96 @@
+"""What runs in a cluster and what it serves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from fairlead.clusters.base import Cluster, SidecarServer
+from fairlead.common.errors import FairleadError
+from fairlead.kube import clients
+from fairlead.operations import problems, renewers, replication, rollout
+from fairlead.settings.models import NAMESPACE
+
+
+def status(cluster: Cluster) -> dict[str, Any]:
+    """The cluster's state: {name, cluster, kubeconfig, deployed, engine, sidecar, opa, policies, certificates, ...}.
+
+    `deployed` is whether anything of Fairlead is there. `opa` is a list of {pod, url, ca, pid, ready, revision,
+    confirmed}, where `confirmed` is up to when all of its data are (RFC 3339), None where nobody has confirmed any;
+    `sidecars` those that tell their health, {pod, url, pid, healthy, reasons}; `policies` {name, status, error};
+    `certificates` as renewers.certificates has them; `servers` {name, pid, restarts, running}; `problems` sentences
+    about what is not as it should be. Raises FairleadError where the API server does not answer.
+    """
+    objects = clients.Objects(clients.connect(cluster.kubeconfig))
+    credentials = rollout.credentials(objects)
+    token = credentials.token if credentials else None
+    states = [rollout.served(opa, token) for opa in cluster.opas()]
+    policies = rollout.policies(objects) if objects.get("v1", "Namespace", NAMESPACE) else []
+    sidecars = [_sidecar(sidecar) for sidecar in cluster.sidecars()]
+    servers = [
+        {
+            "name": name,
+            "pid": server["pid"],
+            "restarts": server["restarts"],
+            "running": server.get("running", server["pid"] is not None),
+        }
+        for name, server in cluster.servers().items()
+    ]
+    dated = {} if credentials is None else {"opa-tls": credentials.certificate, "opa-tls-ca": credentials.ca}
+    return {
+        "name": cluster.name,
+        "cluster": cluster.kind,
+        "kubeconfig": str(cluster.kubeconfig),
+        "deployed": credentials is not None or bool(policies),
+        "engine": "opa",
+        "sidecar": cluster.sidecar.name,
+        "opa": [
+            {
+                "pod": state.opa.pod,
+                "url": state.opa.url,
+                "ca": str(state.opa.ca),
+                "pid": state.opa.pid,
+                "ready": state.ready,
+                "revision": state.revision,
+                "confirmed": state.confirmed.isoformat() if state.confirmed else None,
+            }
+            for state in states
+        ],
+        "sidecars": sidecars,
+        "policies": policies,
+        "certificates": renewers.certificates(cluster, objects),
+        "servers": servers,
+        "problems": [
+            *problems.of_opas(states, _wanted(objects)),
+            *problems.of_sidecars(states, sidecars if cluster.sidecar.look_up else None),
+            *problems.of_replication(_lags(cluster, states, token)),
+            *problems.of_policies(policies),
+            *problems.of_certificates(dated),
+            *problems.of_servers(servers),
+        ],
+    }
+
+
+def _lags(
+    cluster: Cluster, states: Iterable[rollout.Served], token: str | None
+) -> Iterator[tuple[rollout.Served, replication.Lag | None]]:
+    """What OPAs lack of the cluster's namespaces, where no sidecar tells how old its data are."""
+    for state in states:
+        if not cluster.sidecar.look_up and state.error is None:
+            yield state, replication.lag(cluster, state.opa, token)
+
+
+def _wanted(objects: clients.Objects) -> int:
+    """How many OPAs there have to be at least."""
+    deployment = objects.get("apps/v1", "Deployment", "opa", NAMESPACE) or {}
+    return max(1, (deployment.get("spec") or {}).get("replicas") or 0)
+
+
+def _sidecar(sidecar: SidecarServer) -> dict[str, Any]:
+    """What a sidecar says of itself; one that does not answer is not healthy."""
+    try:
+        health = rollout.health(sidecar)
+        healthy, reasons = bool(health["healthy"]), [str(reason) for reason in health["reasons"]]
+    except (FairleadError, KeyError, TypeError) as error:
+        healthy, reasons = False, [f"it does not answer ({error})"]
+    return {"pod": sidecar.pod, "url": sidecar.url, "pid": sidecar.pid, "healthy": healthy, "reasons": reasons}

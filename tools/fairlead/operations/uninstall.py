@@ -1,0 +1,167 @@
+"""Takes out of a cluster what Fairlead brought into it, and nothing else; the webhook first, so that no pod waits.
+
+What is ours is what the field manager `fairlead` applied, in the namespace `fairlead`, or named `fairlead` or
+`fairlead-...` where it is in none.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fairlead.clusters import contexts
+from fairlead.clusters.base import Cluster
+from fairlead.clusters.remote import PODS
+from fairlead.common import waiting
+from fairlead.common.progress import Progress
+from fairlead.kube import clients, discovery
+from fairlead.settings.models import NAMESPACE
+
+DEADLINE = 180.0
+"""Seconds in which the namespace has to be gone, its pods included."""
+
+# In this order; any other kind in the namespace comes before the Deployment. Without the mutating webhook, the
+# validating one would refuse pods.
+_FIRST = (
+    "ValidatingWebhookConfiguration",
+    "MutatingWebhookConfiguration",
+    "MutatingAdmissionPolicyBinding",
+    "MutatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "ValidatingAdmissionPolicy",
+)
+_LAST = (
+    "Deployment",
+    "ConfigMap",
+    "Secret",
+    "ClusterRoleBinding",
+    "ClusterRole",
+    "RoleBinding",
+    "Role",
+    "ServiceAccount",
+)
+
+# What the cluster itself puts into every namespace, or keeps beside what is ours.
+_MADE_BY_CLUSTER = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
+_KINDS_OF_CLUSTER = {"Event", "Endpoints", "EndpointSlice", "PodMetrics"}
+
+
+@dataclass(frozen=True)
+class Uninstalled:
+    """`objects` has a {kind, name, namespace, removed} each; `left` names what else is in the namespace."""
+
+    objects: list[dict[str, Any]]
+    left: list[str]
+
+
+def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
+    """Remove every object that Fairlead made, and the namespace where nothing else is in it; safe to repeat.
+
+    Raises FairleadError where something cannot be removed; what was removed until then stays so.
+    """
+    api = clients.connect(cluster.kubeconfig)
+    objects, kinds = clients.Objects(api), discovery.kinds(api)
+    ours, remaining = _found(objects, kinds)
+    removed = []
+    for kind, manifest in sorted(ours, key=lambda entry: _order(entry[0].name)):
+        metadata = manifest["metadata"]
+        progress.update("uninstall", f"removing {kind.name} {metadata['name']}")
+        if kind.name == "Deployment" and metadata["name"] == "opa":
+            _remove_deployment(objects)
+        else:
+            objects.delete(kind.api_version, kind.name, metadata["name"], metadata.get("namespace"))
+        removed.append(_row(kind.name, metadata["name"], metadata.get("namespace"), removed=True))
+    namespace = objects.get("v1", "Namespace", NAMESPACE)
+    if namespace is not None and _is_ours(namespace):
+        if not remaining:
+            progress.update("uninstall", f"removing Namespace {NAMESPACE}")
+            objects.delete("v1", "Namespace", NAMESPACE)
+            waiting.until(
+                lambda: objects.get("v1", "Namespace", NAMESPACE) is None,
+                deadline=DEADLINE,
+                what=f"namespace {NAMESPACE} is gone",
+                pause=0.2,
+            )
+        removed.append(_row("Namespace", NAMESPACE, None, removed=not remaining))
+    cluster.stop()
+    contexts.forget_copy(cluster.kubeconfig)
+    progress.update("uninstall", "done")
+    return Uninstalled(removed, remaining)
+
+
+def _remove_deployment(objects: clients.Objects) -> None:
+    """Remove the Deployment, and end its pods at once: nobody asks them any more, and they would answer on for 95 s.
+
+    A kubelet goes by the time that a pod was first given, so they are made nobody's before they are told to end.
+    """
+    for kind in ("Deployment", "ReplicaSet"):
+        for owner in objects.list("apps/v1", kind, NAMESPACE, PODS):
+            objects.delete("apps/v1", kind, owner["metadata"]["name"], NAMESPACE, orphan=True)
+        waiting.until(
+            functools.partial(_none_left, objects, kind),
+            deadline=DEADLINE,
+            what=f"the {kind} of OPA is gone",
+            pause=0.1,
+        )
+    for pod in objects.list("v1", "Pod", NAMESPACE, PODS):
+        objects.delete("v1", "Pod", pod["metadata"]["name"], NAMESPACE, grace=1)
+
+
+def _none_left(objects: clients.Objects, kind: str) -> bool:
+    return not objects.list("apps/v1", kind, NAMESPACE, PODS)
+
+
+def _found(
+    objects: clients.Objects, kinds: Iterable[discovery.Kind]
+) -> tuple[list[tuple[discovery.Kind, dict[str, Any]]], list[str]]:
+    """What is ours, and the names of what else is in our namespace."""
+    ours, remaining = [], []
+    for kind in kinds:
+        if "list" not in kind.verbs or kind.name in _KINDS_OF_CLUSTER:
+            continue
+        if not kind.namespaced:
+            if kind.name in _FIRST + _LAST:
+                every = objects.list(kind.api_version, kind.name, None)
+                ours += [(kind, manifest) for manifest in every if _is_named_ours(manifest) and _is_ours(manifest)]
+            continue
+        try:
+            every = objects.list(kind.api_version, kind.name, NAMESPACE)
+        except clients.Refused as error:
+            if error.status not in (403, 404, 405):
+                raise
+            if error.status == 403:
+                remaining.append(f"{kind.name} (may not be listed)")
+            continue
+        for manifest in every:
+            metadata = manifest["metadata"]
+            if metadata.get("ownerReferences") or (kind.name, metadata["name"]) in _MADE_BY_CLUSTER:
+                continue
+            if _is_ours(manifest):
+                ours.append((kind, manifest))
+            else:
+                remaining.append(f"{kind.name} {metadata['name']}")
+    return ours, remaining
+
+
+def _is_ours(manifest: Mapping[str, Any]) -> bool:
+    managers = manifest["metadata"].get("managedFields") or ()
+    return any(
+        entry.get("manager") == clients.FIELD_MANAGER and entry.get("operation") == "Apply" for entry in managers
+    )
+
+
+def _is_named_ours(manifest: Mapping[str, Any]) -> bool:
+    name = str(manifest["metadata"]["name"])
+    return name == "fairlead" or name.startswith("fairlead-")
+
+
+def _order(kind: str) -> int:
+    if kind in _FIRST:
+        return _FIRST.index(kind) - len(_FIRST)
+    return _LAST.index(kind) + 1 if kind in _LAST else 0
+
+
+def _row(kind: str, name: str, namespace: str | None, *, removed: bool) -> dict[str, Any]:
+    return {"kind": kind, "name": name, "namespace": namespace, "removed": removed}

@@ -1,0 +1,71 @@
+"""Starts a cluster and all that places pods in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.clusters.kind import KindCluster
+from fairlead.common.progress import Progress
+from fairlead.deployment import sidecars
+from fairlead.operations.deploy import deploy
+from fairlead.programs import toolchain
+from fairlead.settings.models import Settings
+
+POOLS = ("pool1", "pool2", "pool3")
+"""The node pools where neither settings nor flags name any."""
+
+
+def default_nodes(settings: Settings, each: int = 1) -> dict[str, int]:
+    """`each` nodes for every declared pool, or for each of POOLS."""
+    return dict.fromkeys(settings.pools or POOLS, each)
+
+
+@contextmanager
+def started(
+    name: str,
+    settings: Settings,
+    nodes: Mapping[str, int],
+    *,
+    replicas: int = 1,
+    sidecar: str = sidecars.SYNC.name,
+    progress: Progress,
+) -> Iterator[EmbeddedCluster]:
+    """A new cluster with nodes (pool -> how many), in which pods are placed; it ends with the block unless detached.
+
+    It has as many OPAs as `replicas` says, each with a `sidecar` of its own. Raises UsageError where that is not to be
+    had, FairleadError where the cluster runs already or does not come up; nothing of it is left then.
+    """
+    sidecars.SIDECARS[sidecar].command()
+    programs = ("opa", "etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kwok")
+    toolchain.ensure(programs, progress)
+    with EmbeddedCluster(name) as cluster:
+        cluster.start_control_plane(progress=progress)
+        cluster.scale(replicas)
+        labels = {pool: dict(settings.assignment(pool).node_selector) for pool in nodes if pool in settings.pools}
+        with ThreadPoolExecutor(1) as pool:
+            added = pool.submit(cluster.add_nodes, nodes, node_label=settings.node_label, labels=labels)
+            deploy(cluster, settings, sidecar=sidecar, progress=progress)
+            added.result()
+        yield cluster
+
+
+def kind(
+    name: str, settings: Settings, *, sidecar: str | None = None, deployed: bool = True, progress: Progress
+) -> tuple[KindCluster, bool]:
+    """A KIND cluster with the images that pods of OPA need, and by default with these; and whether it is a new one.
+
+    Safe to repeat, and goes on where it was interrupted: making the cluster leaves all of it or nothing, and what
+    comes after that can be done again. It keeps its kind of sidecar until another is named. Raises UsageError for a
+    cluster, an image or an engine that is not to be had, FairleadError where something does not come up.
+    """
+    cluster = KindCluster(name)
+    new = cluster.create(progress=progress)
+    if sidecar:
+        cluster.choose(sidecars.SIDECARS[sidecar])
+    cluster.load_images(settings, progress=progress)
+    if deployed:
+        deploy(cluster, settings, sidecar=sidecar, progress=progress)
+    return cluster, new

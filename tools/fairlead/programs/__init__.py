@@ -1,0 +1,1 @@
+"""External programs: Docker, kind, images, and the toolchain that builds the rest."""

@@ -1,0 +1,221 @@
+"""The program `docker` as we call it: what stops it is told in one line, and what it starts ends with it."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import signal
+import subprocess
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Event
+from types import MappingProxyType
+
+from fairlead.common.errors import FairleadError, UsageError
+from fairlead.common.progress import Progress
+from fairlead.programs import processes
+from fairlead.programs.toolchain import installed
+
+_SILENT = Progress()
+_WITHIN = 60.0  # seconds for what only reads
+_PULLING = 1800.0  # seconds for a pull
+_ENDING = 120.0  # seconds that a container has to clean up after it is told to end
+_TAIL = 20  # lines of a failed command that are told
+_FAILED = 125  # the exit code of `docker run` where Docker itself failed
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_STEPS = (
+    re.compile(r"Step (?P<done>\d+)/(?P<total>\d+) : (?P<what>.*)"),  # the classic builder
+    re.compile(r"#\d+ \[(?:.* )?(?P<done>\d+)/(?P<total>\d+)\] (?P<what>.*)"),  # BuildKit, each stage on its own
+)
+# What our own toolchain tells in a step that takes minutes; BuildKit puts the step's number and the time before it.
+_PROGRAM = re.compile(
+    r"(?:#\d+ [\d.]+ )?(?P<name>[\w-]+): (?P<state>(?:downloading|compiling|linking|ready)(?: \d+%)?)"
+)
+
+
+def available() -> None:
+    """See that a Docker engine answers. Raises UsageError with the reason and the way out."""
+    if next(installed.on_path("docker"), None) is None:
+        raise UsageError("no program docker on PATH: install Docker Engine or Docker Desktop, and start it")
+    try:
+        completed = _ask("version", "--format", "{{.Server.Version}}")
+    except subprocess.TimeoutExpired as error:
+        raise UsageError(f"the Docker engine gives no answer within {_WITHIN:.0f} s: restart it") from error
+    if completed.returncode == 0:
+        return
+    message = completed.stderr.strip()
+    at = re.search(r"(?:unix|tcp|ssh|npipe|https?)://[^\s:]+(?::\d+)?", message)
+    where = f" at {at[0].rstrip('.;,')}" if at else ""
+    if "permission denied" in message.lower():
+        raise UsageError(
+            f"no right to use the Docker engine{where}: join the group of its socket "
+            "(sudo usermod -aG docker $USER, then log in anew), or set DOCKER_HOST to an engine of your own"
+        )
+    if at or "daemon" in message:
+        raise UsageError(f"no Docker engine answers{where}: start it, or set DOCKER_HOST to one that runs")
+    raise UsageError(f"docker version: {_last(message)}")
+
+
+def has_image(name: str) -> bool:
+    """Whether the engine has an image of this name."""
+    return _ask("image", "inspect", "--format", "{{.Id}}", name).returncode == 0
+
+
+def size(name: str) -> int:
+    """How large an image is, in bytes. Raises FairleadError where there is none."""
+    completed = _ask("image", "inspect", "--format", "{{.Size}}", name)
+    if completed.returncode:
+        raise FairleadError(f"no image {name} in the Docker engine: {_last(completed.stderr)}")
+    return int(completed.stdout)
+
+
+def pull(name: str) -> bool:
+    """Pull an image; whether that worked."""
+    try:
+        return _ask("pull", "--quiet", name, within=_PULLING).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def build(
+    tag: str,
+    dockerfile: Path,
+    context: Path,
+    build_args: Mapping[str, str] = MappingProxyType({}),
+    *,
+    network: str | None = None,
+    progress: Progress = _SILENT,
+) -> None:
+    """Build the image `tag` from the folder `context`, with the classic builder or BuildKit, whichever Docker has.
+
+    `network` is that of the steps. Raises FairleadError with the end of the output, also where a base cannot be pulled.
+    """
+    arguments = ["docker", "build", "--force-rm", "--tag", tag, "--file", str(dockerfile)]
+    arguments += [f"--build-arg={name}={value}" for name, value in build_args.items()]
+    arguments += [f"--network={network}"] if network else []
+    tail: deque[str] = deque(maxlen=_TAIL)
+
+    def line(text: str) -> None:
+        plain = _COLOUR.sub("", text).strip()
+        if not plain:
+            return
+        tail.append(plain)
+        if program := _PROGRAM.fullmatch(plain):
+            progress.update(program["name"], program["state"])
+        for pattern in _STEPS:
+            if step := pattern.match(plain):
+                what = " ".join(step["what"].split())[:60]
+                # The step that is named is still to do.
+                progress.update(tag, what, done=int(step["done"]) - 1, total=int(step["total"]))
+
+    progress.update(tag, "building")
+    environment = {**os.environ, "BUILDKIT_PROGRESS": "plain"}
+    code = processes.run([*arguments, str(context)], cwd=context, env=environment, stop=Event(), line=line)
+    if code:
+        output = "\n  ".join(tail)
+        raise FairleadError(f"image {tag} could not be built (docker build ended with {code}):\n  {output}")
+    progress.update(tag, "ready", done=1, total=1)
+
+
+def execute(container: str, command: Sequence[str]) -> str:
+    """What a command in a running container prints. Raises FairleadError with what it says where it fails."""
+    try:
+        completed = _ask("exec", container, *command)
+    except subprocess.TimeoutExpired as error:
+        raise FairleadError(f"{container}: {command[0]} did not end within {_WITHIN:.0f} s") from error
+    if completed.returncode:
+        raise FairleadError(f"{container}: {command[0]}: {_last(completed.stderr or completed.stdout)}")
+    return completed.stdout
+
+
+def socket(image: str) -> tuple[str, int]:
+    """The path of the engine's socket, to be mounted in a container, and the number of its group there.
+
+    Asked in a container of `image`, which has `stat`: an engine may run in another machine, or give files other owners.
+    Raises UsageError where the engine is not reached by a socket.
+    """
+    endpoint = _ask("context", "inspect", "--format", "{{.Endpoints.docker.Host}}").stdout.strip()
+    if not endpoint.startswith("unix://"):
+        raise UsageError(f"the Docker engine at {endpoint} has no socket that a container could use: use one that has")
+    path = endpoint.removeprefix("unix://")
+    if _ask("info", "--format", "{{.OperatingSystem}}").stdout.strip() == "Docker Desktop":
+        path = "/var/run/docker.sock"  # in its own machine
+    arguments = ["--volume", f"{path}:/var/run/docker.sock", "--entrypoint", "stat", image]
+    completed = _ask("run", "--rm", "--pull=never", *arguments, "--format=%g", "/var/run/docker.sock")
+    if completed.returncode:
+        raise FairleadError(f"the Docker socket {path} cannot be mounted in a container: {_last(completed.stderr)}")
+    return path, int(completed.stdout)
+
+
+def run(
+    image: str,
+    arguments: Sequence[str],
+    *,
+    options: Sequence[str] = (),
+    environment: Mapping[str, str] = MappingProxyType({}),
+    results: Mapping[str, Path] = MappingProxyType({}),
+    progress: Progress = _SILENT,
+) -> int:
+    """Run a container in the foreground, with `options` of `docker run`; the result is the exit code of what it ran.
+
+    It is removed however this ends. Ctrl-C and SIGTERM come to this process alone: it tells the container to end, and
+    gives it two minutes for what it has to clean up; a second Ctrl-C gives it none. `results`, folders in it, are then
+    copied to folders here, where they are not there yet. Raises FairleadError where Docker failed to run it.
+    """
+    name = f"fairlead-{secrets.token_hex(4)}"
+    variables = [f"--env={key}={value}" for key, value in environment.items()]
+    command = ["docker", "run", "--name", name, "--init", "--pull=never", *options, *variables, image, *arguments]
+    try:
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True) as child:
+            try:
+                code = child.wait()
+            except BaseException:
+                progress.update(name, "ending")
+                _end(child)
+                raise
+        if code == _FAILED:
+            raise FairleadError(f"docker run {image} failed: see above")
+        return code
+    finally:
+        for folder, target in results.items():
+            _copy(name, folder, target)
+        # A session of its own, so that a Ctrl-C does not end it half-way.
+        with suppress(OSError):
+            _ask("rm", "--force", "--volumes", name)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Have the client hand on a signal to its container, and wait until that has ended."""
+    try:
+        child.send_signal(signal.SIGTERM)
+        child.wait(_ENDING)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        child.kill()
+
+
+def _copy(name: str, folder: str, target: Path) -> None:
+    """Copy what is in a container's `folder`, if it is there, to `target`."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _ask("cp", f"{name}:{folder}", str(target))
+
+
+def _ask(*arguments: str, within: float = _WITHIN) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["docker", *arguments],  # noqa: S607 - the user's own, like that which kind calls
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=within,
+        check=False,
+        start_new_session=True,
+    )
+
+
+def _last(text: str) -> str:
+    """The last line, which is where a program tells its error."""
+    return text.strip().rpartition("\n")[2] or "no reason given"

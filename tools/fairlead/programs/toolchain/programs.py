@@ -1,0 +1,50 @@
+"""The list of programs: a new one is one entry here and one module with its pins under tools/toolchain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fairlead.common.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program, the Go package it is built from, and how it tells its version."""
+
+    name: str
+    module: str  # the folder under tools/toolchain whose go.mod and go.sum pin it; under tools, of one that is `own`
+    package: str
+    arguments: tuple[str, ...]  # what makes it print its version and exit
+    says: str  # how a line of that output begins, up to the next space or the line's end
+    own: bool = False  # its source is the project's, which changes between versions
+
+
+def _kubernetes(name: str, arguments: tuple[str, ...] = ("--version",), says: str = "Kubernetes v{version}") -> Program:
+    return Program(name, "kubernetes", f"k8s.io/kubernetes/cmd/{name}", arguments, says)
+
+
+PROXY = "fairlead-proxy"
+"""What stands before OPA (tools/proxy)."""
+
+PROGRAMS = (
+    Program("opa", "opa", "github.com/open-policy-agent/opa", ("version",), "Version: {version}"),
+    Program("etcd", "etcd", "go.etcd.io/etcd/server/v3", ("--version",), "etcd Version: {version}"),
+    _kubernetes("kube-apiserver"),
+    _kubernetes("kube-controller-manager"),
+    _kubernetes("kube-scheduler"),
+    _kubernetes("kubectl", ("version", "--client"), "Client Version: v{version}"),
+    Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", ("--version",), "kwok version v{version}"),
+    Program("kind", "kind", "sigs.k8s.io/kind", ("version",), "kind v{version}"),
+    Program(PROXY, "proxy", ".", ("--version",), f"{PROXY} {{version}}", own=True),
+)
+NAMES = tuple(program.name for program in PROGRAMS)
+
+
+def select(names: Iterable[str]) -> list[Program]:
+    """The programs called `names`, each once, in the list's order. Raises UsageError for a name that is not in it."""
+    chosen = set(names)
+    unknown = sorted(chosen.difference(NAMES))
+    if unknown:
+        raise UsageError(f"no program is called {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    return [program for program in PROGRAMS if program.name in chosen]

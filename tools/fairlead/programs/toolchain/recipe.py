@@ -1,0 +1,93 @@
+"""How a module is built: versions stand only in its go.mod, checksums in its go.sum, flags here."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import fairlead
+from fairlead.common import files, paths
+from fairlead.common.errors import InputError
+from fairlead.programs.toolchain.programs import PROGRAMS, Program
+
+# What a program says its version is. A kube-apiserver built outside its own repository says v0.0.0-master by itself.
+_STAMPS = {
+    "proxy": ("main.version={version}",),
+    "kubernetes": (
+        "k8s.io/component-base/version.gitVersion=v{version}",
+        "k8s.io/component-base/version.gitMajor={major}",
+        "k8s.io/component-base/version.gitMinor={minor}",
+        "k8s.io/client-go/pkg/version.gitVersion=v{version}",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a module's programs are built from; two recipes with the same key build the same programs."""
+
+    module: str
+    source: Path  # the folder of go.mod and go.sum
+    version: str  # without the leading v
+    go: tuple[int, ...]  # the oldest Go that can build it
+    flags: tuple[str, ...]
+    key: str
+
+    @property
+    def home(self) -> Path:
+        """The module's folder in the cache: the lock, temporary folders, and a folder for each key."""
+        return (paths.cache() / "tools" / self.module).absolute()
+
+    def built(self, program: Program) -> Path:
+        """Where the program is once it is built; a file that is there is complete."""
+        return self.home / self.key / program.name
+
+
+def folder() -> Path:
+    """The folder of all modules. Raises UsageError where there is no checkout."""
+    return paths.root() / "tools" / "toolchain"
+
+
+def load(module: str) -> Recipe:
+    """The recipe of `module`. Raises InputError where its go.mod or go.sum does not pin it."""
+    program = next(program for program in PROGRAMS if program.module == module)
+    source = folder().with_name(module) if program.own else folder() / module
+    text = files.read_text(source / "go.mod")
+    version = fairlead.__version__ if program.own else _required(text, program.package)
+    go = re.search(r"^go (\d[\d.]*)$", text, re.MULTILINE)
+    if version is None or go is None:
+        what = f"require line for {program.package}" if version is None else "go line"
+        raise InputError(source / "go.mod", f"has no {what}: restore it from git")
+    sums = _sources(source) if program.own else files.read_text(source / "go.sum")
+    flags = _flags(module, version)
+    built_for = f"{sys.platform}/{platform.machine()}"  # home folders are shared by machines, too
+    digest = hashlib.sha256("\0".join((text, sums, *flags, built_for)).encode()).hexdigest()
+    return Recipe(module, source, version, numbers(go[1]), flags, f"{version}-{digest[:10]}")
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """A dotted version as numbers that compare: 1.26.0 is (1, 26, 0)."""
+    return tuple(int(part) for part in version.split(".") if part)
+
+
+def _flags(module: str, version: str) -> tuple[str, ...]:
+    major, minor = version.split(".")[:2]
+    stamps = (stamp.format(version=version, major=major, minor=minor) for stamp in _STAMPS.get(module, ()))
+    # readonly: a build that go.mod or go.sum does not cover fails instead of changing them.
+    return "-mod=readonly", "-trimpath", "-ldflags", " ".join(("-s", "-w", *(f"-X {stamp}" for stamp in stamps)))
+
+
+def _sources(source: Path) -> str:
+    """All that a module of the project's own is built from: it has no other modules, and so no go.sum."""
+    return "\0".join(files.read_text(path) for path in sorted(source.glob("*.go")) if not path.match("*_test.go"))
+
+
+def _required(text: str, package: str) -> str | None:
+    """The version of the required module that holds `package`: the one with the longest path."""
+    required = re.findall(r"^(?:require\s+|\s+)(\S+) v(\d\S+)(?: //.*)?$", text, re.MULTILINE)
+    holding = [(path, version) for path, version in required if f"{package}/".startswith(f"{path}/")]
+    return max(holding, key=lambda entry: len(entry[0]))[1] if holding else None

@@ -1,0 +1,99 @@
+"""The cache on disk: one writer at a time, and what is half-built never stands where finished things do."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+
+from fairlead.common.errors import FairleadError
+from fairlead.programs.processes import StoppedError
+
+_TEMPORARY = "tmp-"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_AGAIN = 0.2  # seconds between two tries to get a lock
+
+
+@contextmanager
+def workspace(home: Path, waiting: Callable[[], None], stop: Event) -> Iterator[Path]:
+    """A new folder inside `home` for as long as this process alone holds `home`; it goes with all that is left in it.
+
+    `waiting` is called once if another process holds `home` now. The lock belongs to the open file, so it ends with the
+    process that holds it: the temporary folders found then are of builds that are dead, and are removed.
+
+    Raises FairleadError where the cache cannot be written, and StoppedError soon after `stop` is set.
+    """
+    with _writing(home):
+        home.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(home / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            _lock(descriptor, waiting, stop)
+            _clean(home)
+            try:
+                yield Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=home))
+            finally:
+                _clean(home)
+        finally:
+            os.close(descriptor)
+
+
+def publish(finished: Path, target: Path) -> None:
+    """Move a finished file or folder to where it is looked for, in one step, after its bytes are on disk."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if finished.is_file():
+        descriptor = os.open(finished, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    finished.rename(target)
+
+
+def full(folder: Path, output: str) -> str | None:
+    """What to tell when `output`, of a program that wrote into `folder`, says that its disk is full; else None."""
+    return _full(folder) if re.search("no space left on device|quota exceeded", output, re.IGNORECASE) else None
+
+
+def _full(folder: Path) -> str:
+    return (
+        f"no space is left on the disk of {folder}: free some (a complete build takes up to 6 GB with Go's own "
+        "caches), or set XDG_CACHE_HOME to a folder on another disk"
+    )
+
+
+@contextmanager
+def _writing(home: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise FairleadError(_full(home)) from error
+        raise FairleadError(
+            f"cannot write the cache folder {home} ({error.strerror}): set XDG_CACHE_HOME to one that you may write"
+        ) from error
+
+
+def _lock(descriptor: int, waiting: Callable[[], None], stop: Event) -> None:
+    announced = False
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if not announced:
+                waiting()
+                announced = True
+            if stop.wait(_AGAIN):
+                raise StoppedError("stopped") from None
+
+
+def _clean(home: Path) -> None:
+    for leftover in home.glob(f"{_TEMPORARY}*"):
+        shutil.rmtree(leftover, ignore_errors=True)

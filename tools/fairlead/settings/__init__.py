@@ -1,0 +1,1 @@
+"""fairlead.yaml: the settings, their defaults, and how they are loaded."""

@@ -1,0 +1,263 @@
+"""What is missing between what OPA should hold and what it serves, as operations; asks nobody and does nothing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from fairlead.policy.revision import STAGE
+from fairlead.sync import policy_problems
+from fairlead.sync.desired import ConfigMap, Item, Snapshot
+from fairlead.sync.policy_problems import Problem
+from fairlead.sync.store import Tree
+
+RETRY = (30.0, 60.0)
+"""Seconds after which what OPA rejected is tried again though nothing that we know of has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Load a policy or a document.
+
+    `stands_for` is the item whose text it is, where that is loaded under the id of one that goes: OPA cannot replace
+    two policies at once, and where the new one conflicts with the old, this shows whether it may take its place.
+    """
+
+    item: Item
+    text: str
+    stands_for: Item | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Take away a policy or a document."""
+
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class Replicate:
+    """Make the tree `name` in OPA what it should be; `held` is what is there, None where it is undefined."""
+
+    name: str
+    wanted: Tree
+    held: Tree | None
+
+
+Operation = Put | Remove | Replicate
+
+
+@dataclass
+class Served:
+    """What OPA holds: policies with their text, documents with a fingerprint, trees or None where undefined."""
+
+    policies: dict[str, str] = field(default_factory=dict)
+    documents: dict[str, str] = field(default_factory=dict)
+    trees: dict[str, Tree | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """That OPA declined something at a time when `generation` things had been changed in it."""
+
+    problem: Problem
+    generation: int
+    retry_at: float
+
+
+@dataclass
+class Memory:
+    """What the reconciler knows of its OPA beside what OPA serves.
+
+    `accepted` is the text that OPA last took of each item, which is put back when OPA loses it while a newer text is
+    rejected. `fingerprints` are of documents as OPA served them right after it took them. `owned` is what the sidecar
+    (this one or one before it) put into OPA: only that does it ever remove.
+    """
+
+    accepted: dict[Item, str] = field(default_factory=dict)
+    fingerprints: dict[str, str] = field(default_factory=dict)
+    rejected: dict[tuple[Item, str | None], Rejection] = field(default_factory=dict)
+    owned: set[Item] = field(default_factory=set)
+    generation: int = 0
+
+    def accept(self, operation: Put | Remove, fingerprint: str | None = None) -> None:
+        """Remember that OPA did it, which may make possible what it declined before."""
+        self.generation += 1
+        self.rejected.pop((operation.item, _text(operation)), None)
+        if isinstance(operation, Remove):
+            self.accepted.pop(operation.item, None)
+            self.owned.discard(operation.item)
+            return
+        self.accepted[operation.item] = operation.text
+        if fingerprint is not None:
+            self.fingerprints[operation.item[1]] = fingerprint
+
+    def reject(self, operation: Put | Remove, reason: Problem, now: float) -> None:
+        """Remember that OPA declined, so that it is asked again only when something changed, or much later."""
+        later = now + random.uniform(*RETRY)  # noqa: S311 - spreads retries, keeps no secret
+        self.rejected[operation.item, _text(operation)] = Rejection(reason, self.generation, later)
+        if isinstance(operation, Put) and operation.stands_for:
+            renamed = policy_problems.renamed(reason, operation.item[1], operation.stands_for[1])
+            self.rejected[operation.stands_for, operation.text] = Rejection(renamed, self.generation, later)
+
+    def waits(self, item: Item, text: str | None, now: float) -> bool:
+        """Whether OPA declined this very text (None: the removal) and nothing has changed since."""
+        before = self.rejected.get((item, text))
+        return before is not None and before.generation == self.generation and now < before.retry_at
+
+    def adopt(self, desired: Snapshot, served: Served) -> None:
+        """Take what OPA serves as accepted where nothing is known, and forget what no longer matters."""
+        for item in (*desired.texts, *desired.broken):
+            kind, id_ = item
+            if kind == "policy" and item not in self.accepted and id_ in served.policies:
+                self.accepted[item] = served.policies[id_]
+        stand_ins = {(_of(item), text) for item, text in desired.texts.items()}
+        for item, text in list(self.rejected):
+            if text not in (desired.texts.get(item), self.accepted.get(item)) and (_of(item), text) not in stand_ins:
+                del self.rejected[item, text]
+
+    def restarted(self) -> None:
+        """OPA lost everything: all that was rejected may be accepted now."""
+        self.rejected.clear()
+        self.fingerprints.clear()
+        self.generation += 1
+
+
+def operations(
+    desired: Snapshot, served: Served, memory: Memory, now: float, *, without: Container[str] = ()
+) -> list[Operation]:
+    """What to do next; `now` in seconds, monotonic. Call again until nothing is returned.
+
+    What OPA declines may be accepted after something else, so each step is repeated until nothing more is accepted, and
+    only then comes the next: trees (but those named in `without`) and documents; policies that OPA does not have;
+    policies that change; what must go. So a new revision can be loaded beside the old one, and one policy that changes
+    switches to it. An OPA that lacks a tree gets no policies while that tree is not known: it would decide as if there
+    were nothing in it.
+    """
+    wanted_texts = dict(_wanted(desired, served, memory, now))
+    puts = [
+        Put(item, text) for item, text in sorted(wanted_texts.items()) if not is_current(item, text, served, memory)
+    ]
+    documents = [put for put in puts if put.item[0] == "document"]
+    if first := [*_trees(desired, served, without), *documents]:
+        return first
+    policies = [put for put in puts if put.item[0] == "policy"]
+    if any(served.trees.get(name) is None for name in desired.unknown):
+        policies = []
+    if new := [put for put in policies if put.item[1] not in served.policies]:
+        return [*new]
+    if changed := [put for put in policies if not _held(put.item, put.text, desired, served, memory)]:
+        return [*changed]
+    return _removals(desired, served, memory, now) if desired.complete else []
+
+
+def is_current(item: Item, text: str, served: Served, memory: Memory) -> bool:
+    """Whether OPA holds `text` for `item`."""
+    kind, id_ = item
+    if kind == "policy":
+        return served.policies.get(id_) == text
+    held = served.documents.get(id_)
+    return held is not None and memory.accepted.get(item) == text and memory.fingerprints.get(id_) == held
+
+
+def ours(served: Served, memory: Memory) -> Served:
+    """Of what OPA serves, that which a sidecar put there."""
+    ids = {id_ for _, id_ in memory.owned}
+    policies = {id_: text for id_, text in served.policies.items() if id_ in ids}
+    return Served(policies, served.documents, served.trees)
+
+
+def problems(config_map: ConfigMap, served: Served, memory: Memory) -> list[Problem] | None:
+    """What is wrong with a ConfigMap, key by key; None where it has not been settled yet."""
+    by_key = dict(config_map.problems)
+    items = {config_map.item(key) for key in (*config_map.texts, *config_map.problems)}
+    unsettled = []
+    for key, text in config_map.texts.items():
+        item = config_map.item(key)
+        if is_current(item, text, served, memory) or _stands_in(item, text, memory.owned - items, served):
+            continue
+        rejection = memory.rejected.get((item, text))
+        if rejection is None:
+            unsettled.append(text)
+        else:
+            by_key[key] = rejection.problem
+    # What waits for something that OPA declined is as settled as it will be.
+    if unsettled and not (by_key and all(map(STAGE.search, unsettled))):
+        return None
+    return [by_key[key] for key in sorted(by_key)]
+
+
+def _held(item: Item, text: str, desired: Snapshot, served: Served, memory: Memory) -> bool:
+    """Whether a policy that switches to another revision (see fairlead.policy.staging) must wait for the rest of that
+    one.
+
+    Until OPA holds all else of its ConfigMap, the revision before goes on deciding, whole.
+    """
+    if not STAGE.search(text):
+        return False
+    others = {other: text for other, text in desired.texts.items() if _of(other) == _of(item) and other != item}
+    gone = memory.owned - desired.texts.keys() - desired.broken
+    return any(_of(other) == _of(item) for other in desired.broken) or not all(
+        is_current(other, text, served, memory) or _stands_in(other, text, gone, served)
+        for other, text in others.items()
+    )
+
+
+def _wanted(desired: Snapshot, served: Served, memory: Memory, now: float) -> Iterator[tuple[Item, str]]:
+    """The text to try for each item: the new one, or where that cannot be loaded, the one that was in force."""
+    for item, text in desired.texts.items():
+        if not memory.waits(item, text, now):
+            yield item, text
+        elif item in memory.accepted and not memory.waits(item, memory.accepted[item], now):
+            yield item, memory.accepted[item]
+    for item in desired.broken:
+        if item in memory.accepted and not memory.waits(item, memory.accepted[item], now):
+            yield item, memory.accepted[item]
+
+
+def _trees(desired: Snapshot, served: Served, without: Container[str]) -> list[Operation]:
+    operations: list[Operation] = []
+    for name, tree in desired.trees.items():
+        held = served.trees.get(name)
+        if tree is not None and held is not tree and held != tree and name not in without:
+            operations.append(Replicate(name, tree, held))
+    return operations
+
+
+def _removals(desired: Snapshot, served: Served, memory: Memory, now: float) -> list[Operation]:
+    """What must go, except of a ConfigMap that OPA does not hold as it is: the old one may still need it.
+
+    A text that OPA declines only because it conflicts with a policy that goes is loaded in that one's place first.
+    """
+    gone = sorted(memory.owned - desired.texts.keys() - desired.broken, reverse=True)
+    left = {_of(item) for item in desired.broken}
+    stand_ins: list[Operation] = []
+    for item, text in desired.texts.items():
+        if is_current(item, text, served, memory):
+            continue
+        if _stands_in(item, text, gone, served):
+            continue
+        left.add(_of(item))
+        rejection = memory.rejected.get((item, text))
+        if rejection and policy_problems.conflicts(rejection.problem):
+            before = [other for other in gone if other[0] == "policy" and _of(other) == _of(item)]
+            stand_ins += [Put(other, text, item) for other in before if not memory.waits(other, text, now)]
+    if stand_ins:
+        return stand_ins
+    return [Remove(item) for item in gone if _of(item) not in left and not memory.waits(item, None, now)]
+
+
+def _stands_in(item: Item, text: str, gone: Iterable[Item], served: Served) -> bool:
+    """Whether a policy is in force all the same, under an id of its ConfigMap that goes as soon as OPA lets it."""
+    same = (id_ for kind, id_ in gone if kind == "policy" and _of((kind, id_)) == _of(item))
+    return any(served.policies.get(id_) == text for id_ in same)
+
+
+def _of(item: Item) -> tuple[str, str]:
+    """The ConfigMap of an item, by its kind and by <namespace>/<configmap>."""
+    return item[0], item[1].rpartition("/")[0]
+
+
+def _text(operation: Put | Remove) -> str | None:
+    return operation.text if isinstance(operation, Put) else None

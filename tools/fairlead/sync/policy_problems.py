@@ -1,0 +1,143 @@
+"""What is wrong with a policy or document, in the form that OPA and kube-mgmt give it.
+
+{"code", "message", "errors": [{"code", "message", "location": {"file", "row", "col"}}]}, where "errors" may be missing
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from fairlead.opa.api import describe
+
+Problem = dict[str, Any]
+
+OPAS_OWN = ("authz", "log")
+"""What OPA reads from files alone, below `system`; see fairlead.policy.bundles.GUARDS."""
+FROM_FILES = "policies of the package system.{} come from OPA's own file and are never loaded from a ConfigMap"
+SYSTEM = "documents below `system` decide who may use OPA's API and are never loaded from a ConfigMap"
+OWNED = "rules of the package system are what OPA decides by, and come from the ConfigMap {} alone: move them there"
+HIDING = "rules at data.{} would hide what is replicated there: choose another package"
+_CONFLICTS = ("multiple default rules ", " conflicts with", "conflicting rules ")
+CHECKED = 200_000
+"""Characters of a policy whose rules OPA is asked for before it is loaded: a megabyte took it more than 30 s."""
+
+_PACKAGE = re.compile(r"(?:[\s\ufeff]|#[^\n]*+)*+package(?:\s|#[^\n]*+)++(\w+)")
+_NAMES = "|".join(OPAS_OWN)
+_OWN_PACKAGE = re.compile(
+    rf"^[ \t]*package\s+system\s*(?:\.\s*({_NAMES})\b|\[\s*[\"`]({_NAMES})[\"`]\s*\])", re.MULTILINE
+)
+
+
+def problem(code: str, message: str, file: str, row: int | None = None, col: int | None = None) -> Problem:
+    """A problem found here rather than by OPA; `row` and `col` count from 1."""
+    if row is None:
+        return {"code": code, "message": f"{file}: {message}"}
+    location = {"file": file, "row": row, "col": col or 1}
+    return {
+        "code": code,
+        "message": f"{file}:{row}: {message}",
+        "errors": [{"code": code, "message": message, "location": location}],
+    }
+
+
+def of_policy(id_: str, text: str) -> Problem | None:
+    """What keeps a policy from being sent to OPA, as far as its text shows it."""
+    if match := _OWN_PACKAGE.search(text):
+        return problem(
+            "forbidden_package", FROM_FILES.format(match[1] or match[2]), id_, text.count("\n", 0, match.start()) + 1
+        )
+    return None
+
+
+def of_package(id_: str, text: str, *, system: str | None, trees: Sequence[Sequence[str]]) -> Problem | bool:
+    """What keeps a policy from being loaded, by the package that it opens; True where only its rules can tell.
+
+    `system` is the one ConfigMap (<namespace>/<configmap>) that may define the package system, None for any; `trees`
+    are the paths in data that no rule may hide. A package's first part is always spelt out, at the beginning; the other
+    parts, and rules, can be spelt in many ways, and only OPA reads them all.
+    """
+    match = _PACKAGE.match(text)
+    root = match[1] if match else None
+    names = set(OPAS_OWN) if root == "system" else {tree[-1] for tree in trees if tree[0] == root}
+    if match and root == "system" and system and id_.rpartition("/")[0] != system:
+        return problem("forbidden_package", OWNED.format(system), id_, _row(text, match.start(1)))
+    if match is None or not any(name in text for name in {*names, "\\u"}) or not names:
+        return False
+    if len(text) > CHECKED:
+        message = f"is too large to be checked for rules that are not allowed in the package {root}: split it"
+        return problem("too_large", message, id_, _row(text, match.start(1)))
+    return True
+
+
+def of_rules(
+    id_: str, text: str, rules: Sequence[Sequence[Any]] | None, trees: Sequence[Sequence[str]]
+) -> Problem | None:
+    """What keeps a policy from being loaded, by the paths that it defines, however they are spelt."""
+    match = _PACKAGE.match(text)
+    row = _row(text, match.start(1)) if match else 1
+    for path in rules or ():
+        if path[:2] == ["data", "system"] and path[2:3] and path[2] in OPAS_OWN:
+            return problem("forbidden_package", FROM_FILES.format(path[2]), id_, row)
+        for tree in trees:
+            shared = min(len(path) - 1, len(tree))
+            if path[1 : 1 + shared] == list(tree[:shared]):
+                return problem("forbidden_package", HIDING.format(".".join(tree)), id_, row)
+    return None
+
+
+def of_place(id_: str, trees: Sequence[Sequence[str]]) -> Problem | None:
+    """What keeps a document from being loaded, by its place in data."""
+    path = id_.split("/")
+    for tree in trees:
+        if path[: len(tree)] == list(tree[: len(path)]):
+            return problem("forbidden_path", f"objects are replicated to {'/'.join(tree)}: choose another name", id_)
+    return None
+
+
+def conflicts(error: Problem) -> bool:
+    """Whether OPA declined a policy because of rules that are there already."""
+    return any(word in describe(error) for word in _CONFLICTS)
+
+
+def renamed(error: Problem, before: str, after: str) -> Problem:
+    """A problem with a policy's id replaced wherever it is told."""
+    named: Problem = json.loads(json.dumps(error).replace(json.dumps(before)[1:-1], json.dumps(after)[1:-1]))
+    return named
+
+
+def of_document(id_: str, text: str) -> Problem | None:
+    """What keeps a document from being sent to OPA: its place, or it is no JSON (RFC 8259, so no NaN either)."""
+    if id_.startswith("system/"):
+        return problem("forbidden_path", SYSTEM, id_)
+    try:
+        json.loads(text, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        return problem("invalid_json", f"is not JSON: {error.msg}", id_, error.lineno, error.colno)
+    except RecursionError:
+        return problem("invalid_json", "is nested too deeply", id_)
+    except ValueError as error:
+        return problem("invalid_json", f"is not JSON: {error}", id_)
+    return None
+
+
+def of_answer(id_: str, error: Problem) -> Problem:
+    """OPA's own error about a document, with the document's name, which OPA leaves out."""
+    return {**error, "message": f"{id_}: {error.get('message', 'no reason given')}"}
+
+
+def of_bytes(id_: str) -> Problem:
+    """What is said about a key of binaryData."""
+    return problem(
+        "invalid_utf8", "is not UTF-8 text (the ConfigMap has it in binaryData): store it as text in data", id_
+    )
+
+
+def _row(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON value")

@@ -1,0 +1,244 @@
+"""Takes word back to the ConfigMaps: annotations say whether OPA holds what they say, in kube-mgmt's form.
+
+Each replica writes an annotation of its own, and with it, in the same request, the one that all share, which follows
+from the replicas' own: whoever writes it writes the same, so nobody ever has to write it back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import random
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Event
+from typing import Any
+
+from fairlead.kube.apiserver import ApiServer, ApiServerError
+from fairlead.sync import loops
+from fairlead.sync.desired import REPLICA_STATUS, RETRIES, STATUS, ConfigMap, Desired, Owner, read_config_map
+from fairlead.sync.metrics import Metrics
+from fairlead.sync.policy_problems import Problem
+
+log = logging.getLogger(__name__)
+
+_LONGEST = 1000  # characters of one message: OPA quotes whole lines
+_MOST = 10  # errors of one policy
+_LARGEST = 8192  # characters of one annotation, if it tells more than one error: all of an object's share 256 KiB
+_AGAIN = (1.0, 60.0)  # seconds until an annotation that someone else changes is set again, doubling from the first
+_PAUSE = (0.05, 0.25)  # seconds after another replica was faster
+_ENDING = (1.0, 2.0)  # seconds to connect and to wait for an answer when the process ends
+
+Annotations = dict[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is wrong with a ConfigMap whose data had this fingerprint: nothing if there are no problems."""
+
+    fingerprint: str
+    problems: tuple[Problem, ...]
+
+
+def text(problems: Sequence[Problem], **more: str) -> str:
+    """An annotation: {"status": "ok"}, or {"status": "error", "error": ...} with one problem or a list of several."""
+    short = [_short(problem) for problem in problems[:_MOST]]
+    while True:
+        error = {"error": short[0] if len(short) == 1 else short} if short else {}
+        document = json.dumps(
+            {"status": "error" if short else "ok", **error, **more}, separators=(",", ":"), ensure_ascii=False
+        )
+        if len(document) <= _LARGEST or len(short) < 2:
+            return document
+        short.pop()
+
+
+def overall(replicas: Mapping[str, str]) -> str:
+    """The annotation that all replicas share, by those of the replicas: an error as soon as one tells an error."""
+    problems: list[Problem] = []
+    for _, own in sorted(replicas.items()):
+        error = _entry(own).get("error")
+        errors = error if isinstance(error, list) else [error] if error else []
+        problems += [problem for problem in errors if problem not in problems]
+    return text(problems)
+
+
+def replica(name: str) -> str:
+    """`name` as a part of an annotation's key: where it cannot be one, what is left of it and a digest."""
+    legal = re.sub(r"[^A-Za-z0-9_.-]", "-", name).strip("_.-")
+    if name and legal == name and len(name) <= 63:
+        return name
+    return f"{legal[:50].rstrip('_.-')}-{hashlib.sha256(name.encode()).hexdigest()[:12]}".lstrip("-")
+
+
+class StatusWriter:
+    """Annotates ConfigMaps for one replica; `run` belongs to one thread, so that a slow API server never delays OPA."""
+
+    def __init__(self, api: ApiServer, desired: Desired, metrics: Metrics, replica: str) -> None:
+        """`replica` is the name that no other replica has, as `replica` gives it."""
+        self._api = api
+        self._desired = desired
+        self._metrics = metrics
+        self._own = REPLICA_STATUS + replica
+        self._news = Event()
+        self._pause = 1.0
+        self._wanted: dict[Owner, Verdict] = {}
+        self._seen: dict[Owner, str] = {}
+        self._written: dict[tuple[Owner, frozenset[str]], _Written] = {}
+        self._found: dict[Owner, dict[str, str]] = {}
+        self._pairs: set[tuple[Owner, str]] = set()
+
+    def report(self, verdicts: Mapping[Owner, Verdict]) -> None:
+        """Take what is wrong with each ConfigMap that has been settled; nothing, where nothing is."""
+        if verdicts != self._wanted:
+            self._wanted = dict(verdicts)
+            self._news.set()
+
+    def run(self, stop: Event, turn: Callable[[], None]) -> None:
+        """Write until `stop` is set, then take this replica's word back; what fails is told and tried again."""
+        loops.repeat(self.write, stop, self._failed, turn=turn, longest=5.0)
+        self.retire()
+
+    def wake(self) -> None:
+        """End the wait for a report."""
+        self._news.set()
+
+    def write(self) -> None:
+        """Wait for a report, a second at most, and annotate. Raises ApiServerError once all have been tried."""
+        self._news.wait(self._pause)
+        self._news.clear()
+        self._pause = 1.0
+        verdicts, failed = self._wanted, None
+        self._forget(verdicts)
+        for owner, verdict in verdicts.items():
+            config_map = self._desired.config_map(owner)
+            if config_map is None or config_map.fingerprint != verdict.fingerprint:
+                continue
+            try:
+                self._annotate(config_map, text(verdict.problems, of=verdict.fingerprint))
+            except ApiServerError as error:
+                failed = error
+        if failed:
+            raise failed
+
+    def retire(self) -> None:
+        """Take this replica's word back, as far as that can be done at once: its OPA ends with it."""
+        for owner in self._wanted:
+            try:
+                self._take_back(owner)
+            except ApiServerError as error:
+                if error.status != 404:
+                    log.warning("the status of this replica stays behind: %s", error)
+                    return
+
+    def _take_back(self, owner: Owner) -> None:
+        """Remove this replica's annotation; the watch may not have brought yet what was written a moment ago."""
+        known = self._desired.config_map(owner)
+        if known is None:
+            return
+        for last in (False, False, True):
+            live = read_config_map(owner, known.kind, self._api.config_map(*owner, timeout=_ENDING))
+            if self._own not in live.annotations:
+                return
+            others = self._others(live)
+            changes: Annotations = {self._own: None, **({STATUS: overall(others)} if others else {})}
+            try:
+                self._api.annotate(*owner, live.resource_version, changes, timeout=_ENDING)
+            except ApiServerError as error:
+                if error.status != 409 or last:
+                    raise
+            else:
+                return
+
+    def _forget(self, verdicts: Mapping[Owner, Verdict]) -> None:
+        """Forget what was written of ConfigMaps that are gone, and of data that have changed since."""
+        pairs = {(owner, verdict.fingerprint) for owner, verdict in verdicts.items()}
+        if pairs != self._pairs:
+            self._pairs = pairs
+            known = {owner for owner, _ in pairs}
+            self._seen = {owner: version for owner, version in self._seen.items() if owner in known}
+            self._found = {owner: annotations for owner, annotations in self._found.items() if owner in known}
+            self._written = {}
+
+    def _failed(self, error: BaseException) -> None:
+        self._metrics.errors.labels("kubernetes").inc()
+        if isinstance(error, ApiServerError):
+            log.warning("no status could be written: %s", error)
+        else:
+            log.error("writing status failed", exc_info=error)
+
+    def _others(self, config_map: ConfigMap) -> dict[str, str]:
+        """What the other replicas tell of the data that the ConfigMap has now."""
+        return {
+            key: value
+            for key, value in config_map.annotations.items()
+            if key not in (STATUS, RETRIES, self._own) and _entry(value).get("of") == config_map.fingerprint
+        }
+
+    def _annotate(self, config_map: ConfigMap, own: str) -> None:
+        """Annotate, unless the ConfigMap says so already or has just been told so.
+
+        A replica that comes anew takes away what it found from others: those that are still there tell it again at
+        once, and those that are not have no say any longer.
+        """
+        owner = config_map.owner
+        known = self._found.setdefault(owner, dict(config_map.annotations))
+        others = self._others(config_map)
+        if self._own not in config_map.annotations and owner not in self._seen:
+            others = {key: value for key, value in others.items() if known.get(key) != value}
+        status = overall({**others, self._own: own})
+        changes: Annotations = {key: None for key in config_map.annotations if key not in others}
+        changes |= {STATUS: status, self._own: own}
+        if config_map.kind == "policies":
+            changes[RETRIES] = "0"  # as kube-mgmt has it of policies that it will not try again by itself
+        changes = {key: value for key, value in changes.items() if config_map.annotations.get(key) != value}
+        if not changes or self._seen.get(owner) == config_map.resource_version:
+            return
+        attempt = owner, frozenset({own, *others.values(), *others})
+        before = self._written.get(attempt)
+        if before and time.monotonic() < before.again_at:
+            return
+        try:
+            self._api.annotate(*owner, config_map.resource_version, changes)
+        except ApiServerError as error:
+            if error.status not in (404, 409):
+                raise
+            # It has changed or is gone, and the watch brings what it is now.
+            self._pause = random.uniform(*_PAUSE)  # noqa: S311 - spreads replicas, keeps no secret
+            return
+        delay = min(2 * before.delay, _AGAIN[1]) if before else _AGAIN[0]
+        self._written[attempt] = _Written(time.monotonic() + delay, delay)
+        self._seen[owner] = config_map.resource_version
+        log.info("status of %s: %s", "/".join(owner), own)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """When the same may be written again (time.monotonic), which is only needed where someone else undoes it."""
+
+    again_at: float
+    delay: float
+
+
+def _entry(text: str) -> dict[str, Any]:
+    """A replica's annotation as it is read; empty where someone broke it."""
+    try:
+        entry = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(entry, dict) or entry.get("status") not in ("ok", "error"):
+        return {}
+    return entry if (entry["status"] == "error") == ("error" in entry) else {}
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST else value[:_LONGEST] + "..."
+    if isinstance(value, list):
+        return [_short(part) for part in value[:_MOST]]
+    if isinstance(value, dict):
+        return {key: _short(part) for key, part in value.items()}
+    return value

@@ -1,0 +1,58 @@
+"""How decisions of two policies are compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fairlead.analysis import batch, diff, inventory
+from fairlead.analysis.batch import Decision
+from fairlead.common.progress import Progress
+from fairlead.policy import bundles, staging
+from fairlead.settings.models import Settings
+
+PATCH = ({"op": "add", "path": "/spec/nodeSelector", "value": {"agentpool": "gpu"}},)
+PLACED = Decision(True, "", (), PATCH, "gpu", {"agentpool": "gpu"})
+REFUSED = Decision(False, "no", (), (), "gpu", {})
+
+
+@pytest.mark.parametrize(
+    ("deployed", "new", "difference"),
+    [
+        (PLACED, PLACED, None),
+        (PLACED, replace(PLACED, pool=None, selector={}), None),  # staged policies do not tell it
+        (replace(PLACED, warnings=("a", "b")), replace(PLACED, warnings=("b", "a")), None),
+        (PLACED, REFUSED, diff.REFUSED),
+        (REFUSED, PLACED, diff.ADMITTED),
+        (PLACED, replace(PLACED, patch=()), diff.PATCHED),
+        (PLACED, replace(PLACED, warnings=("careful",)), diff.TOLD),
+        (REFUSED, replace(REFUSED, message="never"), diff.TOLD),
+    ],
+)
+def test_decisions_differ_by_what_is_done_and_told(deployed: Decision, new: Decision, difference: str | None) -> None:
+    assert diff.compare(deployed, new) == difference
+
+
+def decide(settings: Settings, *pods: dict[str, Any]) -> list[Decision]:
+    """The decisions of the policies as they are deployed."""
+    reviews = [review for pod in pods for subject in inventory.of_pod(pod) for review in subject.reviews]
+    namespaces = {"payments": {"metadata": {"labels": {"agentpool": "gpu"}}}}
+    modules = staging.stage(bundles.bundle(settings), Progress()).modules
+    return batch.decide(reviews, modules=modules, kubernetes={"namespaces": namespaces}, progress=Progress())
+
+
+def test_staged_policies_decide_by_their_own_settings() -> None:
+    stored = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "payments"}, "spec": spec}
+        for name, spec in (("plain", {}), ("own", {"nodeSelector": {"disk": "ssd"}}))
+    ]
+    plain, own = decide(Settings(), *stored)
+    assert (plain.allowed, own.allowed) == (True, False)
+    assert batch.described(plain.patch) == 'add /spec/nodeSelector {"agentpool": "gpu"}'
+    assert "[decision" not in own.message  # by a uid of our own making nobody finds anything
+    assert [d.allowed for d in decide(Settings(pod_selector="merge"), *stored)] == [True, True]
+    warned = decide(Settings.model_validate({"enforcement": "warn"}), *stored)[1]
+    assert (warned.allowed, warned.patch, len(warned.warnings)) == (True, (), 1)
+    assert diff.compare(own, warned) == diff.ADMITTED

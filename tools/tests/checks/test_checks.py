@@ -1,0 +1,55 @@
+"""What `fairlead test` looks at: all code of the checkout, by each of its checkers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import PurePath
+
+import pytest
+
+from fairlead.checks import checkout
+from fairlead.common import paths
+from fairlead.common.errors import FairleadError
+
+
+def code() -> list[str]:
+    """Every file of Python code in the checkout, as Git has it."""
+    argv = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"]
+    done = subprocess.run(argv, cwd=paths.root(), capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip("this is no checkout of Git")
+    return done.stdout.splitlines()
+
+
+def below(path: str, folders: tuple[str, ...]) -> bool:
+    return any(PurePath(path).is_relative_to(folder) for folder in folders)
+
+
+def test_all_code_is_linted() -> None:
+    assert [path for path in code() if not below(path, checkout._CODE)] == []
+
+
+def test_all_code_is_typed_once() -> None:
+    counts = dict.fromkeys(code(), 0)
+    for arguments in checkout._TYPED:
+        folders = tuple(argument for argument in arguments if not argument.startswith("--"))
+        excluded = [argument.partition("=")[2] for argument in arguments if argument.startswith("--exclude=")]
+        if "--package=fairlead" in arguments:
+            folders = ("tools/fairlead",)
+        for path in counts:
+            counts[path] += below(path, folders) and not any(re.search(pattern, path) for pattern in excluded)
+    assert {path: count for path, count in counts.items() if count != 1} == {}
+
+
+def test_the_type_checker_tells_all_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def failing(argv: list[str]) -> str:
+        asked.append(argv[-1])
+        raise FairleadError(f"wrong in {argv[-1]}")
+
+    monkeypatch.setattr(checkout, "_program", failing)
+    with pytest.raises(FairleadError, match=r"wrong in --package=fairlead(.|\n)*wrong in integration/tests"):
+        checkout._typed(["mypy"])
+    assert len(asked) == len(checkout._TYPED)

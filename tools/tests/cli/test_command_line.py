@@ -1,0 +1,152 @@
+"""Bad input through the command line: exit code 2, a line or two on stderr that name the place, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from command_line import fairlead, refused
+
+from fairlead.__main__ import cli
+from fairlead.common import paths
+from fairlead.common.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("up", "--engine", "x"), "'x' is not 'opa'"),
+        (("up", "--cluster", "x"), "'x' is not one of 'embedded', 'kind', 'context'"),
+        (("up", "--name", "No_Name"), "cannot name a cluster"),
+        (("up", "--name", ""), "--name is empty: name a cluster, or leave --name out"),
+        (("up", "--name", " ", "--cluster", "kind"), "--name is empty"),
+        (("status", "--context", ""), "--context is empty"),
+        (("up", "--nodes", "Bad Pool=1"), "names no pool"),
+        (("up", "--nodes", "a=x"), "a number is expected"),
+        (("up", "--nodes", "a=-1"), "from 0 to 1000"),
+        (("status", "--name", "nowhere"), "fairlead up --name nowhere"),
+        (("logs", "--name", "nowhere"), "fairlead up --name nowhere"),
+        (("push", "--name", "nowhere"), "fairlead up --name nowhere"),
+        (("deploy", "--name", "nowhere"), "fairlead up --name nowhere"),
+        (("rotate", "token", "--name", "nowhere"), "fairlead up --name nowhere"),
+        (("rotate", "x"), "'x' is not one of"),
+        (("eval", "nowhere.json"), "nowhere.json: cannot be read"),
+        (("eval", "testdata/review.json", "--live", "--name", "nowhere"), "no cluster 'nowhere'"),
+        (("eval", "testdata/review.json", "--namespace-labels", "a=b c"), "is not a label value"),
+        (("verify", "--engine", "x"), "unknown engine 'x'"),
+        (("verify", "--cases", "nowhere.yaml"), "nowhere.yaml: cannot be read"),
+        (("test", "--step", "x"), "no step 'x'"),
+        (("tools", "--path", "x"), "x"),
+        (("settings", "-o", "xml"), "'xml' is not one of"),
+        (("sync", "--kubeconfig", "nowhere"), "nowhere"),
+        (("nothing",), "No such command 'nothing'"),
+    ],
+)
+def test_what_is_not_there_is_told(arguments: tuple[str, ...], words: str) -> None:
+    assert words in refused(*arguments)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[" * 100_000, "a: [", "a: &x [*x]", '{"a": ' + "9" * 5000 + "}", "\x00", "a: {a: 1, a: 2}"],
+    ids=["empty", "half", "deep", "half YAML", "cycle", "long number", "control character", "key twice"],
+)
+def test_half_written_files_are_told_by_name(tmp_path: Path, text: str) -> None:
+    for name, arguments in {
+        "settings.yaml": ("settings", "--settings"),
+        "review.json": ("eval",),
+        "cases.yaml": ("verify", "--engine", "opa", "--cases"),
+    }.items():
+        path = tmp_path / name
+        path.write_text(text)
+        assert str(path) in refused(*arguments, path)
+
+
+def test_a_long_value_is_told_in_short(tmp_path: Path) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text("namespaceLabel: &a [" + "x," * 50_000 + "]\nnodeLabel: a\n")
+    assert f"{path}:1" in refused("settings", "--settings", path)
+
+
+def named(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every command that takes --name, with what else it has to be given."""
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            subcommand = command.get_command(click.Context(command), name)
+            assert subcommand is not None
+            yield from named(subcommand, (*path, name))
+    elif any("--name" in parameter.opts for parameter in command.params):
+        required = [
+            parameter for parameter in command.params if isinstance(parameter, click.Argument) and parameter.required
+        ]
+        values = [
+            parameter.type.choices[0] if isinstance(parameter.type, click.Choice) else "testdata/review.json"
+            for parameter in required
+        ]
+        yield (*path, *map(str, values), *(["--live"] if path == ("eval",) else []))
+
+
+@pytest.mark.parametrize("arguments", list(named(cli)), ids=" ".join)
+def test_an_empty_name_is_a_mistake_to_every_command(arguments: tuple[str, ...]) -> None:
+    before = sorted(paths.state("x").parent.glob("*"))
+    with pytest.raises(UsageError, match="--name is empty"):
+        cli.main([*arguments, "--name", ""], standalone_mode=False)
+    assert sorted(paths.state("x").parent.glob("*")) == before
+
+
+@pytest.mark.parametrize("command", ["status", "deploy", "push"])
+def test_a_cluster_that_is_not_running_changes_nothing(command: str) -> None:
+    before = sorted(paths.root().iterdir())
+    refused(command, "--name", "not-here")
+    assert sorted(paths.root().iterdir()) == before
+    assert not paths.state("not-here").exists()
+
+
+def test_results_are_all_that_is_on_standard_output(tmp_path: Path) -> None:
+    for arguments in (
+        ("settings", "-o", "json"),
+        ("tools", "-o", "json"),
+        ("deploy", "--dry-run", "-o", "json"),
+        ("test", "--step", "opa fmt", "-o", "json"),
+        ("eval", "testdata/review.json", "-o", "json"),
+        ("verify", "--engine", "opa", "-o", "json"),
+    ):
+        done = fairlead(*arguments)
+        assert done.returncode == 0, done.stderr
+        json.loads(done.stdout)
+
+
+def test_what_no_encoding_has_is_told_escaped(tmp_path: Path) -> None:
+    path = tmp_path / "pod.json"
+    path.write_text('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "\\ud800"}, "spec": {}}')
+    for form in ("json", "yaml", "table"):
+        done = fairlead("eval", path, "-o", form)
+        assert "Traceback" not in done.stderr
+        assert done.returncode in (0, 2)
+
+
+def test_an_interrupt_that_a_finalizer_would_swallow_is_not_lost() -> None:
+    script = """
+import sys, time, weakref
+import fairlead.__main__ as entry
+
+class Thing: pass
+
+def interrupted():
+    raise KeyboardInterrupt
+
+def work(**_):
+    weakref.finalize(Thing(), interrupted)
+    time.sleep(60)
+
+entry.cli.main = work
+entry.main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=50)
+    assert done.returncode == 130
+    assert done.stderr.strip() == "error: interrupted"

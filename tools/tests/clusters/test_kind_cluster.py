@@ -1,0 +1,150 @@
+"""The life of a KIND cluster: the real kind, a Docker engine that is a folder, and a real API server behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import yaml
+from kind_world import IMAGES, NODE_IMAGE, World
+
+from fairlead.clusters.embedded.cluster import Embedded
+from fairlead.clusters.kind import MARK, KindCluster
+from fairlead.clusters.remote import of_context
+from fairlead.common.errors import UsageError
+from fairlead.common.progress import Progress
+from fairlead.kube import clients
+
+SILENT = Progress()
+
+
+@pytest.fixture(scope="module")
+def control_plane() -> Iterator[Embedded]:
+    """One with nothing deployed, like that of a new cluster."""
+    with Embedded(f"test-kind-{os.getpid()}") as made:
+        made.start_control_plane(progress=SILENT)
+        made.add_nodes({"pool1": 1, "pool2": 1})
+        yield made
+
+
+@pytest.fixture
+def objects(control_plane: Embedded) -> clients.Objects:
+    return clients.Objects(clients.connect(control_plane.kubeconfig))
+
+
+@pytest.fixture
+def world(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, control_plane: Embedded, objects: clients.Objects
+) -> Iterator[World]:
+    """An engine in which each cluster that kind makes has the API server of `control_plane`."""
+    made = World(tmp_path)
+    for key, value in made.environment.items():
+        monkeypatch.setenv(key, value)
+    document = yaml.safe_load(control_plane.kubeconfig.read_text())
+    made.set("admin.conf", yaml.safe_dump(document))
+    made.set("endpoint", document["clusters"][0]["cluster"]["server"].removeprefix("https://"))
+    made.set("images", NODE_IMAGE, *IMAGES.values())
+    yield made
+    objects.delete("v1", "ConfigMap", MARK, "kube-public")
+    made.close()
+
+
+def test_a_cluster_is_made_once_and_removed_once(world: World, objects: clients.Objects) -> None:
+    assert KindCluster(world.name).running() is False
+    assert KindCluster(world.name).create(progress=SILENT) is True
+    assert len(world.containers()) == 3
+    for worker, pool in (("worker", "pool1"), ("worker2", "pool2")):
+        assert any(f"agentpool={pool}" in line for line in world.lines(f"kubeadm.{world.name}-{worker}"))
+    assert objects.get("v1", "ConfigMap", MARK, "kube-public")
+    calls = len(world.calls("run"))
+
+    assert KindCluster(world.name).create(progress=SILENT) is False
+    assert len(world.calls("run")) == calls
+    cluster = KindCluster(world.name)
+    assert cluster.running() is True
+    assert "payments" not in cluster.namespaces()
+    assert cluster.kubeconfig.stat().st_mode & 0o077 == 0
+    copy = of_context(None, cluster.kubeconfig).kubeconfig
+
+    assert KindCluster(world.name).delete() is True
+    assert not copy.parent.exists()
+    assert not world.containers()
+    assert not world.state.exists()
+    assert KindCluster(world.name).delete() is False
+
+
+def test_two_commands_at_once_make_one_cluster(world: World) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        made = list(pool.map(lambda _: KindCluster(world.name).create(progress=SILENT), range(2)))
+    assert sorted(made) == [False, True]
+    assert len(world.calls("run")) == 3
+    with ThreadPoolExecutor(2) as pool:
+        removed = list(pool.map(lambda _: KindCluster(world.name).delete(), range(2)))
+    assert sorted(removed) == [False, True]
+    assert not world.state.exists()
+
+
+def test_another_checkout_knows_it_by_its_mark(world: World) -> None:
+    KindCluster(world.name).create(progress=SILENT)
+    shutil.rmtree(world.state)
+    assert KindCluster(world.name).running() is True
+    assert "kube-system" in KindCluster(world.name).namespaces()
+
+
+def test_one_without_the_mark_is_somebody_elses(world: World, objects: clients.Objects) -> None:
+    KindCluster(world.name).create(progress=SILENT)
+    objects.delete("v1", "ConfigMap", MARK, "kube-public")
+    assert KindCluster(world.name).running() is True  # its containers are those that were noted down
+
+    world.add_containers("control-plane", "worker")  # in place of ours
+    with pytest.raises(UsageError, match=r"was not made by Fairlead: .*KIND_CLUSTER_NAME"):
+        KindCluster(world.name).delete()
+    assert len(world.containers()) == 2
+
+
+def test_one_that_is_stopped_can_be_removed_all_the_same(world: World) -> None:
+    KindCluster(world.name).create(progress=SILENT)
+    world.set("admin.conf")
+    world.set("endpoint", "127.0.0.1:1")
+    assert KindCluster(world.name).delete() is True
+    assert not world.containers()
+
+
+def test_who_forgets_the_kind_of_cluster_is_told_of_the_one_that_runs(world: World) -> None:
+    KindCluster(world.name).create(progress=SILENT)
+    done = world.fairlead("rotate", "cert", "--name", "nowhere")
+    assert done.returncode == 2
+    assert "no cluster 'nowhere' is running" in done.stderr
+    assert f"`--cluster kind --name {world.name}`" in done.stderr
+    assert "`fairlead up --name nowhere`" in done.stderr
+    KindCluster(world.name).delete()
+    assert "--cluster kind" not in world.fairlead("rotate", "cert", "--name", "nowhere").stderr
+
+
+def test_where_nothing_is_deployed_status_says_so(world: World) -> None:
+    KindCluster(world.name).create(progress=SILENT)
+    done = world.fairlead("status", "--cluster", "kind")
+    assert done.returncode == 1
+    assert "not deployed: " in done.stderr
+    assert "`fairlead deploy`" in done.stderr
+    state = json.loads(world.fairlead("status", "--cluster", "kind", "-o", "json").stdout)
+    assert (state["deployed"], state["opa"], state["policies"]) == (False, [], [])
+
+
+def test_up_makes_it_and_loads_the_images(world: World) -> None:
+    for _ in range(2):
+        done = world.fairlead("up", "--cluster", "kind", "--no-deploy", "--sidecar", "sync", "-o", "json")
+        assert done.returncode == 0, done.stderr
+        answer = json.loads(done.stdout)
+        assert (answer["name"], answer["cluster"]) == (world.name, "kind")
+        assert answer["kubeconfig"] == str(world.state / "kubeconfig")
+    assert "is running already" in done.stderr
+    assert world.calls("save")[0][-2:] == [IMAGES["OPA_IMAGE"], IMAGES["FAIRLEAD_IMAGE"]]
+    done = world.fairlead("down", "--cluster", "kind")
+    assert done.returncode == 0, done.stderr
+    assert not world.containers()

@@ -1,0 +1,57 @@
+"""Which program a sidecar is on this machine, and what is told where there is none."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairlead.common.errors import UsageError
+from fairlead.deployment import sidecars
+from fairlead.opa import arguments
+from fairlead.settings.models import Settings
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program kube-mgmt, on no PATH yet."""
+    monkeypatch.delenv("FAIRLEAD_KUBE_MGMT", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    path = tmp_path / "kube-mgmt"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o700)
+    return path
+
+
+def test_kube_mgmt_is_found_on_path_or_where_the_variable_says(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert sidecars.KUBE_MGMT.command() == [str(program)]
+    other = program.with_name("other")
+    program.rename(other)
+    monkeypatch.setenv("FAIRLEAD_KUBE_MGMT", str(other))
+    assert sidecars.KUBE_MGMT.command() == [str(other)]
+
+
+def test_without_a_program_it_is_told_how_to_name_one(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="put it on PATH, set FAIRLEAD_KUBE_MGMT to its file, or take --sidecar sync"):
+        sidecars.KUBE_MGMT.command()
+    for wrong in (str(program.parent), f"{program}-none"):
+        monkeypatch.setenv("FAIRLEAD_KUBE_MGMT", wrong)
+        with pytest.raises(UsageError, match="which is no program"):
+            sidecars.KUBE_MGMT.command()
+
+
+def test_only_a_sidecar_that_confirms_data_can_bound_their_age() -> None:
+    bounded = Settings(max_staleness=30)
+    sidecars.SYNC.require(bounded)
+    flags = sidecars.SYNC.arguments(arguments.MOUNTED, bounded, "127.0.0.1:1", "127.0.0.1:2")
+    assert "--max-staleness=30" in flags
+    assert not [a for a in sidecars.SYNC.arguments(arguments.MOUNTED, Settings(), "a:1", "a:2") if "staleness" in a]
+    with pytest.raises(UsageError, match="maxStaleness: kube-mgmt confirms no data: take --sidecar sync, or leave it"):
+        sidecars.KUBE_MGMT.require(bounded)
+    sidecars.KUBE_MGMT.require(Settings())
+
+
+def test_sync_is_always_there() -> None:
+    assert sidecars.SYNC.command() == [sys.executable, "-m", "fairlead"]

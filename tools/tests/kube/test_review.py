@@ -1,0 +1,160 @@
+"""AdmissionReviews: made as an API server makes them, read from what people wrote, answers applied."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.common.errors import FairleadError, InputError
+from fairlead.kube import admission_reviews
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "payments"}, "spec": {}}
+
+
+def test_a_pod_is_reviewed_in_its_namespace() -> None:
+    request = admission_reviews.build(POD)["request"]
+    assert request["kind"] == {"group": "", "version": "v1", "kind": "Pod"}
+    assert request["resource"] == {"group": "", "version": "v1", "resource": "pods"}
+    assert (request["namespace"], request["name"], request["operation"]) == ("payments", "web", "CREATE")
+    assert (request["object"], request["oldObject"]) == (POD, None)
+    assert "subResource" not in request
+
+
+def test_every_review_has_a_uid_of_its_own() -> None:
+    assert admission_reviews.build(POD)["request"]["uid"] != admission_reviews.build(POD)["request"]["uid"]
+
+
+def test_a_deletion_has_only_an_old_object() -> None:
+    request = admission_reviews.build(POD, operation="DELETE")["request"]
+    assert (request["object"], request["oldObject"]) == (None, POD)
+
+
+def test_a_namespace_is_in_itself_and_a_node_in_none() -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "payments"}}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+    assert admission_reviews.build(namespace, namespace="other")["request"]["namespace"] == "payments"
+    assert "namespace" not in admission_reviews.build(node, namespace="other")["request"]
+
+
+def test_an_eviction_is_for_pods() -> None:
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "web"}}
+    request = admission_reviews.build(eviction, sub_resource="eviction", dry_run=True)["request"]
+    assert request["kind"]["group"] == "policy"
+    assert request["resource"] == {"group": "", "version": "v1", "resource": "pods"}
+    assert (request["subResource"], request["dryRun"]) == ("eviction", True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "resource"),
+    [
+        ("Pod", "pods"),
+        ("Ingress", "ingresses"),
+        ("NetworkPolicy", "networkpolicies"),
+        ("Gateway", "gateways"),
+        ("Endpoints", "endpoints"),
+        ("PodExecOptions", "pods"),
+    ],
+)
+def test_kinds_have_their_resources(kind: str, resource: str) -> None:
+    assert admission_reviews.plural(kind) == resource
+
+
+def answer(operations: Any, **response: Any) -> dict[str, Any]:
+    encoded = base64.b64encode(json.dumps(operations).encode()).decode()
+    return {"response": {"allowed": True, "patchType": "JSONPatch", "patch": encoded, **response}}
+
+
+def test_a_patch_is_applied_to_a_copy() -> None:
+    patch = [{"op": "add", "path": "/spec/nodeSelector", "value": {"agentpool": "pool1"}}]
+    after = admission_reviews.apply(admission_reviews.patch_of(answer(patch)), POD)
+    assert after["spec"] == {"nodeSelector": {"agentpool": "pool1"}}
+    assert POD["spec"] == {}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        answer([], patch="no base64!"),
+        answer([], patch=base64.b64encode(b"{").decode()),
+        answer({"op": "add"}),
+        answer([], patchType="MergePatch"),
+    ],
+)
+def test_a_patch_that_no_api_server_would_take_is_an_error(broken: dict[str, Any]) -> None:
+    with pytest.raises(FairleadError, match="the answer's patch"):
+        admission_reviews.patch_of(broken)
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [{"op": "remove", "path": "/spec/none"}, {"op": "add", "path": "/none/x", "value": 1}, {"op": "up", "path": "/a"}],
+)
+def test_a_patch_that_does_not_apply_is_an_error(operation: dict[str, Any]) -> None:
+    with pytest.raises(FairleadError, match="does not apply"):
+        admission_reviews.apply([operation], POD)
+
+
+def read(folder: Path, text: str, name: str = "pod.yaml") -> list[Any]:
+    path = folder / name
+    path.write_text(text)
+    return [document.value for document in admission_reviews.read(path)]
+
+
+def test_json_with_tabs_is_read(tmp_path: Path) -> None:
+    assert read(tmp_path, '{\n\t"apiVersion": "v1",\n\t"kind": "Pod"}') == [{"apiVersion": "v1", "kind": "Pod"}]
+
+
+def test_documents_and_the_items_of_a_list_are_read_one_by_one(tmp_path: Path) -> None:
+    text = "apiVersion: v1\nkind: A\n---\napiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: B}]\n"
+    assert [manifest["kind"] for manifest in read(tmp_path, text)] == ["A", "B"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("- a\n", r":1: holds neither an AdmissionReview nor a manifest"),
+        ("kind: Pod\n", "apiVersion is missing"),
+        ("apiVersion: v1\nkind: 7\n", ":2: .*kind is missing or no text"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: web\n", ":3: metadata: a mapping"),
+        ("apiVersion: v1\nkind: Pod\nmetadata:\n  name: 7\n", ":4: metadata.name: text"),
+        ("apiVersion: v1\nkind: Pod\nmetadata:\n  labels:\n    a: -b\n", ":5: metadata.labels: '-b' is not a label"),
+        ("apiVersion: v1\nkind: Pod\nmetadata:\n  labels:\n    a: 7\n", ":5: metadata.labels: 7 .*quote it"),
+        ("apiVersion: v1\nkind: Pod\nspec: {1: a}\n", "the key 1 is not text"),
+        ("apiVersion: v1\nkind: Pod\nspec: .inf\n", "the number inf"),
+        ("apiVersion: v1\nkind: Pod\nspec: !!binary aGVsbG8=\n", "holds a bytes"),
+        ("apiVersion: v1\nkind: Pod\nspec: &a [*a]\n", "nested deeper than 100"),
+        ("apiVersion: v1\nkind: Pod\nspec: " + "[" * 101 + "]" * 101, "nested deeper than 100"),
+        ("apiVersion: v1\nkind: List\nitems: []\n", "a List without items"),
+        ('{"apiVersion": "v1", "kind": "Po', "not valid YAML"),
+    ],
+)
+def test_what_is_wrong_is_told(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        read(tmp_path, text)
+
+
+def test_aliases_cannot_make_a_small_file_huge(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 8)]
+    with pytest.raises(InputError, match="more than 1000000 values"):
+        read(tmp_path, "\n".join(["apiVersion: v1", "kind: Pod", *lines]))
+
+
+def test_a_review_in_one_line() -> None:
+    assert admission_reviews.title(admission_reviews.build(POD)) == "CREATE of Pod payments/web"
+    generated = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "web-"}}
+    assert (
+        admission_reviews.title(admission_reviews.build(generated, sub_resource="status"))
+        == "CREATE of Pod/status default/web-"
+    )
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "payments"}}
+    assert (
+        admission_reviews.title(admission_reviews.build(namespace, operation="DELETE"))
+        == "DELETE of Namespace payments"
+    )
+    assert admission_reviews.title({"request": {"kind": "Pod", "object": []}}) == "- of - -"
+    assert admission_reviews.title([]) == "- of - -"

@@ -1,0 +1,277 @@
+"""What a real OPA logs of its decisions, by the flags that it is deployed with."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from fairlead.analysis.evaluate import ask
+from fairlead.checks.conformance import cases
+from fairlead.checks.conformance.engines import opa as opa_engine
+from fairlead.checks.fuzz.server import Opa, running
+from fairlead.clusters.embedded import volume
+from fairlead.common import waiting
+from fairlead.common.errors import InputError
+from fairlead.common.progress import Progress
+from fairlead.deployment import manifests, sidecars
+from fairlead.deployment.credentials import LOOPBACK, Credentials
+from fairlead.deployment.sidecars import Sidecar
+from fairlead.opa import arguments, cli
+from fairlead.opa.api import OpaApi, OpaUnavailable
+from fairlead.policy import bundles, staging
+from fairlead.settings.models import DecisionLogs, LogService, Settings
+
+SECRET = "hunter2-hunter2"
+FILES = arguments.Files(*(Path(name) for name in ("tls", "authz", "token")))
+CONSOLE = sidecars.KUBE_MGMT.decision_logs(FILES, Settings(), "127.0.0.1:1")
+NAMESPACES = {"kubernetes/namespaces": {"payments": {"metadata": {"labels": {"agentpool": "pool1"}}}}}
+
+
+def review(uid: str, **spec: Any) -> dict[str, Any]:
+    """A pod with a secret wherever one may be."""
+    container = {"name": "c", "env": [{"name": "A", "value": SECRET}], "args": [SECRET], "command": [SECRET]}
+    return {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": uid,
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "operation": "CREATE",
+            "namespace": "payments",
+            "userInfo": {"username": "jane", "groups": ["dev"], "extra": {"token": [SECRET]}},
+            "object": {
+                "metadata": {"name": "web", "annotations": {"a": SECRET}},
+                "spec": {"containers": [container], "initContainers": [container], **spec},
+            },
+        },
+    }
+
+
+class Logging(Opa):
+    """An OPA with the deployed policies, and its log."""
+
+    def __init__(self, folder: Path, *flags: str) -> None:
+        bundle = staging.stage(bundles.bundle(Settings()), Progress())
+        super().__init__(folder, bundle=bundle, data=NAMESPACES, flags=flags)
+
+    def decide(self, asked: dict[str, Any]) -> dict[str, Any]:
+        api = self.api()
+        try:
+            return dict(api.decide(asked))
+        finally:
+            api.close_connection()
+
+    def logged(self, uid: str) -> dict[str, Any]:
+        """The entry of the decision `uid`, once it is there."""
+
+        def find() -> dict[str, Any] | None:
+            lines = [
+                json.loads(line) for line in self.log.read_text().splitlines() if line.startswith('{"decision_id"')
+            ]
+            return next((e for e in lines if (e.get("input") or {}).get("request", {}).get("uid") == uid), None)
+
+        return waiting.until(find, deadline=20, what=f"decision {uid} is logged")
+
+
+def test_a_decision_is_logged_with_its_uid_and_no_secret(tmp_path: Path) -> None:
+    with running(Logging(tmp_path, *CONSOLE)) as opa:
+        answer = opa.decide(review("42", nodeSelector={"a": "b"}))
+        entry = opa.logged("42")
+        assert entry["result"] == answer
+        assert entry["input"]["request"]["object"]["spec"] == {"nodeSelector": {"a": "b"}}
+        assert "[decision 42]" in answer["response"]["status"]["message"]
+        text = opa.log.read_text()
+        assert SECRET not in text
+        assert opa.token not in text
+        # The sidecar's own requests, of which there were many, are no decisions.
+        assert text.count('"decision_id"') == 1
+
+
+def test_megabytes_are_logged_in_few_kilobytes(tmp_path: Path) -> None:
+    """Neither what was sent nor what was answered to it, such as a name that a refusal quotes, fills a disk."""
+    wide = [[[]] * 600_000, [{}] * 600_000, {str(number): "x" for number in range(130_000)}, "x" * 2_800_000]
+    with running(Logging(tmp_path, *CONSOLE)) as opa:
+        for number, labels in enumerate(wide):
+            asked = review(str(number), nodeName="n" * 1_000, tolerations=[{"key": "k" * 1_000}] * 100)
+            asked["request"]["object"]["metadata"] |= {"name": "n" * 50_000, "labels": labels}
+            opa.decide(asked)
+            assert len(json.dumps(opa.logged(str(number)))) < 40_000
+
+
+def test_without_the_mask_secrets_would_be_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the test above can fail."""
+    guards = bundles.guards
+    monkeypatch.setattr(bundles, "guards", lambda tokens: guards(tokens) | {bundles.LOG: "package system.log"})
+    with running(Logging(tmp_path, *CONSOLE)) as opa:
+        opa.decide(review("42"))
+        opa.logged("42")
+        assert SECRET in opa.log.read_text()
+
+
+def test_the_mask_is_in_force_before_any_policy_is_loaded(tmp_path: Path) -> None:
+    class Early(Logging):
+        def _load(self, api: OpaApi) -> None:
+            with pytest.raises(OpaUnavailable):
+                self.decide(review("early"))
+            super()._load(api)
+
+    with running(Early(tmp_path, *CONSOLE)) as opa:
+        assert opa.logged("early")["error"]
+        assert SECRET not in opa.log.read_text()
+
+
+def test_a_policy_that_unmasks_has_nothing_logged(tmp_path: Path) -> None:
+    with running(Logging(tmp_path, *CONSOLE)) as opa:
+        api = opa.api()
+        api.put_policy("unmask", "package system.log\n\nmask := []")
+        opa.decide(review("42"))
+        api.delete_policy("unmask")
+        api.close_connection()
+        opa.decide(review("43"))
+        opa.logged("43")
+        text = opa.log.read_text()
+        assert SECRET not in text
+        assert text.count('"decision_id"') == 1
+
+
+def test_no_deployment_puts_the_mask_where_an_api_call_could_change_it() -> None:
+    assert not [key for key in bundles.bundle(Settings()).modules if key.endswith(bundles.LOG)]
+
+
+def test_another_mask_is_refused_before_it_is_left_out(tmp_path: Path) -> None:
+    copy = tmp_path / "policies"
+    shutil.copytree(bundles.folder(), copy)
+    (copy / bundles.LOG).write_text("package system.log\n\nmask := []\n")
+    with pytest.raises(InputError, match="guards OPA: change it there, then deploy"):
+        bundles.bundle(Settings(), copy)
+
+
+def test_without_the_console_no_decision_is_written() -> None:
+    quiet = Settings(decision_logs=DecisionLogs(console=False))
+    sync = sidecars.SYNC.arguments(FILES, Settings(), "127.0.0.1:1", "127.0.0.1:2")
+    assert set(sync) - set(sidecars.SYNC.arguments(FILES, quiet, "127.0.0.1:1", "127.0.0.1:2")) == {"--log-decisions"}
+    assert sidecars.KUBE_MGMT.decision_logs(FILES, quiet, "127.0.0.1:2") == []
+    # The sidecar counts them all the same.
+    assert sidecars.SYNC.decision_logs(FILES, quiet, "127.0.0.1:2") == sidecars.SYNC.decision_logs(
+        FILES, Settings(), "127.0.0.1:2"
+    )
+
+
+class Service:
+    """A service for decision logs: HTTPS by an authority of its own, and only with the token."""
+
+    def __init__(self, token: str) -> None:
+        self.made = Credentials.fresh(LOOPBACK)
+        self.entries: list[dict[str, Any]] = []
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                known = (self.path, self.headers["Authorization"]) == ("/opa/logs", f"Bearer {token}")
+                if known:
+                    service.entries += json.loads(gzip.decompress(body))
+                self.send_response(200 if known else 401)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"https://127.0.0.1:{self._server.server_address[1]}/opa"
+
+    @contextmanager
+    def serving(self, folder: Path) -> Iterator[None]:
+        (folder / "crt").write_bytes(self.made.certificate)
+        (folder / "key").write_bytes(self.made.key)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(folder / "crt", folder / "key")
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        thread = Thread(target=self._server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield
+        finally:
+            self._server.shutdown()
+            thread.join()
+            self._server.server_close()
+
+
+@pytest.mark.parametrize("sidecar", sidecars.SIDECARS.values(), ids=sidecars.SIDECARS)
+def test_a_service_gets_the_decisions_with_its_token_and_by_its_authority(tmp_path: Path, sidecar: Sidecar) -> None:
+    service = Service("the-token-of-the-service")
+    logs = LogService(url=service.url, secret="logs", private_authority=True)
+    settings = Settings(decision_logs=DecisionLogs(service=logs))
+    files = arguments.Files(*(tmp_path / name for name in ("tls", "authz", "token")))
+    volume.write(Path(files.logs), {"token": b"the-token-of-the-service\n", "ca.crt": service.made.ca})
+    opa = Logging(tmp_path, *sidecar.decision_logs(files, settings, "127.0.0.1:1"))
+    with service.serving(tmp_path), running(opa):
+        opa.decide(review("42"))
+        waiting.until(lambda: len(service.entries) > 0, deadline=20, what="the decision is uploaded")
+        assert [entry["input"]["request"]["uid"] for entry in service.entries] == ["42"]
+        assert SECRET not in json.dumps(service.entries)
+        opa.logged("42")
+        assert "the-token-of-the-service" not in opa.log.read_text()
+
+
+def test_the_secret_of_a_service_is_mounted_where_opa_reads_it() -> None:
+    logs = LogService(url="https://logs.example", secret="logs", private_authority=True)
+    settings = Settings(decision_logs=DecisionLogs(service=logs))
+    for chosen, mounted in ((settings, [("logs", "/run/fairlead/logs", "logs")]), (Settings(), [])):
+        rendered = manifests.render(chosen, bundles.bundle(chosen), Credentials.fresh())
+        spec = next(manifest for manifest in rendered if manifest["kind"] == "Deployment")["spec"]["template"]["spec"]
+        opa = next(container for container in spec["containers"] if container["name"] == "opa")
+        volumes = {volume["name"]: volume.get("secret", {}).get("secretName") for volume in spec["volumes"]}
+        mounts = [(mount["name"], mount["mountPath"], volumes[mount["name"]]) for mount in opa["volumeMounts"]]
+        assert [mount for mount in mounts if mount[0] == "logs"] == mounted
+        assert ("--set=services.logs.credentials.bearer.token_path=/run/fairlead/logs/token" in opa["args"]) == bool(
+            mounted
+        )
+
+
+@pytest.mark.parametrize(
+    ("service", "wrong"),
+    [
+        ({"url": "http://logs.example"}, "url"),
+        ({"url": "https://logs.example,x=y"}, "url"),
+        ({"url": "https://logs.example", "privateAuthority": True}, "name it as `secret`"),
+        ({"url": "https://logs.example", "token": "x"}, "token"),
+        ({"url": "https://logs.example", "secret": "A b"}, "secret"),
+    ],
+)
+def test_a_service_that_cannot_be_is_refused(service: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(ValidationError, match=wrong):
+        Settings.model_validate({"decisionLogs": {"service": service}})
+
+
+def test_what_is_shown_of_a_review_is_decided_as_the_review_is() -> None:
+    """A mask that hides what policies decide by makes a log that explains nothing."""
+    questions = [opa_engine._question(case) for case in cases.load()]
+    # What a template's update changes decides whether its placement is judged, and is not shown.
+    questions = [q for q in questions if q.review["request"]["operation"] != "UPDATE" or _is_pod(q.review)]
+    shown = cli.evaluate(
+        "[shown | some review in data.reviews; [mask] := data.system.log.mask "
+        'with input as {"path": "system/main", "input": review}; shown := mask.value]',
+        modules={bundles.LOG: (bundles.folder() / bundles.LOG).read_text()},
+        data={"reviews": [question.review for question in questions]},
+    )
+    masked = [replace(question, review=review) for question, review in zip(questions, shown, strict=True)]
+    whole, again = ask(questions, Progress()), ask(masked, Progress())
+    assert len(whole) > 90
+    assert [answer.review for answer in again] == [answer.review for answer in whole]
+
+
+def _is_pod(asked: dict[str, Any]) -> bool:
+    return bool(asked["request"]["kind"]["kind"] == "Pod")

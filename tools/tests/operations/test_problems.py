@@ -1,0 +1,77 @@
+"""What `fairlead status` says is not as it should be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from fairlead.clusters.base import OpaServer
+from fairlead.operations import problems
+from fairlead.operations.replication import Lag
+from fairlead.operations.rollout import Served
+from fairlead.pki.certificates import Authority
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+GOOD = Served(OpaServer("https://127.0.0.1:1", Path("ca"), pod="opa-0"), True, "r1", NOON, 40.0)
+OTHER = replace(GOOD, opa=replace(GOOD.opa, pod="opa-1"))
+HEALTHY = {"pod": "opa-0", "healthy": True, "reasons": []}
+SINCE = "its data were last confirmed at 2026-11-21T12:00:00+00:00, 40 s ago"
+
+
+def test_nothing_is_said_where_all_is_well() -> None:
+    assert list(problems.of_opas([GOOD, OTHER], 2)) == []
+    assert list(problems.of_sidecars([GOOD], [HEALTHY])) == []
+    assert list(problems.of_policies([{"name": "a", "status": "ok", "error": None}])) == []
+    assert list(problems.of_servers([{"name": "a", "running": True}])) == []
+
+
+def test_opas_that_are_missing_unready_silent_empty_or_different_are_told() -> None:
+    def of(*states: Served, replicas: int = 1) -> list[str]:
+        return list(problems.of_opas(states, replicas))
+
+    assert of(replicas=2) == ["0 of 2 OPAs run"]
+    assert of(replace(GOOD, ready=False)) == [f"opa-0 is not Ready; {SINCE}"]
+    assert of(replace(GOOD, ready=False, confirmed=None, age=None)) == [
+        "opa-0 is not Ready; nobody has confirmed its data"
+    ]
+    silent = replace(GOOD, ready=False, revision=None, confirmed=None, age=None, error="timed out")
+    assert of(silent) == ["opa-0 cannot be asked: timed out"]
+    assert of(replace(GOOD, revision=None)) == ["opa-0 serves no policies of Fairlead"]
+    assert of(GOOD, replace(OTHER, revision="r2")) == ["OPAs serve different revisions: r1, r2"]
+
+
+def test_sidecars_that_are_missing_or_unhealthy_are_told_with_the_age_of_the_data() -> None:
+    def of(state: Served, *sidecars: dict[str, Any]) -> list[str]:
+        return list(problems.of_sidecars([state], sidecars))
+
+    assert of(GOOD) == [f"no sidecar runs beside opa-0; {SINCE}"]
+    unhealthy = {**HEALTHY, "healthy": False, "reasons": ["it does not answer (timed out)"]}
+    assert of(GOOD, unhealthy) == [f"the sidecar beside opa-0 is not healthy: it does not answer (timed out); {SINCE}"]
+    assert of(replace(GOOD, age=91.0), HEALTHY) == [
+        f"the sidecar beside opa-0 says that all is well; yet {SINCE.replace('40', '91')}"
+    ]
+    assert list(problems.of_sidecars([GOOD], None)) == [], "kube-mgmt tells nothing"
+
+
+def test_stale_namespaces_are_told_with_the_time_and_the_way_out() -> None:
+    since = datetime.now(UTC) - timedelta(seconds=90)
+    (problem,) = problems.of_replication([(OTHER, None), (GOOD, Lag(tuple("abcdefg"), since))])
+    assert problem.startswith(f"what opa-0 decides by has been stale since {since.isoformat()}, 9")
+    assert "the last change of 7 namespaces (a, b, c, d, e, ...), as its sidecar does not go on; restart " in problem
+    (problem,) = problems.of_replication([(GOOD, Lag(("gone",), None))])
+    assert problem.startswith("what opa-0 decides by is stale: it lacks the last change of 1 namespaces (gone), ")
+
+
+def test_policies_certificates_and_servers_are_told() -> None:
+    broken = {"name": "rules", "status": "error", "error": "a.rego:3: no"}
+    assert list(problems.of_policies([broken])) == ["policies of rules are not in force (error: a.rego:3: no)"]
+    pending = {"name": "rules", "status": "pending", "error": None}
+    assert list(problems.of_policies([pending])) == ["policies of rules are not in force (pending)"]
+    dated = {
+        "opa-tls": Authority.create("ended", timedelta(seconds=-1)).cert_pem,
+        "opa-tls-ca": Authority.create("good", timedelta(days=1)).cert_pem,
+    }
+    assert list(problems.of_certificates(dated)) == ["the certificate opa-tls has ended: `fairlead deploy` replaces it"]
+    assert list(problems.of_servers([{"name": "sync", "running": False}])) == ["sync does not run"]

@@ -1,0 +1,185 @@
+"""An authority's certificates stand up to real TLS handshakes, and to the rules that strict verifiers apply."""
+
+from __future__ import annotations
+
+import ssl
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from fairlead.pki.certificates import Authority, KeyPair, not_after, signing_key, write_private
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    return Authority.create("test authority", HOUR)
+
+
+def handshake(
+    folder: Path, server: KeyPair, server_trusts: bytes, client: KeyPair | None, client_trusts: bytes, name: str
+) -> str:
+    """The common name by which the server knows the client. Raises ssl.SSLError from whichever side refuses."""
+    accepting, asking = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    accepting.verify_mode = ssl.CERT_REQUIRED
+    for context, pair, trusts in ((accepting, server, server_trusts), (asking, client, client_trusts)):
+        context.verify_flags |= ssl.VERIFY_X509_STRICT  # the default from Python 3.13 on
+        context.load_verify_locations(cadata=trusts.decode())
+        if pair:
+            context.load_cert_chain(*pair.write(folder, "pair"))
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asker = asking.wrap_bio(to_client, to_server, server_hostname=name)
+    accepter = accepting.wrap_bio(to_server, to_client, server_side=True)
+    sides = [asker, accepter]
+    while sides:
+        for side in list(sides):
+            try:
+                side.do_handshake()
+                sides.remove(side)
+            except ssl.SSLWantReadError:
+                continue
+    der = accepter.getpeercert(binary_form=True)
+    assert der
+    (name_attribute,) = x509.load_der_x509_certificate(der).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(name_attribute.value)
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "opa.fairlead.svc"])
+def test_a_server_and_a_client_trust_each_other(authority: Authority, tmp_path: Path, name: str) -> None:
+    server = authority.issue("opa", dns=["localhost", "opa.fairlead.svc"], ips=["127.0.0.1"], server=True, valid=HOUR)
+    client = authority.issue("someone", organizations=["system:masters"], client=True, valid=HOUR)
+    assert handshake(tmp_path, server, authority.cert_pem, client, authority.cert_pem, name) == "someone"
+
+
+def test_a_name_that_the_certificate_does_not_hold_is_refused(authority: Authority, tmp_path: Path) -> None:
+    server = authority.issue("opa", dns=["localhost"], server=True, valid=HOUR)
+    with pytest.raises(ssl.SSLCertVerificationError, match="mismatch"):
+        handshake(tmp_path, server, authority.cert_pem, None, authority.cert_pem, "opa.fairlead.svc")
+
+
+def test_another_authority_of_the_same_name_is_not_trusted(authority: Authority, tmp_path: Path) -> None:
+    server = authority.issue("opa", dns=["localhost"], server=True, valid=HOUR)
+    other = Authority.create("test authority", HOUR)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        handshake(tmp_path, server, authority.cert_pem, None, other.cert_pem, "localhost")
+
+
+def test_a_client_s_certificate_does_not_serve(authority: Authority, tmp_path: Path) -> None:
+    client = authority.issue("someone", dns=["localhost"], client=True, valid=HOUR)
+    with pytest.raises(ssl.SSLCertVerificationError, match="purpose"):
+        handshake(tmp_path, client, authority.cert_pem, client, authority.cert_pem, "localhost")
+
+
+def test_a_server_s_certificate_is_no_client_s(authority: Authority, tmp_path: Path) -> None:
+    server = authority.issue("opa", dns=["localhost"], server=True, valid=HOUR)
+    with pytest.raises(ssl.SSLError):
+        handshake(tmp_path, server, authority.cert_pem, server, authority.cert_pem, "localhost")
+
+
+def test_an_authority_read_again_still_issues(authority: Authority, tmp_path: Path) -> None:
+    again = Authority.from_pem(authority.cert_pem, authority.key_pem)
+    server = again.issue("opa", dns=["localhost"], server=True, valid=HOUR)
+    client = again.issue("someone", client=True, valid=HOUR)
+    assert handshake(tmp_path, server, authority.cert_pem, client, authority.cert_pem, "localhost") == "someone"
+
+
+def test_a_key_of_another_authority_is_refused(authority: Authority) -> None:
+    with pytest.raises(ValueError, match="not the certificate's"):
+        Authority.from_pem(authority.cert_pem, Authority.create("test authority", HOUR).key_pem)
+
+
+def test_no_certificate_outlives_its_authority(authority: Authority) -> None:
+    pair = authority.issue("opa", server=True, valid=10 * HOUR)
+    assert not_after(pair.cert_pem) == not_after(authority.cert_pem)
+
+
+def test_the_end_is_when_it_was_asked_for(authority: Authority) -> None:
+    before = datetime.now(UTC).replace(microsecond=0)
+    end = not_after(authority.issue("opa", server=True, valid=HOUR / 2).cert_pem)
+    assert before + HOUR / 2 <= end <= datetime.now(UTC) + HOUR / 2
+
+
+def test_one_that_has_ended_can_be_made_and_is_refused(authority: Authority, tmp_path: Path) -> None:
+    ended = authority.issue("opa", dns=["localhost"], server=True, valid=-HOUR)
+    with pytest.raises(ssl.SSLCertVerificationError, match="expired"):
+        handshake(tmp_path, ended, authority.cert_pem, None, authority.cert_pem, "localhost")
+
+
+def test_a_certificate_for_nobody_is_refused(authority: Authority) -> None:
+    with pytest.raises(ValueError, match="server, a client or both"):
+        authority.issue("opa", valid=HOUR)
+
+
+def test_an_address_that_is_none_is_refused(authority: Authority) -> None:
+    with pytest.raises(ValueError, match="localhost"):
+        authority.issue("opa", ips=["localhost"], server=True, valid=HOUR)
+
+
+def test_groups_stand_in_the_subject(authority: Authority) -> None:
+    pair = authority.issue("someone", organizations=["one", "two"], client=True, valid=HOUR)
+    subject = x509.load_pem_x509_certificate(pair.cert_pem).subject
+    assert [part.value for part in subject] == ["one", "two", "someone"]
+
+
+def test_the_signing_key_is_one_that_the_api_server_reads() -> None:
+    key = signing_key()
+    assert key.startswith(b"-----BEGIN EC PRIVATE KEY-----")
+    assert isinstance(serialization.load_pem_private_key(key, None), ec.EllipticCurvePrivateKey)
+
+
+def test_keys_are_for_their_owner_alone_even_where_a_file_was_open_to_all(authority: Authority, tmp_path: Path) -> None:
+    (tmp_path / "opa.key").write_text("old")
+    (tmp_path / "opa.key").chmod(0o644)
+    cert, key = authority.issue("opa", server=True, valid=HOUR).write(tmp_path, "opa")
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (cert, key)] == [0o600, 0o600]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["opa.crt", "opa.key"]
+
+
+def test_a_reader_of_a_replaced_file_keeps_the_whole_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    write_private(path, b"old")
+    with path.open("rb") as reader:
+        write_private(path, b"new")
+        assert (reader.read(), path.read_bytes()) == (b"old", b"new")
+
+
+def test_several_writers_leave_no_reader_with_half_a_file(tmp_path: Path) -> None:
+    path, mixed = tmp_path / "kubeconfig", set()
+    contents = {bytes([letter]) * 200_000 for letter in b"abcd"}
+    write_private(path, b"a" * 200_000)
+
+    def write(data: bytes) -> None:
+        for _ in range(200):
+            write_private(path, data)
+
+    with ThreadPoolExecutor(len(contents)) as writers:
+        written = [writers.submit(write, data) for data in contents]
+        while not all(future.done() for future in written):
+            mixed |= {path.read_bytes()} - contents
+    for future in written:
+        future.result()
+    assert mixed == set()
+    assert path.read_bytes() in contents
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    (taken / "inside").touch()
+    with pytest.raises(OSError, match="taken"):
+        write_private(taken, b"x")
+    assert list(tmp_path.iterdir()) == [taken]
+
+
+def test_no_key_shows_when_a_pair_is_printed(authority: Authority) -> None:
+    pair = authority.issue("opa", server=True, valid=HOUR)
+    assert "PRIVATE" not in repr(pair) + repr(authority)

@@ -1,0 +1,65 @@
+"""What a revision may hold, and how it is laid out beside the one before."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fairlead.common.errors import InputError
+from fairlead.common.progress import Progress
+from fairlead.policy import bundles, staging
+from fairlead.settings.models import Settings
+
+QUIET = Progress()
+
+
+@pytest.fixture
+def policies(tmp_path: Path) -> Path:
+    """A copy of the policies to change."""
+    shutil.copytree(bundles.folder(), tmp_path / "policies")
+    return tmp_path / "policies"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "package", "row"),
+    [
+        ("extra.rego", "package system.authz\n\nallow := true\n", "system.authz", 1),
+        ("extra.rego", "# why\npackage system.log\n", "system.log", 2),
+        ("deep/down/log.rego", "package system.log\n\ndrop := false\n", "system.log", 1),
+        ("node_pool/authz.rego", "package system.authz.more\n\nx := 1\n", "system.authz", 1),
+        ("extra.rego", 'package system["\\u0061uthz"]\n\nallow := true\n', "system.authz", 1),
+        ("extra.rego", "package system\n\nauthz.allow := true\n", "system.authz", 1),
+        ("extra.rego", 'package system\n\nlog["drop"] if input.x\n', "system.log", 1),
+    ],
+)
+def test_a_package_that_opa_reads_from_a_file_is_refused_with_the_file_wherever_it_is(
+    policies: Path, file: str, text: str, package: str, row: int
+) -> None:
+    (policies / file).parent.mkdir(parents=True, exist_ok=True)
+    (policies / file).write_text(text)
+    with pytest.raises(InputError) as caught:
+        staging.stage(bundles.bundle(Settings(), policies), QUIET)
+    assert caught.value.exit_code == 2
+    assert str(caught.value).startswith(f"{policies / file}:{row}: ")
+    guard = "authz.rego" if "authz" in package else "log.rego"
+    assert f"package {package}, which is OPA's own and comes from {guard} alone" in str(caught.value)
+
+
+def test_what_only_resembles_it_is_staged(policies: Path) -> None:
+    (policies / "extra.rego").write_text("package system.authzed\n\nx := data.system.authz.allow\n")
+    (policies / "more.rego").write_text("package log\n\nauthz := true\n")
+    assert {"extra.rego"} <= staging.stage(bundles.bundle(Settings(), policies), QUIET).modules.keys()
+
+
+def test_packages_get_names_of_their_revision_and_what_opa_asks_keeps_its_own() -> None:
+    bundle = bundles.bundle(Settings())
+    staged = staging.stage(bundle, QUIET)
+    assert staged.revision == bundle.revision
+    for key, text in staged.modules.items():
+        match = re.search(r"^package (\S+)", text, re.MULTILINE)
+        assert match
+        moved = key.startswith(f"{bundle.revision}.")
+        assert match[1].startswith(f"r_{bundle.revision}." if moved else "system"), key

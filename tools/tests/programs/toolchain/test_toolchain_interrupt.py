@@ -1,0 +1,58 @@
+"""Real processes and real signals: nothing runs on, nothing looks finished, and two never build the same."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from toolchain_world import World, runs, until
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_an_interrupted_build_leaves_no_program_and_no_process(world: World, number: signal.Signals) -> None:
+    world.go("hang")
+    process = world.start("tools", "--path", "opa")
+    pids = world.fake / "pids"
+    until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=30)
+    assert output == ""
+    for pid in map(int, pids.read_text().split()):
+        until(lambda pid=pid: not runs(pid))  # type: ignore[misc]
+    cleaned = number in (signal.SIGINT, signal.SIGTERM)
+    if cleaned:
+        assert process.returncode == 130
+        assert world.files() == []
+
+    world.go("build")
+    after = world.start("tools", "--path", "opa")
+    assert after.communicate(timeout=30)[0].endswith("/opa\n")
+    assert world.files() == ["opa"]
+
+
+def test_two_processes_build_once_and_the_second_says_that_it_waits(world: World) -> None:
+    world.go("slow")
+    first = world.start("tools", "--path", "opa")
+    until((world.fake / "started").exists)
+    second = world.start("tools", "--path", "opa")
+    assert second.stderr
+    waits = second.stderr.readline()
+    (world.fake / "go on").touch()
+    one, two = first.communicate(timeout=30)[0], second.communicate(timeout=30)[0]
+    assert "opa: waiting for another process" in waits
+    assert one == two != ""
+    assert len(world.builds()) == 1
+
+
+def test_one_that_waits_can_be_interrupted(world: World) -> None:
+    world.go("slow")
+    first = world.start("tools", "--path", "opa")
+    until((world.fake / "started").exists)
+    second = world.start("tools", "--path", "opa")
+    assert second.stderr
+    second.stderr.readline()
+    second.send_signal(signal.SIGINT)
+    second.communicate(timeout=30)
+    assert second.returncode == 130
+    (world.fake / "go on").touch()
+    assert first.communicate(timeout=30)[0].endswith("/opa\n")

@@ -1,0 +1,129 @@
+"""A machine of its own for each test: an own PATH, cache and checkout, and a Go that compiles nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from fairlead.common.progress import Progress
+from fairlead.programs.toolchain import programs, recipe
+
+
+class Told(Progress):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.states: list[tuple[str, str]] = []
+        self.counts: list[tuple[int, int]] = []
+
+    def update(self, name: str, state: str, *, done: int = 0, total: int = 0) -> None:
+        self.states.append((name, state))
+        self.counts.append((done, total))
+
+
+class World:
+    """The folders of the machine, and what stands in them. Its environment is that of this process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.bin = folder / "bin"
+        self.cache = folder / "cache"
+        self.checkout = folder / "checkout"
+        self.fake = folder / "fake"
+        self._started: list[subprocess.Popen[str]] = []
+        for each in (self.bin, self.fake, self.checkout / "policies"):
+            each.mkdir(parents=True)
+        (self.checkout / "policies" / "main.rego").touch()
+        tools = Path(recipe.__file__).parents[3]
+        shutil.copytree(tools / "toolchain", self.modules)
+        shutil.copytree(tools / "proxy", self.checkout / "tools" / "proxy")
+        self.environment = {
+            "PATH": str(self.bin),
+            "XDG_CACHE_HOME": str(self.cache),
+            "FAIRLEAD_HOME": str(self.checkout),
+            "FAKE_GO": str(self.fake),
+        }
+
+    @property
+    def modules(self) -> Path:
+        return self.checkout / "tools" / "toolchain"
+
+    def go(self, mode: str = "build", version: str = "1.99.0") -> None:
+        """Put a Go on PATH; call it once the environment is set."""
+        script = Path(__file__).with_name("fake_go.py").read_text()
+        self.executable(self.bin / "go", f"#!{sys.executable}\n{script}")
+        (self.fake / "mode").write_text(mode)
+        (self.fake / "version").write_text(version)
+        says = {each.package: said(each.name) for each in programs.PROGRAMS}
+        (self.fake / "says").write_text(json.dumps(says))
+
+    def executable(self, path: Path, text: str) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+        return path
+
+    def program(self, name: str, says: str, folder: str = "bin") -> Path:
+        """Put a program on the machine that prints `says`, whatever it is asked."""
+        return self.executable(self.bin.parent / folder / name, f"#!/bin/sh\necho '{says}'\n")
+
+    def builds(self) -> list[list[str]]:
+        """The arguments of each `go build` so far."""
+        log = self.fake / "log"
+        lines = log.read_text().splitlines() if log.exists() else []
+        return [arguments for arguments in map(json.loads, lines) if arguments[0] == "build"]
+
+    def files(self) -> list[str]:
+        """Every file in the cache but the locks, and every temporary folder."""
+        found = (path for path in self.cache.rglob("*") if path.name != "lock")
+        return sorted(path.name for path in found if path.is_file() or path.name.startswith("tmp-"))
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start `fairlead` as a process of its own."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fairlead", *arguments],
+            env={**os.environ, **self.environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._started.append(process)
+        return process
+
+    def close(self) -> None:
+        """End what a test that failed left running."""
+        pids = self.fake / "pids"
+        for pid in map(int, pids.read_text().split() if pids.exists() else ()):
+            if runs(pid):
+                os.kill(pid, signal.SIGKILL)
+        for process in self._started:
+            process.kill()
+            process.communicate()
+
+
+def said(name: str) -> str:
+    """What the program prints when it has the version pinned."""
+    (program,) = programs.select([name])
+    return program.says.format(version=recipe.load(program.module).version)
+
+
+def until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    """Wait until `condition` holds; fail if it does not within `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
+
+
+def runs(pid: int) -> bool:
+    """Whether the process runs; one that has ended and that nobody has waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
