@@ -212,6 +212,21 @@ def test_what_is_refused_is_logged_with_who_it_was(cluster: EmbeddedCluster, ser
     assert f"refused 127.0.0.77: more than {arguments.LARGEST_REVIEW} bytes" in lines[0]
 
 
+def test_connections_to_an_opa_that_ended_are_closed(cluster: EmbeddedCluster, server: OpaServer) -> None:
+    """Whoever kept one would be refused until that OPA has loaded its policies, and another may be Ready."""
+    with connected(server, BYSTANDER) as kept:
+        kept.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert kept.recv(1000).startswith(b"HTTP/1.1 200 ")
+        kept.settimeout(AGAIN)
+        assert server.pid
+        os.kill(server.pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            send(server, ATTACKER, json.dumps(REVIEW).encode())  # or anybody's probe
+        assert kept.recv(1000) == b""
+    waiting.until(lambda: cluster.servers()["opa"]["pid"] not in (server.pid, None), deadline=AGAIN, what="OPA is back")
+    waiting.until(lambda: _placed(server), deadline=AGAIN, what="it answers again")
+
+
 def test_a_proxy_that_hangs_or_ends_is_started_again(
     cluster: EmbeddedCluster,
     server: OpaServer,

@@ -121,7 +121,7 @@ def test_a_deployed_cluster_places_pods_and_is_asked_about_no_more(foreign: Fore
     assert (status["name"], status["cluster"], status["sidecar"]) == (foreign.context, "context", "sync")
     assert [policy["status"] for policy in status["policies"]] == ["ok"]
     assert [(opa["ready"], opa["pid"]) for opa in status["opa"]] == [(True, None)] * 2
-    assert {server["name"].partition("/")[2] for server in status["servers"]} == {"opa", "sync"}
+    assert {server["name"].partition("/")[2] for server in status["servers"]} == {"opa", "proxy", "sync"}
     assert Path(status["kubeconfig"]).stat().st_mode & 0o777 == 0o600
     webhook = foreign.objects().get("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "fairlead")
     assert webhook is not None

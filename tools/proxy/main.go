@@ -64,13 +64,14 @@ func serve(listen, opa, authorities, certificate, key string, largest int64) err
 		return err
 	}
 	server := &http.Server{
-		Handler:           newProxy(target, &trusted{file: authorities}, largest),
 		ReadHeaderTimeout: headersWithin,
 		IdleTimeout:       idle,
 		MaxHeaderBytes:    16 << 10,
 		TLSConfig:         serverTLS(&shown{certificate: certificate, key: key}),
 		ErrorLog:          log.New(quiet{}, "", 0),
 	}
+	// To keep none closes those that nobody uses at the moment.
+	server.Handler = newProxy(target, &trusted{file: authorities}, largest, server.SetKeepAlivesEnabled)
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true) // as OPA serves; one HTTP/2 connection would stand for hundreds of requests
 	ended := make(chan error, 1)

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -57,10 +58,16 @@ type proxy struct {
 	largest int64
 	told    *told
 
+	// keep says whether connections are kept after a request. Those to an OPA that is not Ready are closed, so that who
+	// has them comes to another one: a Service sends nobody new here.
+	keep  func(bool)
+	mutex sync.Mutex
+	keeps bool
+
 	plain, large, inHand, rest *queue
 }
 
-func newProxy(opa *url.URL, authorities *trusted, largest int64) *proxy {
+func newProxy(opa *url.URL, authorities *trusted, largest int64, keep func(bool)) *proxy {
 	transport := &http.Transport{
 		MaxIdleConns:        2 * restAtOnce,
 		MaxIdleConnsPerHost: 2 * restAtOnce,
@@ -76,7 +83,7 @@ func newProxy(opa *url.URL, authorities *trusted, largest int64) *proxy {
 		},
 	}
 	p := &proxy{
-		opa: *opa, client: transport, largest: largest, told: newTold(),
+		opa: *opa, client: transport, largest: largest, told: newTold(), keep: keep, keeps: true,
 		plain: newQueue(plainAtOnce, plainAtOnce), large: newQueue(largeAtOnce, largeAtOnce),
 		inHand: newQueue(largeInHand, largeShare), rest: newQueue(restAtOnce, restAtOnce),
 	}
@@ -86,9 +93,25 @@ func newProxy(opa *url.URL, authorities *trusted, largest int64) *proxy {
 			r.Out.URL.Scheme, r.Out.URL.Host = p.opa.Scheme, p.opa.Host
 			r.Out.URL.RawQuery = r.In.URL.RawQuery // as it came: what of it is valid is for OPA to say
 		},
+		ModifyResponse: func(response *http.Response) error {
+			if response.Request.URL.Path == "/health/ready" {
+				p.ready(response.StatusCode == http.StatusOK)
+			}
+			return nil
+		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { p.away(w, r, err) },
 	}
 	return p
+}
+
+// ready takes to heart what OPA says to a probe, or that it does not answer.
+func (p *proxy) ready(is bool) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.keeps != is {
+		p.keeps = is
+		p.keep(is)
+	}
 }
 
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -289,6 +312,7 @@ func (p *proxy) away(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(r.Context().Err(), context.Canceled) {
 		panic(http.ErrAbortHandler) // who asked has gone
 	}
+	p.ready(false)
 	p.refuse(w, r, http.StatusBadGateway, fmt.Sprintf("OPA does not answer: %v", err))
 }
 

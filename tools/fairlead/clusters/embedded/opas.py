@@ -173,9 +173,12 @@ class EmbeddedCluster(Embedded):
         """Restart every OPA with its sidecar, one after the other. Raises FairleadError where one stays away."""
         for replica in self._replicas():
             progress.update(replica.opa, "restarting")
+            if replica.proxy in self.servers():
+                self.stop_server(replica.proxy)  # as a pod's that ends, it is asked no more before its OPA ends
             self.restart_server(replica.opa)
             self.restart_server(replica.sidecar)
-            self.wait_for(replica.opa, replica.opa_url("/health/ready"), replica.ca)
+            self.wait_for(replica.opa, f"https://{replica.opa_address}/health/ready", replica.ca)
+            self._serve_proxy(replica, progress)
             progress.update(replica.opa, "ready")
 
     def namespaces(self) -> dict[str, Any]:
