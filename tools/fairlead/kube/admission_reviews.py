@@ -16,7 +16,7 @@ from uuid import uuid4
 import jsonpatch
 import jsonpointer
 
-from fairlead.common import files
+from fairlead.common import files, json_numbers
 from fairlead.common.errors import FairleadError, InputError
 from fairlead.kube import labels
 
@@ -129,7 +129,7 @@ def patch_of(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     if response.get("patchType") != "JSONPatch":
         raise FairleadError(f"the answer's patchType is {response.get('patchType')!r}: only JSONPatch is one")
     try:
-        patch = json.loads(base64.b64decode(response["patch"], validate=True))
+        patch = json.loads(base64.b64decode(response["patch"], validate=True), parse_int=json_numbers.whole)
     except (ValueError, TypeError) as error:
         raise FairleadError(f"the answer's patch is not base64 of JSON: {error}") from error
     if not isinstance(patch, list):

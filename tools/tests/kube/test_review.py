@@ -158,3 +158,10 @@ def test_a_review_in_one_line() -> None:
     )
     assert admission_reviews.title({"request": {"kind": "Pod", "object": []}}) == "- of - -"
     assert admission_reviews.title([]) == "- of - -"
+
+
+def test_a_number_of_a_patch_may_be_longer_than_python_reads() -> None:
+    digits = "7" * 5_000
+    patch = base64.b64encode(b'[{"op": "add", "path": "/x", "value": [5, %b]}]' % digits.encode()).decode()
+    (operation,) = admission_reviews.patch_of({"response": {"patchType": "JSONPatch", "patch": patch}})
+    assert operation["value"] == [5, digits]
