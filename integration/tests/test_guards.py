@@ -13,11 +13,11 @@ from fairlead.clusters.embedded.opas import EmbeddedCluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
+from fairlead.deployment.names import POLICIES, RETRIES, REVISION_ANNOTATION, STATUS
 from fairlead.kube import clients
-from fairlead.operations import deploy, push, rollout, rotate, uninstall
+from fairlead.operations import deploy, push, rotate, uninstall
 from fairlead.operations.up import started
 from fairlead.settings.models import NAMESPACE, Settings
-from fairlead.sync.desired import RETRIES
 
 pytestmark = pytest.mark.embedded("it takes guards and OPA away from a cluster of its own")
 
@@ -26,7 +26,7 @@ SETTINGS = Settings(admins=["platform"], pool_admins=["capacity"], contact="#pla
 ADMISSION = "admissionregistration.k8s.io/v1"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 OURS = f"/api/v1/namespaces/{NAMESPACE}"
-POLICIES = f"{OURS}/configmaps/{manifests.POLICIES}"
+POLICIES_URL = f"{OURS}/configmaps/{POLICIES}"
 SIDECAR = f"system:serviceaccount:{NAMESPACE}:opa"
 MERGE = "application/merge-patch+json"
 DENIED = "denied request: "
@@ -80,8 +80,8 @@ WIDGETS = {
     },
 }
 CHANGES: dict[str, tuple[str, Request]] = {
-    "policies": ("fairlead-objects", ("PATCH", POLICIES, {"data": {"main.rego": "package system"}})),
-    "policies go": ("fairlead-objects", ("DELETE", POLICIES, None)),
+    "policies": ("fairlead-objects", ("PATCH", POLICIES_URL, {"data": {"main.rego": "package system"}})),
+    "policies go": ("fairlead-objects", ("DELETE", POLICIES_URL, None)),
     "all policies go": ("fairlead-objects", ("DELETE", f"{OURS}/configmaps", None)),
     "further policies": ("fairlead-objects", ("POST", f"{OURS}/configmaps", {"metadata": {"name": "more"}})),
     "token": ("fairlead-objects", ("PATCH", f"{OURS}/secrets/opa-token", {"data": {"token": "AAAA"}})),
@@ -294,13 +294,13 @@ def test_whom_to_ask_is_told_to_the_letter_whatever_its_characters(objects: clie
 
 def test_the_sidecar_may_tell_the_status_and_nothing_else(sent: As) -> None:
     def patched(body: dict[str, Any], user: str = SIDECAR) -> int:
-        return sent(("PATCH", POLICIES, body), user)[0]
+        return sent(("PATCH", POLICIES_URL, body), user)[0]
 
     status = {"openpolicyagent.org/kube-mgmt-status": "{}", "status.fairlead.dev/opa-0": "{}"}
     assert patched({"metadata": {"annotations": status}}) == 200
     assert patched({"metadata": {"annotations": dict.fromkeys(status)}}) == 200
     assert patched({"metadata": {"annotations": status}}, "alice") == 403
-    for other in ({manifests.REVISION: "x"}, {manifests.REVISION: None}, {"another": "x"}):
+    for other in ({REVISION_ANNOTATION: "x"}, {REVISION_ANNOTATION: None}, {"another": "x"}):
         assert patched({"metadata": {"annotations": other}}) == 403
     assert patched({"metadata": {"labels": {"openpolicyagent.org/policy": None}}}) == 403
     assert patched({"metadata": {"finalizers": ["a.example/b"]}}) == 403
@@ -322,7 +322,7 @@ def test_the_status_is_written_still(guarded: EmbeddedCluster, objects: clients.
     def status() -> Any:
         config_map = objects.get("v1", "ConfigMap", "extra", NAMESPACE) or {}
         annotations = config_map["metadata"].get("annotations", {})
-        written = json.loads(annotations.get(rollout.STATUS, "{}")).get("status") == "ok"
+        written = json.loads(annotations.get(STATUS, "{}")).get("status") == "ok"
         return written and annotations.get(RETRIES) == "0"
 
     waiting.until(status, deadline=15, what="the sidecar told the status")

@@ -19,7 +19,7 @@ import pytest
 from fairlead.clusters.embedded.opas import EmbeddedCluster
 from fairlead.common import paths, waiting
 from fairlead.common.progress import Progress
-from fairlead.deployment import manifests
+from fairlead.deployment.names import POLICIES
 from fairlead.kube import clients
 from fairlead.opa.api import OpaApi, OpaUnavailable
 from fairlead.operations.deploy import deploy
@@ -27,7 +27,7 @@ from fairlead.settings.models import NAMESPACE, STALENESS, Settings
 
 pytestmark = pytest.mark.embedded("it stops processes of this machine")
 
-MAIN = f"{NAMESPACE}/{manifests.POLICIES}/main.rego"
+MAIN = f"{NAMESPACE}/{POLICIES}/main.rego"
 AGAIN = 120
 """Seconds in which a hung server has to run again; it takes 20 where the machine has nothing else to do."""
 

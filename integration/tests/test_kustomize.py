@@ -12,8 +12,8 @@ import yaml
 from fairlead.common import paths
 from fairlead.common.progress import Progress
 from fairlead.deployment import kustomize, manifests, secrets_file, sidecars
+from fairlead.deployment.names import RENEWED_BY
 from fairlead.kube import clients
-from fairlead.opa.arguments import RENEWED_BY
 from fairlead.policy import bundles, staging
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings

@@ -18,6 +18,7 @@ from fairlead.common import waiting
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
+from fairlead.deployment.names import POLICIES, REVISION_ANNOTATION
 from fairlead.kube import clients
 from fairlead.opa.api import OpaApi
 from fairlead.operations import history, rollout
@@ -27,7 +28,7 @@ from fairlead.settings.models import NAMESPACE, Settings
 
 SIDECARS = ["sync", "kube-mgmt"]  # kube-mgmt never removes a file by itself
 QUIET = Progress()
-OURS = f"{NAMESPACE}/{manifests.POLICIES}/"
+OURS = f"{NAMESPACE}/{POLICIES}/"
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def modules(opa: OpaApi) -> dict[str, str]:
 
 
 def deployed(objects: clients.Objects) -> dict[str, Any]:
-    config_map = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE)
+    config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
     assert config_map is not None
     return config_map
 
@@ -64,7 +65,7 @@ def test_a_pushed_policy_is_in_force_when_push_returns(
     assert bundles.revision(modules(opa)) == result["revision"] != result["previous"]
     assert {state["url"] for state in result["opa"]} == {server.url for server in cluster.opas()}
     assert {state["revision"] for state in result["opa"]} == {result["revision"]}
-    assert deployed(objects)["metadata"]["annotations"][manifests.REVISION] == result["revision"]
+    assert deployed(objects)["metadata"]["annotations"][REVISION_ANNOTATION] == result["revision"]
     with pytest.raises(clients.Refused, match="ask the platform team"):
         objects.create(pod(namespace(agentpool="pool1"), nodeName="pool1-0"))
 
@@ -133,13 +134,13 @@ def test_a_revision_that_was_kept_with_a_package_of_opas_own_is_not_brought_back
 ) -> None:
     before = deployed(objects)["data"]
     broken = {**before, "extra.rego": "package system.log\n\ndrop := false\n"}
-    manifest = manifests.policies_of(broken, {manifests.REVISION: bundles.revision(broken)})
+    manifest = manifests.policies_of(broken, {REVISION_ANNOTATION: bundles.revision(broken)})
     history.record(objects, manifest)
     try:
         with pytest.raises(UsageError, match=r"extra\.rego:1: .* package system\.log, which is OPA's own"):
             rollback(cluster, bundles.revision(broken), progress=QUIET)
     finally:
-        objects.delete("v1", "ConfigMap", f"{manifests.POLICIES}-{bundles.revision(broken)}", NAMESPACE)
+        objects.delete("v1", "ConfigMap", f"{POLICIES}-{bundles.revision(broken)}", NAMESPACE)
     assert deployed(objects)["data"] == before
 
 
@@ -266,13 +267,13 @@ def test_a_revision_that_was_in_force_can_be_brought_back(
 def test_only_the_last_revisions_are_kept(objects: clients.Objects) -> None:
     for number in range(history.KEPT + 2):
         modules = {"main.rego": f"package system\n\nmain := {number}\n"}
-        annotations = {manifests.REVISION: bundles.revision(modules)}
+        annotations = {REVISION_ANNOTATION: bundles.revision(modules)}
         history.record(objects, manifests.policies_of(modules, annotations))
     entries = history.entries(objects)
     assert len(entries) == history.KEPT
     assert entries[0].manifest["data"] == modules
     for entry in entries:
-        objects.delete("v1", "ConfigMap", f"{manifests.POLICIES}-{entry.revision}", NAMESPACE)
+        objects.delete("v1", "ConfigMap", f"{POLICIES}-{entry.revision}", NAMESPACE)
 
 
 def test_a_hand_broken_config_map_is_put_right_by_a_push(
@@ -286,7 +287,7 @@ def test_a_hand_broken_config_map_is_put_right_by_a_push(
     api = dynamic.DynamicClient(clients.connect(cluster.kubeconfig))
     api.resources.get(api_version="v1", kind="ConfigMap").replace(
         body={**config_map, "metadata": metadata, "data": data},
-        name=manifests.POLICIES,
+        name=POLICIES,
         namespace=NAMESPACE,
         field_manager="kubectl-edit",
     )
@@ -329,5 +330,5 @@ def test_status_tells_the_revision_and_until_when_certificates_last(cluster: Clu
     revision = staging.stage(bundles.bundle(settings), QUIET).revision
     assert {(opa["ready"], opa["revision"]) for opa in data["opa"]} == {(True, revision)}
     assert [c["name"] for c in data["certificates"]] == ["opa-tls", "opa-tls-ca"]
-    assert {"name": manifests.POLICIES, "status": "ok", "error": None} in data["policies"]
+    assert {"name": POLICIES, "status": "ok", "error": None} in data["policies"]
     assert any(server["name"].rpartition("/")[2] == cluster.sidecar.name for server in data["servers"])

@@ -25,7 +25,7 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import LOOPBACK, SERVICE_NAMES
-from fairlead.deployment.manifests import CREDENTIALS
+from fairlead.deployment.names import CREDENTIALS_ANNOTATION
 from fairlead.kube import clients
 from fairlead.opa.api import OpaApi, OpaRefused
 from fairlead.operations import rollout, rotate
@@ -276,7 +276,7 @@ def test_a_sidecar_that_reads_its_files_once_gets_new_pods_for_other_ones_alone(
     before = set(deployed.servers())
     apps = client.AppsV1Api(clients.connect(foreign.kubeconfig))
     template: Any = apps.read_namespaced_deployment("opa", NAMESPACE)
-    assert template.spec.template.metadata.annotations[CREDENTIALS] == digest
+    assert template.spec.template.metadata.annotations[CREDENTIALS_ANNOTATION] == digest
     deployed.refresh({"opa-token": {}})
     assert set(deployed.servers()) == before
     changed = b64encode(current(foreign).token[::-1].encode()).decode()

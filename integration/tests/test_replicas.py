@@ -20,7 +20,7 @@ from fairlead.clusters.base import OpaServer
 from fairlead.clusters.embedded.opas import EmbeddedCluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
-from fairlead.deployment import manifests
+from fairlead.deployment.names import POLICIES
 from fairlead.kube import clients
 from fairlead.opa.api import OpaApi, OpaUnavailable
 from fairlead.operations import rotate
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.embedded("it kills and stops processes behind a balance
 QUIET = Progress()
 AGAIN = 10.0
 """Seconds for pods to be placed again after one of the OPAs failed."""
-MAIN = f"{NAMESPACE}/{manifests.POLICIES}/main.rego"
+MAIN = f"{NAMESPACE}/{POLICIES}/main.rego"
 _numbers = itertools.count()
 Make = Callable[..., Any]
 

@@ -15,6 +15,7 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import waiting
 from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import Credentials
+from fairlead.deployment.names import STATUS
 from fairlead.kube import clients
 from fairlead.opa.api import OpaApi
 from fairlead.operations import rollout
@@ -155,7 +156,7 @@ def test_data_is_loaded_where_kube_mgmt_would_put_it(objects: clients.Objects, o
 
     def refused() -> bool:
         config_map = objects.get("v1", "ConfigMap", "prices", NAMESPACE) or {}
-        annotation = json.loads(config_map["metadata"]["annotations"][rollout.STATUS])
+        annotation = json.loads(config_map["metadata"]["annotations"][STATUS])
         return bool(annotation["status"] == "error")
 
     eventually(refused, "it is told that the data are no JSON")

@@ -20,10 +20,10 @@ import requests
 from fairlead.clusters.embedded.opas import EmbeddedCluster
 from fairlead.common import waiting
 from fairlead.deployment.credentials import Credentials
+from fairlead.deployment.names import STATUS
 from fairlead.kube import clients
 from fairlead.opa import arguments
 from fairlead.opa.api import OpaApi
-from fairlead.operations import rollout
 from fairlead.pki import certificates
 from fairlead.policy import bundles
 from fairlead.programs import toolchain
@@ -169,7 +169,7 @@ def told(objects: clients.Objects, name: str) -> tuple[str | None, dict[str, str
     own = {
         key.removeprefix(REPLICAS): json.loads(value) for key, value in annotations.items() if key.startswith(REPLICAS)
     }
-    overall = json.loads(annotations[rollout.STATUS])["status"] if rollout.STATUS in annotations else None
+    overall = json.loads(annotations[STATUS])["status"] if STATUS in annotations else None
     return overall, {name if name == "second" else "first": entry["status"] for name, entry in own.items()}
 
 

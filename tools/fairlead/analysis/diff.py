@@ -15,7 +15,7 @@ from fairlead.analysis.inventory import Inventory
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment import manifests
+from fairlead.deployment.names import POLICIES
 from fairlead.kube import clients
 from fairlead.operations import history
 from fairlead.policy import bundles
@@ -107,7 +107,7 @@ def _replicated(deployed: dict[str, Any]) -> list[Replicated]:
 
 def _deployed(cluster: Cluster) -> dict[str, Any]:
     objects = clients.Objects(clients.connect(cluster.kubeconfig))
-    config_map = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE)
+    config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
     if config_map is None or not config_map.get("data"):
         raise UsageError(
             f"cluster {cluster.name} has no deployed policies to compare with: "

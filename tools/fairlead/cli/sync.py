@@ -13,6 +13,7 @@ import click
 
 from fairlead.cli import renewals
 from fairlead.common.errors import UsageError
+from fairlead.deployment.names import DATA_LABEL, POLICY_LABEL
 from fairlead.kube import labels, resources
 from fairlead.kube.resources import Resource
 from fairlead.opa.api import OpaApi
@@ -30,13 +31,9 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--opa-url", default="https://127.0.0.1:8181", show_default=True, help="Address of OPA's API.")
 @click.option("--opa-ca-file", type=FILE, help="The authority that signed OPA's certificate, instead of the system's.")
 @click.option("--opa-auth-token-file", type=FILE, help="The token for OPA's API; read again when it changes.")
-@click.option(
-    "--policy-label", default="openpolicyagent.org/policy", show_default=True, help="Label of ConfigMaps with policies."
-)
+@click.option("--policy-label", default=POLICY_LABEL[0], show_default=True, help="Label of ConfigMaps with policies.")
 @click.option("--policy-value", default="rego", show_default=True, help="Its value.")
-@click.option(
-    "--data-label", default="openpolicyagent.org/data", show_default=True, help="Label of ConfigMaps with data."
-)
+@click.option("--data-label", default=DATA_LABEL[0], show_default=True, help="Label of ConfigMaps with data.")
 @click.option("--data-value", default="opa", show_default=True, help="Its value.")
 @click.option("--enable-policies/--no-enable-policies", default=True, help="Whether to load policies from ConfigMaps.")
 @click.option("--enable-data/--no-enable-data", default=True, help="Whether to load data from ConfigMaps.")

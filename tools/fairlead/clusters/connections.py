@@ -17,11 +17,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fairlead.common import waiting
+from fairlead.deployment.names import WEBHOOKS
 from fairlead.kube import clients
 
 _VERSION = "admissionregistration.k8s.io/v1"
 _KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-_NAME = "fairlead"
 _PATIENCE = 15.0  # seconds; somebody else changes them twice in a renewal
 _COMMENT = re.compile(rb"# connections since ([^\n]*)\n")
 
@@ -34,12 +34,12 @@ def renew(objects: clients.Objects, moment: datetime) -> None:
     comment = f"# connections since {moment.isoformat()}\n".encode()
     for kind in _KINDS:
         written = functools.partial(_written, objects, kind, comment)
-        waiting.until(written, deadline=_PATIENCE, what=f"{kind} {_NAME} was changed")
+        waiting.until(written, deadline=_PATIENCE, what=f"{kind} {WEBHOOKS} was changed")
 
 
 def since(objects: clients.Objects) -> datetime:
     """The moment of the last `renew`; long ago where any webhook lacks its comment. Raises FairleadError."""
-    configurations = [configuration for kind in _KINDS if (configuration := objects.get(_VERSION, kind, _NAME))]
+    configurations = [configuration for kind in _KINDS if (configuration := objects.get(_VERSION, kind, WEBHOOKS))]
     bundles = [
         b64decode(webhook["clientConfig"].get("caBundle") or "")
         for configuration in configurations
@@ -52,7 +52,7 @@ def since(objects: clients.Objects) -> datetime:
 
 def _written(objects: clients.Objects, kind: str, comment: bytes) -> bool:
     """Whether nobody changed the authorities since they were read, such as what renews the certificate."""
-    configuration = objects.get(_VERSION, kind, _NAME)
+    configuration = objects.get(_VERSION, kind, WEBHOOKS)
     if configuration is None or _injected(configuration):
         return True
     manifest = _with(configuration, comment)

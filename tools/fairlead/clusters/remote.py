@@ -19,8 +19,9 @@ from fairlead.clusters.portforward import HOST, Forward
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment import manifests, sidecars
+from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import Credentials
+from fairlead.deployment.names import CREDENTIALS_ANNOTATION, OPA_PODS, PART_OF, TLS_SECRET, TOKEN_SECRET
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.kube import clients
 from fairlead.opa import arguments
@@ -30,8 +31,6 @@ from fairlead.settings.models import IMAGE_VARIABLES, NAMESPACE, Settings
 ROLLOUT = 300.0
 """Seconds in which every pod has to be Ready: images are pulled meanwhile."""
 
-PODS = "app.kubernetes.io/name=opa"
-PART_OF = "app.kubernetes.io/part-of"
 
 IMAGES = {
     "opa": "opa",
@@ -116,10 +115,10 @@ class RemoteCluster:
 
         A pod that changes in any way is synchronised at once. Raises FairleadError.
         """
-        if "opa-tls" in secrets:
+        if TLS_SECRET in secrets:
             self._ca()
         if not self.sidecar.rereads and (credentials := self._credentials()):
-            self._annotate_template(manifests.CREDENTIALS, credentials.digest)
+            self._annotate_template(CREDENTIALS_ANNOTATION, credentials.digest)
             self._roll_out(Progress())
         self._remount()
 
@@ -213,14 +212,14 @@ class RemoteCluster:
     def _pods(self) -> list[Any]:
         """The pods of OPA that are neither over nor about to be."""
         with clients.explained("cannot list the pods of OPA"):
-            pods = self._core.list_namespaced_pod(NAMESPACE, label_selector=PODS).items
+            pods = self._core.list_namespaced_pod(NAMESPACE, label_selector=OPA_PODS).items
         alive = [p for p in pods if not p.metadata.deletion_timestamp and p.status.phase in ("Pending", "Running")]
         return sorted(alive, key=lambda p: str(p.metadata.name))
 
     def _last_left(self) -> datetime | None:
         """When the last of the pods that end now was told to, by the API server's clock; None where none ends."""
         with clients.explained("cannot list the pods of OPA"):
-            pods = self._core.list_namespaced_pod(NAMESPACE, label_selector=PODS).items
+            pods = self._core.list_namespaced_pod(NAMESPACE, label_selector=OPA_PODS).items
         told = [
             p.metadata.deletion_timestamp - timedelta(seconds=p.metadata.deletion_grace_period_seconds or 0)
             for p in pods
@@ -245,12 +244,12 @@ class RemoteCluster:
         return dict(secrets[0].data or {}) if secrets else {}
 
     def _credentials(self) -> Credentials | None:
-        return Credentials.kept(self._secret("opa-token"), self._secret("opa-tls"))
+        return Credentials.kept(self._secret(TOKEN_SECRET), self._secret(TLS_SECRET))
 
     def _ca(self) -> Path:
         """The file of the authorities by which the pods are verified now."""
         path = self.kubeconfig.with_name("opa-ca.crt")
-        authorities = b64decode(self._secret("opa-tls").get("ca.crt", ""))
+        authorities = b64decode(self._secret(TLS_SECRET).get("ca.crt", ""))
         if not path.exists() or path.read_bytes() != authorities:
             certificates.write_private(path, authorities)
         return path
@@ -337,7 +336,7 @@ class RemoteCluster:
     def _newest(self, deployment: Any) -> list[Any]:
         """The pods of the Deployment as it is now: what ails those that they replace is over."""
         with clients.explained("cannot list the ReplicaSets of OPA"):
-            sets = self._apps.list_namespaced_replica_set(NAMESPACE, label_selector=PODS).items
+            sets = self._apps.list_namespaced_replica_set(NAMESPACE, label_selector=OPA_PODS).items
         now = (deployment.metadata.annotations or {}).get(_REVISION)
         uids = {
             replica_set.metadata.uid

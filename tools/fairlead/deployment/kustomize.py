@@ -21,6 +21,7 @@ from typing import Any, Literal
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, render
+from fairlead.deployment.names import CREDENTIALS_ANNOTATION
 from fairlead.settings.models import Settings
 
 KUSTOMIZATION, TRUST, RESTART = "kustomization.yaml", "trust.yaml", "restart.yaml"
@@ -132,8 +133,8 @@ def _split(objects: list[Manifest]) -> tuple[list[Manifest], list[Manifest]]:
         elif manifest["kind"] == "Deployment":
             metadata = manifest["spec"]["template"]["metadata"]
             annotations = metadata.pop("annotations", {})
-            if digest := annotations.pop(manifests.CREDENTIALS, None):
-                added["spec"] = {"template": {"metadata": {"annotations": {manifests.CREDENTIALS: digest}}}}
+            if digest := annotations.pop(CREDENTIALS_ANNOTATION, None):
+                added["spec"] = {"template": {"metadata": {"annotations": {CREDENTIALS_ANNOTATION: digest}}}}
             if annotations:
                 metadata["annotations"] = annotations
         if added:

@@ -13,8 +13,19 @@ import yaml
 
 from fairlead.common import paths
 from fairlead.common.digests import digest
-from fairlead.deployment import pod_sizes, sidecars
+from fairlead.deployment import names, pod_sizes, sidecars
 from fairlead.deployment.credentials import LOOPBACK, SERVICE_NAMES, Credentials
+from fairlead.deployment.names import (
+    AUTHORITIES_ANNOTATION,
+    KEEPER,
+    OPA,
+    PART_OF,
+    POLICIES,
+    POLICY_LABEL,
+    RENEWED_BY,
+    REVISION_ANNOTATION,
+    SETTINGS_ANNOTATION,
+)
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.opa import arguments
 from fairlead.policy import bundles
@@ -23,17 +34,8 @@ from fairlead.settings.models import NAMESPACE, Settings
 EXEMPT = ("kube-system", "kube-public", "kube-node-lease", NAMESPACE)
 """Namespaces that no policy applies to: the cluster must come up by itself, and so must OPA. No setting adds one."""
 
-OPA, KEEPER = "opa", "fairlead-keeper"
-"""The service accounts, and the Deployments that have the same names."""
-
 INJECTOR = "system:serviceaccount:cert-manager:cert-manager-cainjector"
 """The account, as its own manifests name it, with which cert-manager says by which authorities OPA is verified."""
-
-POLICIES = "fairlead-policies"
-REVISION = "fairlead.dev/revision"
-SETTINGS = "fairlead.dev/settings"
-CREDENTIALS = "fairlead.dev/credentials"
-"""The pods' annotation by which other credentials take other pods, where the sidecar reads them once."""
 
 
 def render(
@@ -82,6 +84,7 @@ def by_file(
         "namespace": NAMESPACE,
         "settings": settings,
         "size": pod_sizes,
+        "names": names,
         "settings_annotation": json.dumps(settings.document()),
         "bundle": bundle,
         "credentials": credentials,
@@ -122,8 +125,8 @@ def by_file(
         "loopback": LOOPBACK,
         "certificate_seconds": int(settings.certificates.valid.total_seconds()),
         "renewal_seconds": int(settings.certificates.renewal.total_seconds()),
-        "renewed_by": arguments.RENEWED_BY,
-        "authorities": arguments.AUTHORITIES,
+        "renewed_by": RENEWED_BY,
+        "authorities": AUTHORITIES_ANNOTATION,
         "keeper_arguments": sidecars.keeper(arguments.MOUNTED, settings, f"0.0.0.0:{arguments.SYNC_PORT}"),
         "read_once": "" if sidecar.rereads else _read_once(settings, credentials),
     }
@@ -149,7 +152,9 @@ def _read_once(settings: Settings, credentials: Credentials) -> str:
 
 def policies(settings: Settings, bundle: bundles.Bundle) -> dict[str, Any]:
     """The ConfigMap of the policies alone, as `render` has it."""
-    return policies_of(bundle.modules, {REVISION: bundle.revision, SETTINGS: json.dumps(settings.document())})
+    return policies_of(
+        bundle.modules, {REVISION_ANNOTATION: bundle.revision, SETTINGS_ANNOTATION: json.dumps(settings.document())}
+    )
 
 
 def policies_of(modules: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, Any]:
@@ -157,7 +162,7 @@ def policies_of(modules: Mapping[str, str], annotations: Mapping[str, str]) -> d
     metadata = {
         "name": POLICIES,
         "namespace": NAMESPACE,
-        "labels": {"app.kubernetes.io/part-of": "fairlead", "openpolicyagent.org/policy": "rego"},
+        "labels": {PART_OF: "fairlead", **dict([POLICY_LABEL])},
         "annotations": dict(annotations),
     }
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(modules)}

@@ -18,11 +18,10 @@ from fairlead.common import files
 from fairlead.common.errors import InputError, UsageError
 from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
-from fairlead.opa import arguments
+from fairlead.deployment.names import RENEWED_BY, TLS_SECRET, TOKEN_SECRET
 from fairlead.pki import certificates
 from fairlead.settings.models import Certificates
 
-TOKEN, TLS = "opa-token", "opa-tls"
 """The names of the two Secrets."""
 
 DEFAULT = Certificates()
@@ -68,7 +67,7 @@ class SecretsFile:
             certificates.write_private(self.path.resolve(), text.encode())
         except OSError as error:
             raise UsageError(f"{self.path}: cannot be written ({error.strerror}): name another file") from error
-        return self.news or f"{self.path}: the guard of OPA's API changed, and so did the Secret {TOKEN}"
+        return self.news or f"{self.path}: the guard of OPA's API changed, and so did the Secret {TOKEN_SECRET}"
 
 
 def load(path: Path, chosen: Certificates = DEFAULT, *, renew: bool = False) -> SecretsFile:
@@ -84,12 +83,12 @@ def load(path: Path, chosen: Certificates = DEFAULT, *, renew: bool = False) -> 
         )
     documents = files.read_yaml(path)
     secrets = {secret.metadata.name: secret.data for secret in (document.parse(_Secret) for document in documents)}
-    if chosen.by == "cert-manager" and secrets.keys() == {TOKEN}:
-        return _of_token(path, secrets[TOKEN], [document.value for document in documents], chosen, renew=renew)
-    if len(documents) != 2 or secrets.keys() != {TOKEN, TLS}:
-        raise InputError(path, f"has to hold the Secrets {TOKEN} and {TLS}, each once: {_WAY_OUT}")
+    if chosen.by == "cert-manager" and secrets.keys() == {TOKEN_SECRET}:
+        return _of_token(path, secrets[TOKEN_SECRET], [document.value for document in documents], chosen, renew=renew)
+    if len(documents) != 2 or secrets.keys() != {TOKEN_SECRET, TLS_SECRET}:
+        raise InputError(path, f"has to hold the Secrets {TOKEN_SECRET} and {TLS_SECRET}, each once: {_WAY_OUT}")
     try:
-        credentials = Credentials.kept(secrets[TOKEN], secrets[TLS])
+        credentials = Credentials.kept(secrets[TOKEN_SECRET], secrets[TLS_SECRET])
         if credentials is None:
             raise ValueError("a part is missing, damaged or encrypted")
         issuer = _issuer(credentials)
@@ -121,8 +120,8 @@ def _of_token(
 def _kept_here(secret: Mapping[str, Any]) -> dict[str, Any]:
     """The Secret, marked as one that nothing in the cluster renews: whoever applies the file would put it back."""
     metadata = dict(secret["metadata"])
-    if metadata["name"] == TLS:
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), arguments.RENEWED_BY: "fairlead render"}
+    if metadata["name"] == TLS_SECRET:
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), RENEWED_BY: "fairlead render"}
     return {**secret, "metadata": metadata}
 
 

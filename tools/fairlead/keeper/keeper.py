@@ -13,16 +13,17 @@ from prometheus_client import CollectorRegistry, Counter
 
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
+from fairlead.deployment.names import KEEPER, TLS_SECRET
 from fairlead.keeper import renewal
 from fairlead.keeper.lease import NAME, Lease
-from fairlead.keeper.trust import SECRET, Deployed, Secret
+from fairlead.keeper.trust import Deployed, Secret
 from fairlead.kube.apiserver import ApiServer
 from fairlead.pki import certificates
 from fairlead.settings.models import NAMESPACE
 
 log = logging.getLogger(__name__)
 
-MANAGER = "fairlead-keeper"
+MANAGER = KEEPER
 """The field manager of its changes."""
 SHORTEST, LONGEST = 1.0, 60.0
 """Seconds between two looks at the certificate: a tenth of the time that it is left alone, within these bounds."""
@@ -95,7 +96,7 @@ class Keeper:
         secret = self._deployed.secret()
         self._looked = datetime.now(UTC).isoformat(timespec="seconds")
         if secret is None:
-            raise FairleadError(f"there is no Secret {SECRET} in namespace {NAMESPACE}: run `fairlead deploy`")
+            raise FairleadError(f"there is no Secret {TLS_SECRET} in namespace {NAMESPACE}: run `fairlead deploy`")
         if secret.kept_by:
             self._leave(secret)
         elif not self._good(secret):
@@ -170,7 +171,7 @@ def _event(kind: str, reason: str, message: str) -> Mapping[str, Any]:
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"generateName": f"{NAME}-", "namespace": NAMESPACE},
-        "involvedObject": {"apiVersion": "v1", "kind": "Secret", "name": SECRET, "namespace": NAMESPACE},
+        "involvedObject": {"apiVersion": "v1", "kind": "Secret", "name": TLS_SECRET, "namespace": NAMESPACE},
         "type": kind,
         "reason": reason,
         "message": message[:1024],

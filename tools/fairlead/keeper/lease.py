@@ -19,12 +19,13 @@ from typing import Any
 
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
+from fairlead.deployment.names import KEEPER
 from fairlead.kube.apiserver import ApiServer, ApiServerError
 from fairlead.settings.models import NAMESPACE
 
 log = logging.getLogger(__name__)
 
-NAME = "fairlead-keeper"
+NAME = KEEPER
 DURATION = 15.0
 """Seconds after which a Lease that nobody renews may be taken."""
 RENEWED = 3.0

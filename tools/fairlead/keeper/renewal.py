@@ -18,7 +18,8 @@ from typing import Protocol
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.credentials import Tls
-from fairlead.keeper.trust import SECRET, Deployed
+from fairlead.deployment.names import TLS_SECRET
+from fairlead.keeper.trust import Deployed
 
 SETTLE = 2.0
 """Seconds in which every API server sees a changed webhook; nothing tells when it has."""
@@ -44,7 +45,7 @@ def finish(deployed: Deployed, servers: Servers, *, progress: Progress) -> Tls:
     """
     secret = deployed.secret()
     if secret is None or secret.tls is None:
-        raise FairleadError(f"the Secret {SECRET} holds no certificate: run `fairlead deploy`")
+        raise FairleadError(f"the Secret {TLS_SECRET} holds no certificate: run `fairlead deploy`")
     tls = secret.tls
     if deployed.settled(tls):
         return tls

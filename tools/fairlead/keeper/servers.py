@@ -17,8 +17,9 @@ from fairlead.common import waiting
 from fairlead.common.digests import digest
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.credentials import SERVICE_NAMES, Tls
+from fairlead.deployment.names import AUTHORITIES_ANNOTATION, OPA_PODS
 from fairlead.kube.apiserver import ApiServer
-from fairlead.opa.arguments import AUTHORITIES, OPA_PORT, SYNC_PORT
+from fairlead.opa.arguments import OPA_PORT, SYNC_PORT
 from fairlead.settings.models import NAMESPACE
 
 log = logging.getLogger(__name__)
@@ -54,9 +55,7 @@ def named(opas: Sequence[_Address], sidecars: Sequence[_Address]) -> Callable[[]
 def pods(api: ApiServer) -> Callable[[], list[Server]]:
     """The servers in OPA's pods, as they are whenever it is called. Raises ApiServerError."""
     return lambda: [
-        server
-        for pod in api.get(_PODS, labelSelector="app.kubernetes.io/name=opa").get("items") or ()
-        for server in of_pod(pod)
+        server for pod in api.get(_PODS, labelSelector=OPA_PODS).get("items") or () for server in of_pod(pod)
     ]
 
 
@@ -125,7 +124,7 @@ class Rolled(Serving):
 
     def trust(self, authorities: bytes) -> None:
         """Roll the pods, unless they were for these authorities."""
-        annotations = {AUTHORITIES: digest(authorities)}
+        annotations = {AUTHORITIES_ANNOTATION: digest(authorities)}
         patch = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
         self._api.patch(_DEPLOYMENT, patch, manager=self._manager)
         waiting.until(self._rolled_out, deadline=DEADLINE, what="every pod of OPA was replaced", pause=self._pause)

@@ -14,15 +14,14 @@ from typing import Any
 
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.credentials import TLS_KEYS, Tls
+from fairlead.deployment.names import RENEWED_BY, TLS_SECRET
 from fairlead.kube.apiserver import ApiServer, ApiServerError
-from fairlead.opa.arguments import RENEWED_BY
 from fairlead.settings.models import NAMESPACE
 
-SECRET = "opa-tls"  # noqa: S105 - a name
 WEBHOOKS = tuple(
     f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/fairlead" for kind in ("mutating", "validating")
 )
-_SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/{SECRET}"
+_SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/{TLS_SECRET}"
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", re.DOTALL)
 
 
@@ -77,7 +76,7 @@ class Deployed:
         """Make the Secret hold `tls`. Raises FairleadError where that is not there, or somebody else was faster."""
         secret = self.secret()
         if secret is None:
-            raise FairleadError(f"there is no Secret {SECRET} in namespace {NAMESPACE}: run `fairlead deploy`")
+            raise FairleadError(f"there is no Secret {TLS_SECRET} in namespace {NAMESPACE}: run `fairlead deploy`")
         if secret.tls == tls:
             return
         data = {key: b64encode(value).decode() for key, value in tls.files.items()}

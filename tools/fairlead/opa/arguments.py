@@ -21,10 +21,6 @@ OPA_MEMORY = 512
 largest pods that API servers let through (fairlead.deployment.pod_sizes) at once 140."""
 OPA_ENVIRONMENT = {"GOMEMLIMIT": f"{OPA_MEMORY * 9 // 10}MiB"}
 """Go collects its garbage in time for the limit, instead of whenever the memory in use has doubled."""
-AUTHORITIES = "fairlead.dev/authorities"
-"""The pods' annotation by which the keeper has other authorities take other pods, where the sidecar reads them once."""
-RENEWED_BY = "fairlead.dev/renewed-by"
-"""The annotation of the Secret opa-tls that names what renews it, where that is not Fairlead in the cluster."""
 PROXY_MEMORY = 192
 """MiB, the limit of the proxy's container: 1,024 connections with a plain review each take it 90, large reviews 24."""
 PROXY_ENVIRONMENT = {"GOMEMLIMIT": f"{PROXY_MEMORY * 9 // 10}MiB"}

@@ -14,6 +14,7 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, render, sidecars
 from fairlead.deployment.credentials import Credentials, Tls
+from fairlead.deployment.names import KEEPER, POLICIES
 from fairlead.keeper.trust import Deployed
 from fairlead.kube import clients
 from fairlead.operations import history, preflight, rollout, rotate
@@ -79,8 +80,8 @@ def _deploy(
         certificate = stack.enter_context(rotate.alone(cluster))
         credentials, rendered = _rendered(cluster, objects, settings, bundle)
     states = _apply(cluster, objects, rendered, settings, bundle, credentials, certificate, progress)
-    if manifests.KEEPER not in {o["metadata"]["name"] for o in rendered if o["kind"] == "Deployment"}:
-        objects.delete("apps/v1", "Deployment", manifests.KEEPER, NAMESPACE)  # of the sidecar before
+    if KEEPER not in {o["metadata"]["name"] for o in rendered if o["kind"] == "Deployment"}:
+        objects.delete("apps/v1", "Deployment", KEEPER, NAMESPACE)  # of the sidecar before
     history.record(objects, manifests.policies(settings, bundle))
     return states
 
@@ -126,7 +127,7 @@ def _apply(
     Where no policies are in force as they should be, they come first: without them no OPA gets Ready.
     """
     admission = [o for o in rendered if o["apiVersion"].startswith("admissionregistration.k8s.io/")]
-    last = [o for o in rendered if o["metadata"]["name"] == manifests.POLICIES] if _in_force(cluster, objects) else []
+    last = [o for o in rendered if o["metadata"]["name"] == POLICIES] if _in_force(cluster, objects) else []
 
     def apply(batch: Iterable[dict[str, Any]]) -> None:
         for manifest in batch:
@@ -158,7 +159,7 @@ def _apply(
 
 def _in_force(cluster: Cluster, objects: clients.Objects) -> bool:
     """Whether every OPA decides by the policies that were deployed."""
-    deployed = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE)
+    deployed = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
     credentials = rollout.credentials(objects)
     if deployed is None or credentials is None:
         return False

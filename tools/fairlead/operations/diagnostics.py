@@ -10,7 +10,7 @@ from typing import Any
 
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
-from fairlead.deployment import manifests
+from fairlead.deployment.names import POLICIES
 from fairlead.kube import clients
 from fairlead.operations.status import status
 from fairlead.settings.models import NAMESPACE
@@ -52,8 +52,8 @@ def collect(cluster: Cluster, folder: Path) -> list[Path]:
     for version, kind in _KINDS:
         keep(f"{kind}.json", functools.partial(_listed, cluster, version, kind))
     keep(
-        f"{manifests.POLICIES}.json",
-        lambda: _json(_objects(cluster).get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE)),
+        f"{POLICIES}.json",
+        lambda: _json(_objects(cluster).get("v1", "ConfigMap", POLICIES, NAMESPACE)),
     )
     try:
         servers = list(cluster.servers())

@@ -10,6 +10,7 @@ from typing import Any
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests
+from fairlead.deployment.names import PART_OF, POLICIES, REVISION_ANNOTATION, SETTINGS_ANNOTATION
 from fairlead.kube import clients
 from fairlead.policy import bundles
 from fairlead.settings.models import NAMESPACE
@@ -32,23 +33,23 @@ class Entry:
 
 def record(objects: clients.Objects, manifest: dict[str, Any]) -> None:
     """Keep the policies' ConfigMap `manifest`, which is in force from now on, and forget all but the last KEPT."""
-    revision = manifest["metadata"]["annotations"][manifests.REVISION]
+    revision = manifest["metadata"]["annotations"][REVISION_ANNOTATION]
     since = datetime.now(UTC).isoformat(timespec="microseconds")
     objects.apply(
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {
-                "name": f"{manifests.POLICIES}-{revision}",
+                "name": f"{POLICIES}-{revision}",
                 "namespace": NAMESPACE,
-                "labels": {_LABEL: "true", "app.kubernetes.io/part-of": "fairlead"},
+                "labels": {_LABEL: "true", PART_OF: "fairlead"},
                 "annotations": {**manifest["metadata"]["annotations"], _SINCE: since},
             },
             "data": manifest["data"],
         }
     )
     for entry in entries(objects)[KEPT:]:
-        objects.delete("v1", "ConfigMap", f"{manifests.POLICIES}-{entry.revision}", NAMESPACE)
+        objects.delete("v1", "ConfigMap", f"{POLICIES}-{entry.revision}", NAMESPACE)
 
 
 def entries(objects: clients.Objects) -> list[Entry]:
@@ -57,7 +58,7 @@ def entries(objects: clients.Objects) -> list[Entry]:
     for stored in objects.list("v1", "ConfigMap", NAMESPACE, f"{_LABEL}=true"):
         annotations = stored["metadata"].get("annotations") or {}
         revision = bundles.revision(stored.get("data") or {})
-        if annotations.get(manifests.REVISION) == revision:  # one that somebody changed is none of ours
+        if annotations.get(REVISION_ANNOTATION) == revision:  # one that somebody changed is none of ours
             stored_entries.append(Entry(revision, str(annotations.get(_SINCE, "")), _manifest(stored, annotations)))
     return sorted(stored_entries, key=lambda entry: entry.since, reverse=True)
 
@@ -65,7 +66,7 @@ def entries(objects: clients.Objects) -> list[Entry]:
 def table(cluster: Cluster) -> list[dict[str, Any]]:
     """The kept revisions of `cluster` as {revision, since, current}, the latest first. Raises FairleadError."""
     objects = clients.Objects(clients.connect(cluster.kubeconfig))
-    deployed = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE) or {}
+    deployed = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
     current = bundles.revision(deployed.get("data") or {})
     return [
         {"revision": entry.revision, "since": entry.since, "current": entry.revision == current}
@@ -90,14 +91,16 @@ def find(objects: clients.Objects, revision: str | None, current: str) -> Entry:
 
 
 def _manifest(stored: dict[str, Any], annotations: dict[str, Any]) -> dict[str, Any]:
-    our_annotations = {key: annotations[key] for key in (manifests.REVISION, manifests.SETTINGS) if key in annotations}
+    our_annotations = {
+        key: annotations[key] for key in (REVISION_ANNOTATION, SETTINGS_ANNOTATION) if key in annotations
+    }
     return manifests.policies_of(stored["data"], our_annotations)
 
 
 def settings_of(manifest: dict[str, Any]) -> dict[str, Any] | None:
     """The settings that a policies' ConfigMap was made with, as in a file; None where it does not tell."""
     try:
-        settings = json.loads(manifest["metadata"]["annotations"][manifests.SETTINGS])
+        settings = json.loads(manifest["metadata"]["annotations"][SETTINGS_ANNOTATION])
     except (KeyError, TypeError, ValueError):
         return None
     return settings if isinstance(settings, dict) else None

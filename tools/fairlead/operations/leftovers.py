@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 from fairlead.clusters.base import OpaServer
 from fairlead.common.errors import FairleadError
-from fairlead.deployment import manifests
+from fairlead.deployment.names import POLICIES
 from fairlead.opa.api import OpaApi, PolicyRejected
 from fairlead.policy.revision import STAGED_KEY
 from fairlead.settings.models import NAMESPACE
 
-PREFIX = f"{NAMESPACE}/{manifests.POLICIES}/"
+PREFIX = f"{NAMESPACE}/{POLICIES}/"
 """How OPA's id of each module of ours begins; the key of the ConfigMap follows."""
 
 

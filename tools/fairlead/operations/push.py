@@ -13,6 +13,7 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
+from fairlead.deployment.names import POLICIES, REVISION_ANNOTATION, SETTINGS_ANNOTATION, TOKEN_SECRET
 from fairlead.kube import clients
 from fairlead.opa import cli
 from fairlead.operations import history, leftovers, rollout
@@ -132,12 +133,12 @@ def _previous(cluster: Cluster, objects: clients.Objects) -> dict[str, Any]:
         if entry.revision != bundles.revision(config_map["data"]):
             return entry.manifest
     annotations = config_map["metadata"].get("annotations") or {}
-    ours = {key: annotations[key] for key in (manifests.REVISION, manifests.SETTINGS) if key in annotations}
+    ours = {key: annotations[key] for key in (REVISION_ANNOTATION, SETTINGS_ANNOTATION) if key in annotations}
     return manifests.policies_of(config_map["data"], ours)
 
 
 def _deployed(cluster: Cluster, objects: clients.Objects) -> dict[str, Any]:
-    config_map = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE)
+    config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
     if config_map is None or not config_map.get("data"):
         raise UsageError(f"cluster {cluster.name} has no deployed policies to replace: run `fairlead deploy` first")
     return config_map
@@ -145,7 +146,7 @@ def _deployed(cluster: Cluster, objects: clients.Objects) -> dict[str, Any]:
 
 def _require_same_guard(objects: clients.Objects) -> None:
     """Raises UsageError where a guard changed: OPA reads them from a Secret, which no push touches."""
-    secret = objects.get("v1", "Secret", "opa-token", NAMESPACE) or {}
+    secret = objects.get("v1", "Secret", TOKEN_SECRET, NAMESPACE) or {}
     for name in bundles.GUARDS:
         deployed = b64decode((secret.get("data") or {}).get(name, "")).decode(errors="replace")
         guard = bundles.folder() / name

@@ -10,9 +10,8 @@ from typing import Any
 from fairlead.clusters.base import Cluster
 from fairlead.common import durations
 from fairlead.common.errors import FairleadError
-from fairlead.deployment import manifests
+from fairlead.deployment.names import KEEPER, TLS_SECRET
 from fairlead.keeper import trust
-from fairlead.keeper.trust import SECRET
 from fairlead.kube import clients
 from fairlead.operations import rollout
 from fairlead.pki import certificates as pki
@@ -25,7 +24,7 @@ def certificates(cluster: Cluster, objects: clients.Objects) -> list[dict[str, A
     `renewed` is when (both times as RFC 3339), and `by` the field manager that did it. `renewer` is what will the next
     time, None for nothing; `warning` is None while all is well.
     """
-    secret = objects.get("v1", "Secret", SECRET, NAMESPACE)
+    secret = objects.get("v1", "Secret", TLS_SECRET, NAMESPACE)
     stored = trust.read(secret) if secret else None
     if stored is None or stored.tls is None:
         return []
@@ -40,7 +39,7 @@ def certificates(cluster: Cluster, objects: clients.Objects) -> list[dict[str, A
             "renewer": renewer,
             "warning": _warning(pki.not_after(pem) - datetime.now(UTC), chosen.renewal, renewer, trouble),
         }
-        for name, pem in {SECRET: stored.tls.certificate, f"{SECRET}-ca": stored.tls.issuer}.items()
+        for name, pem in {TLS_SECRET: stored.tls.certificate, f"{TLS_SECRET}-ca": stored.tls.issuer}.items()
     ]
 
 
@@ -55,8 +54,8 @@ def _renewer(
     if cluster.sidecar.renews:
         keepers = [health["keeper"] for health in _healths(cluster) if health.get("keeper")]
         return ("sync" if keepers else None), next((keeper["trouble"] for keeper in keepers if keeper["trouble"]), None)
-    keeper = objects.get("apps/v1", "Deployment", manifests.KEEPER, NAMESPACE) or {}
-    return (manifests.KEEPER if (keeper.get("status") or {}).get("availableReplicas") else None), None
+    keeper = objects.get("apps/v1", "Deployment", KEEPER, NAMESPACE) or {}
+    return (KEEPER if (keeper.get("status") or {}).get("availableReplicas") else None), None
 
 
 def _healths(cluster: Cluster) -> Iterator[dict[str, Any]]:
@@ -70,7 +69,7 @@ def _warning(left: timedelta, renewal: timedelta, renewer: str | None, trouble: 
     way_out = "`fairlead rotate cert`, or `fairlead deploy`, replaces it"
     if renewer == "cert-manager":
         way_out = "see `kubectl describe certificate -n fairlead`"
-    elif renewer and renewer != "sync" and renewer != manifests.KEEPER:
+    elif renewer and renewer != "sync" and renewer != KEEPER:
         way_out = f"`{renewer}` renews it"
     why = f" ({trouble})" if trouble else ""
     if left <= timedelta(0):

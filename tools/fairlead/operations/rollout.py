@@ -15,21 +15,27 @@ from fairlead.clusters.base import Cluster, OpaServer, SidecarServer
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
+from fairlead.deployment.names import (
+    CONFIRMED,
+    POLICIES,
+    POLICY_LABEL,
+    REPLICA_STATUS,
+    RETRIES,
+    SETTINGS_ANNOTATION,
+    STATUS,
+    TLS_SECRET,
+    TOKEN_SECRET,
+)
 from fairlead.kube import clients
 from fairlead.opa.api import OpaApi, OpaRefused
 from fairlead.operations import leftovers
 from fairlead.policy import bundles
 from fairlead.policy.revision import MAIN, fingerprint
 from fairlead.settings.models import NAMESPACE, Certificates
-from fairlead.sync.desired import REPLICA_STATUS, RETRIES
-from fairlead.sync.desired import STATUS as STATUS
-from fairlead.sync.reconcile import CONFIRMED
 
 _UNLOADED = 10.0
 """Seconds that a sidecar which unloads what a revision does not have gets for it, before it is done in its place."""
-POLICY_LABEL = "openpolicyagent.org/policy=rego"
 
 
 class Rejected(FairleadError):
@@ -54,16 +60,16 @@ class Served:
 
 def credentials(objects: clients.Objects) -> Credentials | None:
     """Those deployed in the cluster; None where there are none, or none that is whole."""
-    token, tls = (objects.get("v1", "Secret", name, NAMESPACE) for name in ("opa-token", "opa-tls"))
+    token, tls = (objects.get("v1", "Secret", name, NAMESPACE) for name in (TOKEN_SECRET, TLS_SECRET))
     return Credentials.kept(token and token.get("data"), tls and tls.get("data"))
 
 
 def certificates(objects: clients.Objects) -> Certificates:
     """The settings of certificates that are deployed; the defaults where the cluster does not tell."""
-    config_map = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE) or {}
+    config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
     annotations = config_map.get("metadata", {}).get("annotations") or {}
     try:
-        return Certificates.model_validate(json.loads(annotations[manifests.SETTINGS])["certificates"])
+        return Certificates.model_validate(json.loads(annotations[SETTINGS_ANNOTATION])["certificates"])
     except (KeyError, TypeError, ValueError):  # pydantic's error is a ValueError
         return Certificates()
 
@@ -105,7 +111,7 @@ def policies(objects: clients.Objects) -> list[dict[str, Any]]:
     """Each ConfigMap of policies as {name, status, error}: `ok`, `error` with OPA's words, or `pending`."""
     return [
         {"name": config_map["metadata"]["name"], **_status(config_map)}
-        for config_map in objects.list("v1", "ConfigMap", NAMESPACE, POLICY_LABEL)
+        for config_map in objects.list("v1", "ConfigMap", NAMESPACE, "=".join(POLICY_LABEL))
     ]
 
 
@@ -142,7 +148,7 @@ def wait(
 
     def look() -> list[Served] | None:
         nonlocal switched
-        config_map = objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE) or {}
+        config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
         opas = cluster.opas()
         current = config_map.get("data") == dict(modules)  # nobody else is pushing
         if cluster.sidecars():
@@ -179,7 +185,7 @@ def wait(
 
 def _try_again(objects: clients.Objects) -> None:
     """Have kube-mgmt load the policies once more: it does at any change while it has retries left."""
-    metadata = {"name": manifests.POLICIES, "namespace": NAMESPACE}
+    metadata = {"name": POLICIES, "namespace": NAMESPACE}
     policies = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
     objects.merge(policies, {"metadata": {"annotations": {RETRIES: "1"}}})
 
@@ -188,14 +194,14 @@ def _switched(opa: OpaServer, token: str, modules: Mapping[str, str]) -> bool:
     """Whether the OPA serves main.rego of `modules`, which is loaded last: little to ask for, again and again."""
     api = OpaApi(opa.url, ca=opa.ca, token=token)
     try:
-        return api.policy(f"{NAMESPACE}/{manifests.POLICIES}/{MAIN}") == modules.get(MAIN)
+        return api.policy(f"{NAMESPACE}/{POLICIES}/{MAIN}") == modules.get(MAIN)
     finally:
         api.close_connection()
 
 
 def annotation(objects: clients.Objects) -> str | None:
     """The status annotation of the policies' ConfigMap, as it is."""
-    return _annotation(objects.get("v1", "ConfigMap", manifests.POLICIES, NAMESPACE) or {})
+    return _annotation(objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {})
 
 
 class _Stop(Exception):

@@ -23,9 +23,10 @@ from fairlead.common.digests import digest
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment.credentials import Credentials, Tls
+from fairlead.deployment.names import TLS_SECRET, TOKEN_SECRET
 from fairlead.keeper import renewal, servers
 from fairlead.keeper.lease import Lease
-from fairlead.keeper.trust import SECRET, Deployed
+from fairlead.keeper.trust import Deployed
 from fairlead.kube import clients, discovery
 from fairlead.kube.apiserver import ApiServer
 from fairlead.opa.api import OpaApi, lets_in
@@ -50,7 +51,7 @@ def token(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
 
     def publish(used: str, accepted: list[str]) -> None:
         guards = {name: text.encode() for name, text in bundles.guards(accepted).items()}
-        _publish(cluster, objects, "opa-token", {"token": used.encode(), **guards})
+        _publish(cluster, objects, TOKEN_SECRET, {"token": used.encode(), **guards})
 
     progress.update("token", "making OPA accept a new one")
     publish(old, [old, new])
@@ -77,7 +78,7 @@ def certificate(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
             raise UsageError(f"cluster {cluster.name} has no certificate to rotate: run `fairlead deploy`")
         if rollout.certificates(clients.Objects(clients.connect(cluster.kubeconfig))).by == "cert-manager":
             raise UsageError(
-                f"cert-manager renews the certificate: `cmctl renew -n {NAMESPACE} {SECRET}` has it do so now"
+                f"cert-manager renews the certificate: `cmctl renew -n {NAMESPACE} {TLS_SECRET}` has it do so now"
             )
         if secret.kept_by:
             raise UsageError(f"`{secret.kept_by}` keeps the certificate in a file, and would undo this: renew it there")
@@ -111,12 +112,12 @@ def issued(objects: clients.Objects, *, progress: Progress) -> Tls:
     progress.update("certificate", "waiting until cert-manager has issued it")
 
     def look() -> Tls | None:
-        secret = objects.get("v1", "Secret", SECRET, NAMESPACE)
-        if not secret or (secret["metadata"].get("annotations") or {}).get(_ISSUED) != SECRET:
+        secret = objects.get("v1", "Secret", TLS_SECRET, NAMESPACE)
+        if not secret or (secret["metadata"].get("annotations") or {}).get(_ISSUED) != TLS_SECRET:
             return None
         return Tls.kept(secret.get("data"))
 
-    what = f"cert-manager has issued Certificate {SECRET} (`kubectl describe certificate -n {NAMESPACE}`)"
+    what = f"cert-manager has issued Certificate {TLS_SECRET} (`kubectl describe certificate -n {NAMESPACE}`)"
     return waiting.until(look, deadline=DEADLINE, what=what, pause=0.2)
 
 
@@ -145,7 +146,7 @@ class _Servers:
         self._cluster = cluster
 
     def bring(self, tls: Tls) -> None:
-        self._cluster.refresh({SECRET: tls.files})
+        self._cluster.refresh({TLS_SECRET: tls.files})
 
     def trust(self, authorities: bytes) -> None:
         _sidecars(self._cluster, "ca", digest(authorities))

@@ -7,6 +7,7 @@ from typing import Any
 
 from fairlead.clusters.base import Cluster, SidecarServer
 from fairlead.common.errors import FairleadError
+from fairlead.deployment.names import TLS_SECRET
 from fairlead.kube import clients
 from fairlead.operations import problems, renewers, replication, rollout
 from fairlead.settings.models import NAMESPACE
@@ -36,7 +37,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
         }
         for name, server in cluster.servers().items()
     ]
-    dated = {} if credentials is None else {"opa-tls": credentials.certificate, "opa-tls-ca": credentials.ca}
+    dated = {} if credentials is None else {TLS_SECRET: credentials.certificate, f"{TLS_SECRET}-ca": credentials.ca}
     return {
         "name": cluster.name,
         "cluster": cluster.kind,

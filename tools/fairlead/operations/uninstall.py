@@ -13,9 +13,9 @@ from typing import Any
 
 from fairlead.clusters import contexts
 from fairlead.clusters.base import Cluster
-from fairlead.clusters.remote import PODS
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
+from fairlead.deployment.names import OPA_PODS
 from fairlead.kube import clients, discovery
 from fairlead.settings.models import NAMESPACE
 
@@ -97,7 +97,7 @@ def _remove_deployment(objects: clients.Objects) -> None:
     A kubelet goes by the time that a pod was first given, so they are made nobody's before they are told to end.
     """
     for kind in ("Deployment", "ReplicaSet"):
-        for owner in objects.list("apps/v1", kind, NAMESPACE, PODS):
+        for owner in objects.list("apps/v1", kind, NAMESPACE, OPA_PODS):
             objects.delete("apps/v1", kind, owner["metadata"]["name"], NAMESPACE, orphan=True)
         waiting.until(
             functools.partial(_none_left, objects, kind),
@@ -105,12 +105,12 @@ def _remove_deployment(objects: clients.Objects) -> None:
             what=f"the {kind} of OPA is gone",
             pause=0.1,
         )
-    for pod in objects.list("v1", "Pod", NAMESPACE, PODS):
+    for pod in objects.list("v1", "Pod", NAMESPACE, OPA_PODS):
         objects.delete("v1", "Pod", pod["metadata"]["name"], NAMESPACE, grace=1)
 
 
 def _none_left(objects: clients.Objects, kind: str) -> bool:
-    return not objects.list("apps/v1", kind, NAMESPACE, PODS)
+    return not objects.list("apps/v1", kind, NAMESPACE, OPA_PODS)
 
 
 def _found(

@@ -8,23 +8,12 @@ from dataclasses import dataclass, field
 from threading import Event, RLock
 from typing import Any, Literal
 
+from fairlead.deployment.names import REPLICA_STATUS, RETRIES, STATUS
 from fairlead.kube.resources import Resource
 from fairlead.policy.revision import fingerprint
 from fairlead.sync import policy_problems, store
 from fairlead.sync.policy_problems import Problem
 from fairlead.sync.store import Tree
-
-STATUS = "openpolicyagent.org/kube-mgmt-status"
-"""The annotation that tells how a ConfigMap was received; kube-mgmt's."""
-
-RETRIES = "openpolicyagent.org/kube-mgmt-retries"
-"""The annotation of policies that tells how often kube-mgmt will try again after an error: "0" where a status is final.
-
-It loads files one by one, so a first error may be for want of a later one.
-"""
-
-REPLICA_STATUS = "status.fairlead.dev/"
-"""How the annotations begin in which each replica tells the same of its own OPA; the replica's name follows."""
 
 NAMESPACES = "namespaces"
 """The tree of namespaces."""

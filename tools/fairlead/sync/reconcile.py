@@ -13,6 +13,7 @@ from threading import Event
 from typing import Any
 
 from fairlead.common.errors import FairleadError
+from fairlead.deployment.names import CONFIRMED
 from fairlead.kube.resources import Resource
 from fairlead.opa.api import OpaApi, Rejected, describe
 from fairlead.sync import loops, plans, policy_problems, store
@@ -26,12 +27,6 @@ log = logging.getLogger(__name__)
 
 MARKER = "fairlead_sync"
 """The document by which an OPA that lost everything is told from one that did not; no namespace can have this name."""
-
-CONFIRMED = "fairlead_confirmed"
-"""The document that tells up to when OPA is known to hold all that the cluster says; see policies/health.rego.
-
-{"at": nanoseconds since the epoch, "within": for how many seconds OPA is Ready with it, left out for ever}
-"""
 
 _FINER = 1_000_000_000
 """Nanoseconds by which that need not be brought up to date: each write makes OPA prepare its queries anew."""

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from prometheus_client import CollectorRegistry
 
 from fairlead.common.errors import FairleadError
+from fairlead.deployment.names import DATA_LABEL, POLICY_LABEL
 from fairlead.kube.apiserver import ApiServer
 from fairlead.kube.resources import Resource
 from fairlead.opa.api import OpaApi
@@ -52,8 +53,8 @@ class Options:
     opa_url: str = "https://127.0.0.1:8181"
     opa_ca_file: Path | None = None
     opa_auth_token_file: Path | None = None
-    policy: tuple[str, str] | None = ("openpolicyagent.org/policy", "rego")
-    data: tuple[str, str] | None = ("openpolicyagent.org/data", "opa")
+    policy: tuple[str, str] | None = POLICY_LABEL
+    data: tuple[str, str] | None = DATA_LABEL
     namespaces: tuple[str, ...] = ("fairlead",)
     replicate_path: tuple[str, ...] = ("kubernetes",)
     namespace_selector: str = ""

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any
 
+from fairlead.deployment.names import REPLICA_STATUS, RETRIES, STATUS
 from fairlead.kube.apiserver import ApiServer, ApiServerError
 from fairlead.sync import loops
-from fairlead.sync.desired import REPLICA_STATUS, RETRIES, STATUS, ConfigMap, Desired, Owner, read_config_map
+from fairlead.sync.desired import ConfigMap, Desired, Owner, read_config_map
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.policy_problems import Problem
 

@@ -24,9 +24,9 @@ from fairlead.cli.sync import command
 from fairlead.common import waiting
 from fairlead.common.digests import digest
 from fairlead.common.errors import UsageError
+from fairlead.deployment.names import REPLICA_STATUS, RETRIES, STATUS
 from fairlead.pki.certificates import Authority
 from fairlead.sync import selectors
-from fairlead.sync.desired import REPLICA_STATUS, RETRIES, STATUS
 
 POLICY = {"openpolicyagent.org/policy": "rego"}
 DATA = {"openpolicyagent.org/data": "opa"}

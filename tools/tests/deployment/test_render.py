@@ -22,7 +22,7 @@ from fairlead.common.errors import InputError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import kustomize, manifests, render, secrets_file
 from fairlead.deployment.credentials import RENEW, SERVICE_NAMES, Credentials
-from fairlead.opa.arguments import RENEWED_BY
+from fairlead.deployment.names import RENEWED_BY
 from fairlead.operations import deploy
 from fairlead.pki import certificates
 from fairlead.settings.models import Settings

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from fairlead.deployment.names import REPLICA_STATUS, STATUS
 from fairlead.kube.resources import Resource
 from fairlead.policy import bundles
-from fairlead.sync.desired import REPLICA_STATUS, STATUS, Desired, Snapshot, Source
+from fairlead.sync.desired import Desired, Snapshot, Source
 
 POLICIES = Source("policies", "fairlead")
 DATA = Source("data", "fairlead")

@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import pytest
 
+from fairlead.deployment.names import REPLICA_STATUS, RETRIES, STATUS
 from fairlead.kube.apiserver import ApiServer, ApiServerError
-from fairlead.sync.desired import REPLICA_STATUS, RETRIES, STATUS, Desired, Owner, Source
+from fairlead.sync.desired import Desired, Owner, Source
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.policy_problems import Problem
 from fairlead.sync.statuses import StatusWriter, Verdict, overall, replica, text

@@ -21,6 +21,7 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
+from fairlead.deployment.names import TLS_SECRET, TOKEN_SECRET, WEBHOOKS
 from fairlead.kube import clients
 from fairlead.opa.api import OpaApi, OpaRefused
 from fairlead.operations import rollout, rotate
@@ -31,8 +32,8 @@ from fairlead.settings.models import NAMESPACE, Settings
 TAGS = ("A", "B")
 _QUIET = Progress()
 _WEBHOOKS = (
-    ("MutatingWebhookConfiguration", "fairlead"),
-    ("ValidatingWebhookConfiguration", "fairlead"),
+    ("MutatingWebhookConfiguration", WEBHOOKS),
+    ("ValidatingWebhookConfiguration", WEBHOOKS),
 )
 _PEM = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
@@ -148,7 +149,7 @@ class Changes:
 
         def look() -> bool:
             objects = clients.Objects(clients.connect(self.cluster.kubeconfig))
-            for name, key in (("opa-token", "token"), ("opa-tls", "ca.crt")):
+            for name, key in ((TOKEN_SECRET, "token"), (TLS_SECRET, "ca.crt")):
                 text = b64decode((objects.get("v1", "Secret", name, NAMESPACE) or {})["data"][key]).decode()
                 self.tokens |= {text} if key == "token" else set()
                 self.authorities |= _certificates(text) if key == "ca.crt" else set()

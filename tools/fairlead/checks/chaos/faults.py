@@ -17,7 +17,7 @@ from fairlead.checks.chaos.schedule import BREAK, COMPACT, Episode, Fault
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment import manifests
+from fairlead.deployment.names import POLICIES
 from fairlead.kube import clients
 from fairlead.settings.models import NAMESPACE
 
@@ -113,11 +113,11 @@ class Faults:
         def mend() -> None:
             waiting.until(undo, deadline=_PATIENCE, what="the policies are put right")
 
-        return f"{manifests.POLICIES}/{key}", mend
+        return f"{POLICIES}/{key}", mend
 
     def _policies(self) -> client.V1ConfigMap:
         with clients.explained("cannot read the policies"):
-            return self._core.read_namespaced_config_map(manifests.POLICIES, NAMESPACE)
+            return self._core.read_namespaced_config_map(POLICIES, NAMESPACE)
 
     def _set(self, config_map: client.V1ConfigMap, key: str, text: str | None) -> None:
         """Change one key of the ConfigMap that is still as it was `found`; a conflict raises, and is tried again."""
@@ -125,4 +125,4 @@ class Faults:
         data = others if text is None else {**others, key: text}
         body = client.V1ConfigMap(metadata=config_map.metadata, data=data)
         with clients.explained("cannot change the policies"):
-            self._core.replace_namespaced_config_map(manifests.POLICIES, NAMESPACE, body, field_manager="kubectl-edit")
+            self._core.replace_namespaced_config_map(POLICIES, NAMESPACE, body, field_manager="kubectl-edit")

@@ -10,9 +10,9 @@ from typing import Any
 from fairlead.checks.chaos.faults import Faults
 from fairlead.checks.chaos.schedule import Fault
 from fairlead.clusters.kind import KindCluster
-from fairlead.clusters.remote import PODS
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
+from fairlead.deployment.names import OPA_PODS
 from fairlead.kube import clients
 from fairlead.programs import docker
 from fairlead.settings.models import NAMESPACE
@@ -69,7 +69,9 @@ class KindFaults(Faults):
 
     def _servers(self, kind: str) -> list[_Server]:
         """The running containers of a kind of server, as the API server has them. Raises FairleadError."""
-        namespace, labels = (NAMESPACE, PODS) if kind != _API_SERVER else ("kube-system", f"component={_API_SERVER}")
+        namespace, labels = (
+            (NAMESPACE, OPA_PODS) if kind != _API_SERVER else ("kube-system", f"component={_API_SERVER}")
+        )
         with clients.explained(f"cannot list the pods of {kind}"):
             # Any: in the package's models every field may be None, also those that an API server always sets.
             pods: list[Any] = self._core.list_namespaced_pod(namespace, label_selector=labels).items

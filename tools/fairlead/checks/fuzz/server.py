@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 from fairlead.clusters.embedded import volume
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
-from fairlead.deployment import credentials, manifests
+from fairlead.deployment import credentials
 from fairlead.deployment.credentials import Credentials
+from fairlead.deployment.names import POLICIES
 from fairlead.opa import arguments
 from fairlead.opa.api import OpaApi, PolicyRejected, lets_in
 from fairlead.policy import bundles
@@ -156,7 +157,7 @@ class Opa:
 
     def _load(self, api: OpaApi) -> None:
         """Put the policies one by one, as a sidecar does; one that needs another waits for it, main.rego for all."""
-        prefix = f"{NAMESPACE}/{manifests.POLICIES}/"
+        prefix = f"{NAMESPACE}/{POLICIES}/"
         left = sorted(self._bundle.modules, key=lambda key: (key == MAIN, key))
         while left:
             refused, problem = [], None

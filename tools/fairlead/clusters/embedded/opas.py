@@ -24,6 +24,7 @@ from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import Credentials
+from fairlead.deployment.names import TLS_SECRET, TOKEN_SECRET
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.kube import clients
 from fairlead.opa import arguments
@@ -122,7 +123,7 @@ class EmbeddedCluster(Embedded):
         logs = service.secret if service else None
         secret = self._secret(logs) if logs else None
         self._mount(logs, progress)
-        self.refresh({"opa-token": token, "opa-tls": credentials.tls.files})
+        self.refresh({TOKEN_SECRET: token, TLS_SECRET: credentials.tls.files})
         if secret is not None:
             _wait(((Path(replica.files.logs), secret) for replica in replicas), f"Secret {logs}")
         for replica in replicas:
@@ -374,9 +375,9 @@ def _suffixes(count: int) -> list[str]:
 def _volumes(files: arguments.Files, logs: str | None) -> list[Volume]:
     """What a pod mounts; `logs` is the Secret of the decision logs' service."""
     mounts = [
-        Volume(str(files.tls), "opa-tls"),
-        Volume(str(files.authz), "opa-token", list(bundles.GUARDS)),
-        Volume(str(files.token), "opa-token", ["token"]),
+        Volume(str(files.tls), TLS_SECRET),
+        Volume(str(files.authz), TOKEN_SECRET, list(bundles.GUARDS)),
+        Volume(str(files.token), TOKEN_SECRET, ["token"]),
     ]
     return [*mounts, Volume(str(files.logs), logs)] if logs else mounts
 
