@@ -41,6 +41,7 @@ COMMANDS = {
     "image": "Build the image of the sidecar.",
     "e2e": "Run the integration tests on a cluster of any kind.",
     "docker-e2e": "Run the end-to-end checks in a container.",
+    "new": "Start a policy: its folder, its test, and all registrations.",
     "settings": "Show the settings in force.",
     "tools": "The programs that Fairlead runs, and where they are.",
     "sync": "Run as OPA's sidecar: keep its policies and data current.",

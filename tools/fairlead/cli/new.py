@@ -1,0 +1,29 @@
+"""`fairlead new`: start something new in a checkout."""
+
+from __future__ import annotations
+
+import click
+
+from fairlead.cli import options
+from fairlead.cli import output as out
+from fairlead.common import paths
+from fairlead.policy import scaffolds
+
+
+@click.group()
+def command() -> None:
+    """Start something new in a checkout, with a test and all registrations."""
+
+
+@command.command()
+@click.argument("name")
+@options.output
+def policy(name: str, output: str) -> None:
+    """Write the policy NAME: its folder, a test, cases, and its registrations. The result passes `make test`.
+
+    NAME is the intent, in lower-case words joined by '-'. Replace the rules of the example, then run `make kustomize`.
+    """
+    checkout = paths.root()
+    rows = [{"file": str(path.relative_to(checkout))} for path in scaffolds.policy(name, checkout)]
+    out.emit(rows, output, out.rows(None, ("file",), rows))
+    out.note("next: replace the rules of the example, then run `make kustomize` and `make test`")
