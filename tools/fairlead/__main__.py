@@ -1,4 +1,5 @@
-"""The command `fairlead`: finds a command's module by name and turns errors into messages and exit codes."""
+"""The command `fairlead`: finds a command's module by its name, and turns errors into messages and
+exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the policies would do to a whole cluster as it is, before anyone switches them on."""
+"""Audits a cluster before the policies are switched on: what they would change, refuse or find
+outside its pool."""
 
 from __future__ import annotations
 

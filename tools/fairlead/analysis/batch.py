@@ -1,4 +1,5 @@
-"""Decisions on all that a cluster holds, by one state of the policies: `opa eval` with thousands of requests."""
+"""Decides on everything that a cluster holds, under one state of the policies: `opa eval` with
+thousands of requests."""
 
 from __future__ import annotations
 

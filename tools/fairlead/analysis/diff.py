@@ -1,4 +1,5 @@
-"""What changed policies and settings would decide otherwise than the deployed ones, for a cluster as it is."""
+"""Compares the decisions of changed policies and settings with those of the deployed ones, for a
+whole cluster."""
 
 from __future__ import annotations
 

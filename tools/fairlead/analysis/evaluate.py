@@ -1,4 +1,5 @@
-"""Asks the policies for decisions with the real `opa eval`, one process for any number of requests."""
+"""Asks the policies for decisions with the real `opa eval`, in one process for any number of
+requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a cluster holds, as its authors would send it again: read page by page, with nothing but the right to list."""
+"""Lists what a cluster holds, in the form in which its authors would apply it again. Needs only the
+right to list."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""Tests Fairlead itself: the checkout, conformance to the contract, fuzzing, chaos, and end-to-end runs."""
+"""Tests Fairlead itself: the checkout, conformance to the contract, fuzzing, chaos, and end-to-end
+runs."""

@@ -1,4 +1,5 @@
-"""All that must hold of a checkout: policies checked, formatted, tested, covered; code linted, typed and tested."""
+"""The checks of a checkout: policies compiled, formatted, tested and covered; code linted, typed
+and tested."""
 
 from __future__ import annotations
 

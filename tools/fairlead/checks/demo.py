@@ -1,4 +1,4 @@
-"""Shows the main job on a real API server: what lands where, and what is refused."""
+"""The demo: shows on a real API server where pods land, and which are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end-to-end run in the devcontainer's image, so that it needs nothing but Docker."""
+"""The end-to-end run in the devcontainer's image: it needs nothing but Docker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The integration tests on a cluster of any kind, from making it to removing it."""
+"""Runs the integration tests on a cluster of any kind, from creating the cluster to removing it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""One module a command: it parses and prints, and calls one library function."""
+"""One module for each command: it parses options, calls one library function, and prints the
+result."""

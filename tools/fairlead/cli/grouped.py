@@ -1,4 +1,4 @@
-"""What is found of many objects, in a table that people can read."""
+"""Groups findings about many objects into a table that people can read."""
 
 from __future__ import annotations
 

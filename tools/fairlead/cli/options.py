@@ -1,4 +1,4 @@
-"""Options that several commands share, so that each is spelt and explained once."""
+"""Options that several commands share, each declared once."""
 
 from __future__ import annotations
 

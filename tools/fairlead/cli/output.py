@@ -1,4 +1,4 @@
-"""The one place that prints: results as a table, JSON or YAML, progress, and errors."""
+"""The only module that prints: results as a table, JSON or YAML, progress, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of what renews OPA's certificate, and what they make."""
+"""The options of certificate renewal, and the keeper that they describe."""
 
 from __future__ import annotations
 

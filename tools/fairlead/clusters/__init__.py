@@ -1,1 +1,1 @@
-"""Where Fairlead deploys: one module for what differs by cluster (base), one folder for each kind."""
+"""Where Fairlead runs: one protocol (base), and a module or package for each kind of cluster."""

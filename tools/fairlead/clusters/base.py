@@ -1,4 +1,4 @@
-"""What differs by cluster, and nothing else."""
+"""The protocol of a cluster: everything that differs by the kind of cluster."""
 
 from __future__ import annotations
 

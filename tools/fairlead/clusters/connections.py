@@ -1,4 +1,4 @@
-"""Has API servers open new connections to OPA, before pods that they are connected to go.
+"""Makes API servers open new connections to OPA, before the pods that they are connected to end.
 
 An API server keeps its connections to a webhook and goes on using them, also to a pod that no Service routes to any
 more. OPA closes them when it ends, and a request that is on its way in that moment fails: HTTP/1.1 has no way to

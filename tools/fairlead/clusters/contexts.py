@@ -1,4 +1,4 @@
-"""The contexts of existing clusters: found in kubeconfigs, and copied to where only their owner reads them.
+"""Finds contexts in kubeconfigs, and keeps a copy of one that only its owner can read.
 
 A copy holds a cluster's credentials, so it goes when its cluster ends or Fairlead is uninstalled there.
 """

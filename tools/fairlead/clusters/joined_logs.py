@@ -1,4 +1,4 @@
-"""The logs of several servers as one, each line with the server that wrote it."""
+"""Joins the logs of several servers into one; each line begins with its server's name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""KIND clusters: made, found again, filled with images, and removed; the rest is as in any cluster.
+"""KIND clusters: creates, finds and removes them, and loads images into them. The rest is as in any
+cluster.
 
 A cluster of the name asked for is ours where its containers are those that we noted down when it was made, or where it
 carries our mark, by which another checkout knows it, too. Nothing is done to one that is not ours.

@@ -1,4 +1,5 @@
-"""A loopback port that leads to a port of a pod, through the API server, for clients that know only addresses.
+"""Forwards a loopback port to a port of a pod through the API server, for clients that need an
+address.
 
 Source: Kubernetes, k8s.io/cri-streaming, portforward/websocket.go: of each port there are two channels, 0 for its data
 and 1 for an error; the first message on each is the port's number.

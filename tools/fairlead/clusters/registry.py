@@ -1,4 +1,4 @@
-"""The kinds of cluster, and how the one that a command is for is found."""
+"""The kinds of cluster, and how a command finds the cluster that it is for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster that is reached by a kubeconfig: OPA and its sidecar run there as pods, which are reached through it."""
+"""A cluster reached by a kubeconfig, in which OPA and its sidecar run as pods."""
 
 from __future__ import annotations
 

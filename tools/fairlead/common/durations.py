@@ -1,4 +1,5 @@
-"""Durations as settings and flags spell them: a whole number of days, hours, minutes or seconds, such as 90d."""
+"""Durations in settings and flags: a whole number of days, hours, minutes or seconds, such as
+90d."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can go wrong, in the words a user sees; each has its exit code, and none shows a traceback."""
+"""The errors that users see. Each has an exit code, and none shows a traceback."""
 
 from __future__ import annotations
 

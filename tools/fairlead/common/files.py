@@ -1,4 +1,4 @@
-"""Reads YAML and JSON that people wrote: what is wrong is told with the file and the line."""
+"""Reads YAML and JSON that people wrote. Errors name the file and the line."""
 
 from __future__ import annotations
 

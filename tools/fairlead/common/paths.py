@@ -1,4 +1,4 @@
-"""Where the project's own files are: the checkout that holds policies/ and integration/deploy/."""
+"""Where the project's own files are: the checkout with policies/ and integration/deploy/."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long work tells what it is doing, without knowing who listens."""
+"""The interface by which long work reports progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waits for a condition with a deadline, never for a time."""
+"""Waits for a condition, with a deadline."""
 
 from __future__ import annotations
 

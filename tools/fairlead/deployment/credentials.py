@@ -1,4 +1,4 @@
-"""What guards OPA's API in one deployment: the token of its callers, and its certificate."""
+"""The credentials of OPA's API in one deployment: the token of its callers, and its certificate."""
 
 from __future__ import annotations
 

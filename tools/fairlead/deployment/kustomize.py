@@ -1,4 +1,5 @@
-"""The manifests as a kustomize base that may be public, and an overlay that adds what one deployment alone has.
+"""Writes the manifests as a kustomize base without secrets, and an overlay with the secrets of one
+deployment.
 
 base/kustomization.yaml      no credential and nothing that comes of one: the same whoever renders it
 base/10-namespace.yaml ...   a file for each template

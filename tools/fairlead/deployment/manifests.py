@@ -1,4 +1,4 @@
-"""The objects that a deployment consists of, from the templates in integration/deploy."""
+"""Renders the objects of a deployment from the templates in integration/deploy."""
 
 from __future__ import annotations
 

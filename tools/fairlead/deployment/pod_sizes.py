@@ -1,4 +1,4 @@
-"""How many values a pod may hold to be judged, and how the API server counts them before it asks OPA.
+"""Limits how many values a pod may have, in CEL that the API server evaluates before it asks OPA.
 
 What a review costs OPA depends on the number of its values far more than on its bytes: 100,000 empty entries of `env`
 are 1.3 MB, and take it 2.9 s and 130 MB; one text of 3 MB takes 13 MB. So the API server counts all that a pod can hold

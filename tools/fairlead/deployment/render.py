@@ -1,4 +1,4 @@
-"""The manifests for those who apply them by other means than `fairlead deploy`: kubectl, or a GitOps controller."""
+"""Renders the manifests for tools other than `fairlead deploy`: kubectl, or a GitOps controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Token and certificate kept in a file beside the manifests, where no cluster is at hand to keep them (GitOps).
+"""Keeps token and certificate in a file beside the manifests, for GitOps, where no cluster can keep
+them.
 
 The file holds the two Secrets as they are applied, so that it can be encrypted, sealed or applied as it is.
 """

@@ -1,4 +1,4 @@
-"""What differs by OPA's sidecar: how each is started, what it can do, and when it is started again.
+"""What differs by OPA's sidecar: its arguments, its abilities, and its liveness probe.
 
 A new one is a class here, its line in SIDECARS, and its container in integration/deploy/sidecars.
 """

@@ -1,1 +1,2 @@
-"""Renews OPA's certificate and its authority before they end, in the cluster itself and for `fairlead rotate cert`."""
+"""Renews OPA's certificate and CA before they expire: in the cluster itself, and for `fairlead
+rotate cert`."""

@@ -1,4 +1,4 @@
-"""Renews the certificate in time, for as long as its process runs, and tells what came of it."""
+"""Renews the certificate in time for as long as its process runs, and reports the outcome."""
 
 from __future__ import annotations
 

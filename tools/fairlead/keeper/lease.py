@@ -1,4 +1,5 @@
-"""Lets one at a time change the certificate: `fairlead deploy`, `fairlead rotate cert`, or one replica of the keeper.
+"""A lock in the cluster: one process at a time may change the certificate (`deploy`, `rotate cert`,
+or one keeper).
 
 The kubernetes package has a leader election too, and a Lease to hold it. It is not used: it asks the API server as its
 process' default client does, it cannot be stopped and never gives the Lease back, so that it is for what leads as long

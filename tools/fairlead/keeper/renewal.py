@@ -1,4 +1,4 @@
-"""The steps by which OPA's certificate and its authority are replaced without one refused request.
+"""Replaces OPA's certificate and its CA step by step, without one refused request.
 
 1. Everyone trusts the new authority beside the old one.
 2. Everyone serves with the new certificate.

@@ -1,4 +1,5 @@
-"""The servers that have the certificate mounted, as a keeper in the cluster sees them: by their ports, one by one."""
+"""The servers that have the certificate mounted, as a keeper in the cluster reaches them: by their
+ports, one by one."""
 
 from __future__ import annotations
 

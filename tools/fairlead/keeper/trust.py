@@ -1,4 +1,5 @@
-"""The objects that say which certificate OPA serves and which authorities are trusted, and how they are changed.
+"""The objects that hold OPA's certificate and its trusted CAs (a Secret and the webhooks), and how
+they are changed.
 
 Every change names the version of the object that it was made of: whoever was faster is never overwritten unseen.
 """

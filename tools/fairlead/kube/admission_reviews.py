@@ -1,4 +1,5 @@
-"""AdmissionReviews (admission.k8s.io/v1): made of manifests as an API server makes them, and their answers applied.
+"""AdmissionReviews (admission.k8s.io/v1): built from manifests as an API server builds them, and
+applied to objects.
 
 Source: Kubernetes documentation, Dynamic Admission Control, "Webhook request and response".
 """

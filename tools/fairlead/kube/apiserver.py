@@ -1,4 +1,5 @@
-"""The API server as the sidecar asks it: raw JSON, page by page and event by event, with credentials that may change.
+"""A light client of the API server: raw JSON, lists page by page, watches event by event,
+credentials that may change.
 
 Least rights: get, list, watch and patch of configmaps in the namespaces that are read; get, list, watch of namespaces
 and of what else is replicated.

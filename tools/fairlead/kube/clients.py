@@ -1,4 +1,5 @@
-"""The API server, through the kubernetes package: clients, server-side apply, and its errors in a user's words."""
+"""The API server through the kubernetes package: clients, server-side apply, and its errors in
+plain words."""
 
 from __future__ import annotations
 

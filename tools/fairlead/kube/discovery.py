@@ -1,4 +1,4 @@
-"""What kinds of object an API server has."""
+"""The kinds of object that an API server serves."""
 
 from __future__ import annotations
 

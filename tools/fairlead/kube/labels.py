@@ -1,4 +1,4 @@
-"""What Kubernetes accepts as a label.
+"""Checks label keys and values by Kubernetes' rules.
 
 Source: Kubernetes documentation, Labels and Selectors, "Syntax and character set".
 """

@@ -1,4 +1,5 @@
-"""What is replicated into OPA beside namespaces, named as kube-mgmt's flags name it: group/version/resource.
+"""The kinds of object that are replicated into OPA besides namespaces, named as kube-mgmt's flags
+name them.
 
 Source: Kubernetes documentation, "Kubernetes API Concepts"; kube-mgmt's README, "Caching".
 """

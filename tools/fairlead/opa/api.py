@@ -1,4 +1,5 @@
-"""OPA's REST API, as far as Fairlead uses it, with errors that say what OPA said and where.
+"""A client of OPA's REST API, as far as Fairlead uses it. Errors quote OPA's message and its
+location.
 
 Source: Open Policy Agent documentation, "REST API Reference".
 """

@@ -1,4 +1,5 @@
-"""The files and the command lines of OPA and of its proxy: the same in the deployed pod and in the embedded cluster."""
+"""The files and arguments that OPA and its proxy are started with: the same in a pod and in the
+embedded cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The program `opa`: evaluates, checks, formats and tests policies, with its messages as OPA words them."""
+"""Runs the program `opa`: evaluates, checks, formats and tests policies. Errors quote OPA's
+messages."""
 
 from __future__ import annotations
 

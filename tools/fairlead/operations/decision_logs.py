@@ -1,4 +1,5 @@
-"""The decisions that a cluster's servers wrote to their logs: by OPA itself, or by the sidecar that it uploads to."""
+"""Finds decisions in the logs of a cluster's servers: OPA's own, or those of the sidecar that OPA
+uploads to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brings a cluster to what the settings say; safe to repeat."""
+"""Applies the settings to a cluster. Safe to repeat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that tells what happened in a cluster, in one folder."""
+"""Collects state, events, objects and logs of a cluster in one folder."""
 
 from __future__ import annotations
 

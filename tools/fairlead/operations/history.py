@@ -1,4 +1,5 @@
-"""The last revisions that were in force, kept in the cluster, so that any machine can go back to one."""
+"""Keeps the last revisions that were in force in the cluster, so that any machine can go back to
+one."""
 
 from __future__ import annotations
 

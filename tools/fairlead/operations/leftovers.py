@@ -1,4 +1,4 @@
-"""Removes from an OPA what an earlier revision of the policies left there.
+"""Removes modules of earlier revisions of the policies from an OPA.
 
 `fairlead sync` does it, kube-mgmt never does: it loads the keys that a ConfigMap has, and forgets those it had before.
 """

@@ -1,4 +1,5 @@
-"""Whether a cluster can take a deployment: asked before anything is applied, and all that is missing told at once.
+"""Checks whether a cluster can take a deployment before anything is applied, and reports every
+obstacle at once.
 
 Only whether the API server reaches OPA can be told no sooner than OPA is there; the webhook comes after that.
 """

@@ -1,4 +1,4 @@
-"""What is not as it should be in a deployment, in sentences for who runs it."""
+"""Describes the problems of a deployment in sentences for the people who run it."""
 
 from __future__ import annotations
 

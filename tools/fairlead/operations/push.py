@@ -1,4 +1,4 @@
-"""Brings a revision of the policies into force on every OPA, or puts back what was there."""
+"""Brings a revision of the policies into force on every OPA, or restores the previous one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Until when OPA's certificate lasts, and what renews it."""
+"""How long OPA's certificate lasts, and what renews it."""
 
 from __future__ import annotations
 

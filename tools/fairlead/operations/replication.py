@@ -1,4 +1,5 @@
-"""Whether an OPA has the cluster's namespaces as its API server has them, where no sidecar can be asked: kube-mgmt.
+"""Checks whether an OPA has the cluster's current namespaces, where no sidecar can be asked
+(kube-mgmt).
 
 What kube-mgmt's own health endpoint says is no help: 200, whatever becomes of the data.
 """

@@ -1,4 +1,5 @@
-"""What each OPA of a cluster serves, as it says itself, and what the cluster says of its policies."""
+"""Waits until every OPA serves a revision, and reads what OPAs, sidecars and ConfigMaps say of
+it."""
 
 from __future__ import annotations
 

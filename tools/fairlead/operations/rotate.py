@@ -1,4 +1,4 @@
-"""Replaces OPA's token or certificate, authority included, without one refused request.
+"""Replaces OPA's token or certificate, its CA included, without one refused request.
 
 Each step widens what is accepted before it changes what is used, and narrows only when all use the new; whoever is
 interrupted half-way leaves both accepted, and the next rotation ends it.

@@ -1,4 +1,4 @@
-"""What runs in a cluster and what it serves."""
+"""The status of a deployment: what runs, what it serves, and what is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Takes out of a cluster what Fairlead brought into it, and nothing else; the webhook first, so that no pod waits.
+"""Removes Fairlead's objects from a cluster, and nothing else. The webhooks go first, so that no
+pod waits.
 
 What is ours is what the field manager `fairlead` applied, in the namespace `fairlead`, or named `fairlead` or
 `fairlead-...` where it is in none.

@@ -1,4 +1,4 @@
-"""Starts a cluster and all that places pods in it."""
+"""Starts a cluster with Fairlead in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates and keys: an authority of one's own, and what it issues. EC P-256 throughout."""
+"""Creates CAs, certificates and keys, all EC P-256."""
 
 from __future__ import annotations
 

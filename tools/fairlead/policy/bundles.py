@@ -1,4 +1,5 @@
-"""The policies as they are deployed: which modules, with which settings, under which revision."""
+"""Collects the policies as they are deployed: their modules, with the settings written into them,
+and their revision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What tells one state of the policies from another. Standard library only: the sidecar lives with it."""
+"""Computes the revision of policies, and the fingerprint of a ConfigMap. Standard library only: the
+sidecar uses it."""
 
 from __future__ import annotations
 

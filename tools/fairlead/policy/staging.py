@@ -1,4 +1,5 @@
-"""Gives each revision's packages names of their own, so that a push is atomic for those who ask.
+"""Gives the packages of each revision names of their own, so that a push is atomic for those who
+ask OPA.
 
 OPA loads one module at a time. So a new revision is loaded beside the old one, under the packages `r_<revision>.*`,
 which nothing uses yet; then main.rego alone is replaced, whose imports name them. Whoever asks is answered by all of

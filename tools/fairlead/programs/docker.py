@@ -1,4 +1,4 @@
-"""The program `docker` as we call it: what stops it is told in one line, and what it starts ends with it."""
+"""Runs the program `docker`. Errors are one line, and containers end with their caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The images that are built from the checkout: the sidecar's, and the devcontainer's."""
+"""Builds images from the checkout: the sidecar's (which has the proxy, too), and the
+devcontainer's."""
 
 from __future__ import annotations
 

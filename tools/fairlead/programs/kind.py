@@ -1,4 +1,4 @@
-"""The program `kind` as we call it, at exactly the version pinned; it drives the Docker engine by Docker's own program.
+"""Runs the program `kind`, at exactly the pinned version.
 
 What it makes and removes are containers: whose they are is not asked here, but in fairlead.clusters.kind.
 """

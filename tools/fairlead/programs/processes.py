@@ -1,4 +1,4 @@
-"""Runs a program that must never outlive this process, whatever ends it."""
+"""Runs a program that never outlives this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""fairlead.yaml: what a platform team decides once, with a default for all of it."""
+"""The settings in fairlead.yaml: their models, defaults and checks, and how they are loaded."""
 
 from __future__ import annotations
 

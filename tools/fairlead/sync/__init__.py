@@ -1,4 +1,5 @@
-"""The sidecar `sync`: keeps one OPA's policies and data what the cluster's ConfigMaps, namespaces and objects say.
+"""The sidecar `sync`: keeps the policies and data of one OPA equal to the cluster's ConfigMaps,
+namespaces and objects.
 
 desired.py holds what should be, plan.py and tree.py what is missing, reconcile.py does it; watch.py brings the news
 from the API server (apiserver.py), status.py takes word back to the ConfigMaps, server.py answers /health, /metrics

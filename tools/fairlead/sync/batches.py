@@ -1,4 +1,4 @@
-"""Reads a batch of decisions one by one, in memory that is bounded whatever it unpacks to.
+"""Parses a batch of decisions one by one, in bounded memory.
 
 Gzip packs a thousand bytes into one, and Python takes fifty for each of JSON's smallest values: 32 KiB of upload, read
 as a whole, were 500 MiB of memory.

@@ -1,4 +1,5 @@
-"""Bounds on what the sidecar's clients may take: time, bytes, and connections, each by its kind and its source.
+"""Limits what clients of the sidecar's server may use: time, bytes, and connections by kind and
+source.
 
 The standard library bounds each read, and counts lines: a client that sends a byte now and then keeps its connection
 for ever, and a hundred long headers are megabytes.

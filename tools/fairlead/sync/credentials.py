@@ -1,4 +1,5 @@
-"""How the sidecar proves itself to its OPA, from files that may change, be empty for a while, or vanish."""
+"""The credentials that the sidecar uses for its OPA, from files that may change, be empty for a
+while, or vanish."""
 
 from __future__ import annotations
 

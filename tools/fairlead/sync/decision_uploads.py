@@ -1,4 +1,5 @@
-"""OPA's decisions, which it uploads in batches: counted for Prometheus, and passed on to the console.
+"""Receives the decisions that OPA uploads in batches, counts them for Prometheus, and prints them
+to the console.
 
 OPA masks them first, see policies/log.rego. It sends a batch again until it is answered, so one that is answered too
 late is counted twice. Source: openpolicyagent.org/docs/management-decision-logs.

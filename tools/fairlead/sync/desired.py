@@ -1,4 +1,5 @@
-"""What OPA should hold, by what the API server told so far: events in, one consistent picture out."""
+"""The desired state of OPA, from the events of the API server so far; `take` returns one consistent
+snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How each of the sidecar's threads goes on for ever: a step that fails is told, and tried again after a while."""
+"""Runs each of the sidecar's threads for ever: a failed step is logged and tried again after a
+pause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Prometheus is told."""
+"""The sidecar's metrics for Prometheus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What is missing between what OPA should hold and what it serves, as operations; asks nobody and does nothing."""
+"""Plans the operations that bring OPA from what it serves to what it should hold. Pure functions:
+nothing is sent."""
 
 from __future__ import annotations
 

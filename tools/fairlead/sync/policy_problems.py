@@ -1,4 +1,4 @@
-"""What is wrong with a policy or document, in the form that OPA and kube-mgmt give it.
+"""Describes problems of a policy or document in the form that OPA and kube-mgmt use.
 
 {"code", "message", "errors": [{"code", "message", "location": {"file", "row", "col"}}]}, where "errors" may be missing
 """

@@ -1,4 +1,4 @@
-"""Whether the sidecar's threads go on: what its liveness probe asks."""
+"""Whether the sidecar's threads make progress; its liveness probe asks for this."""
 
 from __future__ import annotations
 

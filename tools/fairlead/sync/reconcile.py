@@ -1,4 +1,4 @@
-"""The loop that makes one OPA hold what it should, whatever happens to it in between."""
+"""Reconciles one OPA with its desired state, whatever happens to it in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks a label selector before an API server does, which would be asked again and again.
+"""Checks a label selector before it is sent: an API server would be asked with it again and again.
 
 Source: Kubernetes documentation, "Labels and Selectors", and the grammar of k8s.io/apimachinery/pkg/labels.
 """

@@ -1,4 +1,5 @@
-"""The sidecar's HTTPS server: /health, /live, /metrics, and for the OPA beside it /v1/namespaces/<name> and /logs."""
+"""The sidecar's HTTPS server: /health, /live, /metrics, and for its OPA /v1/namespaces/<name> and
+/logs."""
 
 from __future__ import annotations
 

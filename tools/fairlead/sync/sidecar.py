@@ -1,4 +1,5 @@
-"""The sidecar as a whole: starts what watches, reconciles, reports and serves, and ends with them."""
+"""The whole sidecar: starts the threads that watch, reconcile, report and serve, and stops with
+them."""
 
 from __future__ import annotations
 

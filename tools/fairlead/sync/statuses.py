@@ -1,4 +1,4 @@
-"""Takes word back to the ConfigMaps: annotations say whether OPA holds what they say, in kube-mgmt's form.
+"""Writes the status of each ConfigMap into its annotations, in kube-mgmt's form.
 
 Each replica writes an annotation of its own, and with it, in the same request, the one that all share, which follows
 from the replicas' own: whoever writes it writes the same, so nobody ever has to write it back.

@@ -1,4 +1,5 @@
-"""Objects as they are replicated, and what it takes to bring them into OPA in pieces that it accepts.
+"""Replicated objects in canonical text, and the patches that bring them into OPA in pieces that OPA
+accepts.
 
 OPA refuses a request above its limit (3 MiB as it is deployed), and the work of one JSON Patch grows with the square of
 its operations: both bound a piece.

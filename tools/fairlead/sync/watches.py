@@ -1,4 +1,5 @@
-"""Follows one source: a list once, then every change, resumed where it broke off; a new list only where it must be."""
+"""Follows one source: lists it once, then watches every change, and resumes where a watch broke
+off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What operators do meanwhile: push one of two variants of the policies, and rotate the token and the certificate."""
+"""The changes that operators make during chaos: pushes of two variants of the policies, rotations
+of token and certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of an embedded cluster: its servers are processes of this machine."""
+"""Faults of an embedded cluster, whose servers are processes of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Breaks things in a cluster, and puts right what does not heal by itself; how, each kind of cluster says."""
+"""Injects faults into a cluster, and repairs those that do not heal by themselves; subclasses know
+the kind of cluster."""
 
 from __future__ import annotations
 

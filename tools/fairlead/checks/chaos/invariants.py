@@ -1,4 +1,4 @@
-"""What must hold, whatever breaks: pure functions of what was seen."""
+"""The invariants of chaos, as pure functions of the recorded attempts and changes."""
 
 from __future__ import annotations
 

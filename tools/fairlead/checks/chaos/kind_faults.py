@@ -1,4 +1,4 @@
-"""Faults of a KIND cluster: its servers are containers in its nodes, which are reached by Docker."""
+"""Faults of a KIND cluster, whose servers are containers in its nodes; Docker reaches them."""
 
 from __future__ import annotations
 

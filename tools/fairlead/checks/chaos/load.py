@@ -1,4 +1,5 @@
-"""Clients that create pods and namespaces as fast as they are told, and write down what became of each."""
+"""The load of chaos: clients that create pods and namespaces, and record the outcome of each
+attempt."""
 
 from __future__ import annotations
 

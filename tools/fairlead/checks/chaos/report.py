@@ -1,4 +1,4 @@
-"""Counts what a run has seen, as plain data that prints as JSON."""
+"""Summarises a run of chaos as plain data that prints as JSON."""
 
 from __future__ import annotations
 

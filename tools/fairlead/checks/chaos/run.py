@@ -1,4 +1,4 @@
-"""One run of chaos: a cluster, load, faults, pushes and rotations, and the verdicts."""
+"""One run of chaos: a cluster, load, faults, pushes and rotations, and the verdicts at the end."""
 
 from __future__ import annotations
 

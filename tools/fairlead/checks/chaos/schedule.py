@@ -1,4 +1,4 @@
-"""What breaks when: random, but the same for the same seed."""
+"""The schedule of faults: random, but the same for the same seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Conformance cases: one request each, with the answer that every engine must give. The format: docs/conformance.md."""
+"""Conformance cases: one request each, with the answer that every engine must give. Format:
+docs/conformance.md."""
 
 from __future__ import annotations
 

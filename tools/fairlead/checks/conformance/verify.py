@@ -1,4 +1,5 @@
-"""Runs conformance cases on engines and compares the decisions with what the cases expect."""
+"""Runs conformance cases on engines, and compares the decisions with those that the cases
+expect."""
 
 from __future__ import annotations
 

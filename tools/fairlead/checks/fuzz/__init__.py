@@ -1,4 +1,5 @@
-"""Fuzzing: a real OPA, started as it is deployed, is sent what nobody sane would send, and its answers are judged.
+"""Fuzzing: sends odd and hostile requests to a real OPA, started as it is deployed, and checks its
+answers.
 
 guard.py asks its API by every path, method, spelling and credential (spellings.py), reviews.py sends AdmissionReviews
 gone wrong (bodies.py); their oracles are written from the contract, not from the policies. load.py takes memory and

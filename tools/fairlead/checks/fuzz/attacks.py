@@ -1,4 +1,5 @@
-"""Draws what takes much memory or time: huge, deep, packed or slow requests, and how many clients send them at once."""
+"""Generates requests that cost much memory or time (huge, deep, packed or slow), and how many
+clients send them at once."""
 
 from __future__ import annotations
 

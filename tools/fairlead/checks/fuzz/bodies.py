@@ -1,4 +1,4 @@
-"""Draws what is posted for a decision: the sample reviews, pods and conformance cases, changed in every way.
+"""Generates request bodies: mutations of the sample reviews, pods and conformance cases.
 
 Values are replaced, types swapped, keys missing, doubled or of another object; values are huge or deep, all of Unicode,
 numbers at their limits. Some are then no JSON any more, or gzip, or YAML.

@@ -1,4 +1,5 @@
-"""Those who ask for nothing odd while others attack: how long each waits, and whether it gets what it should."""
+"""Clients that send ordinary requests during an attack, and record how long each waits and whether
+the answer is right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Sends requests just as they are spelt: HTTP libraries mend paths, methods and headers, which is what is tested here.
+"""Sends requests exactly as they are spelt. HTTP libraries repair paths, methods and headers, which
+are tested here.
 
 Connections are kept, and opened anew after an answer that ends them.
 """

@@ -1,4 +1,5 @@
-"""Asks OPA's API for everything in every spelling, and checks that only what the contract lists is answered.
+"""Fuzzes OPA's authz policy: asks for every path in every spelling, and checks that only the
+contract is answered.
 
 The contract (docs: "the guarded OPA API"): without a token, `POST /`, also with the query `timeout=<n>s`, `GET /health`
 and `GET /health/ready`; with a token in force as `Authorization: Bearer <token>`, all that OPA serves.

@@ -1,4 +1,4 @@
-"""Whether one answer of OPA holds the contract of node-pool placement (docs/node-pool.md).
+"""Checks one answer of OPA against the contract of node-pool placement (docs/node-pool.md).
 
 - A pod that is created in a mapped namespace and allowed has the assignment once the patch is applied, no nodeName, and
   is the same pod otherwise. In a namespace that nobody knows it is never allowed. So it is with the update that takes

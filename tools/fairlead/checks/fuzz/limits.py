@@ -1,4 +1,5 @@
-"""The memory that a container is deployed with: what it is, a cgroup that enforces it, and what a process took at most.
+"""The memory limits of the deployed containers: what they are, a cgroup that enforces them, and
+peak use of a process.
 
 The limits are read from the manifests themselves, so that those that are deployed are those that are tested.
 """

@@ -1,4 +1,5 @@
-"""Attacks an OPA and its sidecar with what takes much memory or time, while others ask for nothing odd.
+"""Attacks OPA and its sidecar with requests that cost memory or time, and measures what others
+notice.
 
 It holds when nothing takes more memory than its container is deployed with, no process ends, and nobody who asks for
 nothing odd is refused. With `strict` nobody who asks OPA itself waits for more than _LONGEST either, or, on a machine

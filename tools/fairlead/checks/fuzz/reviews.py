@@ -1,4 +1,4 @@
-"""Sends OPA AdmissionReviews gone wrong, and checks that each is answered well and no pod slips through unplaced.
+"""Fuzzes OPA with malformed AdmissionReviews, and checks that no pod is admitted unplaced.
 
 The oracle is written from the contract (docs/node-pool.md), not from the policies:
 - What is JSON and not too large is answered with 200 and an AdmissionReview v1 that an API server takes; what is not,

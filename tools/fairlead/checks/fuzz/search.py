@@ -1,4 +1,5 @@
-"""Drives hypothesis: tries examples until one fails or there were enough, and keeps the smallest that fails."""
+"""Drives hypothesis: tries examples until one fails or the budget is used, and keeps the smallest
+failing one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real OPA, guarded by TLS and a token and given its policies as it is deployed, with what fuzzing needs besides."""
+"""A real OPA for fuzzing, with TLS, token and policies as deployed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What is attacked: an OPA alone, or an embedded cluster, in which a tenant may edit a namespace."""
+"""The targets of an attack: an OPA alone, or an embedded cluster in which a tenant may edit one
+namespace."""
 
 from __future__ import annotations
 

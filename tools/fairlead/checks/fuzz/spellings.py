@@ -1,4 +1,5 @@
-"""Draws requests to OPA's API: every path and method in every spelling, with headers and credentials that might do."""
+"""Generates requests to OPA's API: every path and method in every spelling, with headers and
+credentials."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""A cluster of its own on loopback: the real control plane, simulated nodes, and a supervisor that owns them all."""
+"""A cluster on loopback: the real control plane, simulated nodes, and a supervisor that owns all
+processes."""

@@ -1,4 +1,5 @@
-"""Stands before several OPAs as a Service does: connections go to those that are Ready, each to the next one.
+"""A load balancer before several OPAs, like a Service: each connection goes to the next OPA that is
+Ready.
 
 Run as `python -m fairlead.clusters.embedded.balancer HOST:PORT NAME=HOST:PORT=CA...`, CA being the file of the
 authority that an OPA is verified by. Bytes are forwarded as they are: TLS ends at OPA, and who connects verifies that.

@@ -1,4 +1,5 @@
-"""How commands use a cluster's supervisor: start it, hand it servers, wait for them, leave it running, or end it."""
+"""The client of a cluster's supervisor: starts it, hands servers to it, waits for them, detaches
+from it, and stops it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded cluster: started, filled with nodes and further servers, left running, and ended."""
+"""The embedded cluster: starts it, adds nodes and servers, leaves it running, and stops it."""
 
 from __future__ import annotations
 

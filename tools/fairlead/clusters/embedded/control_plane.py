@@ -1,4 +1,4 @@
-"""The argument lists of the control plane's servers, and where each tells whether it is healthy.
+"""The command lines of the control plane's servers, and their health URLs.
 
 What is set differs from a real cluster only where nobody could tell: one replica of each, so no leader election, and
 no fsync, as the data are thrown away with the cluster.

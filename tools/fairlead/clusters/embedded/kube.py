@@ -1,4 +1,5 @@
-"""What the embedded cluster itself asks of its API server: a few plain calls, with no client library to load."""
+"""The few calls that the embedded cluster makes to its API server. It loads no client library, to
+start fast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brings Secrets to where the pods of OPA would have them mounted, as they are and as they change.
+"""Copies Secrets to the folders where OPA's pods would mount them, now and whenever they change.
 
 Run as `python -m fairlead.clusters.embedded.kubelet JSON`, with {url, ca, cert, key, namespace, volumes: [{folder,
 secret, keys}]}: `keys` are those of the Secret that the folder shows, null for all. It is the only one that writes into

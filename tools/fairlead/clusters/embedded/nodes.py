@@ -1,4 +1,4 @@
-"""Simulated nodes: as many as asked for in each pool, with its label, and Ready."""
+"""Simulated nodes: the requested number in each pool, labelled and Ready."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The embedded cluster with OPAs and their sidecars beside the control plane, where elsewhere pods have them."""
+"""The embedded cluster with OPAs, their proxies and their sidecars, as processes beside the control
+plane."""
 
 from __future__ import annotations
 

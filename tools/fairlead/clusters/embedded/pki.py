@@ -1,4 +1,4 @@
-"""The keys, certificates and kubeconfigs of one cluster, each in a file: who its servers and its administrator are."""
+"""The keys, certificates and kubeconfigs of one cluster, each in a file."""
 
 from __future__ import annotations
 

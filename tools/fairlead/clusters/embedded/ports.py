@@ -1,4 +1,4 @@
-"""Loopback ports for servers that are about to start."""
+"""Reserves loopback ports for servers that are about to start."""
 
 from __future__ import annotations
 

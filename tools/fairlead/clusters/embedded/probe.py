@@ -1,4 +1,4 @@
-"""A liveness probe, as the kubelet's: ends with 1 as soon as what it asks has failed too often in a row.
+"""A liveness probe like the kubelet's: exits with 1 after enough failures in a row.
 
 Run by the supervisor as `python -m fairlead.clusters.embedded.probe JSON`, with the fields of a Probe (see server).
 It is a process of its own, so that no answer that stays away holds up the supervisor. Standard library only.

@@ -1,4 +1,4 @@
-"""Which processes a cluster has: its supervisor writes it, whoever asks reads it.
+"""The list of a cluster's processes: its supervisor writes it, everyone else reads it.
 
 Standard library only, as the supervisor that imports it lives as long as the cluster.
 """

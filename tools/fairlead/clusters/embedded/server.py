@@ -1,4 +1,4 @@
-"""One server as its supervisor owns it: it cannot outlive the supervisor, and is started again when it dies.
+"""One server as its supervisor owns it: it ends with the supervisor, and is restarted when it dies.
 
 Standard library only, as the supervisor that imports it lives as long as the cluster.
 """

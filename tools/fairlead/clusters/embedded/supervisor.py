@@ -1,4 +1,5 @@
-"""Owns the servers of one embedded cluster, as a kubelet owns containers: starts, restarts and ends them.
+"""Owns the servers of one embedded cluster, as a kubelet owns containers: starts, restarts and
+stops them.
 
 Run as `python -m fairlead.clusters.embedded.supervisor FOLDER`. It is a process of its own so that nothing stays behind
 whatever becomes of the command that started it: its standard input is that command's lifeline, and when it closes

@@ -1,4 +1,4 @@
-"""Files of a mounted Secret, replaced all at once as the kubelet does it.
+"""Writes the files of a mounted Secret, and replaces all of them at once, as the kubelet does.
 
 `folder`/<key> is a link to ..data/<key>, and ..data a link to the folder with the present contents: one rename changes
 all of them, and no reader finds a certificate beside another one's key. Source: Kubernetes, pkg/volume/util,

@@ -1,4 +1,5 @@
-"""The programs that Fairlead runs (OPA, a Kubernetes control plane, kwok), each at exactly the version pinned.
+"""The programs that Fairlead runs (OPA, a Kubernetes control plane, kwok), each at exactly the
+pinned version.
 
 >>> from fairlead import toolchain
 >>> toolchain.ensure(["opa"])["opa"]  # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""Builds what is missing: one `go build` for each module, modules side by side as far as there are cores."""
+"""Builds missing programs: one `go build` for each module, as many at once as there are cores."""
 
 from __future__ import annotations
 

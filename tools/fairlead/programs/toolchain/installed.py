@@ -1,4 +1,4 @@
-"""Finds a program that is already there: on PATH or in the cache."""
+"""Finds a program that is already installed: on PATH or in the cache."""
 
 from __future__ import annotations
 

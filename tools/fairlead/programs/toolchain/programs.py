@@ -1,4 +1,5 @@
-"""The list of programs: a new one is one entry here and one module with its pins under tools/toolchain."""
+"""The list of programs. To add one, write an entry here and a module with its pins under
+tools/toolchain."""
 
 from __future__ import annotations
 

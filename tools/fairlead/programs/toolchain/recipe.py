@@ -1,4 +1,5 @@
-"""How a module is built: versions stand only in its go.mod, checksums in its go.sum, flags here."""
+"""How a module is built: its go.mod has the versions, its go.sum the checksums, and this module the
+flags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cache on disk: one writer at a time, and what is half-built never stands where finished things do."""
+"""The cache on disk: one writer at a time, and only finished programs in their place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The engines that can enforce an intent, by name; a new one is a module here and a line in ENGINES."""
+"""The engines that can enforce an intent, by name. To add one, write a module here and a line in
+ENGINES."""
 
 from __future__ import annotations
 

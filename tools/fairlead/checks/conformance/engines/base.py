@@ -1,4 +1,4 @@
-"""What differs by engine, and nothing else."""
+"""The protocol of an engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Sets the scene of a case in a real cluster (its namespace, the object that is there before), and asks."""
+"""Asks a real API server about a case: creates its namespace and objects first, sends the request,
+and cleans up."""
 
 from __future__ import annotations
 

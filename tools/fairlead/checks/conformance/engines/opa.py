@@ -1,4 +1,4 @@
-"""The policies by themselves: `opa eval`, one process for all cases."""
+"""The engine `opa`: the policies by themselves, with `opa eval`, in one process for all cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Plain requests to an API server, with what typed clients hide: warnings, impersonation, answers that say no."""
+"""Plain requests to an API server, with the details that typed clients hide: warnings,
+impersonation, refusals."""
 
 from __future__ import annotations
 

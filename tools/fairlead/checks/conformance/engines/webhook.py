@@ -1,4 +1,4 @@
-"""The policies as they are deployed: a real API server that asks a real OPA."""
+"""The engine `webhook`: the policies as deployed, with a real API server that asks a real OPA."""
 
 from __future__ import annotations
 
