@@ -37,11 +37,6 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?")  # kind adds -control-
 _WITHIN = 300.0  # seconds for the nodes to be Ready
 
 
-def default_name() -> str:
-    """The name of the cluster where none is given: KIND_CLUSTER_NAME, or fairlead."""
-    return os.environ.get("KIND_CLUSTER_NAME") or "fairlead"
-
-
 class KindCluster(RemoteCluster):
     """The KIND cluster `name`, whether it is there or not; what this checkout knows of it lies in `path`."""
 

@@ -39,7 +39,7 @@ _UNLOADED = 10.0
 """Seconds that a sidecar which unloads what a revision does not have gets for it, before it is done in its place."""
 
 
-class Rejected(FairleadError):
+class RevisionRejected(FairleadError):
     """OPA does not take the policies; what it served before is still in force."""
 
 
@@ -128,10 +128,10 @@ def wait(
 ) -> list[Served]:
     """Return when every OPA of the cluster is ready and serves `modules`, the data of the policies' ConfigMap.
 
-    Should the token be replaced meanwhile, the new one is taken. Raises Rejected as soon as a sidecar says that its OPA
-    does not take them, leftovers.Stuck where an OPA does not let go of a module that `modules` does not have,
-    FairleadError after `deadline` seconds.
-    kube-mgmt does not tell what its status is about: `stale` is the annotation from before, which says nothing.
+    Should the token be replaced meanwhile, the new one is taken. Raises RevisionRejected as soon as a sidecar says that
+    its OPA does not take them, leftovers.Stuck where an OPA does not let go of a module that `modules` does not have,
+    FairleadError after `deadline` seconds. kube-mgmt does not tell what its status is about: `stale` is the annotation
+    from before, which says nothing.
     """
     revision, about = bundles.revision(modules), fingerprint(modules)
     progress.update("policies", f"waiting until every OPA serves {revision}")
@@ -175,7 +175,7 @@ def wait(
     try:
         states = waiting.until(check, deadline=deadline, what=f"every OPA serves revision {revision}")
     except _Stop as error:
-        raise Rejected(f"OPA does not take revision {revision}: {error}") from None
+        raise RevisionRejected(f"OPA does not take revision {revision}: {error}") from None
     except FairleadError as error:
         if isinstance(error.__cause__, leftovers.Stuck):
             raise leftovers.Stuck(str(error.__cause__)) from error

@@ -151,6 +151,7 @@ class Mute:
     """An engine that can express nothing."""
 
     name = "mute"
+    asks_cluster = False
 
     def decide(self, asked: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Inexpressible]]:
         yield from ((case, Inexpressible("it has no mouth")) for case in asked)

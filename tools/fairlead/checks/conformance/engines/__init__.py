@@ -34,5 +34,6 @@ def load(names: Iterable[str], target: Target | None = None) -> list[Engine]:
 
 def _load(path: str, target: Target | None) -> Engine:
     module, _, name = path.partition(":")
-    engine: Engine = getattr(importlib.import_module(module), name)(target)
+    kind = getattr(importlib.import_module(module), name)
+    engine: Engine = kind(target) if kind.asks_cluster else kind()
     return engine

@@ -41,6 +41,8 @@ class Engine(Protocol):
     """Enforces the intents, in its own real program."""
 
     name: str
+    asks_cluster: bool
+    """Whether it is made with the cluster to ask, as `target`."""
 
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
         """The outcome of each case, in any order. Raises FairleadError where the engine itself does not work."""

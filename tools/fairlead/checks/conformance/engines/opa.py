@@ -9,7 +9,6 @@ from fairlead.analysis import evaluate
 from fairlead.analysis.evaluate import Answer, Question
 from fairlead.checks.conformance.cases import Case
 from fairlead.checks.conformance.engines.base import Decision, Outcome, Undecided
-from fairlead.clusters.registry import Target
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.kube import admission_reviews
@@ -19,9 +18,7 @@ class OpaEngine:
     """OPA without an API server: the answer, and the answer to what it made of the object, must both allow."""
 
     name = "opa"
-
-    def __init__(self, _target: Target | None = None) -> None:
-        """Every engine is told which cluster to ask; this one asks none."""
+    asks_cluster = False
 
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
         """See fairlead.checks.conformance.engines.base.Engine."""

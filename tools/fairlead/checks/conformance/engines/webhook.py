@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from fairlead.checks.conformance.cases import Case
 from fairlead.checks.conformance.engines.base import Outcome
@@ -23,21 +22,11 @@ from fairlead.operations import deploy, up
 from fairlead.settings.models import Settings, overridden
 
 
-class Stage(Protocol):
-    """A cluster to ask: how an administrator reaches it, and how it comes to decide by other settings."""
-
-    @property
-    def kubeconfig(self) -> Path:
-        """An administrator's, who may impersonate anyone."""
-
-    def configure(self, settings: Settings) -> None:
-        """Deploy `settings`, and return when OPA decides by them."""
-
-
 class WebhookEngine:
     """Every request is made for real, as a dry run, in a cluster that is started for it, or in that of `target`."""
 
     name = "webhook"
+    asks_cluster = True
 
     def __init__(self, target: Target | None = None) -> None:
         self._target = target
@@ -49,16 +38,16 @@ class WebhookEngine:
         groups: dict[str, list[Case]] = {}
         for case in cases:
             groups.setdefault(case.settings.model_dump_json(), []).append(case)
-        with self._stage(progress) as stage:
-            rest = Rest(clients.connect(stage.kubeconfig))
+        with self._cluster(progress) as cluster:
+            rest = Rest(clients.connect(cluster.kubeconfig))
             for group in sorted(groups.values(), key=lambda group: _of_pods(group[0].settings)):
-                stage.configure(group[0].settings)
+                cluster.configure(group[0].settings)
                 scene = Scene(rest, group[0].settings)
                 for case in group:
                     yield case, scene.decide(case)
 
     @contextmanager
-    def _stage(self, progress: Progress) -> Iterator[Stage]:
+    def _cluster(self, progress: Progress) -> Iterator[_Deployed]:
         """The cluster to ask."""
         if self._target is not None:
             yield _Deployed(registry.find(self._target), progress)
@@ -77,15 +66,17 @@ def _of_pods(settings: Settings) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Deployed:
-    """A cluster of our own kinds, as a Stage; its images are those that the environment names."""
+    """The cluster to ask, with the images that the environment names."""
 
     cluster: Cluster
     progress: Progress
 
     @property
     def kubeconfig(self) -> Path:
+        """An administrator's, who may impersonate anyone."""
         return self.cluster.kubeconfig
 
     def configure(self, settings: Settings) -> None:
+        """Deploy `settings`, and return when OPA decides by them."""
         images = overridden(settings.images, os.environ)
         deploy.deploy(self.cluster, settings.model_copy(update={"images": images}), progress=self.progress)
