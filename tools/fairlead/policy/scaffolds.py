@@ -130,14 +130,27 @@ def _registrations(intent: str, package: str, checkout: Path) -> dict[Path, str]
     for rule, attribute in (("_decisions", "decision"), ("_audits", "audit")):
         known = rf'{rule} := {{"node-pool": node_pool\.{attribute}'
         text = _extended(main, text, known, f', "{intent}": {package}.{attribute}')
-    settings = models.read_text(encoding="utf-8")
+    settings = checkout / "policies" / "settings.rego"
+    settings_test = checkout / "policies" / "settings_test.rego"
     roots = json.loads(manifest.read_text(encoding="utf-8"))
     roots["roots"] = sorted({*roots["roots"], package, f"{package}_test"})
     return {
         main: text,
-        models: _extended(models, settings, r'Intent = Literal\["node-pool"', f', "{intent}"'),
+        models: _listed(models, "Intent = Literal[", f'"{intent}"', "]"),
+        settings: _listed(settings, "enforcement := {", f'"{intent}": "deny"', "}"),
+        settings_test: _listed(settings_test, '\t\t"enforcement": {', f'"{intent}": "deny"', "}"),
         manifest: json.dumps(roots, indent=2) + "\n",
     }
+
+
+def _listed(path: Path, before: str, entry: str, after: str) -> str:
+    """The file's text with `entry` in the list between `before` and `after`, in order. Raises UsageError."""
+    text = path.read_text(encoding="utf-8")
+    places = list(re.finditer(f"^{re.escape(before)}(.+){re.escape(after)}", text, re.MULTILINE))
+    if len(places) != 1:
+        raise UsageError(f"{path}: expected one line that begins with {before}, and it has {len(places)}")
+    start, end = places[0].span(1)
+    return text[:start] + ", ".join(sorted([*places[0][1].split(", "), entry])) + text[end:]
 
 
 def _extended(path: Path, text: str, known: str, addition: str) -> str:

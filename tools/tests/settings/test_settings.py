@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fairlead.common.errors import InputError, UsageError
 from fairlead.kube import labels
 from fairlead.policy import bundles
-from fairlead.settings.models import IMAGE_VARIABLES, Images, Settings, load
+from fairlead.settings.models import IMAGE_VARIABLES, INTENTS, Images, Settings, load
 
 
 @pytest.fixture(autouse=True)
@@ -107,7 +107,7 @@ def test_what_a_kubelet_may_set_is_what_node_restriction_lets_it(key: str, may: 
         ("timeoutSeconds: 31\n", 1, "less than or equal to 30"),
         ("enforcement: maybe\n", 1, "'deny' or 'warn'"),
         ("enforcement: 3\n", 1, "valid dictionary"),
-        ("enforcement:\n  node-pool: warn\n  node-pol: warn\n", 3, "enforcement.node-pol: Input should be 'node-pool'"),
+        ("enforcement:\n  node-pool: warn\n  node-pol: warn\n", 3, "enforcement.node-pol: Input should be "),
         ("enforcement:\n  node-pool: maybe\n", 2, "enforcement.node-pool: Input should be 'deny' or 'warn'"),
         ("namespaceLabel: 'a b'\n", 1, "is not a label key"),
         ("defaultPool: '-x'\n", 1, "is not a label value"),
@@ -143,9 +143,10 @@ def test_what_is_wrong_is_told_with_file_and_line(tmp_path: Path, text: str, lin
 
 
 def test_one_word_enforces_all_intents_and_a_map_those_it_names(tmp_path: Path) -> None:
-    assert load(write(tmp_path, "enforcement: warn\n")).enforcement == {"node-pool": "warn"}
-    assert load(write(tmp_path, "enforcement: {node-pool: warn}\n")).enforcement == {"node-pool": "warn"}
-    assert load(write(tmp_path, "enforcement: {}\n")).enforcement == {"node-pool": "deny"}
+    denied = dict.fromkeys(INTENTS, "deny")
+    assert load(write(tmp_path, "enforcement: warn\n")).enforcement == dict.fromkeys(INTENTS, "warn")
+    assert load(write(tmp_path, "enforcement: {node-pool: warn}\n")).enforcement == {**denied, "node-pool": "warn"}
+    assert load(write(tmp_path, "enforcement: {}\n")).enforcement == denied
     assert load(write(tmp_path, "enforcement: warn\n")).enforced() == Settings()
 
 
