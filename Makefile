@@ -25,7 +25,7 @@ $(READY): requirements.txt pyproject.toml
 	@touch $@
 
 .PHONY: requirements
-requirements: ## pin requirements.in anew into requirements.txt
+requirements: ## pin requirements.in again into requirements.txt
 	$(PYTHON) -m venv build/pip-tools
 	build/pip-tools/bin/pip install --quiet --disable-pip-version-check pip-tools
 	build/pip-tools/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
@@ -136,9 +136,9 @@ docker-e2e: $(READY) ## the end-to-end checks in the devcontainer's image: FAIRL
 	$(FAIRLEAD) docker-e2e $(ARGS)
 
 .PHONY: kustomize
-kustomize: $(READY) ## write the kustomize base of the default settings anew, into integration/kustomize
+kustomize: $(READY) ## write the kustomize base of the default settings again, into integration/kustomize
 	$(FAIRLEAD) render --kustomize integration/kustomize $(ARGS)
 
 .PHONY: pictures
-pictures: $(READY) ## capture the README's terminal picture anew
+pictures: $(READY) ## capture the README's terminal picture again
 	$(VENV)/bin/python tools/capture.py docs/demo.svg 'make demo' $(FAIRLEAD) demo

@@ -1,7 +1,7 @@
 # METADATA
 # title: Settings
 # description: |
-#   What fairlead.yaml says. These are the defaults; deployment renders this module anew, so edit fairlead.yaml instead.
+#   What fairlead.yaml says. These are the defaults; deployment renders this module again, so edit fairlead.yaml instead.
 package settings
 
 # METADATA

@@ -104,7 +104,7 @@ class Foreign(Embedded):
 
 
 class _Kubelet:
-    """Runs what the newest pods of OPA say, and mounts Secrets anew when a pod is new or has changed."""
+    """Runs what the newest pods of OPA say, and mounts Secrets again when a pod is new or has changed."""
 
     def __init__(self, cluster: Foreign) -> None:
         self.cluster = cluster

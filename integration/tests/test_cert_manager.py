@@ -59,7 +59,7 @@ def definitions() -> list[dict[str, Any]]:
     )
     module = json.loads(done.stdout or "{}")
     if done.returncode or module.get("Error"):
-        pytest.skip(f"{MODULE} is not to be had: {module.get('Error') or done.stderr}")
+        pytest.skip(f"{MODULE} is not available: {module.get('Error') or done.stderr}")
     assert module["Sum"] == SUM
     folder = Path(module["Dir"]) / "deploy" / "crds"
     return [

@@ -62,7 +62,7 @@ def test_an_api_server_asks_by_new_connections_once_they_are_renewed(
     assert connections.since(objects) < moment
     connections.renew(objects, moment)
     assert connections.since(objects) == moment
-    waiting.until(lambda: asked() - before, deadline=SEEN, what="it connects anew")
+    waiting.until(lambda: asked() - before, deadline=SEEN, what="it connects again")
     after = ca_bundles(objects)
     assert all(b"# connections since " in bundle for bundle in after)
     deploy.deploy(cluster, settings, progress=Progress())

@@ -226,7 +226,7 @@ def test_a_watch_that_expired_misses_nothing(
         ),
         "what happened meanwhile is in OPA",
     )
-    eventually(lambda: second.relists() > before, "it has listed anew")
+    eventually(lambda: second.relists() > before, "it has listed again")
     eventually(second.healthy, "it is healthy")
 
 

@@ -36,7 +36,7 @@ deny contains message if {
 }
 
 # METADATA
-# description: What a user is told of an admitted request.
+# description: Warnings that the user of an admitted request sees.
 warn contains sprintf("every pod of %s %s be refused: %s", [subject, _will, message]) if {
 	is_template
 	some message in _refusals

@@ -1,8 +1,8 @@
-# What is told of node-pool placement beyond the decision: to audit logs, and to `fairlead audit`.
+# What audit logs and `fairlead audit` report of node-pool placement.
 package node_pool
 
 # METADATA
-# description: What audit logs are told of an admitted request; empty where this intent has no say in it.
+# description: The audit annotation of an admitted request; empty if this intent does not apply.
 default audit := ""
 
 audit := sprintf("placed: %s", [pool_name]) if placed

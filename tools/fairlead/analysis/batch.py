@@ -20,7 +20,7 @@ BATCH = 2500
 """Requests of one process: some ten MB of them, and few enough that progress is told."""
 
 # Every namespace is at hand, so the environment names no sidecar to look one up; mocked, so that no evaluation opens a
-# connection. Both answers under one `with`: each would have all rules evaluated anew. What is undefined leaves its
+# connection. Both answers under one `with`: each would have all rules evaluated again. What is undefined leaves its
 # array empty.
 _MODULE = """
 package fairlead_decisions
@@ -67,7 +67,7 @@ def decide(
     Args:
         modules: the policies with their settings, key -> text.
         kubernetes: `data.kubernetes`, which has all namespaces.
-        name: what progress is told of.
+        name: the name under which progress is reported.
 
     Raises FairleadError where OPA fails at any of them.
     """

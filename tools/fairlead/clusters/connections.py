@@ -27,7 +27,7 @@ _COMMENT = re.compile(rb"# connections since ([^\n]*)\n")
 
 
 def renew(objects: clients.Objects, moment: datetime) -> None:
-    """Have every API server connect anew for what it asks from now on, as soon as it sees it.
+    """Have every API server connect again for what it asks from now on, as soon as it sees it.
 
     `moment` is what `since` returns from then on: by the cluster's clock, not this machine's. Raises FairleadError.
     """

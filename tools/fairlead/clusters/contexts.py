@@ -61,7 +61,7 @@ def _copies() -> Iterator[Path]:
 def _remove(copy: Path) -> None:
     for name in _CONTENTS:
         copy.with_name(name).unlink(missing_ok=True)
-    with suppress(OSError):  # another command has just made it anew
+    with suppress(OSError):  # another command has just made it again
         copy.parent.rmdir()
 
 

@@ -57,7 +57,7 @@ class KindCluster(RemoteCluster):
         """See that it is there, every node of it Ready; False where it was. Failed or interrupted, nothing is left.
 
         Raises UsageError where it is not ours, where Docker cannot be used, and for a configuration or an image that
-        is not to be had; FairleadError with kind's words where kind fails.
+        is not available; FairleadError with kind's words where kind fails.
         """
         config, image = _config(), os.environ.get("KIND_NODE_IMAGE") or NODE_IMAGE
         docker.available()

@@ -111,7 +111,7 @@ class RemoteCluster:
         return [SidecarServer(url, self._ca(), pod=name) for name, url in reached]
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
-        """Have the kubelets mount the Secrets anew, now and not within a minute; see the protocol.
+        """Have the kubelets mount the Secrets again, now and not within a minute; see the protocol.
 
         A pod that changes in any way is synchronised at once. Raises FairleadError.
         """
@@ -272,7 +272,7 @@ class RemoteCluster:
             self._apps.patch_namespaced_deployment("opa", NAMESPACE, patch)
 
     def _remount(self) -> None:
-        """Have the kubelets mount the pods' Secrets anew, by a change of each pod."""
+        """Have the kubelets mount the pods' Secrets again, by a change of each pod."""
         now = datetime.now(UTC).isoformat()
         for opa_pod in self._pods():
             self._annotate_pod(opa_pod.metadata.name, _REFRESHED, now)
@@ -304,7 +304,7 @@ class RemoteCluster:
         self._leave_ending(progress)
 
     def _leave_ending(self, progress: Progress) -> None:
-        """Have API servers connect anew where pods end that they may be connected to, once for the same pods."""
+        """Have API servers connect again where pods end that they may be connected to, once for the same pods."""
         objects = clients.Objects(self._api)
         left = self._last_left()
         if left and connections.since(objects) < left:
@@ -334,7 +334,7 @@ class RemoteCluster:
         return problems
 
     def _newest(self, deployment: Any) -> list[Any]:
-        """The pods of the Deployment as it is now: what ails those that they replace is over."""
+        """The pods of the Deployment as it is now: ignores pods of older ReplicaSets."""
         with clients.explained("cannot list the ReplicaSets of OPA"):
             sets = self._apps.list_namespaced_replica_set(NAMESPACE, label_selector=OPA_PODS).items
         now = (deployment.metadata.annotations or {}).get(_REVISION)

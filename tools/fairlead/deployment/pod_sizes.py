@@ -209,7 +209,7 @@ NAMESPACE = Kind(None, {"metadata": _METADATA, "spec": {"finalizers": None}, "st
 def judgeable(kind: Kind) -> str:
     """A CEL expression: whether the object under review, and what it was before, are small enough to be judged.
 
-    API servers plan an expression anew for each request, so a short one matters: names stand in lists, and fields that
+    API servers plan an expression again for each request, so a short one matters: names stand in lists, and fields that
     hold the same are looked into by one expression.
     """
     values = list(_values(kind.beside, "o", count()))

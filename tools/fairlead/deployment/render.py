@@ -39,7 +39,7 @@ def render(
     """All manifests, for a cluster that reaches OPA by its Service; kube-mgmt is the default sidecar.
 
     The policies are those of `folder`, or the project's. With `secrets` the two Secrets are in that file instead (see
-    secrets_file): made once, read from then on, with `renew` made anew. Raises InputError where it cannot be used.
+    secrets_file): made once, read from then on, with `renew` made again. Raises InputError where it cannot be used.
     """
     kept, files = plan(settings, folder, sidecar=sidecar, secrets=secrets, renew=renew, progress=progress)
     if kept is None:

@@ -51,7 +51,7 @@ class Sidecar(Protocol):
         """Raises UsageError where it cannot do what the settings ask for."""
 
     def command(self) -> list[str]:
-        """What starts it on this machine, without its arguments. Raises UsageError where it is not to be had."""
+        """What starts it on this machine, without its arguments. Raises UsageError where it is not available."""
 
     def arguments(self, files: Files, settings: Settings, opa_address: str, listen: str) -> list[str]:
         """Its arguments beside the OPA at `opa_address` (host:port); `listen` is for what it serves, if anything."""

@@ -148,7 +148,7 @@ def joined(bundle: bytes, authorities: bytes) -> bytes:
 
 
 def only(bundle: bytes, authorities: bytes) -> bytes:
-    """`authorities` with the comments of `bundle`, which have API servers connect anew; itself where it has just them.
+    """`authorities` with the comments of `bundle`, which have API servers connect again; itself where it has just them.
 
     See clusters.connections.
     """

@@ -58,6 +58,6 @@ def _unload(api: OpaApi, key: str) -> str | None:
 def _stuck(opa: OpaServer, left: Mapping[str, str]) -> str:
     return (
         f"{opa.url} still has {', '.join(sorted(left))} of an earlier revision, which other policies use: "
-        "`fairlead push --restart` starts every OPA anew, without it; OPA says "
+        "`fairlead push --restart` restarts every OPA, without it; OPA says "
         + "; ".join(reason for _, reason in sorted(left.items()))
     )

@@ -34,7 +34,7 @@ def push(
 ) -> dict[str, Any]:
     """Check and test the policies of `folder` (or the project's own), and bring exactly them into force on every OPA.
 
-    With `restart` every OPA and its sidecar is started anew afterwards, and so comes to what it does not let go of.
+    With `restart` every OPA and its sidecar is restarted afterwards, and so comes to what it does not let go of.
     Returns {revision, previous, opa: [{url, revision}]}. Raises FairleadError where a check or a test fails (nothing
     was changed) or an OPA does not take them (what was there is put back), UsageError where it takes a deployment, or
     for a package that is OPA's own.

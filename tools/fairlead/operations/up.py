@@ -59,7 +59,7 @@ def kind(
 
     Safe to repeat, and goes on where it was interrupted: making the cluster leaves all of it or nothing, and what
     comes after that can be done again. It keeps its kind of sidecar until another is named. Raises UsageError for a
-    cluster, an image or an engine that is not to be had, FairleadError where something does not come up.
+    cluster, an image or an engine that is not available, FairleadError where something does not come up.
     """
     cluster = KindCluster(name)
     new = cluster.create(progress=progress)

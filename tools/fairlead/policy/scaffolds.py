@@ -25,7 +25,7 @@ import data.review
 decision := {{"deny": deny, "patch": [], "warn": set()}}
 
 # METADATA
-# description: What audit logs are told of an admitted request; empty where this intent has no say in it.
+# description: The audit annotation of an admitted request; empty if this intent does not apply.
 audit := ""
 
 # METADATA

@@ -52,7 +52,7 @@ def available() -> None:
     if "permission denied" in message.lower():
         raise UsageError(
             f"no right to use the Docker engine{where}: join the group of its socket "
-            "(sudo usermod -aG docker $USER, then log in anew), or set DOCKER_HOST to an engine of your own"
+            "(sudo usermod -aG docker $USER, then log in again), or set DOCKER_HOST to an engine of your own"
         )
     if at or "daemon" in message:
         raise UsageError(f"no Docker engine answers{where}: start it, or set DOCKER_HOST to one that runs")

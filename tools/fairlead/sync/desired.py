@@ -211,7 +211,7 @@ class Desired:
         return Snapshot(texts, broken, trees, complete, tuple(config_maps))
 
     def _overtaken(self, source: Source, value: Mapping[str, Any]) -> bool:
-        """Whether a namespace was looked up at a later time than this is of.
+        """Whether this event is older than the last live lookup of its namespace.
 
         Versions are numbers that grow with time (KEP-5504), and one watch brings them in order: what lies behind this
         one need not be remembered any longer.

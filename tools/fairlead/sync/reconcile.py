@@ -29,7 +29,7 @@ MARKER = "fairlead_sync"
 """The document by which an OPA that lost everything is told from one that did not; no namespace can have this name."""
 
 _FINER = 1_000_000_000
-"""Nanoseconds by which that need not be brought up to date: each write makes OPA prepare its queries anew."""
+"""Nanoseconds by which that need not be brought up to date: each write makes OPA prepare its queries again."""
 
 TICK = 0.5
 """Seconds between two looks at the marker, which costs OPA next to nothing."""
@@ -281,7 +281,7 @@ class Reconciler:
             self._written = marker
 
     def _confirm(self, opa: OpaApi, known: float) -> None:
-        """Tell OPA up to when it holds everything; anew, too, when the clock was set."""
+        """Tell OPA up to when it holds everything; again, too, when the clock was set."""
         confirmed = time.time_ns() - int((time.monotonic() - known) * 1e9)
         if self.confirmed is None or abs(confirmed - self.confirmed) >= _FINER:
             within = {} if self._max_staleness is None else {"within": self._max_staleness}

@@ -182,7 +182,7 @@ class StatusWriter:
     def _annotate(self, config_map: ConfigMap, own: str) -> None:
         """Annotate, unless the ConfigMap says so already or has just been told so.
 
-        A replica that comes anew takes away what it found from others: those that are still there tell it again at
+        A replica that comes again takes away what it found from others: those that are still there tell it again at
         once, and those that are not have no say any longer.
         """
         owner = config_map.owner

@@ -94,7 +94,7 @@ class Watch:
                 self._version = None
             if fresh or not error.gone:
                 raise
-            log.info("%s: %s: listing anew", self.source, error)
+            log.info("%s: %s: listing again", self.source, error)
             return
         finally:
             self._away_since = self._away_since or time.monotonic()

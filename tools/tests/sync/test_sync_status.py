@@ -213,7 +213,7 @@ def test_replicas_that_disagree_both_tell_and_settle(instance: Replica, api: Fak
         assert json.loads(api.annotations[STATUS]) == {"status": "error", "error": BAD}
     assert {name: entry["status"] for name, entry in api.entries().items()} == {"one": "ok", "two": "error"}
     assert json.loads(api.annotations[STATUS]) == {"status": "error", "error": BAD}
-    assert api.version == 4, "one tells, the other comes anew, and one tells again"
+    assert api.version == 4, "one tells, the other comes again, and one tells again"
     two.write()
     instance.again()
     assert api.annotations[STATUS] == OK

@@ -1,7 +1,7 @@
 """Sends requests exactly as they are spelt. HTTP libraries repair paths, methods and headers, which
 are tested here.
 
-Connections are kept, and opened anew after an answer that ends them.
+Connections are kept, and opened again after an answer that ends them.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@ Ready.
 
 Run as `python -m fairlead.clusters.embedded.balancer HOST:PORT NAME=HOST:PORT=CA...`, CA being the file of the
 authority that an OPA is verified by. Bytes are forwarded as they are: TLS ends at OPA, and who connects verifies that.
-Whether an OPA is Ready is asked of it as the kubelet does, over TLS, each time anew; the connections of one that is not
-any more are closed, so that who keeps them open comes to another. Those of one that does not listen any more are left
-alone: it closes them itself when it has answered. Standard library only: it lives as long as the cluster.
+Whether an OPA is Ready is asked of it as the kubelet does, over TLS, each time again; the connections of one that is
+not any more are closed, so that who keeps them open comes to another. Those of one that does not listen any more are
+left alone: it closes them itself when it has answered. Standard library only: it lives as long as the cluster.
 """
 
 from __future__ import annotations

@@ -273,7 +273,7 @@ def _remedy(text: str) -> str:
 def _ending(code: int | None) -> str:
     if code is None:
         return "unknown exit code"
-    return f"exit code {code}" if code >= 0 else f"by signal {-code}" + (", as for want of memory" * (code == -9))
+    return f"exit code {code}" if code >= 0 else f"by signal {-code}" + (", as for lack of memory" * (code == -9))
 
 
 def _answer(line: bytes) -> dict[str, Any]:
