@@ -146,9 +146,10 @@ def wait(
             raise
 
     switched: float | None = None
+    declined = 0  # times that a kube-mgmt said so, with nothing left that it may be for
 
     def look() -> list[Served] | None:
-        nonlocal switched
+        nonlocal switched, declined
         config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
         opas = cluster.opas()
         current = config_map.get("data") == dict(modules)  # nobody else is pushing
@@ -158,11 +159,16 @@ def wait(
                 if status.get("status") == "error":
                     raise _Stop(_words(status.get("error")))
         elif _annotation(config_map) != stale and _status(config_map)["status"] == "error":
-            # What it leaves may be what OPA declined the rest for, such as a file's old name.
-            if not current or not sum([leftovers.remove(opa, token, modules, staged=False) for opa in opas]):
-                raise _Stop(_status(config_map)["error"])
-            _try_again(objects)
-            return None
+            # One annotation is written by every kube-mgmt, also by those whose pods end: what OPA itself says counts.
+            in_force = all(served(opa, token).revision == revision for opa in opas)
+            if not in_force:
+                # What it leaves may be what OPA declined the rest for, such as a file's old name.
+                removed = current and sum([leftovers.remove(opa, token, modules, staged=False) for opa in opas])
+                declined += not removed
+                if declined >= max(2, len(opas)) or not current:
+                    raise _Stop(_status(config_map)["error"])
+                _try_again(objects)
+                return None
         if not all(_switched(opa, token, modules) for opa in opas):
             return None
         switched = switched or time.monotonic()
