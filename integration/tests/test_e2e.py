@@ -19,7 +19,7 @@ def test_all_that_tells_what_happened_is_kept_and_no_secret(
     cluster: Cluster, objects: clients.Objects, token: str, tmp_path: Path
 ) -> None:
     objects.create(
-        {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "default"}}
+        {"apiVersion": "v1", "kind": "Event", "metadata": {"generateName": "e-", "namespace": "default"}}
         | {"involvedObject": {"namespace": "default"}, "message": "it happened"}
     )
     written = diagnostics.collect(cluster, tmp_path / "logs")
