@@ -35,7 +35,7 @@ def test_a_pod_answers_on_for_longer_than_api_servers_keep_connections(sidecar: 
     (deployment,) = [each for each in objects if (each["kind"], each["metadata"]["name"]) == ("Deployment", "opa")]
     spec = deployment["spec"]["template"]["spec"]
     sleeps = {each["name"]: each["lifecycle"]["preStop"]["sleep"]["seconds"] for each in spec["containers"]}
-    assert 90 < sleeps["opa"] == arguments.DRAIN < sleeps[sidecar]
+    assert 90 < sleeps["proxy"] == arguments.DRAIN < sleeps["opa"] < sleeps[sidecar]
     assert spec["terminationGracePeriodSeconds"] >= sleeps["opa"] + 10 + 5  # OPA ends open requests for up to 10 s
     assert spec["terminationGracePeriodSeconds"] > sleeps[sidecar]
 
