@@ -47,9 +47,10 @@ FOLDER = "testdata/fuzz/guard"
 """Requests that once were answered wrongly, or might be: each run sends them first."""
 _ROTATIONS = 4
 """How often the token is rotated, at most; not more often than every thousand requests, but once."""
-_DEBUGGED, _PROXIED = 0.1, 0.4
-"""The parts of the requests that are sent to an OPA that logs all it can, and so nothing that is secret; and to an OPA
-by way of its proxy, as all others than its sidecar do."""
+_DEBUGGED = 0.1
+"""The part of the requests that is sent to an OPA that logs all it can, and so nothing that is secret."""
+_PROXIED = 0.4
+"""As many more, as a part of them, are sent by way of OPA's proxy, as everyone but the sidecar reaches OPA."""
 _CANARY = secrets.token_hex(16)
 """Stands in OPA's data, policies and environment, and so in no answer without a token."""
 
@@ -72,7 +73,7 @@ def run(
     rotations = 0
     debugged, proxied = (max(1, int(examples * part)) for part in (_DEBUGGED, _PROXIED))
     for name, count, flags in (
-        ("guard", examples - debugged - proxied, []),
+        ("guard", examples - debugged, []),
         ("guard (proxy)", proxied, []),
         ("guard (debug)", debugged, ["--log-level=debug"]),
     ):
