@@ -1,7 +1,9 @@
-"""How fast it heals, and what is refused meanwhile: measured, written to bench/resilience.json, and shown.
+"""How fast it heals, and what is refused meanwhile: measured, written to bench/resilience.json, and
+shown.
 
-Figures, no tests: a machine that is busy shows worse ones. Every count is a flag; `make figures` takes the defaults,
-`make figures ARGS='--only kills --kills 10'` a part. Each figure has a cluster of its own.
+Figures, no tests: a machine that is busy shows worse ones. Every count is a flag; `make figures`
+takes the defaults, `make figures ARGS='--only kills --kills 10'` a part. Each figure has a cluster
+of its own.
 """
 
 from __future__ import annotations
@@ -65,7 +67,9 @@ def kills(count: int, clients: int, progress: Progress) -> list[Row]:
         with load.working(cluster.kubeconfig, ledger, clients):
             for number in range(count):
                 progress.update("kills", "killing OPA", done=number, total=count)
-                asking.pod("steady", f"before-{number}", "plain", {"schedulerName": load.IDLE}, stop)
+                asking.pod(
+                    "steady", f"before-{number}", "plain", {"schedulerName": load.IDLE}, stop
+                )
                 record = cluster.servers()["opa"]
                 began = time.monotonic()
                 processes.send(record["pid"], record["started"], signal.SIGKILL)
@@ -116,11 +120,27 @@ def pushes(count: int, clients: int, progress: Progress) -> list[Row]:
     what = "push under load"
     return [
         _row(f"{what}: not done", count, "pushes", "", len(failed), 0),
-        _row(f"{what}: refused or failed", whole.checked, "pods", "", len(_lost(ledger.attempts)), 0),
+        _row(
+            f"{what}: refused or failed", whole.checked, "pods", "", len(_lost(ledger.attempts)), 0
+        ),
         _row(f"{what}: mixed answers", whole.checked, "answers", "", len(whole.violations), 0),
-        _row(f"{what}: old answers afterwards", current.checked, "answers", "", len(current.violations), 0),
+        _row(
+            f"{what}: old answers afterwards",
+            current.checked,
+            "answers",
+            "",
+            len(current.violations),
+            0,
+        ),
         _row(f"{what}: effective on both replicas", count, "p50", "s", percentile(clock.times, 50)),
-        _row(f"{what}: effective on both replicas", count, "p95", "s", percentile(clock.times, 95), 2.0),
+        _row(
+            f"{what}: effective on both replicas",
+            count,
+            "p95",
+            "s",
+            percentile(clock.times, 95),
+            2.0,
+        ),
     ]
 
 
@@ -133,13 +153,24 @@ def rotations(count: int, authorities: int, clients: int, progress: Progress) ->
                 progress.update("rotations", f"rotating the {what}", done=number, total=times)
                 changes.rotate(what)
             verdict = changes.verdict()
-        done = [change.ended - change.began for change in changes.made if change.kind == what and not change.error]
+        done = [
+            change.ended - change.began
+            for change in changes.made
+            if change.kind == what and not change.error
+        ]
         pods = sum(attempt.is_pod and attempt.pool is not None for attempt in ledger.attempts)
         title = f"rotation of the {what} under load"
         rows += [
             _row(f"{title}: not done", times, "rotations", "", times - len(done), 0),
             _row(f"{title}: refused or failed", pods, "pods", "", len(_lost(ledger.attempts)), 0),
-            _row(f"{title}: old ones still valid", verdict.checked, "credentials", "", len(verdict.violations), 0),
+            _row(
+                f"{title}: old ones still valid",
+                verdict.checked,
+                "credentials",
+                "",
+                len(verdict.violations),
+                0,
+            ),
             _row(title, times, "p95", "s", percentile(done, 95)),
         ]
     return rows
@@ -156,16 +187,25 @@ def first_sync(count: int, clients: int, progress: Progress) -> list[Row]:
 
         def anew() -> bool:
             now = cluster.servers()
-            return all(now[name]["pid"] not in (None, before[name]["pid"]) for name in ("opa", "sync"))
+            return all(
+                now[name]["pid"] not in (None, before[name]["pid"]) for name in ("opa", "sync")
+            )
 
         waiting.until(
-            lambda: anew() and _held(cluster) == count, deadline=_PATIENCE, what="all namespaces are in OPA", pause=0.2
+            lambda: anew() and _held(cluster) == count,
+            deadline=_PATIENCE,
+            what="all namespaces are in OPA",
+            pause=0.2,
         )
         seconds = time.monotonic() - began
-        rows = [_row("first sync of mapped namespaces", count, "time", "s", round(seconds, 2), 20.0)]
+        rows = [
+            _row("first sync of mapped namespaces", count, "time", "s", round(seconds, 2), 20.0)
+        ]
         for name, most in (("sync", 200), ("opa", 100)):
             size = _memory(cluster.servers()[name]["pid"])
-            rows.append(_row(f"memory of {name}, mapped namespaces", count, "memory", "MB", size, most))
+            rows.append(
+                _row(f"memory of {name}, mapped namespaces", count, "memory", "MB", size, most)
+            )
     return rows
 
 
@@ -173,7 +213,9 @@ def thin(count: int, mapped: int, clients: int, progress: Progress) -> list[Row]
     """Many namespaces, few of them mapped: how many does OPA hold?"""
     with _cluster("thin", 1, progress) as cluster:
         _fill(cluster, count, mapped, clients, progress)
-        waiting.until(lambda: _held(cluster) >= mapped, deadline=_PATIENCE, what="the mapped ones are in OPA")
+        waiting.until(
+            lambda: _held(cluster) >= mapped, deadline=_PATIENCE, what="the mapped ones are in OPA"
+        )
         held = _held(cluster)
         memory = [(name, _memory(cluster.servers()[name]["pid"])) for name in ("sync", "opa")]
     title = f"of {count} namespaces, {mapped} mapped"
@@ -197,14 +239,19 @@ class _Clock(Progress):
             self.times.append(time.monotonic() - self._applied)
 
 
-def _cluster(name: str, replicas: int, progress: Progress) -> AbstractContextManager[EmbeddedCluster]:
+def _cluster(
+    name: str, replicas: int, progress: Progress
+) -> AbstractContextManager[EmbeddedCluster]:
     return started(f"figures-{name}", SETTINGS, {"pool1": 1}, replicas=replicas, progress=progress)
 
 
 @contextmanager
 def _loaded(name: str, clients: int, progress: Progress) -> Iterator[tuple[Changes, load.Ledger]]:
     """A cluster with two OPAs under load, which answer by the variant A."""
-    with tempfile.TemporaryDirectory(prefix="fairlead-") as folder, _cluster(name, 2, progress) as cluster:
+    with (
+        tempfile.TemporaryDirectory(prefix="fairlead-") as folder,
+        _cluster(name, 2, progress) as cluster,
+    ):
         changes, ledger = Changes(cluster, SETTINGS, variants(Path(folder))), load.Ledger(SETTINGS)
         if not changes.push("A"):
             raise FairleadError(f"the policies cannot be pushed: {changes.made[-1].error}")
@@ -220,8 +267,12 @@ def _again(client: load.Client, name: str) -> None:
     waiting.until(create, deadline=_PATIENCE, what="a pod is placed again", pause=0.01)
 
 
-def _fill(cluster: EmbeddedCluster, count: int, mapped: int, clients: int, progress: Progress) -> None:
-    """Create the namespaces, `mapped` of them with a pool, and nothing in them: the controller manager is stopped."""
+def _fill(
+    cluster: EmbeddedCluster, count: int, mapped: int, clients: int, progress: Progress
+) -> None:
+    """Create the namespaces, `mapped` of them with a pool, and nothing in them: the controller
+    manager is stopped.
+    """
     cluster.stop_server("kube-controller-manager")
     ledger, stop = load.Ledger(SETTINGS), Event()
 
@@ -239,7 +290,9 @@ def _fill(cluster: EmbeddedCluster, count: int, mapped: int, clients: int, progr
 def _opa(cluster: EmbeddedCluster) -> OpaApi:
     credentials = rollout.credentials(clients.Objects(clients.connect(cluster.kubeconfig)))
     (opa,) = cluster.opas()
-    return OpaApi(opa.url, ca=opa.ca, token=credentials.token if credentials else None, timeout=30.0)
+    return OpaApi(
+        opa.url, ca=opa.ca, token=credentials.token if credentials else None, timeout=30.0
+    )
 
 
 def _held(cluster: EmbeddedCluster) -> int:
@@ -249,7 +302,9 @@ def _held(cluster: EmbeddedCluster) -> int:
 
 def _memory(pid: int | None) -> int:
     """Resident memory in MB (10^6 bytes). Source: proc(5)."""
-    return round(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6)
+    return round(
+        int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    )
 
 
 def _unplaced(client: load.Client, ledger: load.Ledger) -> int:
@@ -259,7 +314,9 @@ def _unplaced(client: load.Client, ledger: load.Ledger) -> int:
 
 
 def _lost(attempts: Sequence[Attempt]) -> list[Attempt]:
-    """Pods of mapped namespaces that had to be asked for again, though nothing is wrong with them."""
+    """Pods of mapped namespaces that had to be asked for again, though nothing is wrong with
+    them.
+    """
     return [
         attempt
         for attempt in attempts
@@ -267,33 +324,55 @@ def _lost(attempts: Sequence[Attempt]) -> list[Attempt]:
     ]
 
 
-def _row(figure: str, n: int, metric: str, unit: str, value: float | None, target: float | None = None) -> Row:
+def _row(
+    figure: str, n: int, metric: str, unit: str, value: float | None, target: float | None = None
+) -> Row:
     met = None if target is None else value is not None and value <= target
-    return {"figure": figure, "n": n, "metric": metric, "value": value, "unit": unit, "target": target, "met": met}
+    return {
+        "figure": figure,
+        "n": n,
+        "metric": metric,
+        "value": value,
+        "unit": unit,
+        "target": target,
+        "met": met,
+    }
 
 
 def _counts(command: Callable[..., None]) -> Callable[..., None]:
     for name, default in reversed(COUNTS.items()):
-        command = click.option(f"--{name}", type=click.IntRange(1), default=default, show_default=True)(command)
+        command = click.option(
+            f"--{name}", type=click.IntRange(1), default=default, show_default=True
+        )(command)
     return command
 
 
 @click.command()
-@click.option("--only", multiple=True, type=click.Choice(["kills", "races", "pushes", "rotations", "sync", "thin"]))
+@click.option(
+    "--only",
+    multiple=True,
+    type=click.Choice(["kills", "races", "pushes", "rotations", "sync", "thin"]),
+)
 @_counts
 def main(only: tuple[str, ...], clients: int, **count: int) -> None:
-    """Measure how fast it heals, and what is refused meanwhile; results go to bench/resilience.json, too."""
+    """Measure how fast it heals, and what is refused meanwhile; results go to
+    bench/resilience.json, too.
+    """
     with output.progress() as progress:
         figures: dict[str, Callable[[], list[Row]]] = {
             "kills": lambda: kills(count["kills"], clients, progress),
             "races": lambda: races(count["races"], clients, progress),
             "pushes": lambda: pushes(count["pushes"], clients, progress),
-            "rotations": lambda: rotations(count["tokens"], count["authorities"], clients, progress),
+            "rotations": lambda: rotations(
+                count["tokens"], count["authorities"], clients, progress
+            ),
             "sync": lambda: first_sync(count["mapped"], clients, progress),
             "thin": lambda: thin(count["thin"], count["thin_mapped"], clients, progress),
         }
         target = paths.root() / RESULTS
-        results: dict[str, list[Row]] = json.loads(target.read_text()) if only and target.exists() else {}
+        results: dict[str, list[Row]] = (
+            json.loads(target.read_text()) if only and target.exists() else {}
+        )
         for name, measure in figures.items():
             if not only or name in only:
                 results[name] = measure()

@@ -1,4 +1,5 @@
-"""Runs a command in a terminal of its own and keeps what it printed as an SVG picture, for the documentation.
+"""Runs a command in a terminal of its own and keeps what it printed as an SVG picture, for the
+documentation.
 
 Usage: python tools/capture.py FILE.svg TITLE COMMAND [ARGUMENT ...]
 """
@@ -38,7 +39,9 @@ def main(path: str, title: str, *command: str) -> None:
         sys.exit(process.returncode)
     text = output.decode().replace("\r\n", "\n")
     console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w"))  # noqa: PTH123, SIM115
-    console.print(Text.from_ansi(f"$ {' '.join(command[-2:]).replace('.venv/bin/', '')}\n{text}".rstrip()))
+    console.print(
+        Text.from_ansi(f"$ {' '.join(command[-2:]).replace('.venv/bin/', '')}\n{text}".rstrip())
+    )
     svg = console.export_svg(title=title, unique_id="fairlead")
     # The picture must not fetch fonts from anywhere: the reader's own monospace does.
     Path(path).write_text(re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL))

@@ -1,7 +1,8 @@
-"""Collects the files of the sidecar's image into a folder: python3 collect.py SOURCES ENVIRONMENT IMAGE.
+"""Collects the files of the sidecar's image into a folder: python3 collect.py SOURCES ENVIRONMENT
+IMAGE.
 
-SOURCES holds the package fairlead, ENVIRONMENT is a virtual environment with what it imports. Each file comes to the
-path that it has here, so that the folder can be the root of a container.
+SOURCES holds the package fairlead, ENVIRONMENT is a virtual environment with what it imports. Each
+file comes to the path that it has here, so that the folder can be the root of a container.
 """
 
 from __future__ import annotations
@@ -18,13 +19,30 @@ from pathlib import Path
 from typing import Any
 
 ENTRY = ("fairlead.__main__", "fairlead.cli.sync", "fairlead.cli.keeper")
-# Of the standard library: its tests, what has a screen, what builds and installs packages, and databases.
+# Of the standard library: its tests, what has a screen, what builds and installs packages, and
+# databases.
 UNUSED = (
-    *("config-*", "dist-packages", "distutils", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "test", "turtledemo"),
+    *(
+        "config-*",
+        "dist-packages",
+        "distutils",
+        "ensurepip",
+        "idlelib",
+        "lib2to3",
+        "pydoc_data",
+        "test",
+        "turtledemo",
+    ),
     *("*curses*", "*tkinter*", "readline.*", "*dbm*", "*sqlite3*", "nis.*"),
 )
-# Of the environment: the types of each API group, which sync does without and which would be half of the image.
-UNUSED_PACKAGES = ("kubernetes/aio", "kubernetes/client/api", "kubernetes/client/models/v[0-9]*.py", "*/tests")
+# Of the environment: the types of each API group, which sync does without and which would be half
+# of the image.
+UNUSED_PACKAGES = (
+    "kubernetes/aio",
+    "kubernetes/client/api",
+    "kubernetes/client/models/v[0-9]*.py",
+    "*/tests",
+)
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
@@ -32,7 +50,9 @@ def main(sources: Path, environment: Path, image: Path) -> None:
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(environment)}, scheme="venv"))
     library = Path(sysconfig.get_path("stdlib"))
     shutil.copytree(environment, image / environment.relative_to("/"), symlinks=True)
-    shutil.copytree(library, image / library.relative_to("/"), ignore=shutil.ignore_patterns(*UNUSED))
+    shutil.copytree(
+        library, image / library.relative_to("/"), ignore=shutil.ignore_patterns(*UNUSED)
+    )
     python = Path(sys.executable).resolve()
     copy(python, image)
     copy(CERTIFICATES, image)
@@ -56,9 +76,14 @@ def main(sources: Path, environment: Path, image: Path) -> None:
     (image / "etc/passwd").write_text("fairlead:x:1000:1000:fairlead:/:/nonexistent\n")
     (image / "etc/group").write_text("fairlead:x:1000:\n")
     (image / "tmp").mkdir(mode=0o1777)
-    # Compiled here, as a container cannot write; what is in an image does not change, so nothing is compared with it.
+    # Compiled here, as a container cannot write; what is in an image does not change, so nothing is
+    # compared with it.
     compileall.compile_dir(
-        image, quiet=1, stripdir=str(image), force=True, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
+        image,
+        quiet=1,
+        stripdir=str(image),
+        force=True,
+        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
     )
 
 
@@ -68,16 +93,24 @@ def own_modules(sources: Path) -> list[Path]:
     for name in ENTRY:
         finder.import_hook(name)
     modules: dict[str, Any] = finder.modules
-    files = (module.__file__ for name, module in modules.items() if name.split(".")[0] == "fairlead")
+    files = (
+        module.__file__ for name, module in modules.items() if name.split(".")[0] == "fairlead"
+    )
     return sorted(Path(file).relative_to(sources) for file in files)
 
 
 def shared_libraries(binaries: list[Path], image: Path) -> set[Path]:
-    """What the loader takes from this machine for `binaries`; what packages bring along is in `image` already."""
+    """What the loader takes from this machine for `binaries`; what packages bring along is in
+    `image` already.
+    """
     libraries = set()
     for binary in binaries:
-        output = subprocess.run(["/usr/bin/ldd", binary], capture_output=True, text=True, check=True).stdout
-        libraries |= {Path(path) for path in re.findall(r"(?:=> |^\s+)(/\S+) \(", output, re.MULTILINE)}
+        output = subprocess.run(
+            ["/usr/bin/ldd", binary], capture_output=True, text=True, check=True
+        ).stdout
+        libraries |= {
+            Path(path) for path in re.findall(r"(?:=> |^\s+)(/\S+) \(", output, re.MULTILINE)
+        }
     return {path for path in libraries if not path.is_relative_to(image)}
 
 

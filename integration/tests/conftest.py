@@ -1,7 +1,9 @@
-"""One cluster for all tests of a kind of sidecar; they ask for `cluster`, and do not know where it is.
+"""One cluster for all tests of a kind of sidecar; they ask for `cluster`, and do not know where it
+is.
 
-FAIRLEAD_CLUSTER says which: embedded (the default) starts one that ends with the tests, kind and context take one that
-is there (KIND_CLUSTER_NAME, FAIRLEAD_CONTEXT; not one that anybody needs: tests change its policies and labels).
+FAIRLEAD_CLUSTER says which: embedded (the default) starts one that ends with the tests, kind and
+context take one that is there (KIND_CLUSTER_NAME, FAIRLEAD_CONTEXT; not one that anybody needs:
+tests change its policies and labels).
 """
 
 from __future__ import annotations
@@ -32,12 +34,20 @@ EMBEDDED = TARGET.kind == "embedded"
 SETTINGS = Settings(images=overridden(Images(), os.environ))
 POOLS = {"pool1": 1, "pool2": 1}
 # The one image that every cluster has that decides by OPA.
-CONTAINERS = [{"name": "main", "image": SETTINGS.images.opa, "args": ["run", "--server", "--addr=127.0.0.1:8181"]}]
+CONTAINERS = [
+    {
+        "name": "main",
+        "image": SETTINGS.images.opa,
+        "args": ["run", "--server", "--addr=127.0.0.1:8181"],
+    }
+]
 _numbers = itertools.count()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "embedded(why): runs on an embedded cluster alone, for this reason")
+    config.addinivalue_line(
+        "markers", "embedded(why): runs on an embedded cluster alone, for this reason"
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -49,7 +59,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests of a module run with each sidecar of its SIDECARS, by default just `sync`; elsewhere with what is there."""
+    """Tests of a module run with each sidecar of its SIDECARS, by default just `sync`; elsewhere
+    with what is there.
+    """
     if "cluster" in metafunc.fixturenames:
         names = getattr(metafunc.module, "SIDECARS", [sidecars.SYNC.name]) if EMBEDDED else [None]
         ids = names if len(names) > 1 else [pytest.HIDDEN_PARAM]
@@ -58,7 +70,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A cluster with the default settings; an embedded one ends with this process, however that ends."""
+    """A cluster with the default settings; an embedded one ends with this process, however that
+    ends.
+    """
     with _embedded(request.param) if EMBEDDED else _found() as running:
         yield running
         if request.session.testsfailed and (folder := os.environ.get("FAIRLEAD_LOGS")):
@@ -71,7 +85,9 @@ def _embedded(sidecar: str) -> Iterator[Cluster]:
         sidecars.SIDECARS[sidecar].command()
     except UsageError as error:
         pytest.skip(str(error))
-    with started(f"test-{sidecar}-{os.getpid()}", SETTINGS, POOLS, sidecar=sidecar, progress=Progress()) as running:
+    with started(
+        f"test-{sidecar}-{os.getpid()}", SETTINGS, POOLS, sidecar=sidecar, progress=Progress()
+    ) as running:
         yield running
 
 
@@ -122,15 +138,23 @@ def anonymous(cluster: Cluster) -> Iterator[OpaApi]:
 
 @pytest.fixture
 def new_namespace(objects: clients.Objects) -> Iterator[Callable[..., str]]:
-    """Makes a namespace with these labels, and the service account that the API server wants; tells its name."""
+    """Makes a namespace with these labels, and the service account that the API server wants;
+    tells its name.
+    """
     made = []
 
     def make(**labels: str) -> str:
         name = f"case-{os.getpid()}-{next(_numbers)}"
-        objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+        objects.apply(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+        )
         made.append(name)
         objects.apply(
-            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
+            {
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": {"name": "default", "namespace": name},
+            }
         )
         return name
 
@@ -141,8 +165,12 @@ def new_namespace(objects: clients.Objects) -> Iterator[Callable[..., str]]:
 
 
 @pytest.fixture
-def namespace(cluster: Cluster, objects: clients.Objects, new_namespace: Callable[..., str]) -> Callable[..., str]:
-    """The same; beside a sidecar that looks no namespace up, every OPA knows it when its name is told."""
+def namespace(
+    cluster: Cluster, objects: clients.Objects, new_namespace: Callable[..., str]
+) -> Callable[..., str]:
+    """The same; beside a sidecar that looks no namespace up, every OPA knows it when its name is
+    told.
+    """
 
     def make(**labels: str) -> str:
         name = new_namespace(**labels)
@@ -158,7 +186,9 @@ def _until_known(cluster: Cluster, objects: clients.Objects, namespace: str) -> 
     assert credentials is not None
 
     def known() -> bool:
-        apis = [OpaApi(server.url, ca=server.ca, token=credentials.token) for server in cluster.opas()]
+        apis = [
+            OpaApi(server.url, ca=server.ca, token=credentials.token) for server in cluster.opas()
+        ]
         try:
             return all(api.document(["kubernetes", "namespaces", namespace]) for api in apis)
         finally:

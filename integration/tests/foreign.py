@@ -1,8 +1,9 @@
 """A cluster that Fairlead did not make, with pods of OPA that can be reached as in any other.
 
-It is an API server and simulated nodes; behind the simulated pods run the real programs, started from the pods' own
-arguments, with their Secrets mounted, by a thread that does a kubelet's work. kwok serves ports and logs of the pods,
-and what the API server sends to a Service goes through a proxy of the kind that managed clusters have (Konnectivity).
+It is an API server and simulated nodes; behind the simulated pods run the real programs, started
+from the pods' own arguments, with their Secrets mounted, by a thread that does a kubelet's work.
+kwok serves ports and logs of the pods, and what the API server sends to a Service goes through a
+proxy of the kind that managed clusters have (Konnectivity).
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ CONTAINERS = {"opa", "proxy", "sync"}
 
 
 class Foreign(Embedded):
-    """The cluster; `reachable` tells whether its API server reaches the pods of OPA by their Service."""
+    """The cluster; `reachable` tells whether its API server reaches the pods of OPA by their
+    Service.
+    """
 
     reachable = True
 
@@ -51,7 +54,8 @@ class Foreign(Embedded):
         super().__init__(name)
         self.folder = folder
         self.opa_port, self.inner_port, self.sync_port = ports.free_ports(3)
-        # Any: in the package's models every field may be None, also those that an API server always sets.
+        # Any: in the package's models every field may be None, also those that an API server always
+        # sets.
         self.core: Any = client.CoreV1Api()
 
     @property
@@ -87,8 +91,14 @@ class Foreign(Embedded):
         documents[0]["options"]["enableDebuggingHandlers"] = True
         there = {"selector": {"matchNamespaces": [NAMESPACE]}}
         targets = {arguments.OPA_PORT: self.opa_port, arguments.SYNC_PORT: self.sync_port}
-        forwards = [{"ports": [port], "target": {"address": ports.HOST, "port": to}} for port, to in targets.items()]
-        logs = [{"containers": [name], "logsFile": str(self.log_of(name)), "follow": True} for name in CONTAINERS]
+        forwards = [
+            {"ports": [port], "target": {"address": ports.HOST, "port": to}}
+            for port, to in targets.items()
+        ]
+        logs = [
+            {"containers": [name], "logsFile": str(self.log_of(name)), "follow": True}
+            for name in CONTAINERS
+        ]
         served: dict[str, dict[str, Any]] = {
             "ClusterPortForward": {"forwards": forwards},
             "ClusterLogs": {"logs": logs},
@@ -96,7 +106,12 @@ class Foreign(Embedded):
         for kind, what in served.items():
             version = "kwok.x-k8s.io/v1alpha1"
             documents.append(
-                {"apiVersion": version, "kind": kind, "metadata": {"name": "opa"}, "spec": {**there, **what}}
+                {
+                    "apiVersion": version,
+                    "kind": kind,
+                    "metadata": {"name": "opa"},
+                    "spec": {**there, **what},
+                }
             )
         path = self.folder / "kwok.yaml"
         path.write_text(yaml.safe_dump_all(documents))
@@ -104,7 +119,9 @@ class Foreign(Embedded):
 
 
 class _Kubelet:
-    """Runs what the newest pods of OPA say, and mounts Secrets again when a pod is new or has changed."""
+    """Runs what the newest pods of OPA say, and mounts Secrets again when a pod is new or has
+    changed.
+    """
 
     def __init__(self, cluster: Foreign) -> None:
         self.cluster = cluster
@@ -135,8 +152,12 @@ class _Kubelet:
             assert others == []
 
     def synchronise(self) -> None:
-        pods = self.cluster.core.list_namespaced_pod(NAMESPACE, label_selector="app.kubernetes.io/name=opa").items
-        alive = [p for p in pods if not p.metadata.deletion_timestamp and p.status.phase == "Running"]
+        pods = self.cluster.core.list_namespaced_pod(
+            NAMESPACE, label_selector="app.kubernetes.io/name=opa"
+        ).items
+        alive = [
+            p for p in pods if not p.metadata.deletion_timestamp and p.status.phase == "Running"
+        ]
         seen = {p.metadata.uid: p.metadata.resource_version for p in alive}
         if seen == self._seen:
             return
@@ -154,10 +175,16 @@ class _Kubelet:
         self._seen = seen
 
     def mount(self) -> None:
-        secrets = {s.metadata.name: s.data for s in self.cluster.core.list_namespaced_secret(NAMESPACE).items}
+        secrets = {
+            s.metadata.name: s.data
+            for s in self.cluster.core.list_namespaced_secret(NAMESPACE).items
+        }
         if not {"opa-tls", "opa-token"} <= secrets.keys():
             raise FairleadError("the Secrets are not there, or no more: a kubelet tries again")
-        data = {name: {key: b64decode(value) for key, value in secrets[name].items()} for name in secrets}
+        data = {
+            name: {key: b64decode(value) for key, value in secrets[name].items()}
+            for name in secrets
+        }
         volume.write(self.mounted / "tls", data["opa-tls"])
         for name, keys in {"authz": bundles.GUARDS, "token": ("token",)}.items():
             volume.write(self.mounted / name, {key: data["opa-token"][key] for key in keys})
@@ -261,7 +288,11 @@ def started(folder: Path) -> Iterator[Foreign]:
     with Foreign(f"foreign-{os.getpid()}", folder).up() as cluster:
         objects = cluster.objects()
         waiting.until(
-            lambda: objects.get("v1", "ServiceAccount", "default", "default"), deadline=30, what="the cluster is there"
+            lambda: objects.get("v1", "ServiceAccount", "default", "default"),
+            deadline=30,
+            what="the cluster is there",
         )
         yield cluster
-    assert not list(paths.state("x").parent.glob(f"context-{cluster.context}-*")), "no credentials are left"
+    assert not list(paths.state("x").parent.glob(f"context-{cluster.context}-*")), (
+        "no credentials are left"
+    )

@@ -1,7 +1,8 @@
-"""With `certificates: cert-manager` somebody else's controller issues the certificate, and nothing of ours has its key.
+"""With `certificates: cert-manager` somebody else's controller issues the certificate, and nothing
+of ours has its key.
 
-cert-manager does not run here: its own resource definitions do, by which API servers judge the manifests, and this test
-does by hand what its controllers do.
+cert-manager does not run here: its own resource definitions do, by which API servers judge the
+manifests, and this test does by hand what its controllers do.
 """
 
 from __future__ import annotations
@@ -77,10 +78,18 @@ class CertManager:
 
     def issue(self) -> None:
         """Issue the Certificate opa-tls, again if it was before."""
-        spec = (self._objects.get("cert-manager.io/v1", "Certificate", "opa-tls", NAMESPACE) or {})["spec"]
+        spec = (self._objects.get("cert-manager.io/v1", "Certificate", "opa-tls", NAMESPACE) or {})[
+            "spec"
+        ]
         ips, dns = spec["ipAddresses"], spec["dnsNames"]
-        pair = self._authority.issue(spec["commonName"], dns=dns, ips=ips, server=True, valid=timedelta(days=90))
-        data = {"tls.crt": pair.cert_pem, "tls.key": pair.key_pem, "ca.crt": self._authority.cert_pem}
+        pair = self._authority.issue(
+            spec["commonName"], dns=dns, ips=ips, server=True, valid=timedelta(days=90)
+        )
+        data = {
+            "tls.crt": pair.cert_pem,
+            "tls.key": pair.key_pem,
+            "ca.crt": self._authority.cert_pem,
+        }
         self._objects.apply(
             {
                 "apiVersion": "v1",
@@ -122,14 +131,17 @@ class CertManager:
 def cluster() -> Iterator[EmbeddedCluster]:
     """One with cert-manager's definitions, and Fairlead deployed as it is by default."""
     installed = definitions()
-    with started(f"cert-manager-{os.getpid()}", Settings(), {"pool1": 1}, progress=QUIET) as running:
+    with started(
+        f"cert-manager-{os.getpid()}", Settings(), {"pool1": 1}, progress=QUIET
+    ) as running:
         with pytest.raises(UsageError, match="has no cert-manager"):
             deploy.deploy(running, SETTINGS, progress=QUIET)
         objects = clients.Objects(clients.connect(running.kubeconfig))
         for definition in installed:
             objects.apply(definition)
         waiting.until(partial(served, running), deadline=60, what="the definitions are in force")
-        objects.delete("v1", "Secret", "opa-tls", NAMESPACE)  # what cert-manager issues is another one
+        # what cert-manager issues is another one
+        objects.delete("v1", "Secret", "opa-tls", NAMESPACE)
         with CertManager(running, AUTHORITY).running():
             deploy.deploy(running, SETTINGS, progress=QUIET)
         yield running
@@ -140,13 +152,20 @@ def objects(cluster: EmbeddedCluster) -> clients.Objects:
     return clients.Objects(clients.connect(cluster.kubeconfig))
 
 
-def test_pods_are_placed_by_the_certificate_that_it_issued(cluster: EmbeddedCluster, objects: clients.Objects) -> None:
+def test_pods_are_placed_by_the_certificate_that_it_issued(
+    cluster: EmbeddedCluster, objects: clients.Objects
+) -> None:
     credentials = rollout.credentials(objects)
     assert credentials is not None
     for kind in KINDS:
         configuration = objects.get(ADMISSION, kind, "fairlead") or {}
-        assert configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] == f"{NAMESPACE}/opa-tls"
-        trusted = [b64decode(webhook["clientConfig"]["caBundle"]) for webhook in configuration["webhooks"]]
+        assert (
+            configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
+            == f"{NAMESPACE}/opa-tls"
+        )
+        trusted = [
+            b64decode(webhook["clientConfig"]["caBundle"]) for webhook in configuration["webhooks"]
+        ]
         assert all(credentials.ca.strip() in bundle for bundle in trusted)
     assert comes(objects)
 
@@ -154,17 +173,23 @@ def test_pods_are_placed_by_the_certificate_that_it_issued(cluster: EmbeddedClus
 def test_authorities_that_it_injects_stay_when_fairlead_deploys_again(
     cluster: EmbeddedCluster, objects: clients.Objects
 ) -> None:
-    """What fairlead applies leaves the field alone, so no later deployment takes it away or puts another there."""
+    """What fairlead applies leaves the field alone, so no later deployment takes it away or puts
+    another there.
+    """
     for kind in KINDS:
         managed = (objects.get(ADMISSION, kind, "fairlead") or {})["metadata"]["managedFields"]
-        applied = [json.dumps(entry["fieldsV1"]) for entry in managed if entry["operation"] == "Apply"]
+        applied = [
+            json.dumps(entry["fieldsV1"]) for entry in managed if entry["operation"] == "Apply"
+        ]
         assert applied
         assert not any("caBundle" in fields for fields in applied)
     deploy.deploy(cluster, SETTINGS, progress=QUIET)
     assert comes(objects)
 
 
-def test_its_renewal_refuses_no_pod_and_ours_is_refused(cluster: EmbeddedCluster, objects: clients.Objects) -> None:
+def test_its_renewal_refuses_no_pod_and_ours_is_refused(
+    cluster: EmbeddedCluster, objects: clients.Objects
+) -> None:
     rows = status.status(cluster)["certificates"]
     assert {row["renewer"] for row in rows} == {"cert-manager"}
     issuing = CertManager(cluster, AUTHORITY)
@@ -196,8 +221,20 @@ def certificate(objects: clients.Objects) -> bytes:
 def mapped(objects: clients.Objects) -> str:
     """A namespace that has a pool."""
     at = f"case-{next(_numbers)}"
-    objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": at, "labels": {"agentpool": "pool1"}}})
-    objects.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": at}})
+    objects.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": at, "labels": {"agentpool": "pool1"}},
+        }
+    )
+    objects.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "default", "namespace": at},
+        }
+    )
     return at
 
 

@@ -15,25 +15,43 @@ from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.settings.models import Settings
 
-OWN_CLUSTER = "it breaks a cluster of its own; `fairlead chaos --cluster kind` does so to one of KIND"
+OWN_CLUSTER = (
+    "it breaks a cluster of its own; `fairlead chaos --cluster kind` does so to one of KIND"
+)
 
 
 @pytest.mark.embedded(OWN_CLUSTER)
 def test_whatever_breaks_every_invariant_holds() -> None:
-    result = run(Options(seconds=20, seed=1, clients=4, name=f"chaos-{os.getpid()}"), progress=Progress())
+    result = run(
+        Options(seconds=20, seed=1, clients=4, name=f"chaos-{os.getpid()}"), progress=Progress()
+    )
     assert result["could not"] == []
     assert {fault["fault"] for fault in result["faults"]} == set(schedule.KINDS)
-    assert all(fault["survived"] == fault["times"] > 0 for fault in result["faults"]), result["faults"]
-    assert {change["change"] for change in result["changes"] if change["done"]} == {"push", "token", "certificate"}
-    assert min(result["creates"][what] for what in ("placed", "left alone", "first pods", "refused")) > 0
+    assert all(fault["survived"] == fault["times"] > 0 for fault in result["faults"]), result[
+        "faults"
+    ]
+    assert {change["change"] for change in result["changes"] if change["done"]} == {
+        "push",
+        "token",
+        "certificate",
+    }
+    assert (
+        min(result["creates"][what] for what in ("placed", "left alone", "first pods", "refused"))
+        > 0
+    )
     assert [invariant for invariant in result["invariants"] if not invariant["holds"]] == []
     assert all(invariant["checked"] for invariant in result["invariants"])
 
 
 def test_a_pod_that_is_not_placed_would_be_found(
-    cluster: Cluster, objects: clients.Objects, namespace: Callable[..., str], pod: Callable[..., Any]
+    cluster: Cluster,
+    objects: clients.Objects,
+    namespace: Callable[..., str],
+    pod: Callable[..., Any],
 ) -> None:
-    """The very pods of the API server, with the ledger led to believe that their namespace was another one's kind."""
+    """The very pods of the API server, with the ledger led to believe that their namespace was
+    another one's kind.
+    """
     free, mapped = namespace(), namespace(agentpool="pool1")
     for at in (free, mapped):
         objects.create(pod(at))

@@ -1,4 +1,5 @@
-"""No webhook and no guard keeps a cluster down: it comes up from nothing by itself, and OPA with it."""
+"""No webhook and no guard keeps a cluster down: it comes up from nothing by itself, and OPA with
+it."""
 
 from __future__ import annotations
 
@@ -18,10 +19,12 @@ from fairlead.settings.models import NAMESPACE, Settings
 pytestmark = pytest.mark.embedded("it starts a cluster of its own from nothing")
 
 POOL = {"agentpool": "pool1"}
-SETTINGS = Settings(default_pool="pool2")  # so that OPA is asked about every namespace that is not exempt
+# so that OPA is asked about every namespace that is not exempt
+SETTINGS = Settings(default_pool="pool2")
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 UP = 120.0
-"""Seconds for everything to be there again; a replaced pod waits for its node's lease, and Services for their pods."""
+"""Seconds for everything to be there again; a replaced pod waits for its node's lease, and
+Services for their pods."""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +35,13 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
         deploy.deploy(deployed, SETTINGS, sidecar="sync", progress=Progress())
         deployed.stop()
         objects = cluster.objects()
-        objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mapped", "labels": POOL}})
+        objects.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": {"name": "mapped", "labels": POOL},
+            }
+        )
         yield cluster
 
 
@@ -52,7 +61,11 @@ def placed(foreign: Foreign) -> bool:
 
 
 def pods_of_opa(foreign: Foreign) -> list[Any]:
-    return list(foreign.core.list_namespaced_pod(NAMESPACE, label_selector="app.kubernetes.io/name=opa").items)
+    return list(
+        foreign.core.list_namespaced_pod(
+            NAMESPACE, label_selector="app.kubernetes.io/name=opa"
+        ).items
+    )
 
 
 def unschedulable(foreign: Foreign, value: bool) -> None:
@@ -68,19 +81,27 @@ def test_all_of_it_comes_back_from_nothing_by_itself(foreign: Foreign) -> None:
 
     unschedulable(foreign, True)
     foreign.core.delete_collection_namespaced_pod(NAMESPACE)
-    waiting.until(lambda: not {"opa", "sync"} & foreign.servers().keys(), deadline=UP, what="OPA is gone")
+    waiting.until(
+        lambda: not {"opa", "sync"} & foreign.servers().keys(), deadline=UP, what="OPA is gone"
+    )
     for server in CONTROL_PLANE:
         foreign.restart_server(server, deadline=60.0)
-    foreign.wait_for("kube-apiserver", f"{foreign.core.api_client.configuration.host}/readyz", deadline=60.0)
+    foreign.wait_for(
+        "kube-apiserver", f"{foreign.core.api_client.configuration.host}/readyz", deadline=60.0
+    )
 
     for namespace in ("mapped", "default"):
-        with pytest.raises(clients.Refused, match=r"failed calling webhook \"node-pool.fairlead.dev\"") as refused:
+        with pytest.raises(
+            clients.Refused, match=r"failed calling webhook \"node-pool.fairlead.dev\""
+        ) as refused:
             pod(foreign, namespace)
         assert refused.value.status == 500
     for namespace in ("kube-system", NAMESPACE):
         assert pod(foreign, namespace)["metadata"]["namespace"] == namespace
     # Its pods are made, by its controllers, while it is away; they wait for a node alone.
-    made = waiting.until(lambda: _new(foreign, before), deadline=UP, what="there are new pods of OPA")
+    made = waiting.until(
+        lambda: _new(foreign, before), deadline=UP, what="there are new pods of OPA"
+    )
     assert not any(p.spec.node_name for p in made)
 
     unschedulable(foreign, False)
@@ -90,7 +111,11 @@ def test_all_of_it_comes_back_from_nothing_by_itself(foreign: Foreign) -> None:
 
 
 def _new(foreign: Foreign, before: set[str]) -> list[Any] | None:
-    pods = [p for p in pods_of_opa(foreign) if p.metadata.uid not in before and not p.metadata.deletion_timestamp]
+    pods = [
+        p
+        for p in pods_of_opa(foreign)
+        if p.metadata.uid not in before and not p.metadata.deletion_timestamp
+    ]
     return pods if len(pods) == 2 else None
 
 

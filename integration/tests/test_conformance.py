@@ -17,7 +17,9 @@ TARGET = registry.of_environment()
 
 @pytest.fixture
 def target(request: pytest.FixtureRequest) -> Iterator[registry.Target | None]:
-    """The cluster to ask, whose settings change with the cases; None for one of the engine's own."""
+    """The cluster to ask, whose settings change with the cases; None for one of the engine's
+    own.
+    """
     if TARGET.kind == "embedded":
         yield None
         return

@@ -31,12 +31,22 @@ SEEN = 30.0
 @pytest.mark.parametrize("sidecar", sidecars.SIDECARS)
 def test_a_pod_answers_on_for_longer_than_api_servers_keep_connections(sidecar: str) -> None:
     settings = Settings()
-    objects = render(settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecars.SIDECARS[sidecar])
-    (deployment,) = [each for each in objects if (each["kind"], each["metadata"]["name"]) == ("Deployment", "opa")]
+    objects = render(
+        settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecars.SIDECARS[sidecar]
+    )
+    (deployment,) = [
+        each
+        for each in objects
+        if (each["kind"], each["metadata"]["name"]) == ("Deployment", "opa")
+    ]
     spec = deployment["spec"]["template"]["spec"]
-    sleeps = {each["name"]: each["lifecycle"]["preStop"]["sleep"]["seconds"] for each in spec["containers"]}
+    sleeps = {
+        each["name"]: each["lifecycle"]["preStop"]["sleep"]["seconds"]
+        for each in spec["containers"]
+    }
     assert 90 < sleeps["proxy"] == arguments.DRAIN < sleeps["opa"] < sleeps[sidecar]
-    assert spec["terminationGracePeriodSeconds"] >= sleeps["opa"] + 10 + 5  # OPA ends open requests for up to 10 s
+    # OPA ends open requests for up to 10 s
+    assert spec["terminationGracePeriodSeconds"] >= sleeps["opa"] + 10 + 5
     assert spec["terminationGracePeriodSeconds"] > sleeps[sidecar]
 
 
@@ -70,18 +80,27 @@ def test_an_api_server_asks_by_new_connections_once_they_are_renewed(
 
 
 def ca_bundles(objects: clients.Objects) -> list[bytes]:
-    configuration = objects.get("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "fairlead") or {}
+    configuration = (
+        objects.get("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "fairlead")
+        or {}
+    )
     return [b64decode(webhook["clientConfig"]["caBundle"]) for webhook in configuration["webhooks"]]
 
 
 def connected(cluster: Cluster) -> set[int]:
     """The local ports of the API server's connections to OPA. Source: proc(5), /proc/net/tcp."""
     pid = cluster.servers()["kube-apiserver"]["pid"]
-    inodes = {link.readlink().name for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()}
+    inodes = {
+        link.readlink().name for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()
+    }
     port = urlsplit(str(cluster.webhook_url)).port
     ports = set()
     for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
         _, local, remote, state, *rest = line.split()
-        if state == "01" and int(remote.rpartition(":")[2], 16) == port and f"socket:[{rest[5]}]" in inodes:
+        if (
+            state == "01"
+            and int(remote.rpartition(":")[2], 16) == port
+            and f"socket:[{rest[5]}]" in inodes
+        ):
             ports.add(int(local.rpartition(":")[2], 16))
     return ports

@@ -1,4 +1,5 @@
-"""Decision logs of a running cluster: each decision is found by its uid and counted, and nothing secret is in them."""
+"""Decision logs of a running cluster: each decision is found by its uid and counted, and nothing
+secret is in them."""
 
 from __future__ import annotations
 
@@ -33,7 +34,11 @@ CONTAINER = {
     "args": [f"--password={SECRET}"],
     "env": [{"name": "PASSWORD", "value": SECRET}],
     "livenessProbe": {
-        "httpGet": {"path": "/", "port": 80, "httpHeaders": [{"name": "Authorization", "value": SECRET}]}
+        "httpGet": {
+            "path": "/",
+            "port": 80,
+            "httpHeaders": [{"name": "Authorization", "value": SECRET}],
+        }
     },
 }
 Make = Callable[..., Any]
@@ -44,8 +49,12 @@ def eventually(check: Callable[[], Any], what: str) -> Any:
 
 
 def requests_of(cluster: EmbeddedCluster) -> dict[str, Any]:
-    """The requests whose decisions are on the console, by their uid; nothing is shown of those that were no reviews."""
-    shown = [(entry.get("input") or {}).get("request") for entry in decision_logs.decisions(cluster)]
+    """The requests whose decisions are on the console, by their uid; nothing is shown of those
+    that were no reviews.
+    """
+    shown = [
+        (entry.get("input") or {}).get("request") for entry in decision_logs.decisions(cluster)
+    ]
     return {request["uid"]: request for request in shown if request}
 
 
@@ -54,7 +63,11 @@ def count(cluster: EmbeddedCluster, intent: str, outcome: str) -> float:
     with requests.Session() as session:
         session.trust_env = False
         page = session.get(f"{server.url}/metrics", verify=str(server.ca), timeout=10).text
-    match = re.search(rf'^fairlead_decisions_total{{intent="{intent}",outcome="{outcome}"}} (\S+)$', page, re.MULTILINE)
+    match = re.search(
+        rf'^fairlead_decisions_total{{intent="{intent}",outcome="{outcome}"}} (\S+)$',
+        page,
+        re.MULTILINE,
+    )
     return float(match[1]) if match else 0.0
 
 
@@ -75,7 +88,11 @@ def test_a_refusal_names_the_uid_by_which_its_decision_is_found(
     eventually(lambda: uid in requests_of(cluster), f"decision {uid} is logged")
     (entry,) = decision_logs.decisions(cluster, uid)
     request = entry["input"]["request"]
-    assert (request["namespace"], request["operation"], request["kind"]["kind"]) == (at, "CREATE", "Pod")
+    assert (request["namespace"], request["operation"], request["kind"]["kind"]) == (
+        at,
+        "CREATE",
+        "Pod",
+    )
     assert request["object"]["spec"]["nodeSelector"] == {"agentpool": "pool2"}
     assert request["userInfo"]["username"]
     assert entry["result"]["response"]["allowed"] is False
@@ -85,13 +102,24 @@ def test_nothing_that_may_be_secret_is_logged(
     cluster: EmbeddedCluster, objects: clients.Objects, namespace: Make, pod: Make, token: str
 ) -> None:
     at = namespace(agentpool="pool1")
-    manifest = pod(at, containers=[CONTAINER], initContainers=[{**CONTAINER, "name": "i", "livenessProbe": None}])
-    manifest["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": SECRET}
+    manifest = pod(
+        at,
+        containers=[CONTAINER],
+        initContainers=[{**CONTAINER, "name": "i", "livenessProbe": None}],
+    )
+    manifest["metadata"]["annotations"] = {
+        "kubectl.kubernetes.io/last-applied-configuration": SECRET
+    }
     objects.create(manifest)
     template = {"metadata": {"labels": {"app": "a"}}, "spec": {**manifest["spec"], "nodeName": "n"}}
     spec = {"selector": {"matchLabels": {"app": "a"}}, "template": template}
     objects.create(
-        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": at}, "spec": spec}
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "d", "namespace": at},
+            "spec": spec,
+        }
     )
     uid = refused(objects, {**manifest, "spec": {**manifest["spec"], "nodeName": "n"}})
     eventually(lambda: uid in requests_of(cluster), f"decision {uid} is logged")
@@ -103,7 +131,9 @@ def test_nothing_that_may_be_secret_is_logged(
         assert token not in text, server
 
 
-def test_decisions_are_counted(cluster: EmbeddedCluster, objects: clients.Objects, namespace: Make, pod: Make) -> None:
+def test_decisions_are_counted(
+    cluster: EmbeddedCluster, objects: clients.Objects, namespace: Make, pod: Make
+) -> None:
     at = namespace(agentpool="pool1")
     placed, denied = (count(cluster, "node-pool", outcome) for outcome in ("placed", "denied"))
     objects.create(pod(at))
@@ -124,14 +154,24 @@ def test_fairlead_logs_finds_a_decision_by_its_uid(
     cluster: EmbeddedCluster, objects: clients.Objects, namespace: Make, pod: Make
 ) -> None:
     uid = refused(objects, pod(namespace(agentpool="pool1"), nodeSelector={"a": "b"}))
-    asked = [sys.executable, "-m", "fairlead", "logs", "decisions", f"--name={cluster.name}", f"--id={uid}"]
+    asked = [
+        sys.executable,
+        "-m",
+        "fairlead",
+        "logs",
+        "decisions",
+        f"--name={cluster.name}",
+        f"--id={uid}",
+    ]
 
     def logged_decision() -> str | None:
         return subprocess.run(asked, capture_output=True, text=True, check=False).stdout or None
 
     decision = json.loads(eventually(logged_decision, f"decision {uid} is found"))
     assert decision["input"]["request"]["uid"] == uid
-    unknown = subprocess.run([*asked[:-1], "--id=unknown"], capture_output=True, text=True, check=False)
+    unknown = subprocess.run(
+        [*asked[:-1], "--id=unknown"], capture_output=True, text=True, check=False
+    )
     assert (unknown.returncode, unknown.stdout) == (1, "")
     assert "no decision unknown in the logs of " in unknown.stderr
 
@@ -141,7 +181,9 @@ def test_a_deployment_brings_the_secret_of_a_service_to_opa_and_asks_for_one_tha
 ) -> None:
     service = LogService(url="https://127.0.0.1:1", secret="decision-logs", private_authority=True)
     chosen = settings.model_copy(update={"decision_logs": DecisionLogs(service=service)})
-    with pytest.raises(UsageError, match="there is no Secret decision-logs in namespace fairlead: create it first"):
+    with pytest.raises(
+        UsageError, match="there is no Secret decision-logs in namespace fairlead: create it first"
+    ):
         deploy.deploy(cluster, chosen, progress=Progress())
     metadata = {"name": "decision-logs", "namespace": NAMESPACE}
     data = {"token": "the-token", "ca.crt": cluster.opas()[0].ca.read_text()}
@@ -151,7 +193,9 @@ def test_a_deployment_brings_the_secret_of_a_service_to_opa_and_asks_for_one_tha
         pid = cluster.opas()[0].pid
         arguments = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
         paths = dict(
-            argument.split("=", 2)[1:] for argument in arguments if argument.startswith("--set=services.logs.")
+            argument.split("=", 2)[1:]
+            for argument in arguments
+            if argument.startswith("--set=services.logs.")
         )
         token = Path(paths["services.logs.credentials.bearer.token_path"])
         assert (token.read_text(), token.stat().st_mode & 0o077) == ("the-token", 0)

@@ -28,7 +28,9 @@ def bare() -> Iterator[EmbeddedCluster]:
 
 
 class AtOnce(Progress):
-    """Has both apply their first manifest at once: neither has found anything of the other before."""
+    """Has both apply their first manifest at once: neither has found anything of the other
+    before.
+    """
 
     def __init__(self, both: Barrier) -> None:
         self._wait: Callable[[], Any] | None = both.wait
@@ -50,12 +52,27 @@ def test_two_first_deployments_end_with_the_same_credentials(bare: EmbeddedClust
     assert credentials is not None
     with rotate.alone(bare) as deployed:
         assert deployed.alone
-        assert deployed.settled(credentials.tls), "API servers verify OPA by the authority of its certificate"
+        assert deployed.settled(credentials.tls), (
+            "API servers verify OPA by the authority of its certificate"
+        )
     assert status.status(bare)["problems"] == []
-    mapped = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web", "labels": {"agentpool": "pool1"}}}
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "web"}}
+    mapped = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "web", "labels": {"agentpool": "pool1"}},
+    }
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "default", "namespace": "web"},
+    }
     spec = {"containers": [{"name": "main", "image": "nginx:1.29"}]}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "web"}, "spec": spec}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "namespace": "web"},
+        "spec": spec,
+    }
     objects.apply(mapped)
     objects.apply(account)
     assert objects.create(pod)["spec"]["nodeSelector"] == {"agentpool": "pool1"}

@@ -1,4 +1,5 @@
-"""Who may change what places pods, and the label by which it does; asked of a real API server, OPA or not."""
+"""Who may change what places pods, and the label by which it does; asked of a real API server,
+OPA or not."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from fairlead.settings.models import NAMESPACE, Settings
 pytestmark = pytest.mark.embedded("it takes guards and OPA away from a cluster of its own")
 
 QUIET = Progress()
-SETTINGS = Settings(admins=["platform"], pool_admins=["capacity"], contact="#platform: 'help' \U0001f692")
+SETTINGS = Settings(
+    admins=["platform"], pool_admins=["capacity"], contact="#platform: 'help' \U0001f692"
+)
 ADMISSION = "admissionregistration.k8s.io/v1"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 OURS = f"/api/v1/namespaces/{NAMESPACE}"
@@ -40,7 +43,11 @@ CONTAINER = {
     "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
 }
 POD = {  # with the token mounted, and shown to the Service
-    "metadata": {"name": "spy", "namespace": NAMESPACE, "labels": {"app.kubernetes.io/name": "opa"}},
+    "metadata": {
+        "name": "spy",
+        "namespace": NAMESPACE,
+        "labels": {"app.kubernetes.io/name": "opa"},
+    },
     "spec": {
         "serviceAccountName": "opa",
         "containers": [CONTAINER],
@@ -61,9 +68,16 @@ EVENT = {
 }
 QUESTION = {
     "metadata": {"namespace": NAMESPACE},
-    "spec": {"user": "x", "resourceAttributes": {"namespace": NAMESPACE, "resource": "pods", "verb": "get"}},
+    "spec": {
+        "user": "x",
+        "resourceAttributes": {"namespace": NAMESPACE, "resource": "pods", "verb": "get"},
+    },
 }
-LEASES, CLAIMS, OWN = "/apis/coordination.k8s.io/v1", "/apis/resource.k8s.io/v1", "/apis/example.dev/v1"
+LEASES, CLAIMS, OWN = (
+    "/apis/coordination.k8s.io/v1",
+    "/apis/resource.k8s.io/v1",
+    "/apis/example.dev/v1",
+)
 CLAIM: dict[str, Any] = {"metadata": {"name": "x"}, "spec": {"devices": {}}}
 WIDGET = {"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"name": "x"}}
 WIDGETS = {
@@ -75,30 +89,66 @@ WIDGETS = {
         "scope": "Namespaced",
         "names": {"plural": "widgets", "kind": "Widget"},
         "versions": [
-            {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object"}},
+            }
         ],
     },
 }
 CHANGES: dict[str, tuple[str, Request]] = {
-    "policies": ("fairlead-objects", ("PATCH", POLICIES_URL, {"data": {"main.rego": "package system"}})),
+    "policies": (
+        "fairlead-objects",
+        ("PATCH", POLICIES_URL, {"data": {"main.rego": "package system"}}),
+    ),
     "policies go": ("fairlead-objects", ("DELETE", POLICIES_URL, None)),
     "all policies go": ("fairlead-objects", ("DELETE", f"{OURS}/configmaps", None)),
-    "further policies": ("fairlead-objects", ("POST", f"{OURS}/configmaps", {"metadata": {"name": "more"}})),
-    "token": ("fairlead-objects", ("PATCH", f"{OURS}/secrets/opa-token", {"data": {"token": "AAAA"}})),
-    "deployment": ("fairlead-objects", ("PATCH", f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/opa", LABELS)),
+    "further policies": (
+        "fairlead-objects",
+        ("POST", f"{OURS}/configmaps", {"metadata": {"name": "more"}}),
+    ),
+    "token": (
+        "fairlead-objects",
+        ("PATCH", f"{OURS}/secrets/opa-token", {"data": {"token": "AAAA"}}),
+    ),
+    "deployment": (
+        "fairlead-objects",
+        ("PATCH", f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/opa", LABELS),
+    ),
     "scale": (
         "fairlead-objects",
-        ("PATCH", f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/opa/scale", {"spec": {"replicas": 3}}),
+        (
+            "PATCH",
+            f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/opa/scale",
+            {"spec": {"replicas": 3}},
+        ),
     ),
-    "service": ("fairlead-objects", ("PATCH", f"{OURS}/services/opa", {"spec": {"selector": {"a": "b"}}})),
+    "service": (
+        "fairlead-objects",
+        ("PATCH", f"{OURS}/services/opa", {"spec": {"selector": {"a": "b"}}}),
+    ),
     "account": ("fairlead-objects", ("DELETE", f"{OURS}/serviceaccounts/opa", None)),
-    "account's token": ("fairlead-objects", ("POST", f"{OURS}/serviceaccounts/opa/token", {"spec": {"audiences": []}})),
+    "account's token": (
+        "fairlead-objects",
+        ("POST", f"{OURS}/serviceaccounts/opa/token", {"spec": {"audiences": []}}),
+    ),
     "pod": ("fairlead-objects", ("POST", f"{OURS}/pods", POD)),
-    "exec": ("fairlead-objects", ("POST", f"{OURS}/pods/opa-0/exec?container=opa&command=sh&stdout=true", None)),
+    "exec": (
+        "fairlead-objects",
+        ("POST", f"{OURS}/pods/opa-0/exec?container=opa&command=sh&stdout=true", None),
+    ),
     "portforward": ("fairlead-objects", ("POST", f"{OURS}/pods/opa-0/portforward", None)),
-    "quota": ("fairlead-objects", ("POST", f"{OURS}/resourcequotas", {"metadata": {"name": "none"}})),
+    "quota": (
+        "fairlead-objects",
+        ("POST", f"{OURS}/resourcequotas", {"metadata": {"name": "none"}}),
+    ),
     "role": ("fairlead-objects", ("PATCH", f"{RBAC}/namespaces/{NAMESPACE}/roles/opa", RULES)),
-    "binding": ("fairlead-objects", ("DELETE", f"{RBAC}/namespaces/{NAMESPACE}/rolebindings/opa", None)),
+    "binding": (
+        "fairlead-objects",
+        ("DELETE", f"{RBAC}/namespaces/{NAMESPACE}/rolebindings/opa", None),
+    ),
     "budget": (
         "fairlead-objects",
         ("DELETE", f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/opa", None),
@@ -107,9 +157,18 @@ CHANGES: dict[str, tuple[str, Request]] = {
         "fairlead-objects",
         ("DELETE", f"/apis/networking.k8s.io/v1/namespaces/{NAMESPACE}/networkpolicies/opa", None),
     ),
-    "lease": ("fairlead-objects", ("POST", f"{LEASES}/namespaces/{NAMESPACE}/leases", {"metadata": {"name": "x"}})),
-    "claim": ("fairlead-objects", ("POST", f"{CLAIMS}/namespaces/{NAMESPACE}/resourceclaims", CLAIM)),
-    "custom resource": ("fairlead-objects", ("POST", f"{OWN}/namespaces/{NAMESPACE}/widgets", WIDGET)),
+    "lease": (
+        "fairlead-objects",
+        ("POST", f"{LEASES}/namespaces/{NAMESPACE}/leases", {"metadata": {"name": "x"}}),
+    ),
+    "claim": (
+        "fairlead-objects",
+        ("POST", f"{CLAIMS}/namespaces/{NAMESPACE}/resourceclaims", CLAIM),
+    ),
+    "custom resource": (
+        "fairlead-objects",
+        ("POST", f"{OWN}/namespaces/{NAMESPACE}/widgets", WIDGET),
+    ),
     "namespace": ("fairlead-objects", ("PATCH", OURS, {"metadata": {"labels": {"a": "b"}}})),
     "namespace goes": ("fairlead-objects", ("DELETE", OURS, None)),
     "mutating webhook": (
@@ -120,11 +179,21 @@ CHANGES: dict[str, tuple[str, Request]] = {
         "fairlead-cluster-objects",
         ("PATCH", f"/apis/{ADMISSION}/validatingwebhookconfigurations/fairlead", {"webhooks": []}),
     ),
-    "cluster role": ("fairlead-cluster-objects", ("PATCH", f"{RBAC}/clusterroles/fairlead-opa", RULES)),
-    "cluster binding": ("fairlead-cluster-objects", ("DELETE", f"{RBAC}/clusterrolebindings/fairlead-admin", None)),
+    "cluster role": (
+        "fairlead-cluster-objects",
+        ("PATCH", f"{RBAC}/clusterroles/fairlead-opa", RULES),
+    ),
+    "cluster binding": (
+        "fairlead-cluster-objects",
+        ("DELETE", f"{RBAC}/clusterrolebindings/fairlead-admin", None),
+    ),
     "pool of a new namespace": (
         "fairlead-pool-label",
-        ("POST", "/api/v1/namespaces", {"metadata": {"name": "new", "labels": {"agentpool": "pool1"}}}),
+        (
+            "POST",
+            "/api/v1/namespaces",
+            {"metadata": {"name": "new", "labels": {"agentpool": "pool1"}}},
+        ),
     ),
     "pool added": (
         "fairlead-pool-label",
@@ -136,7 +205,11 @@ CHANGES: dict[str, tuple[str, Request]] = {
     ),
     "pool changed by the way": (
         "fairlead-pool-label",
-        ("PATCH", "/api/v1/namespaces/mapped/status", {"metadata": {"labels": {"agentpool": "pool2"}}}),
+        (
+            "PATCH",
+            "/api/v1/namespaces/mapped/status",
+            {"metadata": {"labels": {"agentpool": "pool2"}}},
+        ),
     ),
     "pool removed": (
         "fairlead-pool-label",
@@ -168,13 +241,25 @@ def guarded() -> Iterator[EmbeddedCluster]:
         everything = {"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}
         rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "everything"}}
         objects.apply({**rbac, "kind": "ClusterRole", "rules": [everything]})
-        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "everything"}
+        role = {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": "everything",
+        }
         users = [{"kind": "User", "name": name} for name in ("alice", SIDECAR)]
         objects.apply({**rbac, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": users})
         for name, labels in {"plain": {}, "mapped": {"agentpool": "pool1"}}.items():
-            objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+            objects.apply(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Namespace",
+                    "metadata": {"name": name, "labels": labels},
+                }
+            )
         waiting.until(
-            lambda: all(in_force(cluster, guard) for guard in GUARDS), deadline=30, what="the guards are in force"
+            lambda: all(in_force(cluster, guard) for guard in GUARDS),
+            deadline=30,
+            what="the guards are in force",
         )
         yield cluster
 
@@ -190,21 +275,33 @@ def sent(guarded: EmbeddedCluster) -> As:
     return lambda request, user="alice", *groups: send(guarded, request, user, *groups)
 
 
-def send(cluster: EmbeddedCluster, request: Request, user: str = "alice", *groups: str) -> tuple[int, str]:
-    status, message, _ = answered(cluster, request, {"Impersonate-User": user, "Impersonate-Group": ",".join(groups)})
+def send(
+    cluster: EmbeddedCluster, request: Request, user: str = "alice", *groups: str
+) -> tuple[int, str]:
+    status, message, _ = answered(
+        cluster, request, {"Impersonate-User": user, "Impersonate-Group": ",".join(groups)}
+    )
     return status, message
 
 
-def answered(cluster: EmbeddedCluster, request: Request, headers: dict[str, str]) -> tuple[int, str, Mapping[str, str]]:
+def answered(
+    cluster: EmbeddedCluster, request: Request, headers: dict[str, str]
+) -> tuple[int, str, Mapping[str, str]]:
     """The status, the message of a refusal, and the headers of the answer to a dry run."""
     api = clients.connect(cluster.kubeconfig)
     method, path, body = request
     dry = "" if "/pods/" in path else "?dryRun=All"  # what connects knows none
     kind = MERGE if method == "PATCH" else "application/json"
     headers = {"Content-Type": kind, **{name: value for name, value in headers.items() if value}}
-    answer = api.call_api(method, f"{api.configuration.host}{path}{dry}", header_params=headers, body=body)
+    answer = api.call_api(
+        method, f"{api.configuration.host}{path}{dry}", header_params=headers, body=body
+    )
     document = json.loads(answer.read() or b"{}")
-    return answer.status, str(document.get("message")) if answer.status >= 300 else "", answer.headers
+    return (
+        answer.status,
+        str(document.get("message")) if answer.status >= 300 else "",
+        answer.headers,
+    )
 
 
 def in_force(cluster: EmbeddedCluster, guard: str) -> bool:
@@ -213,7 +310,9 @@ def in_force(cluster: EmbeddedCluster, guard: str) -> bool:
 
 
 def refusals(sent: As) -> dict[str, str]:
-    """What became of each change that alice may not make, where it was not refused as it should be."""
+    """What became of each change that alice may not make, where it was not refused as it should
+    be.
+    """
     wrong = {}
     for name, (guard, request) in CHANGES.items():
         status, message = sent(request)
@@ -241,16 +340,21 @@ def test_a_cluster_administrator_may(sent: As) -> None:
     for name, (_, request) in CHANGES.items():
         status, message = sent(request, "root", "system:masters")
         assert "ValidatingAdmissionPolicy" not in message, (name, message)
-        assert status < 300 or "/pods/" in request[1], (name, message)  # there is no pod to connect to
+        # there is no pod to connect to
+        assert status < 300 or "/pods/" in request[1], (name, message)
 
 
-def test_members_of_the_groups_may_once_they_have_the_rights(sent: As, objects: clients.Objects) -> None:
+def test_members_of_the_groups_may_once_they_have_the_rights(
+    sent: As, objects: clients.Objects
+) -> None:
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "everything"}
     rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "everything-too"}}
     users = [{"kind": "User", "name": name} for name in ("bob", "carol")]
     objects.apply({**rbac, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": users})
     waiting.until(
-        lambda: sent(CHANGES["policies"][1], "bob", "platform")[0] == 200, deadline=10, what="the right is in force"
+        lambda: sent(CHANGES["policies"][1], "bob", "platform")[0] == 200,
+        deadline=10,
+        what="the right is in force",
     )
     for name, (guard, request) in CHANGES.items():
         if "/pods/" in request[1]:
@@ -265,11 +369,23 @@ def test_what_has_no_pool_in_it_and_is_not_ours_is_anybodys(sent: As) -> None:
     for request in (
         ("PATCH", "/api/v1/namespaces/mapped", {"metadata": {"labels": {"team": "a"}}}),
         ("POST", "/api/v1/namespaces", {"metadata": {"name": "new"}}),
-        ("POST", "/api/v1/namespaces/plain/configmaps", {"metadata": {"name": "fairlead-policies"}}),
+        (
+            "POST",
+            "/api/v1/namespaces/plain/configmaps",
+            {"metadata": {"name": "fairlead-policies"}},
+        ),
         ("POST", f"{RBAC}/clusterroles", {"metadata": {"name": "fairleading"}}),
-        ("POST", f"{OURS}/events", {"metadata": {"name": "x"}, "involvedObject": {"namespace": NAMESPACE}}),
+        (
+            "POST",
+            f"{OURS}/events",
+            {"metadata": {"name": "x"}, "involvedObject": {"namespace": NAMESPACE}},
+        ),
         ("POST", f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events", EVENT),
-        ("POST", f"/apis/authorization.k8s.io/v1/namespaces/{NAMESPACE}/localsubjectaccessreviews", QUESTION),
+        (
+            "POST",
+            f"/apis/authorization.k8s.io/v1/namespaces/{NAMESPACE}/localsubjectaccessreviews",
+            QUESTION,
+        ),
         ("POST", f"{LEASES}/namespaces/plain/leases", {"metadata": {"name": "x"}}),
         ("POST", f"{CLAIMS}/namespaces/plain/resourceclaims", CLAIM),
         ("POST", f"{OWN}/namespaces/plain/widgets", WIDGET),
@@ -278,11 +394,18 @@ def test_what_has_no_pool_in_it_and_is_not_ours_is_anybodys(sent: As) -> None:
         assert status < 300, (request, message)
 
 
-def test_whom_to_ask_is_told_to_the_letter_whatever_its_characters(objects: clients.Objects) -> None:
-    """What is beyond the basic plane comes through every step: settings, manifests, policies, reviews and answers."""
+def test_whom_to_ask_is_told_to_the_letter_whatever_its_characters(
+    objects: clients.Objects,
+) -> None:
+    """What is beyond the basic plane comes through every step: settings, manifests, policies,
+    reviews and answers.
+    """
     metadata = {"name": "web", "namespace": "mapped"}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
-    spec = {"containers": [{"name": "main", "image": "nginx:1.29"}], "nodeSelector": {"disk": "ssd"}}
+    spec = {
+        "containers": [{"name": "main", "image": "nginx:1.29"}],
+        "nodeSelector": {"disk": "ssd"},
+    }
     for send in (objects.create, lambda pod: objects.apply(pod, dry_run=True)):
         with pytest.raises(clients.Refused) as refused:
             send({**pod, "spec": spec})
@@ -314,7 +437,11 @@ def test_the_status_is_written_still(guarded: EmbeddedCluster, objects: clients.
     config_map = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": "extra", "namespace": NAMESPACE, "labels": {"openpolicyagent.org/policy": "rego"}},
+        "metadata": {
+            "name": "extra",
+            "namespace": NAMESPACE,
+            "labels": {"openpolicyagent.org/policy": "rego"},
+        },
         "data": {"extra.rego": "package extra\n\nx := 1\n"},
     }
     objects.apply(config_map)
@@ -330,24 +457,42 @@ def test_the_status_is_written_still(guarded: EmbeddedCluster, objects: clients.
 
 
 def test_the_cluster_itself_goes_on_working(sent: As, objects: clients.Objects) -> None:
-    for user in ("system:kube-controller-manager", "system:serviceaccount:kube-system:replicaset-controller"):
+    for user in (
+        "system:kube-controller-manager",
+        "system:serviceaccount:kube-system:replicaset-controller",
+    ):
         for name in ("pod", "policies go", "scale"):
             assert "ValidatingAdmissionPolicy" not in sent(CHANGES[name][1], user)[1]
     assert (
-        "ValidatingAdmissionPolicy" not in sent(CHANGES["account's token"][1], "system:node:pool1-0", "system:nodes")[1]
+        "ValidatingAdmissionPolicy"
+        not in sent(CHANGES["account's token"][1], "system:node:pool1-0", "system:nodes")[1]
     )
     name = "kube-root-ca.crt"
     objects.delete("v1", "ConfigMap", name, NAMESPACE)
-    waiting.until(lambda: objects.get("v1", "ConfigMap", name, NAMESPACE), deadline=15, what="it is back")
+    waiting.until(
+        lambda: objects.get("v1", "ConfigMap", name, NAMESPACE), deadline=15, what="it is back"
+    )
 
 
 def test_no_label_gets_a_namespace_or_a_pod_out(objects: clients.Objects) -> None:
-    """The label by which namespaces are exempt is the API server's own, which sets it to the name."""
-    spoofed = {"kubernetes.io/metadata.name": "kube-system", "agentpool": "pool1", "control-plane": "true"}
+    """The label by which namespaces are exempt is the API server's own, which sets it to the
+    name.
+    """
+    spoofed = {
+        "kubernetes.io/metadata.name": "kube-system",
+        "agentpool": "pool1",
+        "control-plane": "true",
+    }
     objects.apply(
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "mapped"}}
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "default", "namespace": "mapped"},
+        }
     )
-    objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mapped", "labels": spoofed}})
+    objects.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mapped", "labels": spoofed}}
+    )
     mapped = objects.get("v1", "Namespace", "mapped") or {}
     assert mapped["metadata"]["labels"]["kubernetes.io/metadata.name"] == "mapped"
     marks = {
@@ -356,7 +501,11 @@ def test_no_label_gets_a_namespace_or_a_pod_out(objects: clients.Objects) -> Non
         "app.kubernetes.io/name": "opa",
     }
     for metadata in ({"labels": marks}, {"annotations": marks}):
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "mapped", **metadata}}
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "web", "namespace": "mapped", **metadata},
+        }
         pod["spec"] = {"containers": [{"name": "main", "image": "nginx:1.29"}]}
         assert objects.apply(pod, dry_run=True)["spec"]["nodeSelector"] == {"agentpool": "pool1"}
 
@@ -364,18 +513,26 @@ def test_no_label_gets_a_namespace_or_a_pod_out(objects: clients.Objects) -> Non
 def test_a_pool_on_an_exempt_namespace_is_told_to_have_no_effect(guarded: EmbeddedCluster) -> None:
     for namespace in manifests.EXEMPT:
         labels = {"metadata": {"labels": {"agentpool": "pool1"}}}
-        status, _, headers = answered(guarded, ("PATCH", f"/api/v1/namespaces/{namespace}", labels), {})
+        status, _, headers = answered(
+            guarded, ("PATCH", f"/api/v1/namespaces/{namespace}", labels), {}
+        )
         assert status == 200
         assert f"agentpool has no effect on namespace {namespace}" in headers["Warning"]
 
 
 @pytest.mark.parametrize("guard", GUARDS)
-def test_what_refuses_is_the_guard(guarded: EmbeddedCluster, objects: clients.Objects, sent: As, guard: str) -> None:
+def test_what_refuses_is_the_guard(
+    guarded: EmbeddedCluster, objects: clients.Objects, sent: As, guard: str
+) -> None:
     """Without it each change would go through: none of them is refused for another reason."""
     kind = "ValidatingAdmissionPolicyBinding"
     binding = objects.get(ADMISSION, kind, guard)
     assert binding is not None
-    mine = {name: request for name, (of, request) in CHANGES.items() if of == guard and "/pods/" not in request[1]}
+    mine = {
+        name: request
+        for name, (of, request) in CHANGES.items()
+        if of == guard and "/pods/" not in request[1]
+    }
     objects.delete(ADMISSION, kind, guard)
     try:
         waiting.until(lambda: not in_force(guarded, guard), deadline=15, what="the guard is gone")
@@ -384,7 +541,9 @@ def test_what_refuses_is_the_guard(guarded: EmbeddedCluster, objects: clients.Ob
             assert status < 300, (name, message)
     finally:
         metadata = {"name": guard, "labels": binding["metadata"]["labels"]}
-        objects.apply({"apiVersion": ADMISSION, "kind": kind, "metadata": metadata, "spec": binding["spec"]})
+        objects.apply(
+            {"apiVersion": ADMISSION, "kind": kind, "metadata": metadata, "spec": binding["spec"]}
+        )
         waiting.until(lambda: in_force(guarded, guard), deadline=15, what="the guard is back")
 
 
@@ -396,11 +555,17 @@ def test_guards_stand_in_the_way_of_no_administrator(guarded: EmbeddedCluster, s
     assert refusals(sent) == {}
 
 
-def test_guards_hold_while_opa_is_away_and_go_with_the_rest(guarded: EmbeddedCluster, sent: As) -> None:
+def test_guards_hold_while_opa_is_away_and_go_with_the_rest(
+    guarded: EmbeddedCluster, sent: As
+) -> None:
     guarded.stop()
     assert refusals(sent) == {}
     uninstall.uninstall(guarded, progress=QUIET)
     objects = clients.Objects(clients.connect(guarded.kubeconfig))
     assert objects.get("v1", "Namespace", NAMESPACE) is None
     for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
-        assert not [o for o in objects.list(ADMISSION, kind, None) if o["metadata"]["name"].startswith("fairlead")]
+        assert not [
+            o
+            for o in objects.list(ADMISSION, kind, None)
+            if o["metadata"]["name"].startswith("fairlead")
+        ]

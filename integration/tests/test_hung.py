@@ -29,7 +29,8 @@ pytestmark = pytest.mark.embedded("it stops processes of this machine")
 
 MAIN = f"{NAMESPACE}/{POLICIES}/main.rego"
 AGAIN = 120
-"""Seconds in which a hung server has to run again; it takes 20 where the machine has nothing else to do."""
+"""Seconds in which a hung server has to run again; it takes 20 where the machine has nothing
+else to do."""
 
 
 @pytest.fixture
@@ -51,16 +52,28 @@ def hang() -> Iterator[Callable[[int | None], None]]:
 def told(cluster: EmbeddedCluster) -> tuple[int, list[str], str]:
     """What `fairlead status` ends with, its problems, and the table that people see."""
     argv = [sys.executable, "-m", "fairlead", "status", "--name", cluster.name]
-    asked = subprocess.run([*argv, "-o", "json"], capture_output=True, text=True, check=False, timeout=60)
+    asked = subprocess.run(
+        [*argv, "-o", "json"], capture_output=True, text=True, check=False, timeout=60
+    )
     shown = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     return asked.returncode, json.loads(asked.stdout)["problems"], shown.stdout
 
 
 @contextlib.contextmanager
 def unprobed(url: str) -> Iterator[None]:
-    """Has the liveness probe that asks `url` wait, so that nothing is restarted while somebody looks."""
-    lines = {path.parent: path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()}
-    (probe,) = [int(path.name) for path, line in lines.items() if b"embedded.probe" in line and url.encode() in line]
+    """Has the liveness probe that asks `url` wait, so that nothing is restarted while somebody
+    looks.
+    """
+    lines = {
+        path.parent: path.read_bytes()
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if path.exists()
+    }
+    (probe,) = [
+        int(path.name)
+        for path, line in lines.items()
+        if b"embedded.probe" in line and url.encode() in line
+    ]
     os.kill(probe, signal.SIGSTOP)
     yield
     os.kill(probe, signal.SIGCONT)
@@ -83,7 +96,9 @@ def test_a_sidecar_that_hangs_is_told_and_started_again(
         code, problems, shown = told(cluster)
     assert (code, len(problems)) == (1, 1)
     assert "the sidecar beside opa is not healthy: it does not answer" in problems[0]
-    assert re.search(r"its data were last confirmed at \d{4}-\d\d-\d\dT\S+\+00:00, \d+ s ago", problems[0])
+    assert re.search(
+        r"its data were last confirmed at \d{4}-\d\d-\d\dT\S+\+00:00, \d+ s ago", problems[0]
+    )
     assert "does not answer" in shown
     runs_again(cluster, "sync", sidecar.pid)
 
@@ -104,7 +119,11 @@ def test_an_opa_that_hangs_is_told_and_started_again(
 def runs_again(cluster: EmbeddedCluster, server: str, before: int | None) -> None:
     """Wait until a server that hangs was started again, and all is well."""
     began = time.monotonic()
-    waiting.until(lambda: cluster.servers()[server]["pid"] not in (before, None), deadline=AGAIN, what="it runs again")
+    waiting.until(
+        lambda: cluster.servers()[server]["pid"] not in (before, None),
+        deadline=AGAIN,
+        what="it runs again",
+    )
     print(f"{server} was started again after {time.monotonic() - began:.1f} s")  # noqa: T201
     waiting.until(lambda: is_well(cluster), deadline=AGAIN, what="all is well again")
 
@@ -114,7 +133,9 @@ def test_a_sidecar_that_is_gone_is_told(cluster: EmbeddedCluster, settings: Sett
     try:
         code, problems, _ = told(cluster)
         assert code == 1
-        assert problems[0].startswith("no sidecar runs beside opa; its data were last confirmed at ")
+        assert problems[0].startswith(
+            "no sidecar runs beside opa; its data were last confirmed at "
+        )
     finally:
         deploy(cluster, settings, progress=Progress())
     waiting.until(lambda: is_well(cluster), deadline=AGAIN, what="all is well again")
@@ -169,11 +190,17 @@ def test_an_opa_whose_data_nobody_confirms_is_not_ready(
     assert (opa.document(["fairlead_confirmed"]) or {})["within"] == bounded
     api_server = servers["kube-apiserver"]["pid"]
     hang(api_server)
-    waiting.until(lambda: not ready(opa), deadline=AGAIN, what="it is not Ready while the API server hangs")
+    waiting.until(
+        lambda: not ready(opa), deadline=AGAIN, what="it is not Ready while the API server hangs"
+    )
     assert api_server
     os.kill(api_server, signal.SIGCONT)
     waiting.until(lambda: ready(opa), deadline=AGAIN, what="it is Ready again")
     assert cluster.servers()["sync"]["pid"] == servers["sync"]["pid"]
     hang(servers["sync"]["pid"])
-    waiting.until(lambda: not ready(opa), deadline=AGAIN, what="it is not Ready while the sidecar hangs")
-    waiting.until(lambda: ready(opa), deadline=AGAIN, what="it is Ready again, as the sidecar was restarted")
+    waiting.until(
+        lambda: not ready(opa), deadline=AGAIN, what="it is not Ready while the sidecar hangs"
+    )
+    waiting.until(
+        lambda: ready(opa), deadline=AGAIN, what="it is Ready again, as the sidecar was restarted"
+    )

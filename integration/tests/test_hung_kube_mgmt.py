@@ -64,4 +64,6 @@ def change(objects: clients.Objects, name: str, missed: str) -> None:
         objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     elif missed == "deleted":
         objects.delete("v1", "Namespace", name)
-        waiting.until(lambda: objects.get("v1", "Namespace", name) is None, deadline=AGAIN, what="it is gone")
+        waiting.until(
+            lambda: objects.get("v1", "Namespace", name) is None, deadline=AGAIN, what="it is gone"
+        )

@@ -1,4 +1,5 @@
-"""Who waits for an OPA that hangs, and how long: pods for their placement, everything else for a moment."""
+"""Who waits for an OPA that hangs, and how long: pods for their placement, everything else for a
+moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The certificate is renewed by the cluster itself, whoever is killed meanwhile, and no pod is refused for it."""
+"""The certificate is renewed by the cluster itself, whoever is killed meanwhile, and no pod is
+refused for it."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ pytestmark = pytest.mark.embedded("it kills servers, and plays other replicas")
 QUIET = Progress()
 OFTEN = Settings.model_validate({"certificates": {"life": "2m", "renewBefore": "112s"}})
 RENEWALS = 10
-# What another replica does, once: with the service account's rights, and killed before the write that is told, if any.
+# What another replica does, once: with the service account's rights, and killed before the write
+# that is told, if any.
 REPLICA = """
 import os, signal, sys
 from datetime import timedelta
@@ -66,20 +68,24 @@ before = valid - timedelta(days=1)
 keeper = Keeper(api, serving, valid=valid, before=before, replica=f"other-{os.getpid()}", registry=CollectorRegistry())
 while not keeper._good(keeper._deployed.secret()):
     keeper.look()
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture(scope="module")
 def renewing() -> Iterator[EmbeddedCluster]:
     """Two OPAs, whose certificate is renewed as soon as it is some seconds old."""
-    with started(f"keeper-{os.getpid()}", OFTEN, {"pool1": 1}, replicas=2, progress=QUIET) as cluster:
+    with started(
+        f"keeper-{os.getpid()}", OFTEN, {"pool1": 1}, replicas=2, progress=QUIET
+    ) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module")
 def calm() -> Iterator[EmbeddedCluster]:
     """One whose own keepers have nothing to do for weeks."""
-    with started(f"calm-{os.getpid()}", Settings(), {"pool1": 1}, replicas=2, progress=QUIET) as cluster:
+    with started(
+        f"calm-{os.getpid()}", Settings(), {"pool1": 1}, replicas=2, progress=QUIET
+    ) as cluster:
         yield cluster
 
 
@@ -96,7 +102,9 @@ def settled(cluster: EmbeddedCluster) -> bool:
 
 def events(cluster: EmbeddedCluster, reason: str) -> list[str]:
     objects = clients.Objects(clients.connect(cluster.kubeconfig))
-    return [e["message"] for e in objects.list("v1", "Event", NAMESPACE) if e.get("reason") == reason]
+    return [
+        e["message"] for e in objects.list("v1", "Event", NAMESPACE) if e.get("reason") == reason
+    ]
 
 
 def metrics(cluster: EmbeddedCluster) -> dict[str, float]:
@@ -115,11 +123,25 @@ def metrics(cluster: EmbeddedCluster) -> dict[str, float]:
 
 @contextmanager
 def load(cluster: EmbeddedCluster) -> Iterator[dict[str, list[str]]]:
-    """Creates pods in a mapped namespace all the while, each gone again at once; tells which were placed and not."""
+    """Creates pods in a mapped namespace all the while, each gone again at once; tells which
+    were placed and not.
+    """
     at, numbers, stop = f"load-{time.monotonic_ns()}", itertools.count(), threading.Event()
     objects = clients.Objects(clients.connect(cluster.kubeconfig))
-    objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": at, "labels": {"agentpool": "pool1"}}})
-    objects.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": at}})
+    objects.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": at, "labels": {"agentpool": "pool1"}},
+        }
+    )
+    objects.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "default", "namespace": at},
+        }
+    )
     outcome: dict[str, list[str]] = {"placed": [], "failed": []}
 
     def create() -> None:
@@ -128,7 +150,9 @@ def load(cluster: EmbeddedCluster) -> Iterator[dict[str, list[str]]]:
             name = f"p{next(numbers)}"
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": at}}
             try:
-                made = api.create(pod | {"spec": {"containers": [{"name": "main", "image": "nginx:1.29"}]}})
+                made = api.create(
+                    pod | {"spec": {"containers": [{"name": "main", "image": "nginx:1.29"}]}}
+                )
             except clients.Refused as error:
                 outcome["failed"].append(str(error))
                 continue
@@ -146,7 +170,9 @@ def load(cluster: EmbeddedCluster) -> Iterator[dict[str, list[str]]]:
             future.result()
 
 
-def test_certificates_are_renewed_ten_times_under_load_and_no_pod_is_refused(renewing: EmbeddedCluster) -> None:
+def test_certificates_are_renewed_ten_times_under_load_and_no_pod_is_refused(
+    renewing: EmbeddedCluster,
+) -> None:
     seen: list[bytes] = []
 
     def renewed() -> bool:
@@ -191,7 +217,9 @@ def replica(cluster: EmbeddedCluster, valid: int, at: int = 0) -> subprocess.Com
 
 
 def goes_on(cluster: EmbeddedCluster, valid: int) -> bool:
-    """Whether a replica that lives came to the end; it leaves a Lease alone that is not over yet."""
+    """Whether a replica that lives came to the end; it leaves a Lease alone that is not over
+    yet.
+    """
     done = replica(cluster, valid)
     assert (done.returncode, done.stderr) == (0, "")
     return settled(cluster) and tls(cluster).left > timedelta(days=valid - 1)
@@ -201,7 +229,9 @@ def more(placed: list[str], than: int) -> bool:
     return len(placed) > than + 3
 
 
-def test_a_keeper_killed_at_any_step_leaves_what_works_and_another_goes_on(calm: EmbeddedCluster) -> None:
+def test_a_keeper_killed_at_any_step_leaves_what_works_and_another_goes_on(
+    calm: EmbeddedCluster,
+) -> None:
     killed, valid = [], 100
     with load(calm) as outcome:
         for at in range(1, 20):
@@ -211,12 +241,17 @@ def test_a_keeper_killed_at_any_step_leaves_what_works_and_another_goes_on(calm:
             assert done.returncode == -signal.SIGKILL, done.stderr
             killed.append(at)
             created = len(outcome["placed"])
-            waiting.until(partial(more, outcome["placed"], created), deadline=60, what="pods are placed")
+            waiting.until(
+                partial(more, outcome["placed"], created), deadline=60, what="pods are placed"
+            )
             assert outcome["failed"] == []
-            waiting.until(partial(goes_on, calm, valid), deadline=120, what="another replica went on")
+            waiting.until(
+                partial(goes_on, calm, valid), deadline=120, what="another replica went on"
+            )
             valid += 10  # the next one is due again
     assert outcome["failed"] == []
-    assert killed == [*range(1, 8)]  # the Secret is written three times, either webhook configuration twice
+    # the Secret is written three times, either webhook configuration twice
+    assert killed == [*range(1, 8)]
     assert settled(calm)
 
 
@@ -227,9 +262,15 @@ def test_an_expired_certificate_found_at_start_is_replaced(calm: EmbeddedCluster
         waiting.until(lambda: outcome["failed"], deadline=60, what="nobody can call OPA")
         for name in ("sync-0", "sync-1"):
             calm.restart_server(name)
-        waiting.until(lambda: tls(calm).left > timedelta(days=1) and settled(calm), deadline=90, what="it is replaced")
+        waiting.until(
+            lambda: tls(calm).left > timedelta(days=1) and settled(calm),
+            deadline=90,
+            what="it is replaced",
+        )
         created = len(outcome["placed"])
-        waiting.until(lambda: len(outcome["placed"]) > created, deadline=60, what="pods are placed again")
+        waiting.until(
+            lambda: len(outcome["placed"]) > created, deadline=60, what="pods are placed again"
+        )
     assert events(calm, "CertificateRenewed")
     assert objects.get("v1", "Secret", "opa-tls", NAMESPACE)
 
@@ -237,7 +278,9 @@ def test_an_expired_certificate_found_at_start_is_replaced(calm: EmbeddedCluster
 def expired(cluster: EmbeddedCluster) -> None:
     """Have everything use a certificate that has ended."""
     authority = certificates.Authority.create("ended", timedelta(seconds=-1))
-    pair = authority.issue("opa", dns=("localhost",), ips=("127.0.0.1",), server=True, valid=timedelta(seconds=-1))
+    pair = authority.issue(
+        "opa", dns=("localhost",), ips=("127.0.0.1",), server=True, valid=timedelta(seconds=-1)
+    )
     ended = Tls(pair.cert_pem, pair.key_pem, authority.cert_pem)
     deployed = Deployed(ApiServer(cluster.kubeconfig), manager="test")
     deployed.publish(ended)
@@ -266,7 +309,9 @@ def test_one_at_a_time_changes_the_certificate(calm: EmbeddedCluster) -> None:
     assert tls(calm).certificate != before.certificate
 
 
-def test_the_lease_of_one_who_died_is_taken_over(calm: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lease_of_one_who_died_is_taken_over(
+    calm: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     api = ApiServer(calm.kubeconfig)
     died, other = Lease(api, "died"), Lease(api, "other")
     monkeypatch.setattr("fairlead.keeper.lease.DURATION", 2.0)
@@ -282,10 +327,17 @@ def test_the_lease_of_one_who_died_is_taken_over(calm: EmbeddedCluster, monkeypa
 def test_a_certificate_that_a_file_keeps_is_left_alone_and_warned_of(calm: EmbeddedCluster) -> None:
     objects = clients.Objects(clients.connect(calm.kubeconfig))
     before = tls(calm)
-    marked = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "opa-tls", "namespace": NAMESPACE}}
+    marked = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "opa-tls", "namespace": NAMESPACE},
+    }
     marked["metadata"]["annotations"] = {"fairlead.dev/renewed-by": "fairlead render"}  # type: ignore[index]
     objects._dynamic.resources.get(api_version="v1", kind="Secret").patch(
-        body=marked, name="opa-tls", namespace=NAMESPACE, content_type="application/merge-patch+json"
+        body=marked,
+        name="opa-tls",
+        namespace=NAMESPACE,
+        content_type="application/merge-patch+json",
     )
     done = replica(calm, 5000)  # due, for such a life
     assert done.returncode != 0
@@ -318,19 +370,34 @@ def replace_setting(cluster: EmbeddedCluster) -> Callable[[], None]:
 
 
 def test_beside_a_sidecar_that_reads_once_the_pods_are_replaced(calm: EmbeddedCluster) -> None:
-    """`fairlead keeper` as its Deployment runs it; what it cannot see here, as they are no pods, it is told."""
+    """`fairlead keeper` as its Deployment runs it; what it cannot see here, as they are no pods,
+    it is told.
+    """
     objects = clients.Objects(clients.connect(calm.kubeconfig))
     opas = ",".join(server.url.removeprefix("https://") for server in calm.opas())
     (port,) = calm.free_ports(1)
     mounted = calm.path / "mounted" / "opa-0" / "tls"
     before = tls(calm)
-    argv = ["keeper", f"--kubeconfig={calm.kubeconfig}", "--certificate-life=3000d", "--renew-before=2999d"]
+    argv = [
+        "keeper",
+        f"--kubeconfig={calm.kubeconfig}",
+        "--certificate-life=3000d",
+        "--renew-before=2999d",
+    ]
     argv += [f"--opas={opas}", "--roll-out", f"--health-endpoint=127.0.0.1:{port}"]
-    argv += [f"--tls-cert-file={mounted / 'tls.crt'}", f"--tls-private-key-file={mounted / 'tls.key'}"]
-    with subprocess.Popen([sys.executable, "-m", "fairlead", *argv], stderr=subprocess.PIPE) as process:
+    argv += [
+        f"--tls-cert-file={mounted / 'tls.crt'}",
+        f"--tls-private-key-file={mounted / 'tls.key'}",
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-m", "fairlead", *argv], stderr=subprocess.PIPE
+    ) as process:
         try:
             renewals = waiting.until(
-                partial(renewals_of, f"https://127.0.0.1:{port}/metrics"), deadline=120, what="it renewed", pause=0.5
+                partial(renewals_of, f"https://127.0.0.1:{port}/metrics"),
+                deadline=120,
+                what="it renewed",
+                pause=0.5,
             )
         finally:
             process.terminate()
@@ -353,5 +420,9 @@ def renewals_of(url: str) -> float | None:
             text = session.get(url, verify=False, timeout=10).text
         except requests.RequestException:
             return None
-    line = next(line for line in text.splitlines() if line.startswith('fairlead_certificate_renewals_total{outcome="r'))
+    line = next(
+        line
+        for line in text.splitlines()
+        if line.startswith('fairlead_certificate_renewals_total{outcome="r')
+    )
     return float(line.rsplit(" ", 1)[1]) or None

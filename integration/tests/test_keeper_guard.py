@@ -1,4 +1,5 @@
-"""What renews the certificate may change the certificate and what verifies it, and nothing else of ours."""
+"""What renews the certificate may change the certificate and what verifies it, and nothing else
+of ours."""
 
 from __future__ import annotations
 
@@ -41,14 +42,22 @@ Put = Callable[..., tuple[int, str]]
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[EmbeddedCluster]:
     """One in which both accounts may do everything, as far as RBAC goes."""
-    with started(f"keeper-guard-{os.getpid()}", Settings(), {"pool1": 1}, progress=Progress()) as running:
+    with started(
+        f"keeper-guard-{os.getpid()}", Settings(), {"pool1": 1}, progress=Progress()
+    ) as running:
         objects = clients.Objects(clients.connect(running.kubeconfig))
         rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "everything"}}
         groups = ["", "apps", "coordination.k8s.io", "admissionregistration.k8s.io"]
         rules = [{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}]
         objects.apply({**rbac, "kind": "ClusterRole", "rules": rules})
-        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "everything"}
-        users = [{"kind": "User", "name": user(account)} for account in (*ACCOUNTS.values(), "other")]
+        role = {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": "everything",
+        }
+        users = [
+            {"kind": "User", "name": user(account)} for account in (*ACCOUNTS.values(), "other")
+        ]
         objects.apply({**rbac, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": users})
         yield running
 
@@ -58,12 +67,17 @@ def sidecar(request: pytest.FixtureRequest, cluster: EmbeddedCluster) -> Sidecar
     """The guards are those that a deployment with this sidecar brings."""
     chosen: Sidecar = request.param
     settings = Settings()
-    rendered = manifests.render(settings, bundles.bundle(settings), Credentials.fresh(), sidecar=chosen)
+    rendered = manifests.render(
+        settings, bundles.bundle(settings), Credentials.fresh(), sidecar=chosen
+    )
     objects = clients.Objects(clients.connect(cluster.kubeconfig))
     for manifest in rendered:
         if manifest["kind"] == "ValidatingAdmissionPolicy":
             objects.apply(manifest)
-    mine, others = ACCOUNTS[chosen], next(account for account in ACCOUNTS.values() if account != ACCOUNTS[chosen])
+    mine, others = (
+        ACCOUNTS[chosen],
+        next(account for account in ACCOUNTS.values() if account != ACCOUNTS[chosen]),
+    )
     change = {"metadata": {"labels": {"a": "b"}}}
     waiting.until(
         lambda: (
@@ -82,19 +96,28 @@ def user(account: str) -> str:
 
 
 def send(
-    cluster: EmbeddedCluster, account: str, path: str, body: Any, method: str = "PATCH", kind: str = "merge-patch+json"
+    cluster: EmbeddedCluster,
+    account: str,
+    path: str,
+    body: Any,
+    method: str = "PATCH",
+    kind: str = "merge-patch+json",
 ) -> tuple[int, str]:
     """The status of a dry run in the account's name, and the message of a refusal."""
     api = clients.connect(cluster.kubeconfig)
     headers = {"Content-Type": f"application/{kind}", "Impersonate-User": user(account)}
-    answer = api.call_api(method, f"{api.configuration.host}{path}?dryRun=All", header_params=headers, body=body)
+    answer = api.call_api(
+        method, f"{api.configuration.host}{path}?dryRun=All", header_params=headers, body=body
+    )
     document = json.loads(answer.read() or b"{}")
     return answer.status, str(document.get("message")) if answer.status >= 300 else ""
 
 
 @pytest.fixture
 def put(cluster: EmbeddedCluster, sidecar: Sidecar) -> Put:
-    """Changes an object by a function of it, as the account that renews or another; tells what came of it."""
+    """Changes an object by a function of it, as the account that renews or another; tells what
+    came of it.
+    """
 
     def changed(path: str, change: Change, account: str = ACCOUNTS[sidecar]) -> tuple[int, str]:
         api = clients.connect(cluster.kubeconfig)
@@ -108,7 +131,9 @@ def put(cluster: EmbeddedCluster, sidecar: Sidecar) -> Put:
 
 
 def renew(secret: dict[str, Any]) -> None:
-    secret["data"] = {key: base64.b64encode(value).decode() for key, value in Tls.fresh().files.items()}
+    secret["data"] = {
+        key: base64.b64encode(value).decode() for key, value in Tls.fresh().files.items()
+    }
 
 
 def trust(webhooks: dict[str, Any]) -> None:
@@ -122,7 +147,10 @@ def hold(lease: dict[str, Any]) -> None:
 
 def roll(deployment: dict[str, Any]) -> None:
     metadata = deployment["spec"]["template"]["metadata"]
-    metadata["annotations"] = {**(metadata.get("annotations") or {}), "fairlead.dev/authorities": "abc"}
+    metadata["annotations"] = {
+        **(metadata.get("annotations") or {}),
+        "fairlead.dev/authorities": "abc",
+    }
 
 
 OWN: dict[str, tuple[str, Change]] = {
@@ -140,7 +168,10 @@ def first(webhooks: dict[str, Any]) -> Any:
 FOREIGN: dict[str, tuple[str, Change]] = {
     "another key": (SECRET, lambda o: o["data"].update(more="AAAA")),
     "a key gone": (SECRET, lambda o: o["data"].pop("ca.crt")),
-    "who renews": (SECRET, lambda o: o["metadata"].update(annotations={"fairlead.dev/renewed-by": "me"})),
+    "who renews": (
+        SECRET,
+        lambda o: o["metadata"].update(annotations={"fairlead.dev/renewed-by": "me"}),
+    ),
     "a label": (SECRET, lambda o: o["metadata"].update(labels={"a": "b"})),
     "a finalizer": (SECRET, lambda o: o["metadata"].update(finalizers=["a.example/b"])),
     "an owner": (
@@ -150,7 +181,10 @@ FOREIGN: dict[str, tuple[str, Change]] = {
         ),
     ),
     "for ever": (SECRET, lambda o: o.update(immutable=True)),
-    "another secret": (SECRET.replace("opa-tls", "opa-token"), lambda o: o["data"].update(token="AAAA")),
+    "another secret": (
+        SECRET.replace("opa-tls", "opa-token"),
+        lambda o: o["data"].update(token="AAAA"),
+    ),
     "the lease's labels": (LEASE, lambda o: o["metadata"].update(labels={"a": "b"})),
     **{
         f"{path.split('/')[-2]}: {what}": (path, change)
@@ -158,14 +192,20 @@ FOREIGN: dict[str, tuple[str, Change]] = {
         for what, change in {
             "no webhook": lambda o: o.update(webhooks=[]),
             "one webhook less": lambda o: o["webhooks"].pop(),
-            "one webhook more": lambda o: o["webhooks"].append({**copy.deepcopy(first(o)), "name": "a.example.com"}),
+            "one webhook more": lambda o: o["webhooks"].append(
+                {**copy.deepcopy(first(o)), "name": "a.example.com"}
+            ),
             "another order": lambda o: o["webhooks"].reverse(),
             "another name": lambda o: first(o).update(name="a.example.com"),
             "failing open": lambda o: first(o).update(failurePolicy="Ignore"),
-            "all that there is": lambda o: first(o)["rules"][0].update(apiGroups=["*"], resources=["*/*"]),
+            "all that there is": lambda o: first(o)["rules"][0].update(
+                apiGroups=["*"], resources=["*/*"]
+            ),
             "no namespace": lambda o: first(o).pop("namespaceSelector"),
             "few objects": lambda o: first(o).update(objectSelector={"matchLabels": {"a": "b"}}),
-            "a condition": lambda o: first(o).update(matchConditions=[{"name": "never", "expression": "false"}]),
+            "a condition": lambda o: first(o).update(
+                matchConditions=[{"name": "never", "expression": "false"}]
+            ),
             "no condition": lambda o: first(o).pop("matchConditions"),
             "another time": lambda o: first(o).update(timeoutSeconds=1),
             "another place": lambda o: first(o)["clientConfig"].update(url="https://127.0.0.1:1/"),
@@ -184,12 +224,18 @@ FOREIGN: dict[str, tuple[str, Change]] = {
         DEPLOYMENT,
         lambda o: o["spec"]["template"]["spec"]["containers"][0].update(image="other"),
     ),
-    "another template label": (DEPLOYMENT, lambda o: o["spec"]["template"]["metadata"]["labels"].update(a="b")),
+    "another template label": (
+        DEPLOYMENT,
+        lambda o: o["spec"]["template"]["metadata"]["labels"].update(a="b"),
+    ),
     "another template annotation": (
         DEPLOYMENT,
         lambda o: o["spec"]["template"]["metadata"].update(annotations={"a": "b"}),
     ),
-    "the deployment's annotation": (DEPLOYMENT, lambda o: o["metadata"]["annotations"].update(a="b")),
+    "the deployment's annotation": (
+        DEPLOYMENT,
+        lambda o: o["metadata"]["annotations"].update(a="b"),
+    ),
     "a pause": (DEPLOYMENT, lambda o: o["spec"].update(paused=True)),
 }
 
@@ -198,12 +244,18 @@ def test_what_renews_may_change_the_certificate_and_what_verifies_it(put: Put) -
     assert {name: put(*change) for name, change in OWN.items()} == dict.fromkeys(OWN, (200, ""))
 
 
-def test_only_beside_a_sidecar_that_reads_once_may_it_replace_pods(put: Put, sidecar: Sidecar) -> None:
+def test_only_beside_a_sidecar_that_reads_once_may_it_replace_pods(
+    put: Put, sidecar: Sidecar
+) -> None:
     assert put(DEPLOYMENT, roll)[0] == (403 if sidecar.rereads else 200)
 
 
 def test_it_may_change_nothing_else(put: Put) -> None:
-    allowed = {name: answer for name, change in FOREIGN.items() if DENIED not in (answer := put(*change))[1]}
+    allowed = {
+        name: answer
+        for name, change in FOREIGN.items()
+        if DENIED not in (answer := put(*change))[1]
+    }
     assert allowed == {}
 
 

@@ -26,7 +26,9 @@ COMMITTED = paths.root() / "integration" / "kustomize"
 def built(folder: Path) -> list[dict[str, Any]]:
     """What `kubectl kustomize` makes of a folder."""
     program = toolchain.ensure(["kubectl"])["kubectl"]
-    done = subprocess.run([program, "kustomize", folder], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [program, "kustomize", folder], capture_output=True, text=True, check=False, timeout=60
+    )
     assert (done.returncode, done.stderr) == (0, "")
     return list(yaml.safe_load_all(done.stdout))
 
@@ -40,14 +42,22 @@ def named(objects: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]
 
 def test_the_committed_base_is_what_render_writes_for_the_defaults(tmp_path: Path) -> None:
     kustomize.write(Settings(), tmp_path, progress=SILENT)
-    made, committed = ({path.name: path.read_text() for path in at.iterdir()} for at in (tmp_path, COMMITTED))
-    differ = sorted(name for name in made.keys() | committed.keys() if made.get(name) != committed.get(name))
-    assert not differ, f"{COMMITTED} is not what the templates and policies say now: run `make kustomize`"
+    made, committed = (
+        {path.name: path.read_text() for path in at.iterdir()} for at in (tmp_path, COMMITTED)
+    )
+    differ = sorted(
+        name for name in made.keys() | committed.keys() if made.get(name) != committed.get(name)
+    )
+    assert not differ, (
+        f"{COMMITTED} is not what the templates and policies say now: run `make kustomize`"
+    )
 
 
 @pytest.mark.parametrize("sidecar", sidecars.SIDECARS)
 @pytest.mark.parametrize(
-    "chosen", [{}, {"pools": {"a": {}}, "defaultPool": "a"}, EMOJI], ids=["defaults", "pools", "emoji"]
+    "chosen",
+    [{}, {"pools": {"a": {}}, "defaultPool": "a"}, EMOJI],
+    ids=["defaults", "pools", "emoji"],
 )
 def test_base_and_overlay_are_together_what_deploy_applies(
     tmp_path: Path, sidecar: str, chosen: dict[str, Any]
@@ -56,7 +66,9 @@ def test_base_and_overlay_are_together_what_deploy_applies(
     kustomize.write(settings, tmp_path / "base", secrets=secrets, sidecar=sidecar, progress=SILENT)
     bundle = staging.stage(bundles.bundle(settings), SILENT)
     credentials = secrets_file.load(secrets).credentials
-    whole = named(manifests.render(settings, bundle, credentials, sidecar=sidecars.SIDECARS[sidecar]))
+    whole = named(
+        manifests.render(settings, bundle, credentials, sidecar=sidecars.SIDECARS[sidecar])
+    )
     # The file keeps the certificate, so nothing in the cluster renews it.
     whole["Secret", "opa-tls"]["metadata"]["annotations"][RENEWED_BY] = "fairlead render"
     assert named(built(secrets.parent)) == whole
@@ -72,7 +84,9 @@ def test_the_api_server_takes_all_that_kustomize_builds_strictly(
     tmp_path: Path, objects: clients.Objects, sidecar: str
 ) -> None:
     secrets = tmp_path / "secrets.yaml"
-    kustomize.write(Settings(), tmp_path / "base", secrets=secrets, sidecar=sidecar, progress=SILENT)
+    kustomize.write(
+        Settings(), tmp_path / "base", secrets=secrets, sidecar=sidecar, progress=SILENT
+    )
     taken = [objects.apply(manifest, dry_run=True)["kind"] for manifest in built(tmp_path)]
     assert len(taken) == {"sync": 38, "kube-mgmt": 40}[sidecar]
 

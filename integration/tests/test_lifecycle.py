@@ -1,4 +1,5 @@
-"""Clusters come up, tell what they are, and leave nothing behind, whatever ends them; through the command line."""
+"""Clusters come up, tell what they are, and leave nothing behind, whatever ends them; through
+the command line."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ FAIRLEAD = [sys.executable, "-m", "fairlead"]
 
 
 def fairlead(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([*FAIRLEAD, *arguments], capture_output=True, text=True, check=False, timeout=180)
+    done = subprocess.run(
+        [*FAIRLEAD, *arguments], capture_output=True, text=True, check=False, timeout=180
+    )
     assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
     return done
@@ -57,11 +60,27 @@ def name(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def test_up_status_logs_and_down(name: str) -> None:
-    assert fairlead("up", "--name", name, "--nodes", "pool1=1").stdout.startswith("export KUBECONFIG=")
+    assert fairlead("up", "--name", name, "--nodes", "pool1=1").stdout.startswith(
+        "export KUBECONFIG="
+    )
     state: dict[str, Any] = json.loads(fairlead("status", "--name", name, "-o", "json").stdout)
-    expected = {"name", "cluster", "kubeconfig", "engine", "sidecar", "opa", "policies", "certificates"}
+    expected = {
+        "name",
+        "cluster",
+        "kubeconfig",
+        "engine",
+        "sidecar",
+        "opa",
+        "policies",
+        "certificates",
+    }
     assert expected <= state.keys()
-    assert (state["name"], state["cluster"], state["engine"], state["sidecar"]) == (name, "embedded", "opa", "sync")
+    assert (state["name"], state["cluster"], state["engine"], state["sidecar"]) == (
+        name,
+        "embedded",
+        "opa",
+        "sync",
+    )
     again = fairlead("up", "--name", name)
     assert "running already; nothing was changed" in again.stderr
     later = json.loads(fairlead("status", "--name", name, "-o", "json").stdout)
@@ -75,7 +94,10 @@ def test_up_status_logs_and_down(name: str) -> None:
     pods = Path(__file__).parents[2] / "testdata" / "demo.yaml"
     kubectl = toolchain.ensure(["kubectl"])["kubectl"]
     applied = subprocess.run(
-        [kubectl, "--kubeconfig", state["kubeconfig"], "apply", "-f", pods], capture_output=True, text=True, check=False
+        [kubectl, "--kubeconfig", state["kubeconfig"], "apply", "-f", pods],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert "pod/train created" in applied.stdout
     assert 'pod "sneaky" sets spec.nodeSelector' in applied.stderr
@@ -101,7 +123,9 @@ def test_no_copy_of_its_credentials_outlives_it(name: str) -> None:
     assert left == []
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name
+)
 def test_an_interrupted_up_leaves_no_process(name: str, how: signal.Signals) -> None:
     up = subprocess.Popen([*FAIRLEAD, "up", "--name", name], stderr=subprocess.PIPE, text=True)
     assert up.stderr is not None
@@ -117,10 +141,15 @@ def test_an_interrupted_up_leaves_no_process(name: str, how: signal.Signals) -> 
 
 def test_the_demo_tells_what_landed_where_and_leaves_nothing() -> None:
     rows = json.loads(fairlead("demo", "--name", f"demo-{os.getpid()}", "-o", "json").stdout)
-    assert all(row.keys() == {"namespace", "pod", "pool", "node", "phase", "allowed", "message"} for row in rows)
+    assert all(
+        row.keys() == {"namespace", "pod", "pool", "node", "phase", "allowed", "message"}
+        for row in rows
+    )
     placed = [row for row in rows if row["allowed"] and row["pool"]]
     assert len(placed) == 5
-    assert all(row["phase"] == "Running" and row["node"].startswith(f"{row['pool']}-") for row in placed)
+    assert all(
+        row["phase"] == "Running" and row["node"].startswith(f"{row['pool']}-") for row in placed
+    )
     assert {row["namespace"] for row in rows} == {"training", "analytics", "sandbox", "batch"}
     assert [row["pod"] for row in rows if not row["allowed"]] == ["sneaky", "direct"]
     assert processes(f"demo-{os.getpid()}") == []

@@ -1,4 +1,5 @@
-"""Attacks on a real cluster: OPA and its sidecar stay within their memory, and others are served."""
+"""Attacks on a real cluster: OPA and its sidecar stay within their memory, and others are
+served."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ def test_neither_a_tenant_nor_an_anonymous_caller_takes_more_than_there_is(
     cluster: EmbeddedCluster, settings: Settings
 ) -> None:
     """Times are not judged here, as others use this machine; `make fuzz` does."""
-    result = load.on_cluster(cluster, settings, examples=6, seed=1, progress=Progress(), strict=False)
+    result = load.on_cluster(
+        cluster, settings, examples=6, seed=1, progress=Progress(), strict=False
+    )
     assert result["why"] is None, result
     assert result["memory"].keys() == {"opa", "sync"}
     for name, limit in result["limits"].items():

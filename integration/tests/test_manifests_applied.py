@@ -14,7 +14,10 @@ from fairlead.settings.models import Settings
 
 AWKWARD = 'oidc:/it\'s "us" \\ {{ é }}: #1 \U0001f692'
 HIDDEN = AWKWARD + " \x85\u2028"
-POOLS = {"gpu": {"tolerations": [{"key": "gpu", "operator": "Exists"}]}, "two": {"nodeSelector": {"a": "b", "c": "d"}}}
+POOLS = {
+    "gpu": {"tolerations": [{"key": "gpu", "operator": "Exists"}]},
+    "two": {"nodeSelector": {"a": "b", "c": "d"}},
+}
 
 
 @pytest.mark.parametrize(
@@ -34,7 +37,9 @@ def test_the_api_server_takes_each_manifest_strictly(
     objects: clients.Objects, chosen: dict[str, Any], url: str | None
 ) -> None:
     settings = Settings.model_validate(chosen)
-    rendered = manifests.render(settings, bundles.bundle(settings), Credentials.fresh(), webhook_url=url)
+    rendered = manifests.render(
+        settings, bundles.bundle(settings), Credentials.fresh(), webhook_url=url
+    )
     for manifest in rendered:
         applied = objects.apply(manifest, dry_run=True)
         assert applied["kind"] == manifest["kind"]
@@ -42,21 +47,35 @@ def test_the_api_server_takes_each_manifest_strictly(
 
 
 def test_a_field_that_the_api_does_not_know_is_an_error(objects: clients.Objects) -> None:
-    wrong = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"}, "dta": {}}
+    wrong = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "x", "namespace": "default"},
+        "dta": {},
+    }
     with pytest.raises(clients.Refused, match="dta"):
         objects.apply(wrong, dry_run=True)
 
 
-def test_pods_of_what_renews_meet_the_restricted_pod_security_standard(objects: clients.Objects) -> None:
+def test_pods_of_what_renews_meet_the_restricted_pod_security_standard(
+    objects: clients.Objects,
+) -> None:
     settings = Settings()
-    rendered = manifests.render(settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecars.KUBE_MGMT)
+    rendered = manifests.render(
+        settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecars.KUBE_MGMT
+    )
     (template,) = [
         m["spec"]["template"]
         for m in rendered
         if (m["kind"], m["metadata"]["name"]) == ("Deployment", "fairlead-keeper")
     ]
     spec = {key: value for key, value in template["spec"].items() if key != "serviceAccountName"}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "keeper", "namespace": "fairlead"}, "spec": spec}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "keeper", "namespace": "fairlead"},
+        "spec": spec,
+    }
     assert objects.apply(pod, dry_run=True)["spec"]["containers"][0]["name"] == "keeper"
 
 
@@ -71,7 +90,9 @@ def test_pods_of_opa_meet_the_restricted_pod_security_standard(objects: clients.
         "metadata": {"name": "opa", "namespace": "fairlead"},
         "spec": template["spec"],
     }
-    assert objects.apply(pod, dry_run=True)["spec"]["priorityClassName"] == "system-cluster-critical"
+    assert (
+        objects.apply(pod, dry_run=True)["spec"]["priorityClassName"] == "system-cluster-critical"
+    )
     privileged = {**pod, "spec": {**pod["spec"], "hostNetwork": True}}
     with pytest.raises(clients.Refused, match="restricted"):
         objects.apply(privileged, dry_run=True)

@@ -1,5 +1,5 @@
-"""What was made before its namespace's pool changed: DaemonSets follow when they are applied again, and pods that wait
-at a gate are placed before they run."""
+"""What was made before its namespace's pool changed: DaemonSets follow when they are applied
+again, and pods that wait at a gate are placed before they run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,11 @@ def nothing_rolls_out_afterwards(objects: clients.Objects) -> Iterator[None]:
     for daemon_set in objects.list("apps/v1", "DaemonSet", None):
         if daemon_set["metadata"]["name"] == "agent":
             objects.delete("apps/v1", "DaemonSet", "agent", daemon_set["metadata"]["namespace"])
-    waiting.until(lambda: not objects.list("v1", "Pod", None, "app=agent"), deadline=60, what="no pod of them is left")
+    waiting.until(
+        lambda: not objects.list("v1", "Pod", None, "app=agent"),
+        deadline=60,
+        what="no pod of them is left",
+    )
 
 
 @pytest.fixture(params=["server-side", "client-side"])
@@ -50,7 +54,12 @@ def apply(request: pytest.FixtureRequest, apps: client.AppsV1Api) -> Apply:
         kind = "application/apply-patch+yaml"
         return stored(
             apps.patch_namespaced_daemon_set(
-                *named, manifest, field_manager="kubectl", force=True, _content_type=kind, _preload_content=False
+                *named,
+                manifest,
+                field_manager="kubectl",
+                force=True,
+                _content_type=kind,
+                _preload_content=False,
             )
         )
 
@@ -64,7 +73,11 @@ def apply(request: pytest.FixtureRequest, apps: client.AppsV1Api) -> Apply:
             if error.status != 409:
                 raise
         kind = "application/strategic-merge-patch+json"
-        return stored(apps.patch_namespaced_daemon_set(name, at, sent, _content_type=kind, _preload_content=False))
+        return stored(
+            apps.patch_namespaced_daemon_set(
+                name, at, sent, _content_type=kind, _preload_content=False
+            )
+        )
 
     return server_side if request.param == "server-side" else client_side
 
@@ -77,7 +90,10 @@ def stored(answer: Any) -> dict[str, Any]:
 def agent(pod: dict[str, Any], **spec: Any) -> dict[str, Any]:
     """A DaemonSet whose template differs from that of any call before."""
     labels = {"app": "agent"}
-    template = {"metadata": {"labels": labels}, "spec": {**pod["spec"], **spec, "hostAliases": alias()}}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {**pod["spec"], **spec, "hostAliases": alias()},
+    }
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
@@ -103,22 +119,30 @@ def given(pool: str) -> tuple[dict[str, str], dict[str, Any]]:
 
 def relabel(objects: clients.Objects, namespace: str, pool: str | None) -> None:
     labels = {} if pool is None else {"agentpool": pool}
-    objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}})
+    objects.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}
+    )
 
 
 def wait_until_mapped(objects: clients.Objects, pod: dict[str, Any], pool: str) -> None:
     """The label is on its way to the API server's own cache, and to OPA."""
 
     def placed() -> bool:
-        probe = objects.apply({**pod, "metadata": {**pod["metadata"], "name": "probe"}}, dry_run=True)
+        probe = objects.apply(
+            {**pod, "metadata": {**pod["metadata"], "name": "probe"}}, dry_run=True
+        )
         return bool(probe["spec"].get("nodeSelector") == {"agentpool": pool})
 
-    waiting.until(placed, deadline=30, what=f"namespace {pod['metadata']['namespace']} is known with {pool}")
+    waiting.until(
+        placed, deadline=30, what=f"namespace {pod['metadata']['namespace']} is known with {pool}"
+    )
 
 
 def nodes_of_pods(objects: clients.Objects, namespace: str) -> set[str | None]:
     pods = objects.list("v1", "Pod", namespace)
-    return {pod["spec"].get("nodeName") for pod in pods if not pod["metadata"].get("deletionTimestamp")}
+    return {
+        pod["spec"].get("nodeName") for pod in pods if not pod["metadata"].get("deletionTimestamp")
+    }
 
 
 def test_a_daemon_set_applied_again_follows_its_namespace_to_another_pool(
@@ -128,10 +152,16 @@ def test_a_daemon_set_applied_again_follows_its_namespace_to_another_pool(
     assert template_of(apply(agent(pod(at)))) == given("pool1")
     relabel(objects, at, "pool2")
     waiting.until(
-        lambda: template_of(apply(agent(pod(at)))) == given("pool2"), deadline=30, what="the template has pool2"
+        lambda: template_of(apply(agent(pod(at)))) == given("pool2"),
+        deadline=30,
+        what="the template has pool2",
     )
-    pool2 = {node["metadata"]["name"] for node in objects.list("v1", "Node", None, "agentpool=pool2")}
-    waiting.until(lambda: nodes_of_pods(objects, at) == pool2, deadline=60, what="its pods run in pool2 alone")
+    pool2 = {
+        node["metadata"]["name"] for node in objects.list("v1", "Node", None, "agentpool=pool2")
+    }
+    waiting.until(
+        lambda: nodes_of_pods(objects, at) == pool2, deadline=60, what="its pods run in pool2 alone"
+    )
 
 
 def test_until_then_a_refused_pod_names_the_restart_that_does_it(
@@ -139,19 +169,29 @@ def test_until_then_a_refused_pod_names_the_restart_that_does_it(
 ) -> None:
     at = namespace(agentpool="pool1")
     objects.create(agent(pod(at)))
-    (old,) = waiting.until(lambda: objects.list("v1", "Pod", at) or None, deadline=60, what="it has its pod")
+    (old,) = waiting.until(
+        lambda: objects.list("v1", "Pod", at) or None, deadline=60, what="it has its pod"
+    )
     relabel(objects, at, "pool2")
     wait_until_mapped(objects, pod(at), "pool2")
     objects.delete("v1", "Pod", old["metadata"]["name"], at)
 
     def event_names_it() -> bool:
         messages = [event.get("message", "") for event in objects.list("v1", "Event", at)]
-        return any(f"kubectl -n {at} rollout restart daemonset agent" in message for message in messages)
+        return any(
+            f"kubectl -n {at} rollout restart daemonset agent" in message for message in messages
+        )
 
     waiting.until(event_names_it, deadline=60, what="an Event names the way out")
-    body = {"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "now"}}}}}
+    body = {
+        "spec": {
+            "template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "now"}}}
+        }
+    }
     kind = "application/strategic-merge-patch+json"
-    restarted = apps.patch_namespaced_daemon_set("agent", at, body, _content_type=kind, _preload_content=False)
+    restarted = apps.patch_namespaced_daemon_set(
+        "agent", at, body, _content_type=kind, _preload_content=False
+    )
     assert template_of(stored(restarted)) == given("pool2")
 
 
@@ -163,7 +203,9 @@ def test_a_daemon_set_applied_again_loses_what_a_pool_gave_when_there_is_none_an
     assert template_of(apply(agent(pod(at)))) == given("pool1")
     relabel(objects, at, left)
     waiting.until(
-        lambda: template_of(apply(agent(pod(at)))) == (None, None), deadline=30, what="the template has no pool"
+        lambda: template_of(apply(agent(pod(at)))) == (None, None),
+        deadline=30,
+        what="the template has no pool",
     )
 
 
@@ -179,12 +221,18 @@ def test_a_rollback_brings_no_earlier_pool_back(
     def undone() -> dict[str, Any]:
         body = {"spec": {"template": {**earlier, "$patch": "replace"}}}
         kind = "application/strategic-merge-patch+json"
-        return stored(apps.patch_namespaced_daemon_set("agent", at, body, _content_type=kind, _preload_content=False))
+        return stored(
+            apps.patch_namespaced_daemon_set(
+                "agent", at, body, _content_type=kind, _preload_content=False
+            )
+        )
 
     assert template_of(objects.apply(agent(pod(at)))) == given("pool2")
     assert template_of(undone()) == given("pool2")
     relabel(objects, at, None)
-    waiting.until(lambda: template_of(undone()) == (None, None), deadline=30, what="the template has no pool")
+    waiting.until(
+        lambda: template_of(undone()) == (None, None), deadline=30, what="the template has no pool"
+    )
 
 
 def test_a_nodeselector_of_the_manifest_stays_and_a_warning_says_what_to_do(
@@ -213,7 +261,9 @@ def test_a_nodeselector_of_the_manifest_stays_and_a_warning_says_what_to_do(
 
     kind = "application/json-patch+json"
     apps = client.AppsV1Api(clients.connect(cluster.kubeconfig))
-    done = apps.patch_namespaced_daemon_set("agent", at, operations, _content_type=kind, _preload_content=False)
+    done = apps.patch_namespaced_daemon_set(
+        "agent", at, operations, _content_type=kind, _preload_content=False
+    )
     assert template_of(stored(done)) == given("pool2")
 
 
@@ -231,7 +281,8 @@ def test_without_a_pool_opa_is_asked_only_about_what_a_pool_gave_to_a_daemon_set
         objects.apply(agent(pod(at)))
         objects.apply(agent(pod(at)))
         assert calls(cluster) == before
-        what = "the assignment is withdrawn"  # at once, or when an answer comes within the second that it has
+        # at once, or when an answer comes within the second that it has
+        what = "the assignment is withdrawn"
         waiting.until(functools.partial(withdrawn, at), deadline=30, what=what)
         assert calls(cluster) > before
 
@@ -239,10 +290,16 @@ def test_without_a_pool_opa_is_asked_only_about_what_a_pool_gave_to_a_daemon_set
 def calls(cluster: Cluster) -> int:
     """How often the API server has called the webhooks for DaemonSets."""
     api = clients.connect(cluster.kubeconfig)
-    answer = api.call_api("GET", f"{api.configuration.host}/metrics", header_params={"Accept": "text/plain"})
+    answer = api.call_api(
+        "GET", f"{api.configuration.host}/metrics", header_params={"Accept": "text/plain"}
+    )
     lines = answer.read().decode().splitlines()
-    counts = [line for line in lines if line.startswith("apiserver_admission_webhook_request_total{")]
-    return sum(int(float(line.rpartition(" ")[2])) for line in counts if "daemonsets.fairlead.dev" in line)
+    counts = [
+        line for line in lines if line.startswith("apiserver_admission_webhook_request_total{")
+    ]
+    return sum(
+        int(float(line.rpartition(" ")[2])) for line in counts if "daemonsets.fairlead.dev" in line
+    )
 
 
 def gated(pod: Make, namespace: str, **spec: Any) -> dict[str, Any]:
@@ -258,7 +315,11 @@ def freed(cluster: Cluster) -> Callable[[str], dict[str, Any]]:
         with clients.explained("cannot take the gates of pod web"):
             kind = "application/merge-patch+json"
             body = {"spec": {"schedulingGates": None}}
-            return stored(core.patch_namespaced_pod("web", namespace, body, _content_type=kind, _preload_content=False))
+            return stored(
+                core.patch_namespaced_pod(
+                    "web", namespace, body, _content_type=kind, _preload_content=False
+                )
+            )
 
     return take
 
@@ -289,7 +350,9 @@ def test_a_pod_gated_before_its_namespace_was_mapped_that_fits_no_pool_stays_gat
     objects.create(gated(pod, at, nodeSelector={"disk": "ssd"}))
     relabel(objects, at, "pool2")
     wait_until_mapped(objects, pod(at), "pool2")
-    with pytest.raises(clients.Refused, match=f'namespace "{at}" places its pods in pool "pool2"') as refused:
+    with pytest.raises(
+        clients.Refused, match=f'namespace "{at}" places its pods in pool "pool2"'
+    ) as refused:
         freed(at)
     assert refused.value.status == 403
     assert (objects.get("v1", "Pod", "web", at) or {})["spec"]["schedulingGates"] == GATES

@@ -1,6 +1,7 @@
 """Who may say to which pool a node belongs: a node when it registers, and then no node any more.
 
-Requests are dry runs in a user's name; a node's pass the real authorizer and the plugin NodeRestriction first.
+Requests are dry runs in a user's name; a node's pass the real authorizer and the plugin
+NodeRestriction first.
 """
 
 from __future__ import annotations
@@ -36,15 +37,26 @@ class Asking:
         self._api = clients.connect(cluster.kubeconfig)
 
     def __call__(
-        self, method: str, path: str, body: Any = None, *, user: str, group: str = "", kind: str = MERGE
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        user: str,
+        group: str = "",
+        kind: str = MERGE,
     ) -> tuple[int, str]:
-        headers = {"Content-Type": kind, "Impersonate-User": user} | ({"Impersonate-Group": group} if group else {})
+        headers = {"Content-Type": kind, "Impersonate-User": user} | (
+            {"Impersonate-Group": group} if group else {}
+        )
         url = f"{self._api.configuration.host}/api/v1/nodes{path}?dryRun=All"
         answer = self._api.call_api(method, url, headers, body)
         document = json.loads(answer.read())
         return answer.status, str(document.get("message")) if answer.status >= 300 else ""
 
-    def as_node(self, node: str, method: str, path: str, body: Any = None, *, kind: str = MERGE) -> tuple[int, str]:
+    def as_node(
+        self, node: str, method: str, path: str, body: Any = None, *, kind: str = MERGE
+    ) -> tuple[int, str]:
         return self(method, path, body, user=f"system:node:{node}", group="system:nodes", kind=kind)
 
 
@@ -60,7 +72,9 @@ def ask(cluster: Cluster, node: dict[str, Any]) -> Asking:
     """Asks a cluster in which the guard is in force."""
     asking, name = Asking(cluster), node["metadata"]["name"]
     change = ("PATCH", f"/{name}", labelled(agentpool="pool2"))
-    waiting.until(lambda: asking.as_node(name, *change)[0] == 403, deadline=15, what="the guard is in force")
+    waiting.until(
+        lambda: asking.as_node(name, *change)[0] == 403, deadline=15, what="the guard is in force"
+    )
     return asking
 
 
@@ -70,7 +84,8 @@ def labelled(**labels: str | None) -> dict[str, Any]:
 
 def drawing(node: dict[str, Any]) -> dict[str, tuple[str, str, Any, str]]:
     """What would draw the pods of another pool, or send away its own, by name."""
-    name, metadata = node["metadata"]["name"], {**node["metadata"], "resourceVersion": ""}  # whatever it is by now
+    # whatever it is by now
+    name, metadata = node["metadata"]["name"], {**node["metadata"], "resourceVersion": ""}
     replaced = {**node, "metadata": {**metadata, "labels": {**metadata["labels"], POOL: "pool2"}}}
     return {
         "another pool": ("PATCH", f"/{name}", labelled(agentpool="pool2"), MERGE),
@@ -102,8 +117,14 @@ def test_all_else_about_it_a_node_tells_as_before(ask: Asking, node: dict[str, A
         assert ask.as_node(name, "PATCH", path, body) == (200, "")
 
 
-def test_a_node_registers_with_its_pool_and_cannot_do_so_twice(ask: Asking, node: dict[str, Any]) -> None:
-    new = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "new-1", "labels": {POOL: "pool2"}}}
+def test_a_node_registers_with_its_pool_and_cannot_do_so_twice(
+    ask: Asking, node: dict[str, Any]
+) -> None:
+    new = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "new-1", "labels": {POOL: "pool2"}},
+    }
     assert ask.as_node("new-1", "POST", "", new, kind=JSON) == (201, "")
     name = node["metadata"]["name"]
     again = {**new, "metadata": {**new["metadata"], "name": name}}  # type: ignore[dict-item]
@@ -114,24 +135,45 @@ def test_a_node_registers_with_its_pool_and_cannot_do_so_twice(ask: Asking, node
 
 def test_a_protected_label_no_node_gives_itself_even_then(ask: Asking) -> None:
     """What the preset node-restriction is for: it is the API server's own plugin that refuses."""
-    new = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "new-1", "labels": {PROTECTED: "pool2"}}}
+    new = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "new-1", "labels": {PROTECTED: "pool2"}},
+    }
     status, message = ask.as_node("new-1", "POST", "", new, kind=JSON)
-    assert (status, f"not allowed to set the following labels: {PROTECTED}" in message) == (403, True)
+    assert (status, f"not allowed to set the following labels: {PROTECTED}" in message) == (
+        403,
+        True,
+    )
 
 
 @pytest.fixture
 def may_change_nodes(objects: clients.Objects) -> Iterator[list[str]]:
     """Users whom RBAC lets change nodes: a person who looks after them, and cloud controllers."""
     name = "test-node-changers"
-    users = ["operator", "system:cloud-controller-manager", "system:serviceaccount:kube-system:cloud", "cloud:nodes"]
-    rule = {"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["get", "update", "patch"]}
-    objects.apply({"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": name}, "rules": [rule]})
+    users = [
+        "operator",
+        "system:cloud-controller-manager",
+        "system:serviceaccount:kube-system:cloud",
+        "cloud:nodes",
+    ]
+    rule = {
+        "apiGroups": [""],
+        "resources": ["nodes", "nodes/status"],
+        "verbs": ["get", "update", "patch"],
+    }
+    objects.apply(
+        {"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": name}, "rules": [rule]}
+    )
     binding = {
         "apiVersion": RBAC,
         "kind": "ClusterRoleBinding",
         "metadata": {"name": name},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user} for user in users],
+        "subjects": [
+            {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
+            for user in users
+        ],
     }
     objects.apply(binding)
     yield users
@@ -172,14 +214,23 @@ def test_every_label_of_a_declared_pool_counts(
     try:
         for manifest in guards(Settings(pools={"gpu": gpu, "cheap": Pool()})):
             objects.apply(manifest)
-        waiting.until(lambda: ask.as_node(name, *change)[0] == 403, deadline=15, what="the other guard is in force")
+        waiting.until(
+            lambda: ask.as_node(name, *change)[0] == 403,
+            deadline=15,
+            what="the other guard is in force",
+        )
         assert "may not change the label acme.io/accelerator of" in ask.as_node(name, *change)[1]
         both = {"metadata": {"labels": {"acme.io/accelerator": "nvidia", "agentpool": "gpu"}}}
-        assert "the label acme.io/accelerator, agentpool of" in ask.as_node(name, "PATCH", f"/{name}", both)[1]
+        assert (
+            "the label acme.io/accelerator, agentpool of"
+            in ask.as_node(name, "PATCH", f"/{name}", both)[1]
+        )
     finally:
         for manifest in guards(settings):
             objects.apply(manifest)
-        waiting.until(lambda: ask.as_node(name, *change)[0] == 200, deadline=15, what="the guard is as it was")
+        waiting.until(
+            lambda: ask.as_node(name, *change)[0] == 200, deadline=15, what="the guard is as it was"
+        )
 
 
 def test_what_refuses_is_the_guard(
@@ -191,7 +242,9 @@ def test_what_refuses_is_the_guard(
     objects.delete(ADMISSION, "ValidatingAdmissionPolicyBinding", GUARD)
     try:
         waiting.until(
-            lambda: ask.as_node(name, method, path, body, kind=kind)[0] == 200, deadline=15, what="the guard is gone"
+            lambda: ask.as_node(name, method, path, body, kind=kind)[0] == 200,
+            deadline=15,
+            what="the guard is gone",
         )
         for method, path, body, kind in drawing(node).values():
             assert ask.as_node(name, method, path, body, kind=kind) == (200, "")
@@ -199,11 +252,15 @@ def test_what_refuses_is_the_guard(
         for manifest in guards(settings):
             objects.apply(manifest)
         waiting.until(
-            lambda: ask.as_node(name, method, path, body, kind=kind)[0] == 403, deadline=15, what="the guard is back"
+            lambda: ask.as_node(name, method, path, body, kind=kind)[0] == 403,
+            deadline=15,
+            what="the guard is back",
         )
 
 
 def test_a_check_tells_what_nodes_may_say_of_themselves() -> None:
-    assert "sets its own agentpool at registration, not later" in preflight._node_labels([POOL]).detail
+    assert (
+        "sets its own agentpool at registration, not later" in preflight._node_labels([POOL]).detail
+    )
     protected = preflight._node_labels(Settings(node_label="node-restriction").pool_keys())
     assert (protected.ok, f"none can give itself {PROTECTED}" in protected.detail) == (True, True)

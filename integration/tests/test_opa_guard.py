@@ -35,7 +35,9 @@ def send(api: OpaApi, method: str, path: str, body: bytes = b"", **headers: str)
     """The status that OPA answers with; the path goes out just as it is spelt here."""
     address = urlsplit(api.url)
     trusted = ssl.create_default_context(cafile=str(api._session.verify))
-    connection = http.client.HTTPSConnection(address.hostname or "", address.port, timeout=10, context=trusted)
+    connection = http.client.HTTPSConnection(
+        address.hostname or "", address.port, timeout=10, context=trusted
+    )
     try:
         connection.request(method, path, body, headers)
         return connection.getresponse().status
@@ -97,7 +99,13 @@ def test_nothing_else_is(anonymous: OpaApi, opa: OpaApi, method: str, path: str)
 def test_a_wrong_token_is_none(cluster: Cluster, token: str, wrong: str) -> None:
     server, *_ = cluster.opas()
     api = OpaApi(server.url, ca=server.ca)
-    for value in (wrong, token[:-1], token + "x", token.swapcase(), hashlib.sha256(token.encode()).hexdigest()):
+    for value in (
+        wrong,
+        token[:-1],
+        token + "x",
+        token.swapcase(),
+        hashlib.sha256(token.encode()).hexdigest(),
+    ):
         assert send(api, "GET", "/v1/data", Authorization=f"Bearer {value}") == 401
     assert send(api, "GET", "/v1/data", Authorization=f"Bearer {token}") == 200
 
@@ -105,7 +113,11 @@ def test_a_wrong_token_is_none(cluster: Cluster, token: str, wrong: str) -> None
 def test_the_token_is_in_its_secret_and_its_mount_and_nowhere_else(
     cluster: Cluster, objects: clients.Objects, opa: OpaApi, token: str
 ) -> None:
-    everything = [*opa.policies().values(), json.dumps(opa.document([])), json.dumps(opa.get_config())]
+    everything = [
+        *opa.policies().values(),
+        json.dumps(opa.document([])),
+        json.dumps(opa.get_config()),
+    ]
     everything += [json.dumps(o) for o in objects.list("v1", "ConfigMap", None)]
     everything += ["".join(cluster.logs(server, 1_000_000, False)) for server in cluster.servers()]
     for process in Path("/proc").glob("[0-9]*"):
@@ -134,13 +146,24 @@ HUGE = {**REVIEW, "padding": "x" * (3 * 1024 * 1024)}
         (b"apiVersion: [", "application/yaml"),
         (b"\x1f\x8bgarbage", "application/json"),
     ],
-    ids=["over 3 MiB", "half", "empty", "no UTF-8", "deep list", "deep object", "half YAML", "garbage"],
+    ids=[
+        "over 3 MiB",
+        "half",
+        "empty",
+        "no UTF-8",
+        "deep list",
+        "deep object",
+        "half YAML",
+        "garbage",
+    ],
 )
 def test_garbage_is_answered_with_an_error_and_the_next_request_is_served(
     anonymous: OpaApi, cluster: Cluster, body: bytes, kind: str
 ) -> None:
     before = cluster.opas()
-    answer = anonymous._session.post(anonymous.url + "/", data=body, headers={"Content-Type": kind}, timeout=30)
+    answer = anonymous._session.post(
+        anonymous.url + "/", data=body, headers={"Content-Type": kind}, timeout=30
+    )
     refused = answer.status_code >= 400 or answer.json().get("response", {}).get("allowed") is False
     assert refused, (answer.status_code, answer.text[:300])
     assert anonymous.decide(REVIEW)["response"]["allowed"] is True
@@ -158,23 +181,30 @@ def test_a_small_body_cannot_unpack_to_a_huge_one(anonymous: OpaApi, cluster: Cl
 
 @pytest.mark.embedded("it measures OPA's process")
 def test_no_gzip_is_read_however_small(anonymous: OpaApi, cluster: Cluster) -> None:
-    """API servers send none to webhooks; 16 bodies of 3 KB, each 3 MB when unpacked, took OPA 2 GB."""
+    """API servers send none to webhooks; 16 bodies of 3 KB, each 3 MB when unpacked, took OPA 2
+    GB.
+    """
     bomb = gzip.compress(json.dumps({**REVIEW, "padding": [[]] * 700_000}).encode())
     small = gzip.compress(json.dumps(REVIEW).encode())
     with ThreadPoolExecutor(16) as several:
         for body in (small, bomb):
             sent = [
-                several.submit(send, anonymous, "POST", "/", body, **{"Content-Encoding": "gzip"}) for _ in range(16)
+                several.submit(send, anonymous, "POST", "/", body, **{"Content-Encoding": "gzip"})
+                for _ in range(16)
             ]
             assert {future.result() for future in sent} == {400}
     assert anonymous.decide(REVIEW)["response"]["allowed"] is True
     for server in cluster.opas():
         status = Path(f"/proc/{server.pid}/status").read_text(encoding="ascii")
-        peak = next(int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmHWM:"))
+        peak = next(
+            int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmHWM:")
+        )
         assert peak < arguments.OPA_MEMORY
 
 
 def test_a_wrong_content_type_is_read_as_json_or_refused(anonymous: OpaApi) -> None:
-    answer = anonymous._session.post(anonymous.url + "/", data=b"<xml/>", headers={"Content-Type": "text/xml"})
+    answer = anonymous._session.post(
+        anonymous.url + "/", data=b"<xml/>", headers={"Content-Type": "text/xml"}
+    )
     assert answer.status_code >= 400
     assert anonymous.decide(REVIEW)["response"]["allowed"] is True

@@ -1,4 +1,5 @@
-"""What another mutating webhook makes of a placed pod is refused in the end, on a real API server."""
+"""What another mutating webhook makes of a placed pod is refused in the end, on a real API
+server."""
 
 from __future__ import annotations
 
@@ -45,28 +46,49 @@ DEADLINE = 30.0
 """Seconds until the API server has a webhook in force, or has none any more; nothing tells."""
 
 Rounds = list[list[dict[str, Any]]]
-"""The JSON Patches with which it answers its first call for a pod, the second, and so on; the last again and again."""
+"""The JSON Patches with which it answers its first call for a pod, the second, and so on; the
+last again and again."""
 
 STRIP: list[dict[str, Any]] = [{"op": "remove", "path": "/spec/nodeSelector"}]
-ELSEWHERE: list[dict[str, Any]] = [{"op": "replace", "path": "/spec/nodeSelector", "value": {"agentpool": "pool2"}}]
-PAST_THE_SCHEDULER: list[dict[str, Any]] = [{"op": "add", "path": "/spec/nodeName", "value": "pool2-0"}]
+ELSEWHERE: list[dict[str, Any]] = [
+    {"op": "replace", "path": "/spec/nodeSelector", "value": {"agentpool": "pool2"}}
+]
+PAST_THE_SCHEDULER: list[dict[str, Any]] = [
+    {"op": "add", "path": "/spec/nodeName", "value": "pool2-0"}
+]
 NO_TOLERATIONS: list[dict[str, Any]] = [{"op": "replace", "path": "/spec/tolerations", "value": []}]
 
-LOST = 'failed calling webhook "final-state.fairlead.dev".*validating webhook may not return response.patch'
-# The first change has ours called once more, so that the second is one that no mutating webhook of ours sees.
+LOST = (
+    'failed calling webhook "final-state.fairlead.dev".*validating webhook may not return '
+    "response.patch"
+)
+# The first change has ours called once more, so that the second is one that no mutating webhook of
+# ours sees.
 CHANGES: dict[str, tuple[Rounds, int, str]] = {
     "removes the nodeSelector": ([STRIP], 500, LOST),
     "removes the tolerations": ([NO_TOLERATIONS], 500, LOST),
-    "changes the nodeSelector": ([STRIP, ELSEWHERE], 403, r'final-state.*places its pods in pool "pool1"'),
-    "sets a nodeName": ([STRIP, PAST_THE_SCHEDULER], 403, r"final-state.*sets spec.nodeName=pool2-0"),
+    "changes the nodeSelector": (
+        [STRIP, ELSEWHERE],
+        403,
+        r'final-state.*places its pods in pool "pool1"',
+    ),
+    "sets a nodeName": (
+        [STRIP, PAST_THE_SCHEDULER],
+        403,
+        r"final-state.*sets spec.nodeName=pool2-0",
+    ),
 }
 
 
 class Other:
-    """A mutating webhook that changes each pod by what `rounds` says for the value of its label `change`."""
+    """A mutating webhook that changes each pod by what `rounds` says for the value of its label
+    `change`.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.rounds: dict[str, Rounds] = {name.replace(" ", "-"): rounds for name, (rounds, _, _) in CHANGES.items()}
+        self.rounds: dict[str, Rounds] = {
+            name.replace(" ", "-"): rounds for name, (rounds, _, _) in CHANGES.items()
+        }
         self.calls: Counter[str] = Counter()
         authority = Authority.create("other", timedelta(hours=1))
         self.ca = authority.cert_pem
@@ -87,7 +109,9 @@ class Other:
         return {"uid": request["uid"], "allowed": True, "patchType": "JSONPatch", "patch": encoded}
 
     def manifest(self) -> dict[str, Any]:
-        """Its registration; the API server calls webhooks in the order of these names, so ours comes first."""
+        """Its registration; the API server calls webhooks in the order of these names, so ours
+        comes first.
+        """
         webhook = {
             "name": "other.example.com",
             "clientConfig": {"url": self.url, "caBundle": base64.b64encode(self.ca).decode()},
@@ -96,10 +120,22 @@ class Other:
             "failurePolicy": "Fail",
             "reinvocationPolicy": "IfNeeded",
             "objectSelector": {"matchExpressions": [{"key": "change", "operator": "Exists"}]},
-            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+            "rules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE"],
+                    "resources": ["pods"],
+                }
+            ],
         }
         kind, name = "MutatingWebhookConfiguration", "other"
-        return {"apiVersion": VERSION, "kind": kind, "metadata": {"name": name}, "webhooks": [webhook]}
+        return {
+            "apiVersion": VERSION,
+            "kind": kind,
+            "metadata": {"name": name},
+            "webhooks": [webhook],
+        }
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         other = self
@@ -107,7 +143,9 @@ class Other:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                body = json.dumps({**review, "request": None, "response": other.answer(review["request"])}).encode()
+                body = json.dumps(
+                    {**review, "request": None, "response": other.answer(review["request"])}
+                ).encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
@@ -123,7 +161,9 @@ class Other:
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Cluster]:
     """A cluster with declared pools; it ends with this process, however that ends."""
-    with started(f"others-{os.getpid()}", SETTINGS, {"pool1": 1, "pool2": 1}, progress=Progress()) as cluster:
+    with started(
+        f"others-{os.getpid()}", SETTINGS, {"pool1": 1, "pool2": 1}, progress=Progress()
+    ) as cluster:
         yield cluster
 
 
@@ -143,7 +183,11 @@ def create(
     metadata = {"name": "others", "labels": {"agentpool": "pool1"}}
     objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     objects.apply(
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "others"}}
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "default", "namespace": "others"},
+        }
     )
     numbers = iter(range(10**6))
 
@@ -153,7 +197,11 @@ def create(
             {
                 "apiVersion": "v1",
                 "kind": "Pod",
-                "metadata": {"name": f"web-{next(numbers)}", "namespace": "others", "labels": labels},
+                "metadata": {
+                    "name": f"web-{next(numbers)}",
+                    "namespace": "others",
+                    "labels": labels,
+                },
                 "spec": {"containers": [{"name": "c", "image": "nginx:1"}]},
             }
         )
@@ -184,7 +232,11 @@ def refused(create: Callable[..., dict[str, Any]], change: str) -> clients.Refus
 @pytest.fixture
 def guarded(shared: Cluster, create: Callable[..., dict[str, Any]]) -> Iterator[None]:
     """Our validating webhook is in force, and will be again."""
-    waiting.until(lambda: refused(create, "sets a nodeName"), deadline=DEADLINE, what="the final state is looked at")
+    waiting.until(
+        lambda: refused(create, "sets a nodeName"),
+        deadline=DEADLINE,
+        what="the final state is looked at",
+    )
     yield
     deploy.deploy(shared, SETTINGS, progress=Progress())
 
@@ -213,7 +265,9 @@ def test_without_the_validating_webhook_it_would_get_through(
             return None
 
     def through(change: str) -> dict[str, Any]:
-        return waiting.until(lambda: created(change), deadline=DEADLINE, what=f"a pod gets through that {change}")
+        return waiting.until(
+            lambda: created(change), deadline=DEADLINE, what=f"a pod gets through that {change}"
+        )
 
     assert "nodeSelector" not in through("removes the nodeSelector")
     tolerations = through("removes the tolerations").get("tolerations", [])
@@ -226,7 +280,11 @@ def test_without_the_validating_webhook_it_would_get_through(
 def test_where_nothing_is_to_be_denied_it_gets_through_too(
     shared: Cluster, create: Callable[..., dict[str, Any]]
 ) -> None:
-    deploy.deploy(shared, SETTINGS.model_copy(update={"enforcement": {"node-pool": "warn"}}), progress=Progress())
+    deploy.deploy(
+        shared,
+        SETTINGS.model_copy(update={"enforcement": {"node-pool": "warn"}}),
+        progress=Progress(),
+    )
     for change in CHANGES:
         through = functools.partial(lambda change: refused(create, change) is None, change)
         waiting.until(through, deadline=DEADLINE, what=f"a pod gets through that {change}")

@@ -31,7 +31,9 @@ def pool_of(objects: clients.Objects, node: str) -> str | None:
     return labels.get("agentpool")
 
 
-def test_a_pod_runs_on_a_node_of_its_namespaces_pool(objects: clients.Objects, namespace: Make, pod: Make) -> None:
+def test_a_pod_runs_on_a_node_of_its_namespaces_pool(
+    objects: clients.Objects, namespace: Make, pod: Make
+) -> None:
     for pool in ("pool1", "pool2"):
         at = namespace(agentpool=pool)
         objects.create(pod(at))
@@ -40,7 +42,9 @@ def test_a_pod_runs_on_a_node_of_its_namespaces_pool(objects: clients.Objects, n
         assert pool_of(objects, running_pod["spec"]["nodeName"]) == pool
 
 
-def test_a_pod_of_an_unmapped_namespace_is_left_alone(objects: clients.Objects, namespace: Make, pod: Make) -> None:
+def test_a_pod_of_an_unmapped_namespace_is_left_alone(
+    objects: clients.Objects, namespace: Make, pod: Make
+) -> None:
     for labels in ({}, {"agentpool": ""}):
         created = objects.create(pod(namespace(**labels)))
         assert "nodeSelector" not in created["spec"]
@@ -48,7 +52,11 @@ def test_a_pod_of_an_unmapped_namespace_is_left_alone(objects: clients.Objects, 
 
 @pytest.mark.parametrize(
     "spec",
-    [{"nodeSelector": {"agentpool": "pool2"}}, {"nodeSelector": {"disk": "ssd"}}, {"nodeName": "pool2-0"}],
+    [
+        {"nodeSelector": {"agentpool": "pool2"}},
+        {"nodeSelector": {"disk": "ssd"}},
+        {"nodeName": "pool2-0"},
+    ],
     ids=["another pool", "another key", "past the scheduler"],
 )
 def test_what_would_evade_the_pool_is_forbidden_and_told_why(
@@ -56,7 +64,8 @@ def test_what_would_evade_the_pool_is_forbidden_and_told_why(
 ) -> None:
     at = namespace(agentpool="pool1")
     with pytest.raises(
-        clients.Refused, match=f'pool "pool1" of namespace "{at}"|"{at}" places its pods in pool "pool1"'
+        clients.Refused,
+        match=f'pool "pool1" of namespace "{at}"|"{at}" places its pods in pool "pool1"',
     ) as (refused):
         objects.create(pod(at, **spec))
     assert refused.value.status == 403
@@ -66,7 +75,10 @@ def test_what_would_evade_the_pool_is_forbidden_and_told_why(
 def test_the_pods_of_a_deployment_are_placed(objects: clients.Objects, namespace: Make) -> None:
     at = namespace(agentpool="pool2")
     labels = {"app": "api"}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "nginx:1"}]}}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "c", "image": "nginx:1"}]},
+    }
     objects.create(
         {
             "apiVersion": "apps/v1",
@@ -105,7 +117,11 @@ def test_a_daemon_set_has_a_pod_on_each_node_of_its_pool_and_none_that_waits(
         nodes = {p["spec"].get("nodeName") for p in objects.list("v1", "Pod", at)}
         return nodes == pool1 and status["desiredNumberScheduled"] == len(pool1)
 
-    waiting.until(scheduled, deadline=60, what="the DaemonSet wants pods on the nodes of pool1 alone, and has them")
+    waiting.until(
+        scheduled,
+        deadline=60,
+        what="the DaemonSet wants pods on the nodes of pool1 alone, and has them",
+    )
 
 
 def test_a_deployment_says_in_its_condition_and_in_an_event_why_it_has_no_pods(
@@ -124,25 +140,41 @@ def test_a_deployment_says_in_its_condition_and_in_an_event_why_it_has_no_pods(
         return messages.get("ReplicaFailure")
 
     def event() -> str | None:
-        events = [entry["message"] for entry in objects.list("v1", "Event", at) if entry["reason"] == "FailedCreate"]
+        events = [
+            entry["message"]
+            for entry in objects.list("v1", "Event", at)
+            if entry["reason"] == "FailedCreate"
+        ]
         return events[0] if events else None
 
     for source in (condition, event):
-        assert why in waiting.until(source, deadline=60, what=f"the Deployment's {source.__name__} says why")
-    objects.delete("apps/v1", "Deployment", "api", at)  # its ReplicaSet would go on trying while others count calls
-    waiting.until(lambda: not objects.list("apps/v1", "ReplicaSet", at), deadline=60, what="its ReplicaSet is gone")
+        assert why in waiting.until(
+            source, deadline=60, what=f"the Deployment's {source.__name__} says why"
+        )
+    # its ReplicaSet would go on trying while others count calls
+    objects.delete("apps/v1", "Deployment", "api", at)
+    waiting.until(
+        lambda: not objects.list("apps/v1", "ReplicaSet", at),
+        deadline=60,
+        what="its ReplicaSet is gone",
+    )
 
 
 def test_a_namespace_made_a_moment_ago_is_no_race(
     cluster: Cluster, objects: clients.Objects, new_namespace: Make, pod: Make
 ) -> None:
-    """On a cluster of pods a refusal may say to come again: kube-mgmt looks nothing up, and a busy node is slow."""
+    """On a cluster of pods a refusal may say to come again: kube-mgmt looks nothing up, and a
+    busy node is slow.
+    """
 
     def created(at: str) -> dict[str, Any] | None:
         try:
             return objects.create(pod(at))
         except clients.Refused as refused:
-            if cluster.kind == "embedded" or "is not known to the policy yet: retry in a moment" not in refused.reason:
+            if (
+                cluster.kind == "embedded"
+                or "is not known to the policy yet: retry in a moment" not in refused.reason
+            ):
                 raise AssertionError(str(refused)) from refused
             return None
 
@@ -160,7 +192,13 @@ def test_a_relabelled_namespace_places_new_pods_anew_and_leaves_the_old(
 ) -> None:
     at = namespace(agentpool="pool1")
     objects.create(pod(at, "old"))
-    objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": at, "labels": {"agentpool": "pool2"}}})
+    objects.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": at, "labels": {"agentpool": "pool2"}},
+        }
+    )
     names = iter(range(1000))
 
     def placed_anew() -> bool:
@@ -169,7 +207,10 @@ def test_a_relabelled_namespace_places_new_pods_anew_and_leaves_the_old(
 
     waiting.until(placed_anew, deadline=30, what="new pods go to pool2")
     old = objects.get("v1", "Pod", "old", at) or {}
-    changed = {**pod(at, "old"), "metadata": {"name": "old", "namespace": at, "labels": {"team": "a"}}}
+    changed = {
+        **pod(at, "old"),
+        "metadata": {"name": "old", "namespace": at, "labels": {"team": "a"}},
+    }
     assert old["spec"]["nodeSelector"] == {"agentpool": "pool1"}
     assert objects.apply(changed)["metadata"]["labels"] == {"team": "a"}
 
@@ -180,11 +221,16 @@ def test_a_gated_pod_may_tighten_its_selector_but_not_leave_the_pool(
     at = namespace(agentpool="pool1")
     gated = pod(at, schedulingGates=[{"name": "acme.io/quota"}])
     objects.create(gated)
-    tightened = {**gated, "spec": {**gated["spec"], "nodeSelector": {"agentpool": "pool1", "zone": "a"}}}
+    tightened = {
+        **gated,
+        "spec": {**gated["spec"], "nodeSelector": {"agentpool": "pool1", "zone": "a"}},
+    }
     assert objects.apply(tightened)["spec"]["nodeSelector"] == {"agentpool": "pool1", "zone": "a"}
 
 
-def test_opa_is_asked_for_nothing_else(objects: clients.Objects, namespace: Make, pod: Make, cluster: Cluster) -> None:
+def test_opa_is_asked_for_nothing_else(
+    objects: clients.Objects, namespace: Make, pod: Make, cluster: Cluster
+) -> None:
     """The webhook's own metric counts the calls; other requests leave it as it is."""
     at = namespace(agentpool="pool1")
     free = namespace()
@@ -192,7 +238,9 @@ def test_opa_is_asked_for_nothing_else(objects: clients.Objects, namespace: Make
     before = calls(cluster)
     objects.create(pod(free))
     objects.apply({**pod(at), "metadata": {"name": "web", "namespace": at, "labels": {"x": "y"}}})
-    objects.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": at}})
+    objects.apply(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": at}}
+    )
     running(objects, at)  # its status was updated, and it was bound
     assert calls(cluster) == before
     objects.create(pod(at, "second"))
@@ -202,7 +250,11 @@ def test_opa_is_asked_for_nothing_else(objects: clients.Objects, namespace: Make
 def calls(cluster: Cluster) -> int:
     """How often the API server has called the webhooks."""
     api = clients.connect(cluster.kubeconfig)
-    answer = api.call_api("GET", f"{api.configuration.host}/metrics", header_params={"Accept": "text/plain"})
+    answer = api.call_api(
+        "GET", f"{api.configuration.host}/metrics", header_params={"Accept": "text/plain"}
+    )
     lines = answer.read().decode().splitlines()
-    counts = [line for line in lines if line.startswith("apiserver_admission_webhook_request_total{")]
+    counts = [
+        line for line in lines if line.startswith("apiserver_admission_webhook_request_total{")
+    ]
     return sum(int(float(line.rpartition(" ")[2])) for line in counts if ".fairlead.dev" in line)

@@ -1,4 +1,5 @@
-"""What is missing in a cluster is told at once, before anything is applied, by the API server's own answers."""
+"""What is missing in a cluster is told at once, before anything is applied, by the API server's
+own answers."""
 
 from __future__ import annotations
 
@@ -50,21 +51,38 @@ def missing(cluster: remote.RemoteCluster) -> dict[str, list[str]]:
     return details
 
 
-def limited(foreign: Foreign, folder: Path, name: str, rules: list[dict[str, Any]]) -> remote.RemoteCluster:
+def limited(
+    foreign: Foreign, folder: Path, name: str, rules: list[dict[str, Any]]
+) -> remote.RemoteCluster:
     """The cluster as one sees it who has just these rights."""
     objects, rbac = foreign.objects(), "rbac.authorization.k8s.io"
     metadata = {"name": name}
-    objects.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**metadata, "namespace": "default"}})
-    objects.apply({"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules})
+    objects.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {**metadata, "namespace": "default"},
+        }
+    )
+    objects.apply(
+        {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules}
+    )
     subjects = [{"kind": "ServiceAccount", "name": name, "namespace": "default"}]
     role = {"apiGroup": rbac, "kind": "ClusterRole", "name": name}
-    binding = {"kind": "ClusterRoleBinding", "metadata": metadata, "roleRef": role, "subjects": subjects}
+    binding = {
+        "kind": "ClusterRoleBinding",
+        "metadata": metadata,
+        "roleRef": role,
+        "subjects": subjects,
+    }
     objects.apply({"apiVersion": f"{rbac}/v1", **binding})
     foreign.service_account_kubeconfig("default", name, folder / "kubeconfig")
     return remote.RemoteCluster(name, folder / "kubeconfig")
 
 
-def test_an_administrator_lacks_nothing_and_nothing_changes(foreign: Foreign, admin: remote.RemoteCluster) -> None:
+def test_an_administrator_lacks_nothing_and_nothing_changes(
+    foreign: Foreign, admin: remote.RemoteCluster
+) -> None:
     findings = deploy.check(admin, Settings())
     assert [(finding.check, finding.ok) for finding in findings] == [
         ("version", True),
@@ -79,9 +97,21 @@ def test_an_administrator_lacks_nothing_and_nothing_changes(foreign: Foreign, ad
 def test_the_command_tells_the_same_and_exits_by_it(foreign: Foreign, tmp_path: Path) -> None:
     reader = limited(foreign, tmp_path, "nobody", [])
     for kubeconfig, code in {foreign.kubeconfig: 0, reader.kubeconfig: 1}.items():
-        argv = ["deploy", "--check", "-o", "json", "--cluster", "context", "--kubeconfig", str(kubeconfig)]
+        argv = [
+            "deploy",
+            "--check",
+            "-o",
+            "json",
+            "--cluster",
+            "context",
+            "--kubeconfig",
+            str(kubeconfig),
+        ]
         done = subprocess.run(
-            [sys.executable, "-m", "fairlead", *argv, "--sidecar", "sync"], capture_output=True, text=True, check=False
+            [sys.executable, "-m", "fairlead", *argv, "--sidecar", "sync"],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert (done.returncode, done.stderr) == (code, "")
         findings = json.loads(done.stdout)
@@ -89,10 +119,16 @@ def test_the_command_tells_the_same_and_exits_by_it(foreign: Foreign, tmp_path: 
         assert all(finding["ok"] for finding in findings) == (code == 0)
 
 
-def test_each_missing_right_is_told_in_one_go_and_nothing_is_applied(foreign: Foreign, tmp_path: Path) -> None:
+def test_each_missing_right_is_told_in_one_go_and_nothing_is_applied(
+    foreign: Foreign, tmp_path: Path
+) -> None:
     groups = ["", "apps", "coordination.k8s.io", "policy", "networking.k8s.io"]
     every = {"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}
-    roles = {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"], "verbs": ["get", "create", "patch"]}
+    roles = {
+        "apiGroups": ["rbac.authorization.k8s.io"],
+        "resources": ["*"],
+        "verbs": ["get", "create", "patch"],
+    }
     hooks = {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"], "verbs": ["get"]}
     reader = limited(foreign, tmp_path, "reader", [every, roles, hooks])
     hook = "admissionregistration.k8s.io (whole cluster): have them granted"
@@ -102,27 +138,40 @@ def test_each_missing_right_is_told_in_one_go_and_nothing_is_applied(foreign: Fo
         f"create, patch, delete on mutatingwebhookconfigurations.{hook}",
         f"create, patch on validatingwebhookconfigurations.{hook}",
         "administer on policies.fairlead.dev (whole cluster): have them granted",
-        "place on namespaces.fairlead.dev (whole cluster), to grant it in turn: have it granted, or the verb escalate "
+        "place on namespaces.fairlead.dev (whole cluster), to grant it in turn: have it granted, "
+        "or the verb escalate "
         "on roles and clusterroles",
     ]
     with pytest.raises(
-        FairleadError, match=r"nothing was applied:\n  rights: create, patch on validatingadmissionpolicies"
+        FairleadError,
+        match=r"nothing was applied:\n  rights: create, patch on validatingadmissionpolicies",
     ):
         deploy.deploy(reader, Settings(), sidecar="sync", progress=Progress())
     assert foreign.objects().get("v1", "Namespace", NAMESPACE) is None
 
 
 def test_rights_that_cannot_be_handed_on_are_told(foreign: Foreign, tmp_path: Path) -> None:
-    """RBAC refuses a role with more rights than its maker has; with the verb escalate it does not."""
+    """RBAC refuses a role with more rights than its maker has; with the verb escalate it does
+    not.
+    """
     groups = ["apps", "coordination.k8s.io", "policy", "networking.k8s.io"]
     groups += ["admissionregistration.k8s.io", "rbac.authorization.k8s.io"]
     ours = {"apiGroups": ["fairlead.dev"], "resources": ["policies"], "verbs": ["administer"]}
-    most = {"apiGroups": groups, "resources": ["*"], "verbs": ["get", "create", "patch", "delete", "list"]}
-    core = {"apiGroups": [""], "resources": ["*"], "verbs": ["get", "create", "patch", "delete", "list"]}
+    most = {
+        "apiGroups": groups,
+        "resources": ["*"],
+        "verbs": ["get", "create", "patch", "delete", "list"],
+    }
+    core = {
+        "apiGroups": [""],
+        "resources": ["*"],
+        "verbs": ["get", "create", "patch", "delete", "list"],
+    }
     lacking = missing(limited(foreign, tmp_path, "maker", [most, core, ours]))
     assert lacking == {
         "rights": [
-            f"{what}, to grant it in turn: have it granted, or the verb escalate on roles and clusterroles"
+            f"{what}, to grant it in turn: have it granted, or the verb escalate on roles and "
+            "clusterroles"
             for what in (
                 "watch on configmaps in namespace fairlead",
                 "watch on namespaces (whole cluster)",
@@ -130,11 +179,17 @@ def test_rights_that_cannot_be_handed_on_are_told(foreign: Foreign, tmp_path: Pa
             )
         ]
     }
-    roles = {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "clusterroles"], "verbs": ["escalate"]}
+    roles = {
+        "apiGroups": ["rbac.authorization.k8s.io"],
+        "resources": ["roles", "clusterroles"],
+        "verbs": ["escalate"],
+    }
     assert missing(limited(foreign, tmp_path, "maker", [most, core, ours, roles])) == {}
 
 
-def test_a_namespace_that_refuses_our_pods_is_told(foreign: Foreign, admin: remote.RemoteCluster) -> None:
+def test_a_namespace_that_refuses_our_pods_is_told(
+    foreign: Foreign, admin: remote.RemoteCluster
+) -> None:
     objects = foreign.objects()
     objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     metadata = {"name": "tight", "namespace": NAMESPACE}
@@ -147,12 +202,15 @@ def test_a_namespace_that_refuses_our_pods_is_told(foreign: Foreign, admin: remo
     finally:
         objects.delete("v1", "Namespace", NAMESPACE)
         waiting.until(
-            lambda: objects.get("v1", "Namespace", NAMESPACE) is None, deadline=30, what="the namespace is gone"
+            lambda: objects.get("v1", "Namespace", NAMESPACE) is None,
+            deadline=30,
+            what="the namespace is gone",
         )
 
 
 @pytest.mark.parametrize(
-    ("major", "minor", "ok"), [("1", "29", False), ("1", "30", True), ("1", "31+", True), ("2", "0", True)]
+    ("major", "minor", "ok"),
+    [("1", "29", False), ("1", "30", True), ("1", "31+", True), ("2", "0", True)],
 )
 def test_the_version_is_one_that_has_what_is_used(
     monkeypatch: pytest.MonkeyPatch, major: str, minor: str, ok: bool
@@ -169,7 +227,10 @@ def test_a_kind_that_is_not_served_is_told(foreign: Foreign) -> None:
     manifest = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
     assert preflight._kinds(kinds, [manifest]) == [Finding("api", True, "all 1 kinds are served")]
     (finding,) = preflight._kinds([kind for kind in kinds if kind.group != "policy"], [manifest])
-    assert (finding.ok, finding.detail.split(" is not served")[0]) == (False, "policy/v1 PodDisruptionBudget")
+    assert (finding.ok, finding.detail.split(" is not served")[0]) == (
+        False,
+        "policy/v1 PodDisruptionBudget",
+    )
 
 
 def test_a_webhook_that_the_api_server_cannot_reach_is_never_applied(
@@ -184,6 +245,7 @@ def test_a_webhook_that_the_api_server_cannot_reach_is_never_applied(
     finally:
         foreign.reachable = True
     deploy.deploy(admin, Settings(), sidecar="sync", progress=Progress())
-    assert [configuration["metadata"]["name"] for configuration in foreign.objects().list(*_WEBHOOK, None)] == [
-        "fairlead"
-    ]
+    assert [
+        configuration["metadata"]["name"]
+        for configuration in foreign.objects().list(*_WEBHOOK, None)
+    ] == ["fairlead"]

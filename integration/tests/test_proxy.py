@@ -1,4 +1,5 @@
-"""What stands before OPA: it bounds what OPA is made to read, and takes callers in turn by their addresses."""
+"""What stands before OPA: it bounds what OPA is made to read, and takes callers in turn by their
+addresses."""
 
 from __future__ import annotations
 
@@ -45,14 +46,21 @@ def connected(server: OpaServer, who: str) -> Iterator[ssl.SSLSocket]:
     address = urlsplit(server.url)
     context = ssl.create_default_context(cafile=str(server.ca))
     with (
-        socket.create_connection((address.hostname or "", address.port or 0), 60, (who, 0)) as plain,
+        socket.create_connection(
+            (address.hostname or "", address.port or 0), 60, (who, 0)
+        ) as plain,
         context.wrap_socket(plain, server_hostname=address.hostname) as secure,
     ):
         yield secure
 
 
 def send(
-    server: OpaServer, who: str, body: bytes, method: str = "POST", path: str = "/?timeout=30s", **headers: str
+    server: OpaServer,
+    who: str,
+    body: bytes,
+    method: str = "POST",
+    path: str = "/?timeout=30s",
+    **headers: str,
 ) -> tuple[int, bytes]:
     """Status and body of the answer to a request of an address."""
     address = urlsplit(server.url)
@@ -82,18 +90,25 @@ def placed(server: OpaServer, who: str = BYSTANDER) -> bool:
 def peak(pid: int | None) -> int:
     """MiB that a process had resident at most."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    return next(int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmHWM:"))
+    return next(
+        int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmHWM:")
+    )
 
 
 LIST = "[" + ",".join(["{}"] * 900_000) + "]"
-ALIASES = b"request: {object: {a: &a [x, x, x, x, x, x, x, x, x, x], b: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a, *a]}}\n"
+ALIASES = b"request: {object: {a: &a [x, x, x, x, x, x, x, x, x, x], b: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a, *a]}}\n"  # noqa: E501
 
 
 @pytest.mark.parametrize(
     ("body", "headers", "status", "why"),
     [
         (with_labels(LIST), {}, 413, "more than 400000 values"),
-        (b'{"a":"' + b"x" * arguments.LARGEST_REVIEW + b'"}', {}, 413, f"more than {arguments.LARGEST_REVIEW} bytes"),
+        (
+            b'{"a":"' + b"x" * arguments.LARGEST_REVIEW + b'"}',
+            {},
+            413,
+            f"more than {arguments.LARGEST_REVIEW} bytes",
+        ),
         (ALIASES, {"Content-Type": "application/yaml"}, 415, "the body is YAML"),
         (ALIASES, {"Content-Type": "text/x-yaml; charset=utf-8"}, 415, "the body is YAML"),
         (b"\x1f\x8bgarbage", {"Content-Encoding": "gzip"}, 400, "the body is packed"),
@@ -113,7 +128,9 @@ def test_what_would_take_opa_much_is_refused_before_opa_reads_it(
 
 def test_a_body_whose_length_is_not_told_is_not_read(server: OpaServer) -> None:
     with connected(server, ATTACKER) as connection:
-        connection.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n")
+        connection.sendall(
+            b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+        )
         assert connection.recv(100).startswith(b"HTTP/1.1 411 ")
 
 
@@ -143,7 +160,9 @@ def test_the_largest_reviews_of_a_crowd_fit_opas_memory_and_delay_no_other_addre
     assert peak(server.pid) < arguments.OPA_MEMORY
 
 
-def test_a_namespace_with_many_large_reviews_delays_that_of_another_by_few_turns(server: OpaServer) -> None:
+def test_a_namespace_with_many_large_reviews_delays_that_of_another_by_few_turns(
+    server: OpaServer,
+) -> None:
     """All that tenants have an API server ask comes from its address."""
     large = with_labels("[" + ",".join(["[]"] * 150_000) + "]")
     namespace = json.dumps({"namespace": REVIEW["request"]["namespace"]})[1:-1].encode()
@@ -173,14 +192,16 @@ def test_a_namespace_with_many_large_reviews_delays_that_of_another_by_few_turns
 
 def test_who_sends_slowly_keeps_nobody_from_sending_a_large_review(server: OpaServer) -> None:
     large = with_labels('{"a":"' + "x" * 100_000 + '"}')
-    head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 3000000\r\n\r\n{"
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 3000000\r\n\r\n{"  # noqa: E501
     with contextlib.ExitStack() as slow:
         for _ in range(32):
             slow.enter_context(connected(server, ATTACKER)).sendall(head)
         assert send(server, BYSTANDER, large, path="/?timeout=10s")[0] == 200
 
 
-def test_one_address_cannot_take_all_connections(cluster: EmbeddedCluster, server: OpaServer) -> None:
+def test_one_address_cannot_take_all_connections(
+    cluster: EmbeddedCluster, server: OpaServer
+) -> None:
     with contextlib.ExitStack() as held:
         address = urlsplit(server.url)
         for _ in range(1_100):
@@ -191,7 +212,9 @@ def test_one_address_cannot_take_all_connections(cluster: EmbeddedCluster, serve
     assert peak(cluster.servers()["proxy"]["pid"]) < arguments.PROXY_MEMORY
 
 
-def test_a_body_for_another_path_is_read_from_those_alone_whom_the_guard_lets_in(server: OpaServer, token: str) -> None:
+def test_a_body_for_another_path_is_read_from_those_alone_whom_the_guard_lets_in(
+    server: OpaServer, token: str
+) -> None:
     head = b"PUT /v1/data/proxied HTTP/1.1\r\nHost: a\r\nContent-Length: 3000000\r\n%b\r\n"
     for credentials in (b"", b"Authorization: Bearer wrong\r\n"):
         with connected(server, ATTACKER) as connection:
@@ -204,16 +227,26 @@ def test_a_body_for_another_path_is_read_from_those_alone_whom_the_guard_lets_in
     assert send(server, BYSTANDER, b"", "DELETE", "/v1/data/proxied", **bearer)[0] == 204
 
 
-def test_what_is_refused_is_logged_with_who_it_was(cluster: EmbeddedCluster, server: OpaServer) -> None:
+def test_what_is_refused_is_logged_with_who_it_was(
+    cluster: EmbeddedCluster, server: OpaServer
+) -> None:
     for _ in range(100):
         send(server, "127.0.0.77", b"", path="/", **{"Content-Length": "4000000"})
-    lines = [line for line in "".join(cluster.logs("proxy", 1_000, False)).splitlines() if "127.0.0.77" in line]
+    lines = [
+        line
+        for line in "".join(cluster.logs("proxy", 1_000, False)).splitlines()
+        if "127.0.0.77" in line
+    ]
     assert 1 <= len(lines) <= 4, "a flood of requests is no flood of lines"
     assert f"refused 127.0.0.77: more than {arguments.LARGEST_REVIEW} bytes" in lines[0]
 
 
-def test_connections_to_an_opa_that_ended_are_closed(cluster: EmbeddedCluster, server: OpaServer) -> None:
-    """Whoever kept one would be refused until that OPA has loaded its policies, and another may be Ready."""
+def test_connections_to_an_opa_that_ended_are_closed(
+    cluster: EmbeddedCluster, server: OpaServer
+) -> None:
+    """Whoever kept one would be refused until that OPA has loaded its policies, and another may
+    be Ready.
+    """
     with connected(server, BYSTANDER) as kept:
         kept.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
         assert kept.recv(1000).startswith(b"HTTP/1.1 200 ")
@@ -223,7 +256,11 @@ def test_connections_to_an_opa_that_ended_are_closed(cluster: EmbeddedCluster, s
         with contextlib.suppress(OSError):
             send(server, ATTACKER, json.dumps(REVIEW).encode())  # or anybody's probe
         assert kept.recv(1000) == b""
-    waiting.until(lambda: cluster.servers()["opa"]["pid"] not in (server.pid, None), deadline=AGAIN, what="OPA is back")
+    waiting.until(
+        lambda: cluster.servers()["opa"]["pid"] not in (server.pid, None),
+        deadline=AGAIN,
+        what="OPA is back",
+    )
     waiting.until(lambda: _placed(server), deadline=AGAIN, what="it answers again")
 
 

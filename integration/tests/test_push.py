@@ -41,7 +41,9 @@ def policies(tmp_path: Path, cluster: Cluster, settings: Settings) -> Iterator[P
 
 
 def modules(opa: OpaApi) -> dict[str, str]:
-    return {id_.removeprefix(OURS): text for id_, text in opa.policies().items() if id_.startswith(OURS)}
+    return {
+        id_.removeprefix(OURS): text for id_, text in opa.policies().items() if id_.startswith(OURS)
+    }
 
 
 def deployed(objects: clients.Objects) -> dict[str, Any]:
@@ -60,7 +62,9 @@ def test_a_pushed_policy_is_in_force_when_push_returns(
     pod: Callable[..., Any],
 ) -> None:
     for module in policies.rglob("*.rego"):  # the tests, too
-        module.write_text(module.read_text().replace("remove spec.nodeName", "ask the platform team"))
+        module.write_text(
+            module.read_text().replace("remove spec.nodeName", "ask the platform team")
+        )
     result = push(cluster, settings, policies, progress=QUIET)
     assert bundles.revision(modules(opa)) == result["revision"] != result["previous"]
     assert {state["url"] for state in result["opa"]} == {server.url for server in cluster.opas()}
@@ -124,7 +128,9 @@ def test_a_package_that_is_opas_own_is_not_pushed(
 ) -> None:
     before = deployed(objects)["data"]
     (policies / "extra.rego").write_text("package system.authz\n\nallow := true\n")
-    with pytest.raises(UsageError, match=r"extra\.rego:1: .* package system\.authz, which is OPA's own"):
+    with pytest.raises(
+        UsageError, match=r"extra\.rego:1: .* package system\.authz, which is OPA's own"
+    ):
         push(cluster, settings, policies, progress=QUIET)
     assert deployed(objects)["data"] == before
 
@@ -137,7 +143,9 @@ def test_a_revision_that_was_kept_with_a_package_of_opas_own_is_not_brought_back
     manifest = manifests.policies_of(broken, {REVISION_ANNOTATION: bundles.revision(broken)})
     history.record(objects, manifest)
     try:
-        with pytest.raises(UsageError, match=r"extra\.rego:1: .* package system\.log, which is OPA's own"):
+        with pytest.raises(
+            UsageError, match=r"extra\.rego:1: .* package system\.log, which is OPA's own"
+        ):
             rollback(cluster, bundles.revision(broken), progress=QUIET)
     finally:
         objects.delete("v1", "ConfigMap", f"{POLICIES}-{bundles.revision(broken)}", NAMESPACE)
@@ -161,7 +169,9 @@ def test_what_a_revision_does_not_have_is_removed_from_every_opa(
     push(cluster, settings, policies, progress=QUIET)
     keys = deployed(objects)["data"].keys()
     waiting.until(
-        lambda: all(served.keys() == keys for served in each(cluster, token)), deadline=30, what="the rest is removed"
+        lambda: all(served.keys() == keys for served in each(cluster, token)),
+        deadline=30,
+        what="the rest is removed",
     )
 
 
@@ -175,7 +185,9 @@ def test_a_file_of_the_package_system_may_be_renamed(
     push(cluster, settings, policies, progress=QUIET)
     keys = deployed(objects)["data"].keys()
     waiting.until(
-        lambda: all(served.keys() == keys for served in each(cluster, token)), deadline=30, what="the rest is removed"
+        lambda: all(served.keys() == keys for served in each(cluster, token)),
+        deadline=30,
+        what="the rest is removed",
     )
 
 
@@ -185,16 +197,28 @@ def test_what_other_policies_hold_on_to_is_told_with_the_way_out_which_works(
     (policies / "extra.rego").write_text("package system.extra\n\none(n) := n\n")
     push(cluster, settings, policies, progress=QUIET)
     (policies / "extra.rego").unlink()
-    metadata = {"name": "user", "namespace": NAMESPACE, "labels": {"openpolicyagent.org/policy": "rego"}}
+    metadata = {
+        "name": "user",
+        "namespace": NAMESPACE,
+        "labels": {"openpolicyagent.org/policy": "rego"},
+    }
     text = "package user\n\nx := data.system.extra.one(1)\n"
-    objects.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"user.rego": text}})
+    objects.apply(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"user.rego": text}}
+    )
     try:
         waiting.until(
-            lambda: all(OpaApi(o.url, ca=o.ca, token=token).document(["user", "x"]) == 1 for o in cluster.opas()),
+            lambda: all(
+                OpaApi(o.url, ca=o.ca, token=token).document(["user", "x"]) == 1
+                for o in cluster.opas()
+            ),
             deadline=30,
             what="the other policy is loaded",
         )
-        with pytest.raises(FairleadError, match=r"still has extra\.rego .*`fairlead push --restart` starts every OPA"):
+        with pytest.raises(
+            FairleadError,
+            match=r"still has extra\.rego .*`fairlead push --restart` starts every OPA",
+        ):
             push(cluster, settings, policies, progress=QUIET)
         push(cluster, settings, policies, restart=True, progress=QUIET)
     finally:
@@ -204,13 +228,20 @@ def test_what_other_policies_hold_on_to_is_told_with_the_way_out_which_works(
 
 def tagged(policies: Path, tag: str) -> None:
     """Makes each of two modules tell `tag` at the end of its part of a refusal."""
-    for file, words in (("main.rego", "Forbidden"), ("node_pool/node_pool.rego", "remove spec.nodeName")):
+    for file, words in (
+        ("main.rego", "Forbidden"),
+        ("node_pool/node_pool.rego", "remove spec.nodeName"),
+    ):
         module = policies / file
         module.write_text(re.sub(rf'{words}( \(\w\))?"', f'{words} ({tag})"', module.read_text()))
 
 
 def test_no_answer_is_a_mix_of_two_revisions_and_none_is_missing(
-    cluster: Cluster, settings: Settings, anonymous: OpaApi, policies: Path, namespace: Callable[..., str]
+    cluster: Cluster,
+    settings: Settings,
+    anonymous: OpaApi,
+    policies: Path,
+    namespace: Callable[..., str],
 ) -> None:
     at = namespace(agentpool="pool1")
     for test in policies.rglob("*_test.rego"):
@@ -235,7 +266,9 @@ def test_no_answer_is_a_mix_of_two_revisions_and_none_is_missing(
     def ask() -> None:
         while not stop.is_set():
             status = anonymous.decide(review)["response"]["status"]
-            answers.add((status["reason"], status["message"].partition(" [decision")[0].rpartition(" ")[2]))
+            answers.add(
+                (status["reason"], status["message"].partition(" [decision")[0].rpartition(" ")[2])
+            )
 
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(ask)
@@ -260,7 +293,9 @@ def test_a_revision_that_was_in_force_can_be_brought_back(
     assert bundles.revision(modules(opa)) == first
     assert [line["current"] for line in history.table(cluster)][:2] == [True, False]
     assert rollback(cluster, second[:6], progress=QUIET)["revision"] == second
-    with pytest.raises(UsageError, match=f"'zzz' is not one revision that is kept: there are .*{first}"):
+    with pytest.raises(
+        UsageError, match=f"'zzz' is not one revision that is kept: there are .*{first}"
+    ):
         rollback(cluster, "zzz", progress=QUIET)
 
 
@@ -281,9 +316,15 @@ def test_a_hand_broken_config_map_is_put_right_by_a_push(
 ) -> None:
     config_map = deployed(objects)
     (staged,) = [key for key in config_map["data"] if key.endswith(".node_pool.node_pool.rego")]
-    data = {**config_map["data"], staged: "package broken\n\nx := {", "added.rego": "package added\n\nx := 1\n"}
+    data = {
+        **config_map["data"],
+        staged: "package broken\n\nx := {",
+        "added.rego": "package added\n\nx := 1\n",
+    }
     # Whatever version it has by now: the sidecar may be writing its status at this moment.
-    metadata = {key: value for key, value in config_map["metadata"].items() if key != "resourceVersion"}
+    metadata = {
+        key: value for key, value in config_map["metadata"].items() if key != "resourceVersion"
+    }
     api = dynamic.DynamicClient(clients.connect(cluster.kubeconfig))
     api.resources.get(api_version="v1", kind="ConfigMap").replace(
         body={**config_map, "metadata": metadata, "data": data},
@@ -294,11 +335,17 @@ def test_a_hand_broken_config_map_is_put_right_by_a_push(
     result = push(cluster, settings, policies, progress=QUIET)
     assert bundles.revision(modules(opa)) == result["revision"]
     assert "added.rego" not in deployed(objects)["data"]
-    waiting.until(lambda: rollout.policies(objects)[0]["status"] == "ok", deadline=30, what="the status is ok")
+    waiting.until(
+        lambda: rollout.policies(objects)[0]["status"] == "ok", deadline=30, what="the status is ok"
+    )
 
 
-def test_a_wait_goes_on_with_the_token_that_came_meanwhile(cluster: Cluster, objects: clients.Objects) -> None:
-    states = rollout.wait(cluster, objects, "rotated-away", deployed(objects)["data"], progress=QUIET)
+def test_a_wait_goes_on_with_the_token_that_came_meanwhile(
+    cluster: Cluster, objects: clients.Objects
+) -> None:
+    states = rollout.wait(
+        cluster, objects, "rotated-away", deployed(objects)["data"], progress=QUIET
+    )
     assert {state.ready for state in states} == {True}
 
 
@@ -323,7 +370,9 @@ def test_settings_that_only_policies_read_are_pushed(
     assert any('pod_selector := "merge"' in text for text in modules(opa).values())
 
 
-def test_status_tells_the_revision_and_until_when_certificates_last(cluster: Cluster, settings: Settings) -> None:
+def test_status_tells_the_revision_and_until_when_certificates_last(
+    cluster: Cluster, settings: Settings
+) -> None:
     from fairlead.operations.status import status
 
     data = status(cluster)
@@ -331,4 +380,6 @@ def test_status_tells_the_revision_and_until_when_certificates_last(cluster: Clu
     assert {(opa["ready"], opa["revision"]) for opa in data["opa"]} == {(True, revision)}
     assert [c["name"] for c in data["certificates"]] == ["opa-tls", "opa-tls-ca"]
     assert {"name": POLICIES, "status": "ok", "error": None} in data["policies"]
-    assert any(server["name"].rpartition("/")[2] == cluster.sidecar.name for server in data["servers"])
+    assert any(
+        server["name"].rpartition("/")[2] == cluster.sidecar.name for server in data["servers"]
+    )

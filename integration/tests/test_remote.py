@@ -1,4 +1,5 @@
-"""A cluster that Fairlead did not make, through the command line: pods, a Service, ports and logs as anywhere."""
+"""A cluster that Fairlead did not make, through the command line: pods, a Service, ports and
+logs as anywhere."""
 
 from __future__ import annotations
 
@@ -65,7 +66,12 @@ def fairlead(
 ) -> subprocess.CompletedProcess[str]:
     chosen = ("--context", cluster.context, "--kubeconfig", str(cluster.kubeconfig))
     done = subprocess.run(
-        [*FAIRLEAD, *arguments, *chosen], capture_output=True, text=True, check=False, timeout=180, stdin=stdin
+        [*FAIRLEAD, *arguments, *chosen],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+        stdin=stdin,
     )
     assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
@@ -79,10 +85,17 @@ def result(cluster: Foreign, *arguments: str, code: int = 0) -> Any:
 def created(cluster: Foreign, namespace: str) -> dict[str, Any]:
     """A pod as it comes out of admission in a namespace that is mapped to pool1."""
     objects = cluster.objects()
-    objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": POOL}})
+    objects.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": POOL}}
+    )
     metadata = {"name": "web", "namespace": namespace}
-    spec = {"containers": [{"name": "main", "image": "nginx:1.29"}], "serviceAccountName": "default"}
-    objects.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**metadata, "name": "default"}})
+    spec = {
+        "containers": [{"name": "main", "image": "nginx:1.29"}],
+        "serviceAccountName": "default",
+    }
+    objects.apply(
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**metadata, "name": "default"}}
+    )
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
     return dict(objects.apply(pod, dry_run=True)["spec"].get("nodeSelector") or {})
 
@@ -118,12 +131,22 @@ def test_a_deployed_cluster_places_pods_and_is_asked_about_no_more(foreign: Fore
     rows = result(foreign, "deploy")
     assert [row["ready"] for row in rows] == [True, True]
     status = result(foreign, "status")
-    assert (status["name"], status["cluster"], status["sidecar"]) == (foreign.context, "context", "sync")
+    assert (status["name"], status["cluster"], status["sidecar"]) == (
+        foreign.context,
+        "context",
+        "sync",
+    )
     assert [policy["status"] for policy in status["policies"]] == ["ok"]
     assert [(opa["ready"], opa["pid"]) for opa in status["opa"]] == [(True, None)] * 2
-    assert {server["name"].partition("/")[2] for server in status["servers"]} == {"opa", "proxy", "sync"}
+    assert {server["name"].partition("/")[2] for server in status["servers"]} == {
+        "opa",
+        "proxy",
+        "sync",
+    }
     assert Path(status["kubeconfig"]).stat().st_mode & 0o777 == 0o600
-    webhook = foreign.objects().get("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "fairlead")
+    webhook = foreign.objects().get(
+        "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "fairlead"
+    )
     assert webhook is not None
     assert webhook["webhooks"][0]["clientConfig"]["service"]["name"] == "opa"
     names = [w["metadata"]["name"] for w in webhooks(foreign)]
@@ -179,12 +202,17 @@ def test_a_deployment_brings_another_certificate_to_the_pods_without_waiting_for
 
 def test_logs_are_those_of_the_pods(foreign: Foreign) -> None:
     servers = [server["name"] for server in result(foreign, "status")["servers"]]
-    opas, syncs = ([name for name in servers if name.endswith(f"/{container}")] for container in ("opa", "sync"))
+    opas, syncs = (
+        [name for name in servers if name.endswith(f"/{container}")]
+        for container in ("opa", "sync")
+    )
     assert (len(opas), len(syncs)) == (2, 2)
     text = "".join(f"[{name}] line {number} of opa\n" for name in opas for number in range(3))
     assert fairlead(foreign, "logs").stdout == text
     for name in ("sidecar", "sync"):
-        assert fairlead(foreign, "logs", name, "-n", "1").stdout == "".join(f"[{n}] line 2 of sync\n" for n in syncs)
+        assert fairlead(foreign, "logs", name, "-n", "1").stdout == "".join(
+            f"[{n}] line 2 of sync\n" for n in syncs
+        )
     server = syncs[0]
     assert fairlead(foreign, "logs", server, "-n", "1").stdout == "line 2 of sync\n"
     assert f"one of {server.partition('/')[0]}/opa" in fairlead(foreign, "logs", "x", code=2).stderr
@@ -226,10 +254,14 @@ def test_much_goes_through_a_forward_both_ways_and_by_several_at_once(
         assert all(several.map(there_and_back, range(8)))
 
 
-def test_a_pod_that_is_gone_is_asked_no_more(foreign: Foreign, deployed: remote.RemoteCluster) -> None:
+def test_a_pod_that_is_gone_is_asked_no_more(
+    foreign: Foreign, deployed: remote.RemoteCluster
+) -> None:
     opa, *others = deployed.opas()
     foreign.core.delete_namespaced_pod(pods(foreign)[0].metadata.name, NAMESPACE)
-    waiting.until(lambda: opa.url not in [o.url for o in deployed.opas()], deadline=30, what="it is gone")
+    waiting.until(
+        lambda: opa.url not in [o.url for o in deployed.opas()], deadline=30, what="it is gone"
+    )
     with pytest.raises(FairleadError, match="cannot be reached"):
         OpaApi(opa.url, ca=opa.ca, token=current(foreign).token).policies()
     waiting.until(lambda: len(deployed.opas()) == 2, deadline=30, what="another one is there")
@@ -251,10 +283,13 @@ def test_a_restart_replaces_the_pods(foreign: Foreign, deployed: remote.RemoteCl
 def test_api_servers_connect_anew_once_for_the_same_pods_that_end(
     foreign: Foreign, deployed: remote.RemoteCluster
 ) -> None:
-    finalizer = "fairlead.dev/test"  # kwok ends pods at once, a real kubelet after their grace period
+    # kwok ends pods at once, a real kubelet after their grace period
+    finalizer = "fairlead.dev/test"
     names = [p.metadata.name for p in pods(foreign)]
     for name in names:
-        foreign.core.patch_namespaced_pod(name, NAMESPACE, {"metadata": {"finalizers": [finalizer]}})
+        foreign.core.patch_namespaced_pod(
+            name, NAMESPACE, {"metadata": {"finalizers": [finalizer]}}
+        )
     try:
         started = connections.since(foreign.objects())
         deployed.restart(progress=Progress())
@@ -294,7 +329,8 @@ def test_pods_that_do_not_come_up_tell_why(
     try:
         monkeypatch.setattr(remote, "ROLLOUT", 2.0)
         with pytest.raises(
-            FairleadError, match=r"not within 2 s:\n  opa-.* cannot be scheduled: 0/2 nodes are available"
+            FairleadError,
+            match=r"not within 2 s:\n  opa-.* cannot be scheduled: 0/2 nodes are available",
         ):
             deployed.restart(progress=Progress())
         monkeypatch.setattr(remote, "ROLLOUT", 60.0)
@@ -327,8 +363,14 @@ def current(cluster: Foreign) -> Any:
 
 
 def pods(cluster: Foreign) -> list[Any]:
-    return [p for p in cluster.core.list_namespaced_pod(NAMESPACE).items if not p.metadata.deletion_timestamp]
+    return [
+        p
+        for p in cluster.core.list_namespaced_pod(NAMESPACE).items
+        if not p.metadata.deletion_timestamp
+    ]
 
 
 def webhooks(cluster: Foreign) -> list[dict[str, Any]]:
-    return cluster.objects().list("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", None)
+    return cluster.objects().list(
+        "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", None
+    )

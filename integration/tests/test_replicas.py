@@ -44,7 +44,9 @@ Make = Callable[..., Any]
 @pytest.fixture(scope="module")
 def two() -> Iterator[EmbeddedCluster]:
     """A cluster with two OPAs; it ends with this process, however that ends."""
-    with started(f"two-{os.getpid()}", Settings(), {"pool1": 1}, replicas=2, progress=QUIET) as cluster:
+    with started(
+        f"two-{os.getpid()}", Settings(), {"pool1": 1}, replicas=2, progress=QUIET
+    ) as cluster:
         yield cluster
 
 
@@ -57,19 +59,31 @@ def _both_ready(two: EmbeddedCluster) -> Iterator[None]:
 
 @pytest.fixture
 def place(two: EmbeddedCluster, pod: Make) -> Callable[[], str]:
-    """Creates a pod in a mapped namespace; tells "placed", "unplaced", or with which status it was refused."""
+    """Creates a pod in a mapped namespace; tells "placed", "unplaced", or with which status it
+    was refused.
+    """
     objects = clients.Objects(clients.connect(two.kubeconfig))
     at = f"two-{next(_numbers)}"
     labels = {"name": at, "labels": {"agentpool": "pool1"}}
     objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": labels})
-    objects.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": at}})
+    objects.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "default", "namespace": at},
+        }
+    )
 
     def create() -> str:
         try:
             created = objects.create(pod(at, f"p{next(_numbers)}"))
         except clients.Refused as error:
             return f"refused: {error}"
-        return "placed" if created["spec"].get("nodeSelector") == {"agentpool": "pool1"} else "unplaced"
+        return (
+            "placed"
+            if created["spec"].get("nodeSelector") == {"agentpool": "pool1"}
+            else "unplaced"
+        )
 
     return create
 
@@ -136,16 +150,24 @@ def test_pods_are_placed_while_one_opa_is_gone(
     with load(place) as outcomes:
         os.kill(pid, how)
         try:
-            waiting.until(lambda: lost(two, f"opa-{which}") > losses, deadline=AGAIN, what="it is noticed")
+            waiting.until(
+                lambda: lost(two, f"opa-{which}") > losses, deadline=AGAIN, what="it is noticed"
+            )
             before = outcomes["placed"]
-            waiting.until(lambda: outcomes["placed"] > before + 3, deadline=AGAIN, what="pods are placed again")
+            waiting.until(
+                lambda: outcomes["placed"] > before + 3,
+                deadline=AGAIN,
+                what="pods are placed again",
+            )
         finally:
             go_on(pid)
     assert outcomes["unplaced"] == 0
 
 
 def test_one_that_is_not_ready_is_asked_by_nobody(two: EmbeddedCluster) -> None:
-    """Here main.rego is taken from an OPA whose sidecar cannot bring it back: it would answer 404."""
+    """Here main.rego is taken from an OPA whose sidecar cannot bring it back: it would answer
+    404.
+    """
     deployed = credentials(clients.Objects(clients.connect(two.kubeconfig)))
     assert deployed
     sidecar, opa, losses = two.sidecars()[0].pid, two.opas()[0], lost(two, "opa-0")
@@ -171,18 +193,24 @@ def test_a_push_reaches_both(two: EmbeddedCluster, tmp_path: Path) -> None:
     shutil.copytree(bundles.folder(), copy)
     (copy / "extra.rego").write_text("package extra\n\nx := 1\n")
     pushed = push(two, Settings(), copy, progress=QUIET)
-    assert {opa["revision"] for opa in pushed["opa"]} == {pushed["revision"]} != {pushed["previous"]}
+    assert (
+        {opa["revision"] for opa in pushed["opa"]} == {pushed["revision"]} != {pushed["previous"]}
+    )
     assert len(pushed["opa"]) == 2
     assert {opa["revision"] for opa in status(two)["opa"]} == {pushed["revision"]}
     push(two, Settings(), progress=QUIET)
 
 
-def test_a_rotation_reaches_both_and_the_balancer(two: EmbeddedCluster, place: Callable[[], str]) -> None:
+def test_a_rotation_reaches_both_and_the_balancer(
+    two: EmbeddedCluster, place: Callable[[], str]
+) -> None:
     with load(place) as outcomes:
         rotate.token(two, progress=QUIET)
         rotate.certificate(two, progress=QUIET)
         before = outcomes["placed"]
-        waiting.until(lambda: outcomes["placed"] > before + 3, deadline=AGAIN, what="pods are placed on")
+        waiting.until(
+            lambda: outcomes["placed"] > before + 3, deadline=AGAIN, what="pods are placed on"
+        )
     assert outcomes.keys() == {"placed"}
     assert {opa.ca.read_bytes().count(b"BEGIN") for opa in two.opas()} == {1}
 
@@ -190,7 +218,9 @@ def test_a_rotation_reaches_both_and_the_balancer(two: EmbeddedCluster, place: C
 def test_restarting_one_pair_after_the_other_leaves_one_that_answers(
     two: EmbeddedCluster, place: Callable[[], str]
 ) -> None:
-    """A request on a kept connection that its OPA closes at that moment is lost: HTTP/1.1 cannot help it."""
+    """A request on a kept connection that its OPA closes at that moment is lost: HTTP/1.1 cannot
+    help it.
+    """
     before = {opa.pid for opa in two.opas()}
     with load(place) as outcomes:
         two.restart(progress=QUIET)
@@ -199,7 +229,9 @@ def test_restarting_one_pair_after_the_other_leaves_one_that_answers(
     assert before.isdisjoint({opa.pid for opa in two.opas()})
 
 
-def test_a_balancer_that_was_killed_is_back_at_once(two: EmbeddedCluster, place: Callable[[], str]) -> None:
+def test_a_balancer_that_was_killed_is_back_at_once(
+    two: EmbeddedCluster, place: Callable[[], str]
+) -> None:
     pid = two.servers()["balancer"]["pid"]
     assert pid
     os.kill(pid, signal.SIGKILL)

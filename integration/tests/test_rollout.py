@@ -1,4 +1,5 @@
-"""A cluster whose pods predate the policy: audited before anything is deployed, then warned, then compared."""
+"""A cluster whose pods predate the policy: audited before anything is deployed, then warned,
+then compared."""
 
 from __future__ import annotations
 
@@ -37,7 +38,11 @@ rules:
   - {level: None}
 """
 READS = [
-    {"apiGroups": [""], "resources": ["namespaces", "pods", "replicationcontrollers"], "verbs": ["list"]},
+    {
+        "apiGroups": [""],
+        "resources": ["namespaces", "pods", "replicationcontrollers"],
+        "verbs": ["list"],
+    },
     {
         "apiGroups": ["apps"],
         "resources": ["deployments", "daemonsets", "statefulsets", "replicasets"],
@@ -64,7 +69,9 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bare(log: Path) -> Iterator[EmbeddedCluster]:
-    """A cluster without anything of Fairlead, and pods that were there before their namespace was labelled."""
+    """A cluster without anything of Fairlead, and pods that were there before their namespace
+    was labelled.
+    """
     rules = log.with_name("policy.yaml")
     rules.write_text(AUDIT_POLICY)
     with EmbeddedCluster(f"audit-{os.getpid()}") as cluster:
@@ -94,7 +101,12 @@ def warned(bare: EmbeddedCluster, audited: dict[str, Any]) -> EmbeddedCluster:
 
 def _pod(name: str, **spec: Any) -> dict[str, Any]:
     metadata = {"name": name, "namespace": NAMESPACE}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": CONTAINERS, **spec}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": CONTAINERS, **spec},
+    }
 
 
 def _workload(api_version: str, kind: str, name: str, **spec: Any) -> dict[str, Any]:
@@ -108,7 +120,11 @@ def _template(name: str, **spec: Any) -> dict[str, Any]:
 
 def _scaled(name: str, **spec: Any) -> dict[str, Any]:
     """The spec of a workload that makes no pods now."""
-    return {"replicas": 0, "selector": {"matchLabels": {"app": name}}, "template": _template(name, **spec)}
+    return {
+        "replicas": 0,
+        "selector": {"matchLabels": {"app": name}},
+        "template": _template(name, **spec),
+    }
 
 
 def _fill(cluster: EmbeddedCluster) -> None:
@@ -122,7 +138,12 @@ def _fill(cluster: EmbeddedCluster) -> None:
 
     def bind(name: str, node: str) -> None:
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
-        binding: Any = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+        binding: Any = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name},
+            "target": target,
+        }
         core.create_namespaced_binding(NAMESPACE, binding, _preload_content=False)
 
     for name, node in (("by-hand", "pool2-0"), ("at-home", "pool1-0")):
@@ -136,7 +157,10 @@ def _fill(cluster: EmbeddedCluster) -> None:
     uid = (objects.get("v1", "Node", "pool2-0") or {})["metadata"]["uid"]
     owner = {"apiVersion": "v1", "kind": "Node", "name": "pool2-0", "uid": uid, "controller": True}
     static = _pod("static", nodeName="pool2-0")
-    static["metadata"] |= {"ownerReferences": [owner], "annotations": {"kubernetes.io/config.mirror": "x"}}
+    static["metadata"] |= {
+        "ownerReferences": [owner],
+        "annotations": {"kubernetes.io/config.mirror": "x"},
+    }
     objects.create(static)
     for namespace in ("free", "kube-system"):
         system = _pod("named", nodeName="pool1-0")
@@ -144,7 +168,9 @@ def _fill(cluster: EmbeddedCluster) -> None:
         objects.create(system)
 
     objects.create(_workload("apps/v1", "Deployment", "api", **_scaled("api")))
-    objects.create(_workload("apps/v1", "Deployment", "pinned", **_scaled("pinned", nodeName="pool2-0")))
+    objects.create(
+        _workload("apps/v1", "Deployment", "pinned", **_scaled("pinned", nodeName="pool2-0"))
+    )
     objects.create(_workload("apps/v1", "StatefulSet", "db", **_scaled("db"), serviceName="db"))
     objects.create(_workload("apps/v1", "ReplicaSet", "old", **_scaled("old")))
     rc = {"replicas": 0, "selector": {"app": "older"}, "template": _template("older")}
@@ -152,15 +178,23 @@ def _fill(cluster: EmbeddedCluster) -> None:
     once = _template("once", restartPolicy="Never")
     objects.create(_workload("batch/v1", "Job", "once", suspend=True, template=once))
     job = {"spec": {"template": once}}
-    objects.create(_workload("batch/v1", "CronJob", "nightly", suspend=True, schedule="0 3 * * *", jobTemplate=job))
+    objects.create(
+        _workload(
+            "batch/v1", "CronJob", "nightly", suspend=True, schedule="0 3 * * *", jobTemplate=job
+        )
+    )
     agent = {"selector": {"matchLabels": {"app": "agent"}}, "template": _template("agent")}
     objects.create(_workload("apps/v1", "DaemonSet", "agent", **agent))
 
     def made() -> bool:
-        daemons = [pod["spec"].get("nodeName") for pod in objects.list("v1", "Pod", NAMESPACE, "app=agent")]
+        daemons = [
+            pod["spec"].get("nodeName") for pod in objects.list("v1", "Pod", NAMESPACE, "app=agent")
+        ]
         runs = (objects.get("v1", "Pod", "good", NAMESPACE) or {})["spec"].get("nodeName")
         replicas = objects.list("apps/v1", "ReplicaSet", NAMESPACE)
-        return bool(sorted(daemons, key=str) == ["pool1-0", "pool2-0"] and runs and len(replicas) == 3)
+        return bool(
+            sorted(daemons, key=str) == ["pool1-0", "pool2-0"] and runs and len(replicas) == 3
+        )
 
     waiting.until(made, deadline=60, what="the controllers made their pods")
     labelled = {"name": NAMESPACE, "labels": {"agentpool": "pool1"}}
@@ -184,7 +218,8 @@ def test_an_audit_judges_all_that_predates_the_policy(audited: dict[str, Any]) -
         "StatefulSet db": CHANGED,
         "Pod good": PLACED,
     }
-    assert list(findings) == [f"{f['kind']} {f['name']}" for f in audited["findings"]]  # the worst first
+    # the worst first
+    assert list(findings) == [f"{f['kind']} {f['name']}" for f in audited["findings"]]
     counts = {OUTSIDE: 1, REFUSED: 3, CHANGED: 8, PLACED: 1, UNMAPPED: 1, ALONE: 3}
     assert audited["counts"] == counts
     by_hand = audited["findings"][0]
@@ -192,12 +227,16 @@ def test_an_audit_judges_all_that_predates_the_policy(audited: dict[str, Any]) -
     assert by_hand["message"] == "runs on pool2-0, which is not labelled agentpool=pool1"
 
 
-def test_people_see_violations_first_and_counts_at_the_end(bare: EmbeddedCluster, audited: dict[str, Any]) -> None:
+def test_people_see_violations_first_and_counts_at_the_end(
+    bare: EmbeddedCluster, audited: dict[str, Any]
+) -> None:
     lines = fairlead("audit", "--name", bare.name, code=1).stdout.splitlines()
     assert lines[0].split() == ["FINDING", "NAMESPACE", "POOL", "OBJECTS", "MESSAGE"]
     assert lines[1].startswith("outside its pool  payments   pool1  Pod by-hand")
     total = sum(audited["counts"].values())
-    assert lines[-1].startswith(f"{total} pods and templates: 1 outside its pool, 3 would be refused, 8 would change")
+    assert lines[-1].startswith(
+        f"{total} pods and templates: 1 outside its pool, 3 would be refused, 8 would change"
+    )
 
 
 def test_an_audit_reads_page_by_page(
@@ -214,9 +253,23 @@ def test_an_audit_takes_no_more_than_the_right_to_list(
     rbac, name = "rbac.authorization.k8s.io/v1", {"metadata": {"name": "auditor"}}
     subject = {"kind": "ServiceAccount", "name": "auditor", "namespace": "free"}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "auditor"}
-    objects.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "auditor", "namespace": "free"}})
+    objects.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "auditor", "namespace": "free"},
+        }
+    )
     objects.apply({"apiVersion": rbac, "kind": "ClusterRole", **name, "rules": READS})
-    objects.apply({"apiVersion": rbac, "kind": "ClusterRoleBinding", **name, "subjects": [subject], "roleRef": role})
+    objects.apply(
+        {
+            "apiVersion": rbac,
+            "kind": "ClusterRoleBinding",
+            **name,
+            "subjects": [subject],
+            "roleRef": role,
+        }
+    )
     kubeconfig = tmp_path / "kubeconfig"
     bare.service_account_kubeconfig("free", "auditor", kubeconfig)
     chosen = ("--cluster", "context", "--kubeconfig", kubeconfig, "-o", "json")
@@ -224,7 +277,9 @@ def test_an_audit_takes_no_more_than_the_right_to_list(
         assert "declines GET /api/v1/nodes (403)" in fairlead("audit", *chosen, code=1).stderr
         objects.apply({"apiVersion": rbac, "kind": "ClusterRole", **name, "rules": [*READS, NODES]})
         output = waiting.until(
-            lambda: fairlead("audit", *chosen, code=1).stdout, deadline=20, what="the new right is known"
+            lambda: fairlead("audit", *chosen, code=1).stdout,
+            deadline=20,
+            what="the new right is known",
         )
         assert json.loads(output) == audited
     finally:
@@ -244,7 +299,10 @@ def create(warned: EmbeddedCluster) -> Callable[..., Response]:
     waiting.until(
         lambda: (
             rest.call(
-                "POST", path_of(manifest, NAMESPACE), _pod("probe", nodeName="x"), query={"dryRun": "All"}
+                "POST",
+                path_of(manifest, NAMESPACE),
+                _pod("probe", nodeName="x"),
+                query={"dryRun": "All"},
             ).warnings
         ),
         deadline=10,
@@ -263,11 +321,15 @@ def audited_annotations(log: Path, name: str) -> dict[str, str]:
     def look() -> dict[str, str] | None:
         for line in log.read_text().splitlines():
             event = json.loads(line)
-            if event["objectRef"].get("name") == name and event["requestURI"].partition("?")[0].endswith("/pods"):
+            if event["objectRef"].get("name") == name and event["requestURI"].partition("?")[
+                0
+            ].endswith("/pods"):
                 return {key: str(value) for key, value in event["annotations"].items()}
         return None
 
-    annotations: dict[str, str] = waiting.until(look, deadline=10, what=f"the audit log tells of pod {name}")
+    annotations: dict[str, str] = waiting.until(
+        look, deadline=10, what=f"the audit log tells of pod {name}"
+    )
     return annotations
 
 
@@ -281,13 +343,17 @@ def test_enforcement_warn_admits_and_tells_the_user_and_the_audit_log(
     assert annotation.startswith('would be refused: pod "warned" sets spec.nodeSelector disk')
 
 
-def test_the_audit_log_tells_where_a_pod_was_placed(create: Callable[..., Response], log: Path) -> None:
+def test_the_audit_log_tells_where_a_pod_was_placed(
+    create: Callable[..., Response], log: Path
+) -> None:
     answer = create("placed")
     assert (answer.status, answer.warnings) == (201, ())
     assert audited_annotations(log, "placed")["node-pool.fairlead.dev/node-pool"] == "placed: pool1"
 
 
-def diffed(cluster: EmbeddedCluster, folder: Path, settings: str, *arguments: str | Path, code: int) -> dict[str, Any]:
+def diffed(
+    cluster: EmbeddedCluster, folder: Path, settings: str, *arguments: str | Path, code: int
+) -> dict[str, Any]:
     (folder / "fairlead.yaml").write_text(settings)
     chosen = ("--name", cluster.name, "--settings", folder / "fairlead.yaml", "-o", "json")
     report: dict[str, Any] = json.loads(fairlead("diff", *chosen, *arguments, code=code).stdout)
@@ -302,33 +368,49 @@ def test_a_diff_with_what_is_deployed_is_empty(warned: EmbeddedCluster, tmp_path
     assert report["revisions"]["deployed"] == report["revisions"]["new"]
 
 
-def test_a_diff_tells_what_would_be_refused_from_now_on(warned: EmbeddedCluster, tmp_path: Path) -> None:
+def test_a_diff_tells_what_would_be_refused_from_now_on(
+    warned: EmbeddedCluster, tmp_path: Path
+) -> None:
     report = diffed(warned, tmp_path, "enforcement: deny\n", code=1)
     refused = {d["name"]: d for d in report["differences"] if d["difference"] == "would be refused"}
     assert {"named", "own", "pinned"} <= refused.keys()
     assert refused["own"]["deployed"]["allowed"] is True
-    assert refused["own"]["deployed"]["warnings"] == [refused["own"]["new"]["message"].partition(" [decision")[0]]
+    assert refused["own"]["deployed"]["warnings"] == [
+        refused["own"]["new"]["message"].partition(" [decision")[0]
+    ]
     assert report["revisions"]["deployed"] != report["revisions"]["new"]
 
 
-def test_a_diff_tells_what_would_be_placed_otherwise(warned: EmbeddedCluster, tmp_path: Path) -> None:
+def test_a_diff_tells_what_would_be_placed_otherwise(
+    warned: EmbeddedCluster, tmp_path: Path
+) -> None:
     settings = "enforcement: warn\nnodeLabel: gke\n"
     report = diffed(warned, tmp_path, settings, code=1)
-    changed = {d["name"]: d for d in report["differences"] if d["difference"] == "would be changed otherwise"}
+    changed = {
+        d["name"]: d
+        for d in report["differences"]
+        if d["difference"] == "would be changed otherwise"
+    }
     assert changed["at-home"]["deployed"]["patch"][0]["value"] == {"agentpool": "pool1"}
-    assert changed["at-home"]["new"]["patch"][0]["value"] == {"cloud.google.com/gke-nodepool": "pool1"}
+    assert changed["at-home"]["new"]["patch"][0]["value"] == {
+        "cloud.google.com/gke-nodepool": "pool1"
+    }
     chosen = ("--name", warned.name, "--settings", tmp_path / "fairlead.yaml")
     lines = fairlead("diff", *chosen, code=1).stdout.splitlines()
     assert lines[0].split() == ["DIFFERENCE", "NAMESPACE", "OBJECTS", "MESSAGE"]
     revisions = f"{report['revisions']['deployed']} -> {report['revisions']['new']}"
-    assert lines[-1].startswith(f"{revisions}: {sum(report['counts'].values())} pods and templates: ")
+    assert lines[-1].startswith(
+        f"{revisions}: {sum(report['counts'].values())} pods and templates: "
+    )
 
 
 def test_a_diff_is_of_the_policies_of_the_folder(warned: EmbeddedCluster, tmp_path: Path) -> None:
     folder = tmp_path / "policies"
     folder.mkdir()
     (folder / "settings.rego").write_text((paths.root() / "policies" / "settings.rego").read_text())
-    answer = '{"response": {"uid": input.request.uid, "allowed": false, "status": {"message": "never"}}}'
+    answer = (
+        '{"response": {"uid": input.request.uid, "allowed": false, "status": {"message": "never"}}}'
+    )
     (folder / "main.rego").write_text(f"package system\n\nmain := {answer}\n")
     report = diffed(warned, tmp_path, "enforcement: warn\n", "--policies", folder, code=1)
     assert {d["difference"] for d in report["differences"]} == {"would be refused"}

@@ -31,7 +31,9 @@ ROLL_OUT = timedelta(minutes=2)
 
 @pytest.fixture
 def load(cluster: Cluster, namespace: Make, pod: Make) -> Callable[[], Any]:
-    """Creates pods in a mapped namespace all the while, each gone again at once; tells how many and which failed."""
+    """Creates pods in a mapped namespace all the while, each gone again at once; tells how many
+    and which failed.
+    """
 
     @contextmanager
     def running() -> Iterator[dict[str, list[str]]]:
@@ -104,14 +106,22 @@ def test_a_rotated_certificate_refuses_no_pod_and_the_old_authority_is_trusted_n
     assert base64.b64decode(secret["data"]["tls.crt"]) == new.certificate
 
 
-@pytest.mark.parametrize("left", [timedelta(days=10), timedelta(seconds=-1)], ids=["about to end", "ended"])
+@pytest.mark.parametrize(
+    "left", [timedelta(days=10), timedelta(seconds=-1)], ids=["about to end", "ended"]
+)
 def test_a_deployment_replaces_a_certificate_that_ends(
-    cluster: Cluster, settings: Settings, objects: clients.Objects, namespace: Make, pod: Make, left: timedelta
+    cluster: Cluster,
+    settings: Settings,
+    objects: clients.Objects,
+    namespace: Make,
+    pod: Make,
+    left: timedelta,
 ) -> None:
     old = rollout.credentials(objects)
     assert old is not None
     at = namespace(agentpool="pool1")
-    # What reads its files once gets them by new pods, and none comes up with a certificate that has ended.
+    # What reads its files once gets them by new pods, and none comes up with a certificate that has
+    # ended.
     valid = left if cluster.sidecar.rereads else max(left, ROLL_OUT)
     authority = certificates.Authority.create("short", valid)
     pair = authority.issue("opa", dns=SERVICE_NAMES, ips=LOOPBACK, server=True, valid=valid)
@@ -123,11 +133,17 @@ def test_a_deployment_replaces_a_certificate_that_ends(
         deployed.trust(ending.ca)
         assert all(c["warning"] for c in status.status(cluster)["certificates"])
         if left < timedelta(0):
-            waiting.until(lambda: datetime.now(UTC) > ends, deadline=ROLL_OUT.total_seconds(), what="it has ended")
+            waiting.until(
+                lambda: datetime.now(UTC) > ends,
+                deadline=ROLL_OUT.total_seconds(),
+                what="it has ended",
+            )
     deploy.deploy(cluster, settings, progress=Progress())
     assert not any(c["warning"] for c in status.status(cluster)["certificates"])
     new = rollout.credentials(objects)
     assert new is not None
     assert new.token == old.token
-    created = waiting.until(lambda: objects.create(pod(at)), deadline=30, what="pods are placed again")
+    created = waiting.until(
+        lambda: objects.create(pod(at)), deadline=30, what="pods are placed again"
+    )
     assert created["spec"]["nodeSelector"] == {"agentpool": "pool1"}

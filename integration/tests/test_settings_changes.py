@@ -1,4 +1,5 @@
-"""A deployment with other settings, while pods are created all the time: none that has a pool either way has none."""
+"""A deployment with other settings, while pods are created all the time: none that has a pool
+either way has none."""
 
 from __future__ import annotations
 
@@ -56,15 +57,30 @@ CHANGES: Mapping[str, tuple[Settings, Settings]] = {
     ),
     "enforcement": (BASE, Settings(enforcement={"node-pool": "warn"})),
     "failurePolicy": (BASE, Settings(failure_policy="Ignore")),
-    "replicate": (BASE, Settings(replicate=[Replicated(version="v1", resource="nodes", namespaced=False)])),
+    "replicate": (
+        BASE,
+        Settings(replicate=[Replicated(version="v1", resource="nodes", namespaced=False)]),
+    ),
     "decisionLogs": (BASE, Settings(decision_logs=DecisionLogs(console=False))),
     "what no pod is placed by": (
         BASE,
-        Settings(timeout_seconds=9, replicas=3, contact="#x", admins=["a"], pool_admins=["b"], api_server_ports=[6443]),
+        Settings(
+            timeout_seconds=9,
+            replicas=3,
+            contact="#x",
+            admins=["a"],
+            pool_admins=["b"],
+            api_server_ports=[6443],
+        ),
     ),
     "several at once": (
         Settings(default_pool="pool3"),
-        Settings(namespace_label="pool", node_label="example.com/pool", pools=DECLARED, pod_selector="merge"),
+        Settings(
+            namespace_label="pool",
+            node_label="example.com/pool",
+            pools=DECLARED,
+            pod_selector="merge",
+        ),
     ),
 }
 """Two settings each, between which a cluster goes both ways."""
@@ -79,11 +95,15 @@ ENOUGH = 5
 
 @dataclass
 class Phase:
-    """What became of the pods that were asked for in it; `legal` are the settings by which they may be decided."""
+    """What became of the pods that were asked for in it; `legal` are the settings by which they
+    may be decided.
+    """
 
     name: str
     legal: tuple[Settings, ...]
-    outcomes: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter() for name in NAMESPACES})
+    outcomes: dict[str, Counter[str]] = field(
+        default_factory=lambda: {name: Counter() for name in NAMESPACES}
+    )
 
     def judge(self, namespace: str, pod: Mapping[str, Any]) -> None:
         """Note a pod that was admitted."""
@@ -100,7 +120,9 @@ def mapped(settings: Settings) -> set[str]:
 
 
 class Writers:
-    """Create pods in every namespace, one after the other, and never stop; the `phase` says what is legal."""
+    """Create pods in every namespace, one after the other, and never stop; the `phase` says what
+    is legal.
+    """
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self.phase = Phase("none", (BASE,))
@@ -143,11 +165,23 @@ class Writers:
 @pytest.fixture(scope="module")
 def changing() -> Iterator[EmbeddedCluster]:
     """A cluster with two OPAs, so that during a deployment they decide by different settings."""
-    with started(f"changing-{os.getpid()}", BASE, {"pool1": 1}, replicas=2, progress=QUIET) as cluster:
+    with started(
+        f"changing-{os.getpid()}", BASE, {"pool1": 1}, replicas=2, progress=QUIET
+    ) as cluster:
         objects = clients.Objects(clients.connect(cluster.kubeconfig))
         for name, labels in NAMESPACES.items():
-            objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(labels)}})
-            account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
+            objects.apply(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Namespace",
+                    "metadata": {"name": name, "labels": dict(labels)},
+                }
+            )
+            account = {
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": {"name": "default", "namespace": name},
+            }
             objects.apply(account)
         yield cluster
 
@@ -181,8 +215,11 @@ def test_no_pod_of_a_namespace_with_a_pool_either_way_has_none(
                 assert wrong == [], f"{phase.name} in namespace {namespace}: {outcomes}"
                 assert outcomes["admitted"], f"{phase.name} in namespace {namespace}: {outcomes}"
                 if old.namespace_label != new.namespace_label:
-                    # Policies that ask for another label come once every sidecar replicates it: nobody has to retry.
-                    unknown = [what for what in outcomes if "is not known to the policy yet" in what]
+                    # Policies that ask for another label come once every sidecar replicates it:
+                    # nobody has to retry.
+                    unknown = [
+                        what for what in outcomes if "is not known to the policy yet" in what
+                    ]
                     assert unknown == [], f"{phase.name} in namespace {namespace}: {outcomes}"
 
 

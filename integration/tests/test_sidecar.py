@@ -1,4 +1,5 @@
-"""The sidecar's contract, for each sidecar, with a real OPA beside it and a real API server before it."""
+"""The sidecar's contract, for each sidecar, with a real OPA beside it and a real API server
+before it."""
 
 from __future__ import annotations
 
@@ -22,15 +23,22 @@ from fairlead.operations import rollout
 from fairlead.policy import bundles
 from fairlead.settings.models import NAMESPACE, Settings
 
-SIDECARS = ["sync", "kube-mgmt"]  # each test runs with each; without a program kube-mgmt its part is skipped
+# each test runs with each; without a program kube-mgmt its part is skipped
+SIDECARS = ["sync", "kube-mgmt"]
 # What kube-mgmt is known not to do, as of its version 9: the test of it -> why.
 KUBE_MGMT_CANNOT = {
-    "test_files_that_need_each_other_go_together": "it unloads them in any order, and tries but once",
-    "test_a_file_that_goes_takes_its_policy_with_it": "an update of a ConfigMap only ever adds its files",
-    "test_a_key_that_goes_takes_its_data_with_it": "an update of a ConfigMap only ever adds its keys",
-    "test_removing_data_of_several_keys_leaves_all_else": "it removes the document once for each key, then resets all",
-    "test_the_guard_cannot_be_replaced_by_a_config_map": "it hands OPA any package: who may write there is trusted",
-    "test_only_mapped_namespaces_are_replicated_and_only_what_policies_read": "it replicates all of all namespaces",
+    "test_files_that_need_each_other_go_together": "it unloads them in any order, and tries but "
+    "once",
+    "test_a_file_that_goes_takes_its_policy_with_it": "an update of a ConfigMap only ever adds its "
+    "files",
+    "test_a_key_that_goes_takes_its_data_with_it": "an update of a ConfigMap only ever adds its "
+    "keys",
+    "test_removing_data_of_several_keys_leaves_all_else": "it removes the document once for each "
+    "key, then resets all",
+    "test_the_guard_cannot_be_replaced_by_a_config_map": "it hands OPA any package: who may write "
+    "there is trusted",
+    "test_only_mapped_namespaces_are_replicated_and_only_what_policies_read": "it replicates all "
+    "of all namespaces",
 }
 POLICY = {"openpolicyagent.org/policy": "rego"}
 DATA = {"openpolicyagent.org/data": "opa"}
@@ -40,8 +48,12 @@ Put = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(autouse=True)
-def _known(request: pytest.FixtureRequest, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Expects the tests to fail that are listed; one that passes by now has to be taken off the list."""
+def _known(
+    request: pytest.FixtureRequest, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Expects the tests to fail that are listed; one that passes by now has to be taken off the
+    list.
+    """
     reason = KUBE_MGMT_CANNOT.get(request.node.originalname)
     if reason and cluster.sidecar.name == "kube-mgmt":
         # A reset may be made good before the test looks: of that one both outcomes are known.
@@ -59,7 +71,9 @@ def put(objects: clients.Objects) -> Iterator[Put]:
         names.add(name)
         keys = {key.replace("_", "."): text for key, text in data.items()}
         metadata = {"name": name, "namespace": NAMESPACE, "labels": labels}
-        return objects.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": keys})
+        return objects.apply(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": keys}
+        )
 
     yield apply
     for name in names:
@@ -98,20 +112,28 @@ def test_a_policy_with_several_files_is_loaded_changed_and_removed(
     eventually(lambda: opa.document(["limits"]) is None, "the policy is unloaded")
 
 
-def test_files_that_need_each_other_go_together(objects: clients.Objects, opa: OpaApi, put: Put) -> None:
+def test_files_that_need_each_other_go_together(
+    objects: clients.Objects, opa: OpaApi, put: Put
+) -> None:
     """OPA unloads none that another needs; each of these needs the one before."""
     files = {"f0_rego": "package chain.f0\n\none(n) := n"}
     for number in range(1, 8):
-        files[f"f{number}_rego"] = f"package chain.f{number}\n\none(n) := data.chain.f{number - 1}.one(n)"
+        files[f"f{number}_rego"] = (
+            f"package chain.f{number}\n\none(n) := data.chain.f{number - 1}.one(n)"
+        )
     put("chain", POLICY, **files)
     eventually(lambda: "fairlead/chain/f7.rego" in opa.policies(), "all files are loaded")
     objects.delete("v1", "ConfigMap", "chain", NAMESPACE)
-    eventually(lambda: not [id_ for id_ in opa.policies() if "/chain/" in id_], "all files are unloaded")
+    eventually(
+        lambda: not [id_ for id_ in opa.policies() if "/chain/" in id_], "all files are unloaded"
+    )
 
 
 def test_a_file_that_goes_takes_its_policy_with_it(opa: OpaApi, put: Put) -> None:
     put("files", POLICY, a_rego="package files.a\n\nx := 1", b_rego="package files.b\n\nx := 1")
-    eventually(lambda: opa.document(["files"]) == {"a": {"x": 1}, "b": {"x": 1}}, "both files decide")
+    eventually(
+        lambda: opa.document(["files"]) == {"a": {"x": 1}, "b": {"x": 1}}, "both files decide"
+    )
     put("files", POLICY, a_rego="package files.a\n\nx := 2")
     eventually(lambda: opa.document(["files", "a", "x"]) == 2, "the change is in force")
     eventually(lambda: "fairlead/files/b.rego" not in opa.policies(), "the other file is unloaded")
@@ -131,7 +153,9 @@ def test_invalid_rego_is_told_with_its_line_and_the_old_policy_stays(
     eventually(lambda: opa.document(["fragile", "x"]) == 1, "the policy decides")
     put("fragile", POLICY, a_rego="package fragile\n\nx := {")
     policy = eventually(
-        lambda: state(objects, "fragile") if state(objects, "fragile")["status"] == "error" else None,
+        lambda: (
+            state(objects, "fragile") if state(objects, "fragile")["status"] == "error" else None
+        ),
         "the error is told",
     )
     assert "a.rego:3" in policy["error"]
@@ -141,17 +165,27 @@ def test_invalid_rego_is_told_with_its_line_and_the_old_policy_stays(
     eventually(lambda: state(objects, "fragile")["status"] == "ok", "its status is ok again")
 
 
-def test_the_guard_cannot_be_replaced_by_a_config_map(objects: clients.Objects, opa: OpaApi, put: Put) -> None:
+def test_the_guard_cannot_be_replaced_by_a_config_map(
+    objects: clients.Objects, opa: OpaApi, put: Put
+) -> None:
     put("evil", POLICY, a_rego="package system.authz\n\nallow := true")
     eventually(lambda: state(objects, "evil")["status"] == "error", "it is refused")
     assert "fairlead/evil/a.rego" not in opa.policies()
 
 
-def test_data_is_loaded_where_kube_mgmt_would_put_it(objects: clients.Objects, opa: OpaApi, put: Put) -> None:
+def test_data_is_loaded_where_kube_mgmt_would_put_it(
+    objects: clients.Objects, opa: OpaApi, put: Put
+) -> None:
     put("prices", DATA, eu_json='{"gpu": 3}')
-    eventually(lambda: opa.document(["fairlead", "prices"]) == {"eu.json": {"gpu": 3}}, "the data are there")
+    eventually(
+        lambda: opa.document(["fairlead", "prices"]) == {"eu.json": {"gpu": 3}},
+        "the data are there",
+    )
     put("prices", DATA, eu_json='{"gpu": 4}')
-    eventually(lambda: opa.document(["fairlead", "prices"]) == {"eu.json": {"gpu": 4}}, "the change is there")
+    eventually(
+        lambda: opa.document(["fairlead", "prices"]) == {"eu.json": {"gpu": 4}},
+        "the change is there",
+    )
     put("prices", DATA, eu_json="{not JSON")
 
     def refused() -> bool:
@@ -170,15 +204,24 @@ def test_a_key_that_goes_takes_its_data_with_it(opa: OpaApi, put: Put) -> None:
     both = {"eu.json": {"gpu": 3}, "us.json": {"gpu": 2}}
     eventually(lambda: opa.document(["fairlead", "rates"]) == both, "the data are there")
     put("rates", DATA, eu_json='{"gpu": 4}')
-    eventually(lambda: opa.document(["fairlead", "rates", "eu.json"]) == {"gpu": 4}, "the change is there")
-    eventually(lambda: opa.document(["fairlead", "rates"]) == {"eu.json": {"gpu": 4}}, "the other key is gone")
+    eventually(
+        lambda: opa.document(["fairlead", "rates", "eu.json"]) == {"gpu": 4}, "the change is there"
+    )
+    eventually(
+        lambda: opa.document(["fairlead", "rates"]) == {"eu.json": {"gpu": 4}},
+        "the other key is gone",
+    )
 
 
-def test_removing_data_of_several_keys_leaves_all_else(objects: clients.Objects, opa: OpaApi, put: Put) -> None:
+def test_removing_data_of_several_keys_leaves_all_else(
+    objects: clients.Objects, opa: OpaApi, put: Put
+) -> None:
     put("other", DATA, x_json='{"a": 1}')
     put("several", DATA, eu_json='{"gpu": 3}', us_json='{"gpu": 2}')
     eventually(lambda: opa.document(["fairlead", "several"]), "the data are there")
-    eventually(lambda: opa.document(["fairlead", "other"]) == {"x.json": {"a": 1}}, "and other data, too")
+    eventually(
+        lambda: opa.document(["fairlead", "other"]) == {"x.json": {"a": 1}}, "and other data, too"
+    )
     objects.delete("v1", "ConfigMap", "several", NAMESPACE)
     eventually(lambda: opa.document(["fairlead", "several"]) is None, "the data are gone")
     assert opa.document(["fairlead", "other"]) == {"x.json": {"a": 1}}
@@ -191,13 +234,18 @@ def test_config_maps_of_other_namespaces_are_none_of_its_business(
     text = {"a.rego": "package foreign\n\nx := 1"}
     objects.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": foreign, "data": text})
     put("own", POLICY, a_rego="package own\n\nx := 1")
-    eventually(lambda: opa.document(["own", "x"]) == 1, "a later policy of the own namespace decides")
+    eventually(
+        lambda: opa.document(["own", "x"]) == 1, "a later policy of the own namespace decides"
+    )
     assert opa.document(["foreign"]) is None
     objects.delete("v1", "ConfigMap", "foreign", "default")
 
 
 def test_a_namespace_made_a_moment_ago_has_no_unplaced_pod(
-    cluster: Cluster, objects: clients.Objects, new_namespace: Callable[..., str], pod: Callable[..., Any]
+    cluster: Cluster,
+    objects: clients.Objects,
+    new_namespace: Callable[..., str],
+    pod: Callable[..., Any],
 ) -> None:
     """Where it cannot be looked up, the pod is refused and told to come again."""
     refused = 0
@@ -216,7 +264,9 @@ def test_a_namespace_made_a_moment_ago_has_no_unplaced_pod(
 def test_where_labels_may_come_late_a_namespace_without_one_is_refused_for_now(
     cluster: Cluster, opa: OpaApi, namespace: Callable[..., str], pod: Callable[..., Any]
 ) -> None:
-    """The API server asks about mapped namespaces only, so this one's label would be on its way to OPA."""
+    """The API server asks about mapped namespaces only, so this one's label would be on its way
+    to OPA.
+    """
     at = namespace()
     request = {
         "uid": "1",
@@ -230,7 +280,9 @@ def test_where_labels_may_come_late_a_namespace_without_one_is_refused_for_now(
         "request": {**request, "object": pod(at)},
     }
     if not cluster.sidecar.look_up:
-        eventually(lambda: opa.document(["kubernetes", "namespaces", at]), "OPA knows the namespace")
+        eventually(
+            lambda: opa.document(["kubernetes", "namespaces", at]), "OPA knows the namespace"
+        )
     response = opa.decide(review)["response"]
     assert response["allowed"] == cluster.sidecar.look_up
     assert response["allowed"] or "retry in a moment" in response["status"]["message"]
@@ -241,14 +293,22 @@ def test_only_mapped_namespaces_are_replicated_and_only_what_policies_read(
 ) -> None:
     free, mapped = namespace(team="a"), namespace(agentpool="pool1", team="a")
     thin = {"metadata": {"name": mapped, "labels": {"agentpool": "pool1"}}}
-    eventually(lambda: opa.document(["kubernetes", "namespaces", mapped]) == thin, "the namespace is replicated")
+    eventually(
+        lambda: opa.document(["kubernetes", "namespaces", mapped]) == thin,
+        "the namespace is replicated",
+    )
     assert opa.document(["kubernetes", "namespaces", free]) is None
     objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": mapped}})
-    eventually(lambda: opa.document(["kubernetes", "namespaces", mapped]) is None, "without its label it is forgotten")
+    eventually(
+        lambda: opa.document(["kubernetes", "namespaces", mapped]) is None,
+        "without its label it is forgotten",
+    )
 
 
 @pytest.mark.parametrize("name", sidecars.SIDECARS)
-def test_the_api_server_takes_its_pods_strictly_where_pods_are_restricted(objects: clients.Objects, name: str) -> None:
+def test_the_api_server_takes_its_pods_strictly_where_pods_are_restricted(
+    objects: clients.Objects, name: str
+) -> None:
     settings = Settings()
     rendered = manifests.render(
         settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecars.SIDECARS[name]
@@ -261,7 +321,9 @@ def test_the_api_server_takes_its_pods_strictly_where_pods_are_restricted(object
         metadata = {"name": deployment["metadata"]["name"], "namespace": NAMESPACE}
         # Of another sidecar's accounts a dry run leaves nothing; OPA's is there.
         spec = {**deployment["spec"]["template"]["spec"], "serviceAccountName": "opa"}
-        objects.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, dry_run=True)
+        objects.apply(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, dry_run=True
+        )
 
 
 @pytest.mark.embedded("it kills processes of this machine")
@@ -281,7 +343,9 @@ def test_a_killed_server_comes_back_and_pods_are_placed(
     server = cluster.sidecar.name if server == "sidecar" else server
     pid = cluster.servers()[server]["pid"]
     os.kill(pid, signal.SIGKILL)
-    eventually(lambda: cluster.servers()[server]["pid"] not in (pid, None), f"{server} is started again")
+    eventually(
+        lambda: cluster.servers()[server]["pid"] not in (pid, None), f"{server} is started again"
+    )
     created = eventually(lambda: objects.create(pod(at)), "a pod is created again")
     assert created["spec"]["nodeSelector"] == {"agentpool": "pool1"}
     put("kept", POLICY, a_rego="package kept\n\nx := 2")

@@ -22,7 +22,8 @@ from fairlead.operations.deploy import deploy
 from fairlead.settings.models import Settings
 
 UNDER = pod_sizes.MOST_VALUES - 200
-"""Entries that fit beside the others of a small pod, such as the fields that the API server notes for its manager."""
+"""Entries that fit beside the others of a small pod, such as the fields that the API server
+notes for its manager."""
 
 
 @pytest.fixture
@@ -53,9 +54,20 @@ def with_env(manifest: dict[str, Any], count: int) -> dict[str, Any]:
 
 def owned(manifest: dict[str, Any], count: int) -> dict[str, Any]:
     """With a manager that owns so many fields."""
-    fields: dict[str, Any] = {"f:metadata": {"f:labels": {f"f:l{number}": {} for number in range(count)}}}
-    manager = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields}
-    metadata = {**manifest["metadata"], "managedFields": [{**manager, "time": "2026-01-01T00:00:00Z"}]}
+    fields: dict[str, Any] = {
+        "f:metadata": {"f:labels": {f"f:l{number}": {} for number in range(count)}}
+    }
+    manager = {
+        "manager": "m",
+        "operation": "Update",
+        "apiVersion": "v1",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields,
+    }
+    metadata = {
+        **manifest["metadata"],
+        "managedFields": [{**manager, "time": "2026-01-01T00:00:00Z"}],
+    }
     return {**manifest, "metadata": metadata}
 
 
@@ -64,12 +76,19 @@ def test_a_pod_is_placed_up_to_the_limit_and_refused_above(
 ) -> None:
     mapped = namespace(agentpool="pool1")
     pods = f"/api/v1/namespaces/{mapped}/pods"
-    assert post(api, pods, with_env(pod(mapped), UNDER))["spec"]["nodeSelector"] == {"agentpool": "pool1"}
+    assert post(api, pods, with_env(pod(mapped), UNDER))["spec"]["nodeSelector"] == {
+        "agentpool": "pool1"
+    }
     for large in (
         with_env(pod(mapped), pod_sizes.MOST_VALUES + 1),
         with_env(pod(mapped), 100_000),
         owned(pod(mapped), pod_sizes.MOST_VALUES),
-        pod(mapped, volumes=[{"name": f"v{number}", "emptyDir": {}} for number in range(pod_sizes.MOST_PARTS)]),
+        pod(
+            mapped,
+            volumes=[
+                {"name": f"v{number}", "emptyDir": {}} for number in range(pod_sizes.MOST_PARTS)
+            ],
+        ),
         pod(mapped, tolerations=[{"key": str(number)} for number in range(pod_sizes.MOST_VALUES)]),
         pod(mapped, hostAliases=[{"ip": "10.0.0.1", "hostnames": ["a"] * pod_sizes.MOST_VALUES}]),
     ):
@@ -102,14 +121,21 @@ def test_the_same_holds_for_a_daemon_set_and_a_workload_is_admitted_unwarned(
     with pytest.raises(ApiException) as refused:
         post(api, path + "daemonsets", workload("DaemonSet", pod_sizes.MOST_VALUES + 1))
     assert refused.value.status == 403
-    assert post(api, path + "deployments", workload("Deployment", pod_sizes.MOST_VALUES + 1))["kind"] == "Deployment"
+    assert (
+        post(api, path + "deployments", workload("Deployment", pod_sizes.MOST_VALUES + 1))["kind"]
+        == "Deployment"
+    )
 
 
 def test_a_pod_elsewhere_may_be_as_large_as_the_cluster_allows(
     api: client.ApiClient, namespace: Callable[..., str], pod: Callable[..., dict[str, Any]]
 ) -> None:
     elsewhere = namespace()
-    assert post(api, f"/api/v1/namespaces/{elsewhere}/pods", with_env(pod(elsewhere), pod_sizes.MOST_VALUES + 1))
+    assert post(
+        api,
+        f"/api/v1/namespaces/{elsewhere}/pods",
+        with_env(pod(elsewhere), pod_sizes.MOST_VALUES + 1),
+    )
 
 
 @pytest.fixture
@@ -158,7 +184,10 @@ def test_enforcement_and_failure_policy_say_what_becomes_of_what_is_too_large(
     }
     for name, manifest in large.items():
         if name in admitted:
-            assert "nodeSelector" not in post(api, f"/api/v1/namespaces/{mapped}/pods", manifest)["spec"]
+            assert (
+                "nodeSelector"
+                not in post(api, f"/api/v1/namespaces/{mapped}/pods", manifest)["spec"]
+            )
         else:
             with pytest.raises(ApiException):
                 post(api, f"/api/v1/namespaces/{mapped}/pods", manifest)
@@ -167,12 +196,18 @@ def test_enforcement_and_failure_policy_say_what_becomes_of_what_is_too_large(
 def resident(pid: int) -> int:
     """MiB that a process had resident at most."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    return next(int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmHWM:"))
+    return next(
+        int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmHWM:")
+    )
 
 
 @pytest.fixture
-def tenant(objects: clients.Objects, cluster: Cluster, namespace: Callable[..., str]) -> tuple[str, client.ApiClient]:
-    """A mapped namespace, and a client of somebody who has the role `edit` there and no other right."""
+def tenant(
+    objects: clients.Objects, cluster: Cluster, namespace: Callable[..., str]
+) -> tuple[str, client.ApiClient]:
+    """A mapped namespace, and a client of somebody who has the role `edit` there and no other
+    right.
+    """
     mapped = namespace(agentpool="pool1")
     rbac = "rbac.authorization.k8s.io"
     objects.apply(
@@ -190,9 +225,13 @@ def tenant(objects: clients.Objects, cluster: Cluster, namespace: Callable[..., 
 
 
 def test_a_tenant_has_the_rights_of_edit_in_one_namespace_alone(
-    tenant: tuple[str, client.ApiClient], namespace: Callable[..., str], pod: Callable[..., dict[str, Any]]
+    tenant: tuple[str, client.ApiClient],
+    namespace: Callable[..., str],
+    pod: Callable[..., dict[str, Any]],
 ) -> None:
-    """`edit` is the API server's own role; were it missing, the flood below would be refused for that alone."""
+    """`edit` is the API server's own role; were it missing, the flood below would be refused for
+    that alone.
+    """
     mapped, mallory = tenant
     bound, other = client.CoreV1Api(mallory), namespace(agentpool="pool1")
     assert post(mallory, f"/api/v1/namespaces/{mapped}/pods", pod(mapped))["spec"]["nodeSelector"]
@@ -264,7 +303,9 @@ def test_a_tenant_with_huge_pods_delays_nobody_elses_and_fits_opas_memory(
     assert placed
     assert set(answers) == {201, 403}
     assert cluster.opas() == before, "OPA was restarted"
-    assert max(resident(server.pid) for server in cluster.opas() if server.pid) < deployed.OPA_MEMORY
+    assert (
+        max(resident(server.pid) for server in cluster.opas() if server.pid) < deployed.OPA_MEMORY
+    )
 
 
 COUNTED = (
@@ -305,7 +346,9 @@ def published(schemas: dict[str, Any], schema: dict[str, Any], at: str = "") -> 
         yield from published(schemas, inner, f"{at}.{field}")
 
 
-@pytest.mark.parametrize(("group", "name", "kind"), COUNTED, ids=[name.rpartition(".")[2] for _, name, _ in COUNTED])
+@pytest.mark.parametrize(
+    ("group", "name", "kind"), COUNTED, ids=[name.rpartition(".")[2] for _, name, _ in COUNTED]
+)
 def test_every_list_and_map_that_the_api_server_knows_is_counted(
     api: client.ApiClient, group: str, name: str, kind: pod_sizes.Kind
 ) -> None:

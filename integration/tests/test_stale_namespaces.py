@@ -1,4 +1,5 @@
-"""A namespace that OPA holds without a pool, and whose pods API servers ask about all the same: it has one by now."""
+"""A namespace that OPA holds without a pool, and whose pods API servers ask about all the same:
+it has one by now."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from fairlead.operations import rollout
 from fairlead.operations.up import started
 from fairlead.settings.models import Settings
 
-pytestmark = pytest.mark.embedded("it has a cluster of its own with a default pool, and stops its sidecar")
+pytestmark = pytest.mark.embedded(
+    "it has a cluster of its own with a default pool, and stops its sidecar"
+)
 
 RETRY = "is not known to the policy yet: retry in a moment"
 ROUNDS = 60
@@ -55,11 +58,14 @@ def held(defaulted: EmbeddedCluster, api: clients.Objects) -> Callable[[str], An
 
 def label(api: clients.Objects, name: str, pool: str | None) -> None:
     labels = {} if pool is None else {"agentpool": pool}
-    api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    api.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+    )
 
 
 def empty(api: clients.Objects, held: Callable[[str], Any], name: str) -> None:
-    """Give the namespace an empty label, which takes it out of every pool, and wait until OPA and the API server know.
+    """Give the namespace an empty label, which takes it out of every pool, and wait until OPA and
+    the API server know.
 
     The API server does once it does not ask: a pod is left as it is.
     """
@@ -69,7 +75,11 @@ def empty(api: clients.Objects, held: Callable[[str], Any], name: str) -> None:
         deadline=30,
         what="OPA has the empty label",
     )
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "default", "namespace": name},
+    }
     api.apply(account)
 
 
@@ -108,7 +118,9 @@ def test_a_pod_right_after_the_label_changed_is_placed_or_refused(
     assert outcomes[pool or DEFAULT] >= ROUNDS / 2
 
 
-@pytest.mark.parametrize("spec", [{}, {"nodeName": "pool1-0"}], ids=["plain", "on a node of its own choice"])
+@pytest.mark.parametrize(
+    "spec", [{}, {"nodeName": "pool1-0"}], ids=["plain", "on a node of its own choice"]
+)
 @pytest.mark.parametrize("pool", TRANSITIONS.values(), ids=TRANSITIONS)
 def test_while_the_sidecar_hangs_it_is_refused_and_placed_afterwards(
     defaulted: EmbeddedCluster,
@@ -122,9 +134,14 @@ def test_while_the_sidecar_hangs_it_is_refused_and_placed_afterwards(
     empty(api, held, name)
     with hung(defaulted):
         label(api, name, pool)
-        outcomes = [outcome(api, pod(name, f"p{number}", **spec)) for number in range(2)]  # of 2 s each
+        # of 2 s each
+        outcomes = [outcome(api, pod(name, f"p{number}", **spec)) for number in range(2)]
     assert outcomes == ["asked to retry"] * 2
-    waiting.until(lambda: outcome(api, pod(name)) == (pool or DEFAULT), deadline=30, what="pods are placed again")
+    waiting.until(
+        lambda: outcome(api, pod(name)) == (pool or DEFAULT),
+        deadline=30,
+        what="pods are placed again",
+    )
 
 
 def test_one_that_lost_its_pool_is_looked_up_and_left_alone(

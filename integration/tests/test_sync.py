@@ -1,5 +1,5 @@
-"""What `fairlead sync` does beyond the contract of every sidecar: a second one, with an OPA of its own, beside the
-cluster's."""
+"""What `fairlead sync` does beyond the contract of every sidecar: a second one, with an OPA of
+its own, beside the cluster's."""
 
 from __future__ import annotations
 
@@ -36,7 +36,11 @@ REPLICAS = "status.fairlead.dev/"
 ROLE = "second-sync"
 RULES = [
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "patch"]},
-    {"apiGroups": [""], "resources": ["namespaces", "pods", "nodes"], "verbs": ["get", "list", "watch"]},
+    {
+        "apiGroups": [""],
+        "resources": ["namespaces", "pods", "nodes"],
+        "verbs": ["get", "list", "watch"],
+    },
 ]
 Put = Callable[..., dict[str, Any]]
 
@@ -75,8 +79,15 @@ class Second:
 
     def sync(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start the sidecar, as replica `second`."""
-        given = [f"--opa-url={self.opa.url}", f"--opa-ca-file={self.ca}", f"--opa-auth-token-file={self.token}"]
-        given += [f"--kubeconfig={self._kubeconfig}", f"--health-endpoint={self.url.removeprefix('https://')}"]
+        given = [
+            f"--opa-url={self.opa.url}",
+            f"--opa-ca-file={self.ca}",
+            f"--opa-auth-token-file={self.token}",
+        ]
+        given += [
+            f"--kubeconfig={self._kubeconfig}",
+            f"--health-endpoint={self.url.removeprefix('https://')}",
+        ]
         given += [f"--tls-cert-file={self.files.tls / 'tls.crt'}"]
         given += [f"--tls-private-key-file={self.files.tls / 'tls.key'}"]
         given += ["--replica=second", "--namespace-selector=agentpool"]
@@ -102,7 +113,11 @@ class Second:
     def relists(self) -> float:
         """How many lists it has read."""
         lines = self.get("/metrics").text.splitlines()
-        return float(next(line for line in lines if line.startswith("fairlead_sync_relists_total")).split()[1])
+        return float(
+            next(line for line in lines if line.startswith("fairlead_sync_relists_total")).split()[
+                1
+            ]
+        )
 
     def end(self) -> None:
         for process in self._processes:
@@ -119,11 +134,15 @@ class Second:
 
 @pytest.fixture
 def account(cluster: EmbeddedCluster, objects: clients.Objects, tmp_path: Path) -> Iterator[Path]:
-    """The kubeconfig of the sidecars' service account, which may for now read what these tests replicate."""
+    """The kubeconfig of the sidecars' service account, which may for now read what these tests
+    replicate.
+    """
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE}
     subject = {"kind": "ServiceAccount", "name": "opa", "namespace": NAMESPACE}
     api = "rbac.authorization.k8s.io/v1"
-    objects.apply({"apiVersion": api, "kind": "ClusterRole", "metadata": {"name": ROLE}, "rules": RULES})
+    objects.apply(
+        {"apiVersion": api, "kind": "ClusterRole", "metadata": {"name": ROLE}, "rules": RULES}
+    )
     binding = {"apiVersion": api, "kind": "ClusterRoleBinding", "metadata": {"name": ROLE}}
     objects.apply({**binding, "roleRef": role, "subjects": [subject]})
     path = tmp_path / "kubeconfig"
@@ -148,10 +167,19 @@ def put(objects: clients.Objects) -> Iterator[Put]:
     """Makes or changes a ConfigMap of policies; all of them are removed afterwards."""
     made: set[tuple[str, str]] = set()
 
-    def apply(name: str, text: str, *, namespace: str = NAMESPACE, labels: dict[str, str] = POLICY) -> dict[str, Any]:
+    def apply(
+        name: str, text: str, *, namespace: str = NAMESPACE, labels: dict[str, str] = POLICY
+    ) -> dict[str, Any]:
         made.add((name, namespace))
         metadata = {"name": name, "namespace": namespace, "labels": labels}
-        return objects.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a.rego": text}})
+        return objects.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": metadata,
+                "data": {"a.rego": text},
+            }
+        )
 
     yield apply
     for name, namespace in made:
@@ -164,13 +192,19 @@ def annotations_of(objects: clients.Objects, name: str) -> dict[str, str]:
 
 
 def told(objects: clients.Objects, name: str) -> tuple[str | None, dict[str, str]]:
-    """The overall status of a ConfigMap, and each replica's: that of the cluster's own sidecar is `first`."""
+    """The overall status of a ConfigMap, and each replica's: that of the cluster's own sidecar
+    is `first`.
+    """
     annotations = annotations_of(objects, name)
     own = {
-        key.removeprefix(REPLICAS): json.loads(value) for key, value in annotations.items() if key.startswith(REPLICAS)
+        key.removeprefix(REPLICAS): json.loads(value)
+        for key, value in annotations.items()
+        if key.startswith(REPLICAS)
     }
     overall = json.loads(annotations[STATUS])["status"] if STATUS in annotations else None
-    return overall, {name if name == "second" else "first": entry["status"] for name, entry in own.items()}
+    return overall, {
+        name if name == "second" else "first": entry["status"] for name, entry in own.items()
+    }
 
 
 def version(objects: clients.Objects, name: str) -> str:
@@ -187,12 +221,17 @@ def test_two_replicas_tell_what_each_holds_and_never_write_for_writings_sake(
     eventually(lambda: told(objects, "pair") == both_ok, "both tell that they hold it")
     second.opa.put_policy("by/hand", "package pair\n\ny(z) := z")
     put("pair", "package pair\n\ny := 2")
-    eventually(lambda: told(objects, "pair") == ("error", {"first": "ok", "second": "error"}), "each tells its own")
+    eventually(
+        lambda: told(objects, "pair") == ("error", {"first": "ok", "second": "error"}),
+        "each tells its own",
+    )
     settled = version(objects, "pair")
     for number in range(3):
         put("beside", f"package beside\n\nx := {number}")
         fresh = bundles.revision({"a.rego": f"package beside\n\nx := {number}"})
-        both = functools.partial(lambda fresh: str(annotations_of(objects, "beside")).count(fresh) == 2, fresh)
+        both = functools.partial(
+            lambda fresh: str(annotations_of(objects, "beside")).count(fresh) == 2, fresh
+        )
         eventually(both, "both have told of another")
     assert version(objects, "pair") == settled
     second.opa.remove_policy("by/hand")
@@ -203,7 +242,10 @@ def test_two_replicas_tell_what_each_holds_and_never_write_for_writings_sake(
 
 
 def test_a_watch_that_expired_misses_nothing(
-    cluster: EmbeddedCluster, objects: clients.Objects, second: Second, namespace: Callable[..., str]
+    cluster: EmbeddedCluster,
+    objects: clients.Objects,
+    second: Second,
+    namespace: Callable[..., str],
 ) -> None:
     stays, goes = namespace(agentpool="pool1"), namespace(agentpool="pool1")
     sidecar = second.sync()
@@ -217,12 +259,16 @@ def test_a_watch_that_expired_misses_nothing(
     pid = cluster.servers()["kube-apiserver"]["pid"]
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    eventually(lambda: objects.get("v1", "Namespace", stays), "the API server is back, and knows no history")
+    eventually(
+        lambda: objects.get("v1", "Namespace", stays),
+        "the API server is back, and knows no history",
+    )
     sidecar.send_signal(signal.SIGCONT)
     expected = {comes, stays}
     eventually(
         lambda: (
-            expected <= (held := (second.opa.document(["kubernetes", "namespaces"]) or {}).keys()) and goes not in held
+            expected <= (held := (second.opa.document(["kubernetes", "namespaces"]) or {}).keys())
+            and goes not in held
         ),
         "what happened meanwhile is in OPA",
     )
@@ -232,7 +278,9 @@ def test_a_watch_that_expired_misses_nothing(
 
 def compact(cluster: EmbeddedCluster) -> None:
     """Throw away etcd's history, by its gRPC gateway."""
-    argv = Path(f"/proc/{cluster.servers()['etcd']['pid']}/cmdline").read_bytes().decode().split("\0")
+    argv = (
+        Path(f"/proc/{cluster.servers()['etcd']['pid']}/cmdline").read_bytes().decode().split("\0")
+    )
     url = next(flag.partition("=")[2] for flag in argv if flag.startswith("--listen-client-urls="))
     pki = cluster.path / "pki"
     with requests.Session() as session:
@@ -258,35 +306,49 @@ def test_further_resources_are_replicated_whole_or_in_part(
     )
     eventually(second.healthy, "it is healthy")
     image = pod(at)["spec"]["containers"][0]["image"]
-    thin = {"metadata": {"name": "web", "namespace": at}, "spec": {"containers": [{"image": image}]}}
+    thin = {
+        "metadata": {"name": "web", "namespace": at},
+        "spec": {"containers": [{"image": image}]},
+    }
     assert second.opa.document(["kubernetes", "pods", at]) == {"web": thin}
     assert second.opa.document(["kubernetes", "pods", ignored]) is None
     node = second.opa.document(["kubernetes", "nodes", "pool1-0"]) or {}
     assert (node["kind"], node["metadata"]["labels"]["agentpool"]) == ("Node", "pool1")
     assert "managedFields" not in node["metadata"]
     objects.delete("v1", "Pod", "web", at)
-    eventually(lambda: second.opa.document(["kubernetes", "pods", at]) is None, "the deleted pod is gone")
+    eventually(
+        lambda: second.opa.document(["kubernetes", "pods", at]) is None, "the deleted pod is gone"
+    )
 
 
 def test_a_resource_that_may_not_be_read_is_told(second: Second) -> None:
     second.sync("--replicate=apps/v1/deployments")
-    eventually(lambda: "deployments" in second.reasons() and "403" in second.reasons(), "it is told")
+    eventually(
+        lambda: "deployments" in second.reasons() and "403" in second.reasons(), "it is told"
+    )
 
 
-def test_labels_and_namespaces_may_be_others(second: Second, put: Put, namespace: Callable[..., str]) -> None:
+def test_labels_and_namespaces_may_be_others(
+    second: Second, put: Put, namespace: Callable[..., str]
+) -> None:
     at, labels = namespace(), {"example.com/rego": "yes"}
     put("custom", "package custom\n\nx := 1", namespace=at, labels=labels)
     put("usual", "package usual\n\nx := 1", namespace=at)
     put("elsewhere", "package elsewhere\n\nx := 1", labels=labels)
     second.sync(
-        "--policy-label=example.com/rego", "--policy-value=yes", f"--namespaces={at}", "--namespace-labels=team"
+        "--policy-label=example.com/rego",
+        "--policy-value=yes",
+        f"--namespaces={at}",
+        "--namespace-labels=team",
     )
     eventually(second.healthy, "it is healthy")
     ours = [id_ for id_ in second.opa.policies() if not id_.endswith(bundles.GUARDS)]
     assert ours == [f"{at}/custom/a.rego"]
 
 
-def test_without_the_right_token_nothing_is_loaded_and_with_it_all(second: Second, put: Put) -> None:
+def test_without_the_right_token_nothing_is_loaded_and_with_it_all(
+    second: Second, put: Put
+) -> None:
     put("guarded", "package guarded\n\nx := 1")
     second.token.write_text("another")
     second.sync()

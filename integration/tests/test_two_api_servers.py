@@ -32,7 +32,8 @@ _numbers = itertools.count()
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Any]]:
     """A client of each of two API servers; OPA's sidecar asks the first."""
     second = tmp_path_factory.mktemp("second") / "kubeconfig"
-    # The plugin would wait until each new namespace has its account `default`, and the caches are current by then.
+    # The plugin would wait until each new namespace has its account `default`, and the caches are
+    # current by then.
     further = {"kube-apiserver": {"disable-admission-plugins": "ServiceAccount"}}
     with EmbeddedCluster(f"servers-{os.getpid()}") as cluster:
         cluster.start_control_plane(further=further, progress=Progress())
@@ -42,7 +43,9 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Any]]:
 
 
 def start_second(cluster: EmbeddedCluster, kubeconfig: Path) -> None:
-    """Start another API server as the first one was, and write an administrator's kubeconfig for it."""
+    """Start another API server as the first one was, and write an administrator's kubeconfig for
+    it.
+    """
     (port,) = ports.free_ports(1)
     url = f"https://{ports.HOST}:{port}"
     pid = cluster.servers()["kube-apiserver"]["pid"]
@@ -62,10 +65,14 @@ def make(api: Any, labels: dict[str, str]) -> str:
 
 
 def outcome(api: Any, namespace: str) -> str:
-    """The pool of a new pod (a dry run), "unplaced", or "asked to retry". Raises ApiException for another refusal."""
+    """The pool of a new pod (a dry run), "unplaced", or "asked to retry". Raises ApiException
+    for another refusal.
+    """
     spec = {"containers": [{"name": "main", "image": "nginx:1.29"}]}
     try:
-        made = api.create_namespaced_pod(namespace, {"metadata": {"name": "web"}, "spec": spec}, dry_run="All")
+        made = api.create_namespaced_pod(
+            namespace, {"metadata": {"name": "web"}, "spec": spec}, dry_run="All"
+        )
     except ApiException as error:
         if "retry in a moment" in clients.message(error):
             return "asked to retry"
@@ -77,16 +84,29 @@ def outcome(api: Any, namespace: str) -> str:
 def test_a_namespace_created_with_its_label_at_one_has_no_unplaced_pod_at_the_other(
     servers: list[Any], here: int
 ) -> None:
-    outcomes = Counter(outcome(servers[1 - here], make(servers[here], {"agentpool": "pool1"})) for _ in range(ROUNDS))
+    outcomes = Counter(
+        outcome(servers[1 - here], make(servers[here], {"agentpool": "pool1"}))
+        for _ in range(ROUNDS)
+    )
     assert outcomes.keys() <= {"pool1", "asked to retry"}, outcomes
     assert outcomes["pool1"] >= ROUNDS / 2
 
 
-def test_a_namespace_labelled_later_at_one_is_mapped_at_the_other_a_moment_later(servers: list[Any]) -> None:
-    """In between the other does not ask: it is the API server's own cache, which no webhook sees."""
+def test_a_namespace_labelled_later_at_one_is_mapped_at_the_other_a_moment_later(
+    servers: list[Any],
+) -> None:
+    """In between the other does not ask: it is the API server's own cache, which no webhook
+    sees.
+    """
     first, second = servers
     namespace = make(first, {})
-    waiting.until(lambda: outcome(second, namespace) == "unplaced", deadline=30, what="the other knows the namespace")
+    waiting.until(
+        lambda: outcome(second, namespace) == "unplaced",
+        deadline=30,
+        what="the other knows the namespace",
+    )
     first.patch_namespace(namespace, {"metadata": {"labels": {"agentpool": "pool1"}}})
-    waiting.until(lambda: outcome(second, namespace) == "pool1", deadline=30, what="the other knows the label")
+    waiting.until(
+        lambda: outcome(second, namespace) == "pool1", deadline=30, what="the other knows the label"
+    )
     assert {outcome(second, namespace) for _ in range(20)} == {"pool1"}

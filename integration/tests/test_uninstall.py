@@ -24,7 +24,11 @@ _COMES_AND_GOES = {"Event", "Lease", "ComponentStatus", "IPAddress", "Endpoints"
 POLICY = {
     "apiVersion": "v1",
     "kind": "ConfigMap",
-    "metadata": {"name": "mine", "namespace": NAMESPACE, "labels": {"openpolicyagent.org/policy": "rego"}},
+    "metadata": {
+        "name": "mine",
+        "namespace": NAMESPACE,
+        "labels": {"openpolicyagent.org/policy": "rego"},
+    },
     "data": {"mine.rego": "package mine\nx := 1\n"},
 }
 
@@ -41,7 +45,10 @@ def everything(foreign: Foreign) -> set[tuple[str, str, str]]:
     for kind in discovery.kinds(clients.connect(foreign.kubeconfig)):
         if "list" in kind.verbs and kind.name not in _COMES_AND_GOES:
             listed = objects.list(kind.api_version, kind.name, None)
-            names |= {(kind.name, o["metadata"].get("namespace") or "", o["metadata"]["name"]) for o in listed}
+            names |= {
+                (kind.name, o["metadata"].get("namespace") or "", o["metadata"]["name"])
+                for o in listed
+            }
     return names
 
 
@@ -49,7 +56,9 @@ def fairlead(foreign: Foreign, *arguments: str) -> tuple[list[dict[str, Any]], s
     """What a command says, as data and on stderr."""
     chosen = ("--context", foreign.context, "--kubeconfig", str(foreign.kubeconfig), "-o", "json")
     argv = [sys.executable, "-m", "fairlead", *arguments, *chosen]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=180, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        argv, capture_output=True, text=True, check=False, timeout=180, stdin=subprocess.DEVNULL
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), done.stderr
 
@@ -94,13 +103,23 @@ def test_a_namespace_with_something_else_in_it_stays_and_tells_what(foreign: For
 
 
 def test_pods_are_created_all_the_while(foreign: Foreign) -> None:
-    """The webhook fails closed: were it there for a moment longer than OPA, pods would be refused."""
+    """The webhook fails closed: were it there for a moment longer than OPA, pods would be
+    refused.
+    """
     cluster = remote.RemoteCluster(foreign.context, foreign.kubeconfig)
     deploy.deploy(cluster, Settings(), sidecar="sync", progress=Progress())
     objects = foreign.objects()
     labels = {"agentpool": "pool1"}
-    objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "busy", "labels": labels}})
-    objects.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "busy"}})
+    objects.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "busy", "labels": labels}}
+    )
+    objects.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "default", "namespace": "busy"},
+        }
+    )
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "busy"}}
     pod["spec"] = {"containers": [{"name": "main", "image": "nginx:1.29"}]}
     stop, selectors, refused = threading.Event(), [], []

@@ -17,8 +17,8 @@ from fairlead import __version__
 from fairlead.cli import output
 from fairlead.common.errors import FairleadError
 
-# Command -> (module under fairlead.cli, one-line help), in the order that --help shows. A module is imported when
-# its command runs: the Kubernetes client alone takes half a second to load.
+# Command -> (module under fairlead.cli, one-line help), in the order that --help shows. A module is
+# imported when its command runs: the Kubernetes client alone takes half a second to load.
 COMMANDS = {
     "demo": "See the main job: a cluster, three pools, and where each pod lands.",
     "up": "Start a cluster with all that places pods.",
@@ -67,10 +67,14 @@ class _Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
 @click.version_option(__version__, prog_name="fairlead")
 def cli() -> None:
-    """Policy-driven placement for Kubernetes: every pod lands in its namespace's node pool, decided by OPA.
+    """Policy-driven placement for Kubernetes: every pod lands in its namespace's node pool, decided
+    by OPA.
 
     Exit code: 0 on success, 1 when what was checked does not hold, 2 on wrong usage.
     """
@@ -81,7 +85,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     sys.unraisablehook = _again
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # what no encoding has, such as half a surrogate pair, is told escaped
+        # what no encoding has, such as half a surrogate pair, is told escaped
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
         code = cli.main(standalone_mode=False)
@@ -92,7 +97,11 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "fairlead"
+        where = (
+            error.ctx.command_path
+            if isinstance(error, click.UsageError) and error.ctx
+            else "fairlead"
+        )
         output.error(f"{error.format_message()} See `{where} --help`.")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
@@ -117,7 +126,9 @@ def _interrupt(_signum: int, _frame: FrameType | None) -> None:
 
 
 def _again(lost: sys.UnraisableHookArgs) -> None:
-    """An interrupt that came while a finalizer ran, where Python drops it, is sent once more, a moment later."""
+    """An interrupt that came while a finalizer ran, where Python drops it, is sent once more, a
+    moment later.
+    """
     if isinstance(lost.exc_value, KeyboardInterrupt):
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM)).start()
     else:

@@ -1,1 +1,2 @@
-"""Decides about a cluster without changing it: what its policies would do, and what changed ones would do otherwise."""
+"""Decides about a cluster without changing it: what its policies would do, and what changed ones
+would do otherwise."""

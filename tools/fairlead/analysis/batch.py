@@ -19,9 +19,9 @@ from fairlead.programs import toolchain
 BATCH = 2500
 """Requests of one process: some ten MB of them, and few enough that progress is told."""
 
-# Every namespace is at hand, so the environment names no sidecar to look one up; mocked, so that no evaluation opens a
-# connection. Both answers under one `with`: each would have all rules evaluated again. What is undefined leaves its
-# array empty.
+# Every namespace is at hand, so the environment names no sidecar to look one up; mocked, so that no
+# evaluation opens a connection. Both answers under one `with`: each would have all rules evaluated
+# again. What is undefined leaves its array empty.
 _MODULE = """
 package fairlead_decisions
 
@@ -42,8 +42,8 @@ _ENVIRONMENT: dict[str, dict[str, str]] = {"env": {}}
 class Decision:
     """What the policies say of one request; `message` is why it is refused, `patch` a JSON Patch.
 
-    `pool` and `selector` are what decides on a pod, and the labels of that pool's nodes; None and {} where no pool does
-    and where the policies are staged ones.
+    `pool` and `selector` are what decides on a pod, and the labels of that pool's nodes; None and
+    {} where no pool does and where the policies are staged ones.
     """
 
     allowed: bool
@@ -77,7 +77,11 @@ def decide(
         answers = cli.evaluate(
             "data.fairlead_decisions.decisions",
             modules={**modules, "fairlead_decisions.rego": _MODULE},
-            data={"kubernetes": kubernetes, "fairlead_environment": _ENVIRONMENT, "fairlead_reviews": questions},
+            data={
+                "kubernetes": kubernetes,
+                "fairlead_environment": _ENVIRONMENT,
+                "fairlead_reviews": questions,
+            },
             progress=progress,
         )
         return [_read(review, answer) for review, answer in zip(questions, answers, strict=True)]
@@ -96,10 +100,12 @@ def decide(
 def described(patch: Sequence[Mapping[str, Any]]) -> str:
     """A JSON Patch in one line, as `add /spec/nodeSelector {"agentpool": "gpu"}`."""
     values = (
-        f" {json.dumps(operation['value'], ensure_ascii=False)}" if "value" in operation else "" for operation in patch
+        f" {json.dumps(operation['value'], ensure_ascii=False)}" if "value" in operation else ""
+        for operation in patch
     )
     return "; ".join(
-        f"{operation['op']} {operation['path']}{value}" for operation, value in zip(patch, values, strict=True)
+        f"{operation['op']} {operation['path']}{value}"
+        for operation, value in zip(patch, values, strict=True)
     )
 
 

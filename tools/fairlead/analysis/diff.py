@@ -32,7 +32,9 @@ KINDS = (REFUSED, ADMITTED, PATCHED, TOLD)
 
 @dataclass(frozen=True)
 class Difference:
-    """A pod or a template on which the policies decide otherwise; `deployed` and `new` are {allowed, message, ...}."""
+    """A pod or a template on which the policies decide otherwise; `deployed` and `new` are
+    {allowed, message, ...}.
+    """
 
     namespace: str
     kind: str
@@ -42,12 +44,15 @@ class Difference:
     new: dict[str, Any]
 
 
-def diff(cluster: Cluster, settings: Settings, folder: Path | None = None, *, progress: Progress) -> dict[str, Any]:
-    """Compare what is deployed in `cluster` with `settings` and the policies of `folder`, or the project's.
+def diff(
+    cluster: Cluster, settings: Settings, folder: Path | None = None, *, progress: Progress
+) -> dict[str, Any]:
+    """Compare what is deployed in `cluster` with `settings` and the policies of `folder`, or the
+    project's.
 
-    Returns {differences, counts, revisions}: a list of Difference, the gravest first, {same, different}, and
-    {deployed, new}. Raises UsageError where nothing is deployed, FairleadError where something cannot be read or
-    decided.
+    Returns {differences, counts, revisions}: a list of Difference, the gravest first, {same,
+    different}, and {deployed, new}. Raises UsageError where nothing is deployed, FairleadError
+    where something cannot be read or decided.
     """
     deployed = _deployed(cluster)
     bundle = bundles.bundle(settings, folder)
@@ -55,9 +60,15 @@ def diff(cluster: Cluster, settings: Settings, folder: Path | None = None, *, pr
     subjects = inventory.subjects
     reviews = [review for subject in subjects for review in subject.reviews]
 
-    def decide(name: str, modules: Mapping[str, str], replicated: Sequence[Replicated]) -> Iterator[Decision]:
+    def decide(
+        name: str, modules: Mapping[str, str], replicated: Sequence[Replicated]
+    ) -> Iterator[Decision]:
         kubernetes = inventory.data(replicated)
-        return iter(batch.decide(reviews, modules=modules, kubernetes=kubernetes, progress=progress, name=name))
+        return iter(
+            batch.decide(
+                reviews, modules=modules, kubernetes=kubernetes, progress=progress, name=name
+            )
+        )
 
     before = decide("deployed", deployed["data"], _replicated(deployed))
     after = decide("new", bundle.modules, settings.replicate)
@@ -65,7 +76,8 @@ def diff(cluster: Cluster, settings: Settings, folder: Path | None = None, *, pr
     for subject in subjects:
         pairs = [(next(before), next(after)) for _ in subject.reviews]
         for old, new in pairs:
-            if difference := compare(old, new):  # the pod's comes before its workload's, and says it all
+            # the pod's comes before its workload's, and says it all
+            if difference := compare(old, new):
                 key = (subject.namespace, subject.kind, subject.name)
                 differences.append(Difference(*key, difference, _told(old), _told(new)))
                 break

@@ -30,22 +30,38 @@ _TEMPLATES = {
 }
 """The workloads by where the API server lists them, and where each has its pods' template."""
 
-_READ = {"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "ReplicationController", "CronJob", "Job"}
+_READ = {
+    "Deployment",
+    "DaemonSet",
+    "StatefulSet",
+    "ReplicaSet",
+    "ReplicationController",
+    "CronJob",
+    "Job",
+}
 # A pod that is over runs nowhere, and nobody sends it again.
 _ALIVE = ("status.phase!=Succeeded", "status.phase!=Failed")
 _MIRROR = "kubernetes.io/config.mirror"
 # What the API server writes into an object's metadata.
 _STORED = {
-    *("creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields"),
+    *(
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "generation",
+        "managedFields",
+    ),
     *("resourceVersion", "selfLink", "uid"),
 }
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A pod or a workload; `reviews` are what is decided on: first its pod, then, of a workload, itself.
+    """A pod or a workload; `reviews` are what is decided on: first its pod, then, of a workload,
+    itself.
 
-    Pods that no pool decides on, because a node or a DaemonSet places them, have none. `node` is where a pod runs.
+    Pods that no pool decides on, because a node or a DaemonSet places them, have none. `node` is
+    where a pod runs.
     """
 
     namespace: str
@@ -56,7 +72,9 @@ class Subject:
 
 
 class Inventory:
-    """The cluster as it is, without the namespaces that no policy applies to and the pods and jobs that are over."""
+    """The cluster as it is, without the namespaces that no policy applies to and the pods and
+    jobs that are over.
+    """
 
     def __init__(self, cluster: Cluster, progress: Progress) -> None:
         self._api = ApiServer(cluster.kubeconfig)
@@ -65,7 +83,10 @@ class Inventory:
     @cached_property
     def namespaces(self) -> dict[str, Any]:
         """Every namespace, name -> {metadata: {name, labels}}. Raises FairleadError."""
-        return {name: {"metadata": {"name": name, "labels": labels}} for name, labels in self._labels("namespaces")}
+        return {
+            name: {"metadata": {"name": name, "labels": labels}}
+            for name, labels in self._labels("namespaces")
+        }
 
     @cached_property
     def nodes(self) -> dict[str, Mapping[str, str]]:
@@ -74,17 +95,30 @@ class Inventory:
 
     @cached_property
     def subjects(self) -> list[Subject]:
-        """Every pod and every template. Raises FairleadError where a kind of them must not be listed."""
-        subjects = [subject for pod in self._objects("/api/v1/pods", *_ALIVE) for subject in of_pod(pod)]
+        """Every pod and every template. Raises FairleadError where a kind of them must not be
+        listed.
+        """
+        subjects = [
+            subject for pod in self._objects("/api/v1/pods", *_ALIVE) for subject in of_pod(pod)
+        ]
         for path, template in _TEMPLATES.items():
-            subjects += [subject for workload in self._objects(path) for subject in of_workload(workload, template)]
+            subjects += [
+                subject
+                for workload in self._objects(path)
+                for subject in of_workload(workload, template)
+            ]
         # A namespace may be gone since, and what was in it with it.
         return [subject for subject in subjects if subject.namespace in self.namespaces]
 
     def data(self, replicated: Iterable[Replicated]) -> dict[str, Any]:
-        """`data.kubernetes` as the sidecar brings it into OPA: namespaces and these. Raises FairleadError."""
+        """`data.kubernetes` as the sidecar brings it into OPA: namespaces and these. Raises
+        FairleadError.
+        """
         resources = [resource.named() for resource in replicated]
-        return {"namespaces": self.namespaces, **{resource.name: self._replicated(resource) for resource in resources}}
+        return {
+            "namespaces": self.namespaces,
+            **{resource.name: self._replicated(resource) for resource in resources},
+        }
 
     def _labels(self, resource: str) -> Iterator[tuple[str, Mapping[str, str]]]:
         for listed in self._listed(f"/api/v1/{resource}", metadata_only=True):
@@ -102,21 +136,27 @@ class Inventory:
             at[thin["metadata"]["name"]] = thin
         return tree
 
-    def _listed(self, path: str, fields: str = "", *, metadata_only: bool = False) -> Iterator[dict[str, Any]]:
+    def _listed(
+        self, path: str, fields: str = "", *, metadata_only: bool = False
+    ) -> Iterator[dict[str, Any]]:
         what = path.rpartition("/")[2]
         selector = {"fieldSelector": fields}
-        listed = self._api.objects(path, selector, metadata_only=metadata_only, version=lambda _: None)
+        listed = self._api.objects(
+            path, selector, metadata_only=metadata_only, version=lambda _: None
+        )
         for count, item in enumerate(listed):
             if count % 1000 == 0:
-                self._progress.update("cluster", f"reading {what}{f', {count} so far' if count else ''}")
+                self._progress.update(
+                    "cluster", f"reading {what}{f', {count} so far' if count else ''}"
+                )
             yield item
 
 
 def of_pod(pod: Object) -> Iterator[Subject]:
     """The pod as its author would send it again.
 
-    Nobody but its author can tell whether spec.nodeName is the author's; the API server can: it notes who set which
-    field (metadata.managedFields), but not for the scheduler's binding.
+    Nobody but its author can tell whether spec.nodeName is the author's; the API server can: it
+    notes who set which field (metadata.managedFields), but not for the scheduler's binding.
     """
     metadata, node = pod["metadata"], pod["spec"].get("nodeName") or None
     identity = (metadata["namespace"], "Pod", metadata["name"])
@@ -130,10 +170,14 @@ def of_pod(pod: Object) -> Iterator[Subject]:
 
 
 def of_workload(workload: Object, template: Iterable[str]) -> Iterator[Subject]:
-    """The workload and the pod that its template makes; none where another workload makes it, or it is over."""
+    """The workload and the pod that its template makes; none where another workload makes it, or
+    it is over.
+    """
     controller = _controller(workload)
     conditions = (workload.get("status") or {}).get("conditions") or ()
-    over = any(c.get("type") in ("Complete", "Failed") and c.get("status") == "True" for c in conditions)
+    over = any(
+        c.get("type") in ("Complete", "Failed") and c.get("status") == "True" for c in conditions
+    )
     if controller.get("kind") in _READ or (workload["kind"] == "Job" and over):
         return
     metadata, part = workload["metadata"], workload
@@ -143,7 +187,11 @@ def of_workload(workload: Object, template: Iterable[str]) -> Iterator[Subject]:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            **{key: value for key, value in (part.get("metadata") or {}).items() if key not in _STORED},
+            **{
+                key: value
+                for key, value in (part.get("metadata") or {}).items()
+                if key not in _STORED
+            },
             "generateName": f"{metadata['name']}-",
             "namespace": metadata["namespace"],
             **({"ownerReferences": [_owner(workload)]} if workload["kind"] == "DaemonSet" else {}),
@@ -156,21 +204,34 @@ def of_workload(workload: Object, template: Iterable[str]) -> Iterator[Subject]:
 
 def _owner(workload: Object) -> dict[str, Any]:
     """How the pods of a workload name it, where its own controller makes them."""
-    reference = {"apiVersion": workload["apiVersion"], "kind": workload["kind"], "name": workload["metadata"]["name"]}
+    reference = {
+        "apiVersion": workload["apiVersion"],
+        "kind": workload["kind"],
+        "name": workload["metadata"]["name"],
+    }
     return {**reference, "controller": True}
 
 
 def _sent(stored: Object) -> dict[str, Any]:
     metadata = {key: value for key, value in stored["metadata"].items() if key not in _STORED}
-    return {**{key: value for key, value in stored.items() if key != "status"}, "metadata": metadata}
+    return {
+        **{key: value for key, value in stored.items() if key != "status"},
+        "metadata": metadata,
+    }
 
 
 def _placed_by_another(pod: Object, node: str | None) -> bool:
-    """Whether a DaemonSet gave the pod its node (its template is judged), or it shows a static pod of that node."""
+    """Whether a DaemonSet gave the pod its node (its template is judged), or it shows a static
+    pod of that node.
+    """
     controller = _controller(pod)
     if (controller.get("apiVersion"), controller.get("kind")) == ("apps/v1", "DaemonSet"):
         return True
-    owned = (controller.get("apiVersion"), controller.get("kind"), controller.get("name")) == ("v1", "Node", node)
+    owned = (controller.get("apiVersion"), controller.get("kind"), controller.get("name")) == (
+        "v1",
+        "Node",
+        node,
+    )
     return owned and _MIRROR in (pod["metadata"].get("annotations") or {})
 
 
@@ -182,6 +243,7 @@ def _controller(item: Object) -> Object:
 def _sets_node(managed: Iterable[Object]) -> bool:
     """Whether somebody who wrote the pod itself set spec.nodeName."""
     return any(
-        not entry.get("subresource") and "f:nodeName" in (entry.get("fieldsV1") or {}).get("f:spec", {})
+        not entry.get("subresource")
+        and "f:nodeName" in (entry.get("fieldsV1") or {}).get("f:spec", {})
         for entry in managed
     )

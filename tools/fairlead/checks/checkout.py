@@ -45,8 +45,11 @@ class Result:
     detail: str
 
 
-def run(selected: Iterable[str] | None, arguments: Iterable[str], *, progress: Progress) -> Iterator[Result]:
-    """Run the `selected` steps (all by default), each whatever became of those before it; `arguments` go to pytest.
+def run(
+    selected: Iterable[str] | None, arguments: Iterable[str], *, progress: Progress
+) -> Iterator[Result]:
+    """Run the `selected` steps (all by default), each whatever became of those before it;
+    `arguments` go to pytest.
 
     Raises UsageError for a step that is none.
     """
@@ -74,7 +77,9 @@ def _steps(arguments: list[str], progress: Progress) -> dict[str, Callable[[], s
         "opa test": lambda: _tested(progress),
         "ruff": lambda: _program([*python, "ruff", "check", "--quiet", *_CODE]),
         "ruff format": lambda: _program([*python, "ruff", "format", "--check", "--quiet", *_CODE]),
-        "imports": lambda: _program([str(Path(sys.executable).with_name("lint-imports")), "--no-logo"]),
+        "imports": lambda: _program(
+            [str(Path(sys.executable).with_name("lint-imports")), "--no-logo"]
+        ),
         "mypy": lambda: _typed([*python, "mypy", "--no-error-summary"]),
         "pytest": lambda: _program([*python, "pytest", *_PARALLEL, *arguments], shown=True),
     }
@@ -97,7 +102,8 @@ def _tested(progress: Progress) -> str:
         raise FairleadError("failed: " + "; ".join(result.failed))
     if result.coverage < COVERAGE:
         raise FairleadError(
-            f"{result.coverage} % of the lines are covered, not by any test: {', '.join(result.uncovered)}"
+            f"{result.coverage} % of the lines are covered, not by any test: "
+            f"{', '.join(result.uncovered)}"
         )
     return f"{result.passed} tests, {result.coverage:g} % of the lines"
 
@@ -116,11 +122,15 @@ def _typed(mypy: list[str]) -> str:
 
 
 def _program(argv: list[str], *, shown: bool = False) -> str:
-    """Run a checker; `shown` lets it write to the terminal as it goes. Raises FairleadError with what it said."""
+    """Run a checker; `shown` lets it write to the terminal as it goes. Raises FairleadError with
+    what it said.
+    """
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     # What is shown goes beside the results, which are all that standard output is for.
     streams = {"stdout": sys.stderr, "stderr": sys.stderr} if shown else {"capture_output": True}
-    completed = subprocess.run(argv, cwd=paths.root(), env=environment, text=True, check=False, **streams)
+    completed = subprocess.run(
+        argv, cwd=paths.root(), env=environment, text=True, check=False, **streams
+    )
     if completed.returncode:
         output = "" if shown else (completed.stdout + completed.stderr).strip()
         raise FairleadError(output or f"ended with {completed.returncode}")

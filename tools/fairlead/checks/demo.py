@@ -19,7 +19,9 @@ NODES = {"gpu": 1, "highmem": 2, "cheap": 2}
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one pod; `node` and `phase` are None for a refused one, `pool` for a namespace without one."""
+    """What became of one pod; `node` and `phase` are None for a refused one, `pool` for a
+    namespace without one.
+    """
 
     namespace: str
     pod: str
@@ -31,7 +33,8 @@ class Row:
 
 
 def run(cluster: Cluster, *, progress: Progress) -> list[dict[str, Any]]:
-    """Create what testdata/demo.yaml holds, in order, and tell what became of every pod, as a list of Row.
+    """Create what testdata/demo.yaml holds, in order, and tell what became of every pod, as a list
+    of Row.
 
     Raises FairleadError where a pod that was allowed does not run within a minute.
     """
@@ -54,21 +57,31 @@ def run(cluster: Cluster, *, progress: Progress) -> list[dict[str, Any]]:
             if kind != "Pod" or error.status != 403:
                 raise
             namespace = manifest["metadata"]["namespace"]
-            refused.append(Row(namespace, name, pools[namespace], None, None, False, _plain(error.reason)))
+            refused.append(
+                Row(namespace, name, pools[namespace], None, None, False, _plain(error.reason))
+            )
             continue
         if kind == "Pod":
             submitted[manifest["metadata"]["namespace"], name] = manifest
     progress.update("demo", "waiting until every pod runs")
     pods = waiting.until(
-        lambda: _running(objects, list(pools)), deadline=60.0, what="all pods of the demo run", pause=0.1
+        lambda: _running(objects, list(pools)),
+        deadline=60.0,
+        what="all pods of the demo run",
+        pause=0.1,
     )
     rows = [_row(pod, pools, submitted) for pod in pods] + refused
     progress.update("demo", "done")
-    return [asdict(row) for row in sorted(rows, key=lambda row: (list(pools).index(row.namespace), not row.allowed))]
+    return [
+        asdict(row)
+        for row in sorted(rows, key=lambda row: (list(pools).index(row.namespace), not row.allowed))
+    ]
 
 
 def misplaced(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The pods of mapped namespaces that run on a node of another pool; nodes are named after their pool."""
+    """The pods of mapped namespaces that run on a node of another pool; nodes are named after
+    their pool.
+    """
     return [
         f"{row['namespace']}/{row['pod']}"
         for row in rows
@@ -78,7 +91,9 @@ def misplaced(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _running(objects: clients.Objects, namespaces: Sequence[str]) -> list[dict[str, Any]] | None:
     """All pods of `namespaces`, once they and all that the Deployments want are there and run."""
-    deployments = [d for namespace in namespaces for d in objects.list("apps/v1", "Deployment", namespace)]
+    deployments = [
+        d for namespace in namespaces for d in objects.list("apps/v1", "Deployment", namespace)
+    ]
     if any(d["status"].get("readyReplicas", 0) < d["spec"]["replicas"] for d in deployments):
         raise FairleadError("a Deployment lacks pods")
     pods = [pod for namespace in namespaces for pod in objects.list("v1", "Pod", namespace)]
@@ -89,7 +104,9 @@ def _running(objects: clients.Objects, namespaces: Sequence[str]) -> list[dict[s
 
 
 def _row(
-    pod: Mapping[str, Any], pools: Mapping[str, str | None], submitted: Mapping[tuple[str, str], Mapping[str, Any]]
+    pod: Mapping[str, Any],
+    pools: Mapping[str, str | None],
+    submitted: Mapping[tuple[str, str], Mapping[str, Any]],
 ) -> Row:
     namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
     pool = pools[namespace]
@@ -100,7 +117,9 @@ def _row(
         message = "nodeSelector was the pool's already"
     else:
         message = "nodeSelector added"
-    return Row(namespace, name, pool, pod["spec"]["nodeName"], pod["status"]["phase"], True, message)
+    return Row(
+        namespace, name, pool, pod["spec"]["nodeName"], pod["status"]["phase"], True, message
+    )
 
 
 def _plain(message: str) -> str:

@@ -15,22 +15,32 @@ from fairlead.programs import docker, images
 IMAGE = "fairlead-dev:0.1.0"
 CLUSTERS = ("kind", "embedded")
 LOGS = "build/e2e-logs"
-"""Where a failed run leaves what it collected: in the container's checkout, and then in this one."""
+"""Where a failed run leaves what it collected: in the container's checkout, and then in this
+one."""
 
 _CHECKOUT = "/workspaces/fairlead"
 _SOCKET = "/var/run/docker.sock"
 _KIND_CONFIG = "/run/kind.yaml"
 _FORWARDED = (
-    *("KIND_CLUSTER_NAME", "KIND_NODE_IMAGE", "OPA_IMAGE", "KUBE_MGMT_IMAGE", "FAIRLEAD_IMAGE", "IMAGE_PULL_POLICY"),
+    *(
+        "KIND_CLUSTER_NAME",
+        "KIND_NODE_IMAGE",
+        "OPA_IMAGE",
+        "KUBE_MGMT_IMAGE",
+        "FAIRLEAD_IMAGE",
+        "IMAGE_PULL_POLICY",
+    ),
     *(images.BASE_VARIABLE, images.NETWORK_VARIABLE),
 )
 
 
 def run(arguments: Sequence[str], *, progress: Progress) -> int:
-    """Build the devcontainer's image from this checkout, run `fairlead e2e` in it; the result is that run's exit code.
+    """Build the devcontainer's image from this checkout, run `fairlead e2e` in it; the result is
+    that run's exit code.
 
-    FAIRLEAD_CLUSTER says which cluster it makes: of kind (by default), beside the container in the same Docker engine,
-    or an embedded one, within the container. DEVCONTAINER_IMAGE names the image. Raises UsageError, FairleadError.
+    FAIRLEAD_CLUSTER says which cluster it makes: of kind (by default), beside the container in the
+    same Docker engine, or an embedded one, within the container. DEVCONTAINER_IMAGE names the
+    image. Raises UsageError, FairleadError.
     """
     cluster = os.environ.get("FAIRLEAD_CLUSTER") or CLUSTERS[0]
     if cluster not in CLUSTERS:

@@ -24,13 +24,18 @@ LOGS = Path("build") / "e2e-logs"
 
 
 def run(
-    target: registry.Target, arguments: Sequence[str] = (), *, sidecar: str | None = None, progress: Progress
+    target: registry.Target,
+    arguments: Sequence[str] = (),
+    *,
+    sidecar: str | None = None,
+    progress: Progress,
 ) -> bool:
-    """Run the tests of integration/tests against `target`; `arguments` go to pytest. Returns whether all passed.
+    """Run the tests of integration/tests against `target`; `arguments` go to pytest. Returns
+    whether all passed.
 
-    An embedded cluster is started by the tests themselves; a KIND cluster is made, and removed again whatever happens,
-    unless it was there before; a context's is used as it is. What failed leaves logs and events in LOGS. Raises
-    FairleadError where the cluster does not come up.
+    An embedded cluster is started by the tests themselves; a KIND cluster is made, and removed
+    again whatever happens, unless it was there before; a context's is used as it is. What failed
+    leaves logs and events in LOGS. Raises FairleadError where the cluster does not come up.
     """
     logs = paths.root() / LOGS
     shutil.rmtree(logs, ignore_errors=True)
@@ -43,7 +48,9 @@ def run(
 
 
 @contextmanager
-def _cluster(target: registry.Target, sidecar: str | None, logs: Path, progress: Progress) -> Iterator[None]:
+def _cluster(
+    target: registry.Target, sidecar: str | None, logs: Path, progress: Progress
+) -> Iterator[None]:
     if target.kind != "kind":
         yield
         return
@@ -66,7 +73,12 @@ def _cluster(target: registry.Target, sidecar: str | None, logs: Path, progress:
 
 def _pytest(target: registry.Target, logs: Path, arguments: Sequence[str]) -> bool:
     """Run pytest, and see that it ends its clusters itself when this process is told to end."""
-    environment = {**os.environ, **target.environment(), "FAIRLEAD_LOGS": str(logs), "PYTHONUNBUFFERED": "1"}
+    environment = {
+        **os.environ,
+        **target.environment(),
+        "FAIRLEAD_LOGS": str(logs),
+        "PYTHONUNBUFFERED": "1",
+    }
     argv = [sys.executable, "-m", "pytest", "integration/tests", *arguments]
     with subprocess.Popen(argv, cwd=paths.root(), env=environment, stdout=sys.stderr) as tests:
         try:

@@ -20,11 +20,15 @@ from fairlead.settings import models as settings_library
 @options.settings
 @options.policies
 @options.output
-def command(target: registry.Target, settings_file: Path | None, policies_folder: Path | None, output: str) -> int:
-    """Tell which pods and templates of a cluster would be changed, refused, or run outside their pool today.
+def command(
+    target: registry.Target, settings_file: Path | None, policies_folder: Path | None, output: str
+) -> int:
+    """Tell which pods and templates of a cluster would be changed, refused, or run outside their
+    pool today.
 
-    Every pod and template is judged as its author would send it again, by the policies of this checkout, whatever their
-    enforcement. It takes nothing but the right to list, and works where Fairlead was never deployed.
+    Every pod and template is judged as its author would send it again, by the policies of this
+    checkout, whatever their enforcement. It takes nothing but the right to list, and works where
+    Fairlead was never deployed.
 
     Exit code: 1 where a pod runs outside its pool, or something would be refused.
     """
@@ -40,7 +44,9 @@ def _draw(data: dict[str, Any], console: Console) -> None:
     findings = [finding for finding in data["findings"] if finding["finding"] != library.PLACED]
     if findings:
         out.rows(
-            None, ("finding", "namespace", "pool", "objects", "message"), grouped.lines(findings, "finding", "pool")
+            None,
+            ("finding", "namespace", "pool", "objects", "message"),
+            grouped.lines(findings, "finding", "pool"),
         )(console)
         console.print()
     console.print(grouped.counts(data["counts"], "pods and templates"), soft_wrap=True)

@@ -19,38 +19,76 @@ _FAULT = ("fault", "times", "survived", "p50", "p95", "longest", "settled")
 
 
 @click.command()
-@click.option("--seconds", type=click.FloatRange(5), default=600, show_default=True, help="How long things break.")
-@click.option("--seed", type=click.IntRange(0), help="Of all that is random; by default another one each time.")
-@click.option("--clients", type=click.IntRange(1, 64), default=8, show_default=True, help="Clients that create pods.")
-@click.option("--replicas", type=click.IntRange(1, 8), default=2, show_default=True, help="OPAs, each with a sidecar.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(5),
+    default=600,
+    show_default=True,
+    help="How long things break.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    help="Of all that is random; by default another one each time.",
+)
+@click.option(
+    "--clients",
+    type=click.IntRange(1, 64),
+    default=8,
+    show_default=True,
+    help="Clients that create pods.",
+)
+@click.option(
+    "--replicas",
+    type=click.IntRange(1, 8),
+    default=2,
+    show_default=True,
+    help="OPAs, each with a sidecar.",
+)
 @click.option(
     "--cluster",
     "kind",
     type=click.Choice(["embedded", "kind"]),
     default="embedded",
     show_default=True,
-    help="Kind of cluster: an embedded one of the run's own, or a KIND cluster, which stays where it was there before.",
+    help="Kind of cluster: an embedded one of the run's own, or a KIND cluster, which stays where "
+    "it was there before.",
 )
-@click.option("--name", help="Name of the cluster.  [default: chaos; of kind: KIND_CLUSTER_NAME or fairlead]")
+@click.option(
+    "--name", help="Name of the cluster.  [default: chaos; of kind: KIND_CLUSTER_NAME or fairlead]"
+)
 @options.output
 def command(
-    seconds: float, seed: int | None, clients: int, replicas: int, kind: str, name: str | None, output: str
+    seconds: float,
+    seed: int | None,
+    clients: int,
+    replicas: int,
+    kind: str,
+    name: str | None,
+    output: str,
 ) -> None:
     """Break a cluster under load at random, and check that no pod is placed wrongly.
 
-    OPA, its sidecar and the API server are killed and stopped, etcd is compacted, the policies' ConfigMap is broken,
-    while clients create pods and namespaces, and policies, token and certificate are replaced. Ctrl-C ends it early.
-    A KIND cluster that was there before has the run's settings and policies afterwards: `fairlead deploy` again.
+    OPA, its sidecar and the API server are killed and stopped, etcd is compacted, the policies'
+    ConfigMap is broken, while clients create pods and namespaces, and policies, token and
+    certificate are replaced. Ctrl-C ends it early. A KIND cluster that was there before has the
+    run's settings and policies afterwards: `fairlead deploy` again.
     """
     target = registry.chosen(kind, "chaos" if kind == "embedded" and name is None else name)
     if seed is None:
         seed = random.SystemRandom().randrange(1_000_000)
     with out.progress() as progress:
-        summary = run(Options(seconds, seed, clients, replicas, target.name, kind), progress=progress)
+        summary = run(
+            Options(seconds, seed, clients, replicas, target.name, kind), progress=progress
+        )
     out.emit(summary, output, lambda console: _draw(summary, console))
-    broken = [invariant["invariant"] for invariant in summary["invariants"] if not invariant["holds"]]
+    broken = [
+        invariant["invariant"] for invariant in summary["invariants"] if not invariant["holds"]
+    ]
     if broken:
-        raise FairleadError(f"does not hold: {'; '.join(broken)}; `--seed {seed}` repeats the schedule")
+        raise FairleadError(
+            f"does not hold: {'; '.join(broken)}; `--seed {seed}` repeats the schedule"
+        )
 
 
 def _draw(summary: dict[str, Any], console: Console) -> None:
@@ -60,7 +98,9 @@ def _draw(summary: dict[str, Any], console: Console) -> None:
     for title, key in (("Refused, and why", "refused"), ("Failed, and why", "errors")):
         out.rows(title, ("count", "mapped", "unmapped", "why"), summary[key])(console)
         console.print()
-    changes = [{**change, "why": "\n".join(change["why"] or ()) or None} for change in summary["changes"]]
+    changes = [
+        {**change, "why": "\n".join(change["why"] or ()) or None} for change in summary["changes"]
+    ]
     out.rows("Pushes and rotations under load (seconds)", _CHANGE, changes)(console)
     console.print()
     sums = {key: sum(fault[key] for fault in summary["faults"]) for key in ("times", "survived")}
@@ -70,7 +110,9 @@ def _draw(summary: dict[str, Any], console: Console) -> None:
     for what in summary["could not"]:
         console.print(f"could not be done: {what}")
     console.print()
-    out.rows("Invariants", ("holds", "checked", "violations", "invariant"), summary["invariants"])(console)
+    out.rows("Invariants", ("holds", "checked", "violations", "invariant"), summary["invariants"])(
+        console
+    )
     for invariant in summary["invariants"]:
         for violation in invariant["named"]:
             console.print(f"  {invariant['invariant']}: {violation}")

@@ -21,7 +21,8 @@ from fairlead.settings.models import Settings
 @click.option("--keep", is_flag=True, help="Leave the cluster running afterwards.")
 @options.output
 def command(name: str, keep: bool, output: str) -> None:
-    """See the main job: a real API server, three node pools, and where each pod lands or why it is refused.
+    """See the main job: a real API server, three node pools, and where each pod lands or why it is
+    refused.
 
     A cluster that an earlier run kept is replaced.
     """
@@ -34,7 +35,8 @@ def command(name: str, keep: bool, output: str) -> None:
     out.emit(rows, output, lambda console: _draw(rows, console))
     if keep:
         out.note(
-            f"\nthe cluster runs on: export KUBECONFIG={cluster.kubeconfig}; `fairlead down --name {name}` ends it"
+            f"\nthe cluster runs on: export KUBECONFIG={cluster.kubeconfig}; `fairlead down --name "
+            f"{name}` ends it"
         )
     if wrong := library.misplaced(rows):
         raise FairleadError(f"outside their pool: {', '.join(wrong)}")
@@ -44,7 +46,15 @@ def _draw(rows: list[dict[str, Any]], console: Console) -> None:
     placed = [row for row in rows if row["allowed"]]
     refused = [row for row in rows if not row["allowed"]]
     out.rows(
-        "Where each pod landed", ("namespace", "pod", "pool", "node", "phase", "message"), placed, {"node": "green"}
+        "Where each pod landed",
+        ("namespace", "pod", "pool", "node", "phase", "message"),
+        placed,
+        {"node": "green"},
     )(console)
     console.print()
-    out.rows("What was refused, and why", ("namespace", "pod", "pool", "message"), refused, {"pod": "red"})(console)
+    out.rows(
+        "What was refused, and why",
+        ("namespace", "pod", "pool", "message"),
+        refused,
+        {"pod": "red"},
+    )(console)

@@ -21,8 +21,14 @@ from fairlead.settings import models as settings_library
 @options.settings
 @options.policies
 @options.sidecar
-@click.option("--dry-run", is_flag=True, help="Print the manifests, for a cluster that reaches OPA by its Service.")
-@click.option("--check", is_flag=True, help="Only tell whether the cluster can take it; changes nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print the manifests, for a cluster that reaches OPA by its Service.",
+)
+@click.option(
+    "--check", is_flag=True, help="Only tell whether the cluster can take it; changes nothing."
+)
 @options.yes
 @options.output
 def command(
@@ -37,7 +43,8 @@ def command(
 ) -> int:
     """Deploy OPA, its sidecar, the policies and the webhook into a running cluster; safe to repeat.
 
-    Into one that Fairlead did not make only after a question, and after checks that say all that is missing at once.
+    Into one that Fairlead did not make only after a question, and after checks that say all that is
+    missing at once.
     """
     if dry_run and check:
         raise UsageError("--dry-run asks no cluster, --check does: leave one of them out")
@@ -45,17 +52,24 @@ def command(
     if dry_run:
         out.note("the Secrets hold a token and a certificate made for this output alone")
         with out.progress() as progress:
-            rendered = library.preview(settings, policies_folder, sidecar=sidecar, progress=progress)
+            rendered = library.preview(
+                settings, policies_folder, sidecar=sidecar, progress=progress
+            )
         out.emit(rendered, output, lambda _: out.line(manifests.dump(rendered).rstrip()))
         return 0
     cluster = registry.find(target)
     if check:
-        findings = [asdict(finding) for finding in library.check(cluster, settings, policies_folder, sidecar=sidecar)]
+        findings = [
+            asdict(finding)
+            for finding in library.check(cluster, settings, policies_folder, sidecar=sidecar)
+        ]
         out.emit(findings, output, out.rows(None, ("check", "ok", "detail"), findings))
         return int(not all(finding["ok"] for finding in findings))
     options.ask(target, cluster, "deploy into", yes=yes)
     with out.progress() as progress:
-        states = library.deploy(cluster, settings, policies_folder, sidecar=sidecar, progress=progress)
+        states = library.deploy(
+            cluster, settings, policies_folder, sidecar=sidecar, progress=progress
+        )
     rows = [{"url": s.opa.url, "ready": s.ready, "revision": s.revision} for s in states]
     out.emit(rows, output, out.rows(None, ("url", "ready", "revision"), rows))
     return 0

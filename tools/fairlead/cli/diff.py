@@ -21,11 +21,14 @@ from fairlead.settings import models as settings_library
 @options.settings
 @options.policies
 @options.output
-def command(target: registry.Target, settings_file: Path | None, policies_folder: Path | None, output: str) -> int:
-    """Tell for which pods and templates of a cluster the policies of this checkout would decide otherwise.
+def command(
+    target: registry.Target, settings_file: Path | None, policies_folder: Path | None, output: str
+) -> int:
+    """Tell for which pods and templates of a cluster the policies of this checkout would decide
+    otherwise.
 
-    They are compared with what is deployed there: what is refused, what is changed, and what users are told. Run it
-    before `fairlead push` or `fairlead deploy`.
+    They are compared with what is deployed there: what is refused, what is changed, and what users
+    are told. Run it before `fairlead push` or `fairlead deploy`.
 
     Exit code: 0 where nothing differs, 1 where something does.
     """
@@ -38,18 +41,26 @@ def command(target: registry.Target, settings_file: Path | None, policies_folder
 
 
 def _draw(data: dict[str, Any], console: Console) -> None:
-    if differences := [{**difference, "message": _message(difference)} for difference in data["differences"]]:
-        out.rows(None, ("difference", "namespace", "objects", "message"), grouped.lines(differences, "difference"))(
-            console
-        )
+    if differences := [
+        {**difference, "message": _message(difference)} for difference in data["differences"]
+    ]:
+        out.rows(
+            None,
+            ("difference", "namespace", "objects", "message"),
+            grouped.lines(differences, "difference"),
+        )(console)
         console.print()
     counts = grouped.counts(data["counts"], "pods and templates")
-    console.print(f"{data['revisions']['deployed']} -> {data['revisions']['new']}: {counts}", soft_wrap=True)
+    console.print(
+        f"{data['revisions']['deployed']} -> {data['revisions']['new']}: {counts}", soft_wrap=True
+    )
 
 
 def _message(difference: dict[str, Any]) -> str:
     new, old = (
-        "; ".join(filter(None, (decision["message"], *decision["warnings"], described(decision["patch"]))))
+        "; ".join(
+            filter(None, (decision["message"], *decision["warnings"], described(decision["patch"])))
+        )
         or "left alone"
         for decision in (difference["new"], difference["deployed"])
     )

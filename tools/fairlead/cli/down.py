@@ -22,6 +22,11 @@ def command(target: registry.Target) -> None:
         case KindCluster() as cluster:
             ended = cluster.delete()
         case _:
-            raise UsageError("`fairlead up` did not start this cluster: `fairlead uninstall` removes what is in it")
+            raise UsageError(
+                "`fairlead up` did not start this cluster: `fairlead uninstall` removes what is in "
+                "it"
+            )
     name = target.name
-    out.note(f"cluster {name!r} is down" if ended else f"no cluster {name!r} is here; nothing to do")
+    out.note(
+        f"cluster {name!r} is down" if ended else f"no cluster {name!r} is here; nothing to do"
+    )

@@ -22,9 +22,19 @@ from fairlead.settings import models as settings_library
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--namespace", metavar="NAME", help="The manifest's namespace, where it names none.  [default: default]")
-@click.option("--namespace-labels", metavar="K=V,...", help="The labels of the namespace; '' for none.")
-@click.option("--live", is_flag=True, help="Take the namespaces from the cluster that the next options choose.")
+@click.option(
+    "--namespace",
+    metavar="NAME",
+    help="The manifest's namespace, where it names none.  [default: default]",
+)
+@click.option(
+    "--namespace-labels", metavar="K=V,...", help="The labels of the namespace; '' for none."
+)
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Take the namespaces from the cluster that the next options choose.",
+)
 @options.cluster
 @click.option(
     "--operation",
@@ -43,15 +53,19 @@ def command(
     settings_file: Path | None,
     output: str,
 ) -> None:
-    """Show the decision for FILE, by `opa eval` with the policies of this checkout, and what it rests on.
+    """Show the decision for FILE, by `opa eval` with the policies of this checkout, and what it
+    rests on.
 
-    FILE is an AdmissionReview or a manifest, as JSON or YAML; several documents get a list of decisions. A namespace
-    whose labels are neither given nor in a cluster is unknown to the policies.
+    FILE is an AdmissionReview or a manifest, as JSON or YAML; several documents get a list of
+    decisions. A namespace whose labels are neither given nor in a cluster is unknown to the
+    policies.
 
     Exit code: 0 for any decision, 2 for a file that none can be made of.
     """
     if live and namespace_labels is not None:
-        raise UsageError("--live and --namespace-labels both say what the namespace is: give one of them")
+        raise UsageError(
+            "--live and --namespace-labels both say what the namespace is: give one of them"
+        )
     labels = None if namespace_labels is None else evaluate.parse_labels(namespace_labels)
     settings = settings_library.load(settings_file)
     namespaces = registry.find(target).namespaces() if live else None
@@ -100,7 +114,9 @@ def _draw(console: Console, question: Question, answer: Answer) -> None:
         last = head
     if answer.patch:
         console.print("\nThe object after the patch:\n", soft_wrap=True)
-        console.print(yaml.safe_dump(answer.object, sort_keys=False, allow_unicode=True), soft_wrap=True)
+        console.print(
+            yaml.safe_dump(answer.object, sort_keys=False, allow_unicode=True), soft_wrap=True
+        )
 
 
 def _operation(operation: dict[str, Any]) -> str:

@@ -1,4 +1,5 @@
-"""`fairlead fuzz`: send a real OPA what nobody should, and check what it answers and what that takes."""
+"""`fairlead fuzz`: send a real OPA what nobody should, and check what it answers and what that
+takes."""
 
 from __future__ import annotations
 
@@ -26,19 +27,29 @@ _KINDS = ("guard", "reviews", "load")
     type=click.IntRange(1),
     help="How many of each.  [default: 20,000 requests, 50,000 reviews, 200 attacks]",
 )
-@click.option("--seed", type=click.IntRange(0), help="Of all that is random; by default another one each time.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    help="Of all that is random; by default another one each time.",
+)
 @options.policies
 @options.output
 def command(
-    kinds: tuple[str, ...], examples: int | None, seed: int | None, policies_folder: Path | None, output: str
+    kinds: tuple[str, ...],
+    examples: int | None,
+    seed: int | None,
+    policies_folder: Path | None,
+    output: str,
 ) -> None:
     """Fuzz OPAs of its own, started as they are deployed.
 
-    The suites: the guard of OPA's API, admission reviews gone wrong, and load: huge, deep, packed and slow requests to
-    an embedded cluster, whose OPA and sidecar must stay within their memory while others are served.
+    The suites: the guard of OPA's API, admission reviews gone wrong, and load: huge, deep, packed
+    and slow requests to an embedded cluster, whose OPA and sidecar must stay within their memory
+    while others are served.
 
-    Where something does not hold, the smallest example is printed: kept as a file in the suite's folder below
-    testdata/fuzz, it is tried first by each later run. Exit code: 0 where all holds, 1 where it does not.
+    Where something does not hold, the smallest example is printed: kept as a file in the suite's
+    folder below testdata/fuzz, it is tried first by each later run. Exit code: 0 where all holds, 1
+    where it does not.
     """
     if seed is None:
         seed = random.SystemRandom().randrange(1_000_000)
@@ -47,7 +58,9 @@ def command(
         for kind in dict.fromkeys(kinds or _KINDS):
             module = _load(kind)
             overrides = {} if examples is None else {"examples": examples}
-            results.append(module.run(seed=seed, progress=progress, policies=policies_folder, **overrides))
+            results.append(
+                module.run(seed=seed, progress=progress, policies=policies_folder, **overrides)
+            )
     out.emit(results, output, lambda console: _draw(results, console))
     broken = [f"{result['fuzz']}: {result['why']}" for result in results if result["why"]]
     if broken:
@@ -61,14 +74,17 @@ def _load(kind: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "fairlead":
             raise
-        raise UsageError(f"fuzzing needs {error.name}: `make setup` installs it, as requirements.txt has it") from error
+        raise UsageError(
+            f"fuzzing needs {error.name}: `make setup` installs it, as requirements.txt has it"
+        ) from error
 
 
 def _draw(results: list[dict[str, Any]], console: Console) -> None:
     for result in results:
         rotations = f", {result['rotations']} rotations" if "rotations" in result else ""
         console.print(
-            f"{result['fuzz']}: seed {result['seed']}, {result['tried']} tried in {result['seconds']} s{rotations}\n"
+            f"{result['fuzz']}: seed {result['seed']}, {result['tried']} tried in "
+            f"{result['seconds']} s{rotations}\n"
         )
         out.rows(None, ("count", "outcome"), result["outcomes"])(console)
         _draw_figures(result, console)
@@ -77,7 +93,8 @@ def _draw(results: list[dict[str, Any]], console: Console) -> None:
         if result["example"]:
             text = json.dumps(result["example"], ensure_ascii=True)
             console.print(
-                f"The smallest example, for testdata/fuzz/{result['fuzz']}/NAME.json:\n{text}", soft_wrap=True
+                f"The smallest example, for testdata/fuzz/{result['fuzz']}/NAME.json:\n{text}",
+                soft_wrap=True,
             )
         console.print()
 
@@ -87,9 +104,17 @@ def _draw_figures(result: dict[str, Any], console: Console) -> None:
     limits = result.get("limits", {})
     for name, size in result.get("memory", {}).items():
         limit = limits.get(name)
-        enforcement = "enforced" if limit and limit["enforced"] else "not enforced on this machine, only measured"
+        enforcement = (
+            "enforced"
+            if limit and limit["enforced"]
+            else "not enforced on this machine, only measured"
+        )
         of = f" of {limit['bytes'] >> 20} MiB, {enforcement}" if limit else ""
         console.print(f"memory of {name}: {size >> 20} MiB at most{of}")
     if bystanders := result.get("bystanders"):
-        console.print(f"logs: {result['log'] >> 10} KiB; bystanders, in ms (quiet: while nobody attacked):\n")
-        out.rows(None, ("bystander", "asked", "refused", "p50", "max", "quiet"), bystanders)(console)
+        console.print(
+            f"logs: {result['log'] >> 10} KiB; bystanders, in ms (quiet: while nobody attacked):\n"
+        )
+        out.rows(None, ("bystander", "asked", "refused", "p50", "max", "quiet"), bystanders)(
+            console
+        )

@@ -10,14 +10,22 @@ _NAMED = 3
 
 
 def lines(findings: Sequence[Mapping[str, Any]], *keys: str) -> list[dict[str, Any]]:
-    """One line for all objects of a namespace that are told the same: {*keys, namespace, objects, message}.
+    """One line for all objects of a namespace that are told the same: {*keys, namespace, objects,
+    message}.
 
-    Each of `found` has namespace, kind, name, maybe a node, and a message, which may name the object and its node.
+    Each of `found` has namespace, kind, name, maybe a node, and a message, which may name the
+    object and its node.
     """
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for finding in findings:
-        message = finding["message"].replace(finding["name"], "").replace(finding.get("node") or finding["name"], "")
-        groups.setdefault((finding["namespace"], *(finding[key] for key in keys), message), []).append(finding)
+        message = (
+            finding["message"]
+            .replace(finding["name"], "")
+            .replace(finding.get("node") or finding["name"], "")
+        )
+        groups.setdefault(
+            (finding["namespace"], *(finding[key] for key in keys), message), []
+        ).append(finding)
     return [{**group[0], "objects": _named(group)} for group in groups.values()]
 
 

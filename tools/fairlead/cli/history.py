@@ -14,6 +14,8 @@ from fairlead.operations import history
 @options.cluster
 @options.output
 def command(target: registry.Target, output: str) -> None:
-    """List the last revisions that were in force, the latest first; `fairlead rollback REVISION` brings one back."""
+    """List the last revisions that were in force, the latest first; `fairlead rollback REVISION`
+    brings one back.
+    """
     lines = history.table(registry.find(target))
     out.emit(lines, output, out.rows(None, ("revision", "since", "current"), lines))

@@ -16,9 +16,11 @@ from fairlead.settings import models as library
 @options.settings
 @options.output
 def command(settings_file: Path | None, output: str) -> None:
-    """Build the image of `fairlead sync` with Docker, under the name that the settings, or FAIRLEAD_IMAGE, give it.
+    """Build the image of `fairlead sync` with Docker, under the name that the settings, or
+    FAIRLEAD_IMAGE, give it.
 
-    BASE_IMAGE names the image of Debian 12 to build on, DOCKER_BUILD_NETWORK the network of the build.
+    BASE_IMAGE names the image of Debian 12 to build on, DOCKER_BUILD_NETWORK the network of the
+    build.
     """
     name = library.load(settings_file).images.fairlead
     with out.progress() as progress:

@@ -19,13 +19,34 @@ from fairlead.sync.server import Certificate, Server
 
 
 @click.command()
-@click.option("--kubeconfig", type=FILE, help="The kubeconfig to use, instead of the pod's service account.")
+@click.option(
+    "--kubeconfig", type=FILE, help="The kubeconfig to use, instead of the pod's service account."
+)
 @renewals.options
-@click.option("--roll-out", is_flag=True, help="Replace OPA's pods by such as read the new authorities: for kube-mgmt.")
-@click.option("--health-endpoint", required=True, help="host:port to serve /health and /metrics at.")
-@click.option("--tls-cert-file", type=FILE, required=True, help="The certificate to serve with; read when it changes.")
-@click.option("--tls-private-key-file", type=FILE, required=True, help="The key of the certificate.")
-@click.option("--log-level", type=click.Choice(list(LEVELS)), default="info", show_default=True, help="What to log.")
+@click.option(
+    "--roll-out",
+    is_flag=True,
+    help="Replace OPA's pods by such as read the new authorities: for kube-mgmt.",
+)
+@click.option(
+    "--health-endpoint", required=True, help="host:port to serve /health and /metrics at."
+)
+@click.option(
+    "--tls-cert-file",
+    type=FILE,
+    required=True,
+    help="The certificate to serve with; read when it changes.",
+)
+@click.option(
+    "--tls-private-key-file", type=FILE, required=True, help="The key of the certificate."
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(list(LEVELS)),
+    default="info",
+    show_default=True,
+    help="What to log.",
+)
 def command(
     kubeconfig: Path | None,
     renewal: renewals.Renewal | None,
@@ -40,20 +61,30 @@ def command(
     The sidecar `fairlead sync` does it by itself.
     """
     if renewal is None:
-        raise UsageError("--certificate-life is missing: say how long certificates last, for instance 90d")
+        raise UsageError(
+            "--certificate-life is missing: say how long certificates last, for instance 90d"
+        )
     registry = CollectorRegistry()
     certificate = Certificate(tls_cert_file, tls_private_key_file)
     not_after(registry, certificate.not_after)
-    keeper = renewals.keeper(renewal, kubeconfig, replica=socket.gethostname(), registry=registry, rolls=roll_out)
+    keeper = renewals.keeper(
+        renewal, kubeconfig, replica=socket.gethostname(), registry=registry, rolls=roll_out
+    )
 
     def health() -> dict[str, Any]:
         state = keeper.health()
-        return {"healthy": state["trouble"] is None, "reasons": list(filter(None, [state["trouble"]])), "keeper": state}
+        return {
+            "healthy": state["trouble"] is None,
+            "reasons": list(filter(None, [state["trouble"]])),
+            "keeper": state,
+        }
 
     def live() -> dict[str, Any]:
         return {"live": True, "hung": []}  # each step has its deadline
 
-    server = Server(health_endpoint, certificate, health=health, live=live, metrics=_Registered(registry))
+    server = Server(
+        health_endpoint, certificate, health=health, live=live, metrics=_Registered(registry)
+    )
     log(LEVELS[log_level])
     Thread(target=server.serve_forever, args=(0.2,), name="server", daemon=True).start()
     try:

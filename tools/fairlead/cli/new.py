@@ -19,9 +19,11 @@ def command() -> None:
 @click.argument("name")
 @options.output
 def policy(name: str, output: str) -> None:
-    """Write the policy NAME: its folder, a test, cases, and its registrations. The result passes `make test`.
+    """Write the policy NAME: its folder, a test, cases, and its registrations. The result passes
+    `make test`.
 
-    NAME is the intent, in lower-case words joined by '-'. Replace the rules of the example, then run `make kustomize`.
+    NAME is the intent, in lower-case words joined by '-'. Replace the rules of the example, then
+    run `make kustomize`.
     """
     checkout = paths.root()
     rows = [{"file": str(path.relative_to(checkout))} for path in scaffolds.policy(name, checkout)]

@@ -19,13 +19,23 @@ from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment.sidecars import SIDECARS
 
 output = click.option(
-    "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Form of the result."
+    "-o",
+    "--output",
+    type=click.Choice(FORMATS),
+    default="table",
+    show_default=True,
+    help="Form of the result.",
 )
-yes = click.option("--yes", is_flag=True, help="Ask nothing before a cluster is touched that Fairlead did not make.")
+yes = click.option(
+    "--yes",
+    is_flag=True,
+    help="Ask nothing before a cluster is touched that Fairlead did not make.",
+)
 sidecar = click.option(
     "--sidecar",
     type=click.Choice(list(SIDECARS)),
-    help="What keeps OPA current; by default what the cluster has: sync where it is embedded, else kube-mgmt.",
+    help="What keeps OPA current; by default what the cluster has: sync where it is embedded, else "
+    "kube-mgmt.",
 )
 policies = click.option(
     "--policies",
@@ -51,8 +61,14 @@ _CLUSTER = (
         show_envvar=True,
         help="Kind of cluster.",
     ),
-    click.option("--name", help=f"Name of the cluster, for kind also KIND_CLUSTER_NAME.  [default: {registry.NAME}]"),
-    click.option("--context", help="The cluster of this context, also FAIRLEAD_CONTEXT; implies --cluster context."),
+    click.option(
+        "--name",
+        help=f"Name of the cluster, for kind also KIND_CLUSTER_NAME.  [default: {registry.NAME}]",
+    ),
+    click.option(
+        "--context",
+        help="The cluster of this context, also FAIRLEAD_CONTEXT; implies --cluster context.",
+    ),
     click.option(
         "--kubeconfig",
         type=click.Path(path_type=Path),
@@ -62,14 +78,18 @@ _CLUSTER = (
 
 
 def own_cluster(command_name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The option --name of a command that makes a cluster for itself, by default named like the command."""
+    """The option --name of a command that makes a cluster for itself, by default named like the
+    command.
+    """
 
     def checked(_: click.Context, __: click.Parameter, value: str) -> str:
         registry.check_not_empty("--name", value)
         return value
 
     words = "Name of the command's own cluster."
-    return click.option("--name", default=command_name, show_default=True, callback=checked, help=words)
+    return click.option(
+        "--name", default=command_name, show_default=True, callback=checked, help=words
+    )
 
 
 def cluster(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,7 +97,12 @@ def cluster(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def chosen(
-        *arguments: Any, kind: str, name: str | None, context: str | None, kubeconfig: Path | None, **others: Any
+        *arguments: Any,
+        kind: str,
+        name: str | None,
+        context: str | None,
+        kubeconfig: Path | None,
+        **others: Any,
     ) -> Any:
         return command(*arguments, target=_target(kind, name, context, kubeconfig), **others)
 
@@ -95,11 +120,21 @@ def ask(target: registry.Target, cluster: Cluster, what: str, *, yes: bool) -> N
         return
     described = cluster.described()
     if not sys.stdin.isatty():
-        raise UsageError(f"this would {what} a cluster that Fairlead did not make ({described}): say so by --yes")
-    if not click.confirm(f"Fairlead did not make this cluster: {described}. {what.capitalize()} it?", err=True):
+        raise UsageError(
+            f"this would {what} a cluster that Fairlead did not make ({described}): say so by --yes"
+        )
+    if not click.confirm(
+        f"Fairlead did not make this cluster: {described}. {what.capitalize()} it?", err=True
+    ):
         raise FairleadError("nothing was changed: choose another cluster by --context")
 
 
-def _target(kind: str, name: str | None, context: str | None, kubeconfig: Path | None) -> registry.Target:
-    explicit = click.get_current_context().get_parameter_source("kind") is ParameterSource.COMMANDLINE
-    return registry.chosen("context" if context is not None and not explicit else kind, name, context, kubeconfig)
+def _target(
+    kind: str, name: str | None, context: str | None, kubeconfig: Path | None
+) -> registry.Target:
+    explicit = (
+        click.get_current_context().get_parameter_source("kind") is ParameterSource.COMMANDLINE
+    )
+    return registry.chosen(
+        "context" if context is not None and not explicit else kind, name, context, kubeconfig
+    )

@@ -12,7 +12,14 @@ from typing import Any
 
 import yaml
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.progress import Progress as Bars
 from rich.table import Table
 
@@ -37,11 +44,18 @@ def rows(
     lines: Sequence[Mapping[str, Any]],
     styles: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Console], None]:
-    """What draws `lines` as a table with `columns`, which are keys of each line; `styles` are rich's, by column."""
+    """What draws `lines` as a table with `columns`, which are keys of each line; `styles` are
+    rich's, by column.
+    """
 
     def draw(target: Console) -> None:
         table = Table(
-            title=title, title_justify="left", title_style="bold", box=None, header_style="bold", pad_edge=False
+            title=title,
+            title_justify="left",
+            title_style="bold",
+            box=None,
+            header_style="bold",
+            pad_edge=False,
         )
         for column in columns:
             table.add_column(column.upper(), overflow="fold", style=styles.get(column))
@@ -69,7 +83,9 @@ def error(text: str) -> None:
 
 
 def console() -> Console:
-    """Where people read results: no colour codes unless it is a terminal, no cut lines when it is not."""
+    """Where people read results: no colour codes unless it is a terminal, no cut lines when it
+    is not.
+    """
     return (
         Console(highlight=False, markup=False)
         if sys.stdout.isatty()
@@ -79,19 +95,28 @@ def console() -> Console:
 
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """A listener for long work: bars on a terminal, a plain line for each new state elsewhere; all on stderr."""
+    """A listener for long work: bars on a terminal, a plain line for each new state elsewhere;
+    all on stderr.
+    """
     if not sys.stderr.isatty():
         yield plain()
         return
     columns = (SpinnerColumn(), TextColumn("{task.fields[name]}"), TextColumn("{task.description}"))
     with Bars(
-        *columns, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True
+        *columns,
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
     ) as bars:
         yield _Bars(bars)
 
 
 def plain() -> Progress:
-    """A listener that writes a line for each new state, for work that writes to the terminal itself."""
+    """A listener that writes a line for each new state, for work that writes to the terminal
+    itself.
+    """
     return _Lines()
 
 
@@ -118,7 +143,9 @@ class _Bars(Progress):
         with self._lock:
             if name not in self._tasks:
                 self._tasks[name] = self._bars.add_task(state, name=name, total=total or None)
-            self._bars.update(self._tasks[name], description=state, completed=done, total=total or None)
+            self._bars.update(
+                self._tasks[name], description=state, completed=done, total=total or None
+            )
 
 
 def _cell(value: Any) -> str:

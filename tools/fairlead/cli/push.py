@@ -24,8 +24,12 @@ _LOOK = 0.3
 @options.cluster
 @options.settings
 @options.policies
-@click.option("--restart", is_flag=True, help="Then restart OPA and its sidecar, one pair after the other.")
-@click.option("--watch", is_flag=True, help="Push again on every save, until Ctrl-C; for development.")
+@click.option(
+    "--restart", is_flag=True, help="Then restart OPA and its sidecar, one pair after the other."
+)
+@click.option(
+    "--watch", is_flag=True, help="Push again on every save, until Ctrl-C; for development."
+)
 @options.output
 def command(
     target: registry.Target,
@@ -35,10 +39,11 @@ def command(
     watch: bool,
     output: str,
 ) -> None:
-    """Check and test the policies, push them, and return when every OPA serves exactly this revision.
+    """Check and test the policies, push them, and return when every OPA serves exactly this
+    revision.
 
-    A policy that does not compile or fails its tests changes nothing; where an OPA does not take the new revision, the
-    old one is put back.
+    A policy that does not compile or fails its tests changes nothing; where an OPA does not take
+    the new revision, the old one is put back.
     """
     if watch and output != "table":
         raise UsageError("--watch tells people what happens: leave out -o")
@@ -54,9 +59,19 @@ def command(
 
 
 def _push(
-    cluster: Cluster, settings_file: Path | None, policies_folder: Path | None, restart: bool, output: str
+    cluster: Cluster,
+    settings_file: Path | None,
+    policies_folder: Path | None,
+    restart: bool,
+    output: str,
 ) -> None:
     settings = settings_library.load(settings_file)
     with out.progress() as progress:
-        result = library.push(cluster, settings, policies_folder, restart=restart, progress=progress)
-    out.emit(result, output, out.rows(f"revision {result['revision']}", ("url", "revision"), result["opa"]))
+        result = library.push(
+            cluster, settings, policies_folder, restart=restart, progress=progress
+        )
+    out.emit(
+        result,
+        output,
+        out.rows(f"revision {result['revision']}", ("url", "revision"), result["opa"]),
+    )

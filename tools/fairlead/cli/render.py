@@ -23,7 +23,8 @@ from fairlead.settings import models as settings_library
     "secrets_file",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Keep token and certificate in FILE: made once, then read, so that the output stays the same.",
+    help="Keep token and certificate in FILE: made once, then read, so that the output stays the "
+    "same.",
 )
 @click.option("--renew", is_flag=True, help="Replace the token and the certificate in FILE now.")
 @click.option(
@@ -31,7 +32,8 @@ from fairlead.settings import models as settings_library
     "base",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Write a kustomize base without credentials into DIR; with --secrets, the overlay beside FILE too.",
+    help="Write a kustomize base without credentials into DIR; with --secrets, the overlay beside "
+    "FILE too.",
 )
 @options.output
 def command(
@@ -43,22 +45,37 @@ def command(
     base: Path | None,
     output: str,
 ) -> None:
-    """Print all manifests, or write them as a kustomize base, for a cluster that is deployed to by other means.
+    """Print all manifests, or write them as a kustomize base, for a cluster that is deployed to by
+    other means.
 
-    A certificate in FILE that ends within 30 days is renewed, and told on stderr. See docs/gitops.md.
+    A certificate in FILE that ends within 30 days is renewed, and told on stderr. See
+    docs/gitops.md.
     """
     settings = settings_library.load(settings_file)
     if base is None:
         with out.progress() as progress:
             rendered = library.render(
-                settings, policies_folder, sidecar=sidecar, secrets=secrets_file, renew=renew, progress=progress
+                settings,
+                policies_folder,
+                sidecar=sidecar,
+                secrets=secrets_file,
+                renew=renew,
+                progress=progress,
             )
         _tell(rendered.notes)
-        out.emit(rendered.objects, output, lambda _: out.line(manifests.dump(rendered.objects).rstrip()))
+        out.emit(
+            rendered.objects, output, lambda _: out.line(manifests.dump(rendered.objects).rstrip())
+        )
         return
     with out.progress() as progress:
         written = kustomize.write(
-            settings, base, policies_folder, sidecar=sidecar, secrets=secrets_file, renew=renew, progress=progress
+            settings,
+            base,
+            policies_folder,
+            sidecar=sidecar,
+            secrets=secrets_file,
+            renew=renew,
+            progress=progress,
         )
     _tell(written.notes)
     rows = [{"file": str(path), "state": state} for path, state in written.states.items()]

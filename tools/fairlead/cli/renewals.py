@@ -22,7 +22,8 @@ _OPTIONS = (
     click.option(
         "--certificate-life",
         metavar="DURATION",
-        help="Renew OPA's certificate by such that last so long, as 90d; without it nothing is renewed.",
+        help="Renew OPA's certificate by such that last so long, as 90d; without it nothing is "
+        "renewed.",
     ),
     click.option(
         "--renew-before",
@@ -32,9 +33,12 @@ _OPTIONS = (
     click.option(
         "--opas",
         metavar="HOST:PORT,...",
-        help="Where OPAs show the certificate, instead of the pods with the label app.kubernetes.io/name=opa.",
+        help="Where OPAs show the certificate, instead of the pods with the label "
+        "app.kubernetes.io/name=opa.",
     ),
-    click.option("--sidecars", metavar="HOST:PORT,...", help="Where their sidecars do, if --opas is given."),
+    click.option(
+        "--sidecars", metavar="HOST:PORT,...", help="Where their sidecars do, if --opas is given."
+    ),
 )
 
 
@@ -59,7 +63,9 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
         sidecars: str | None,
         **others: Any,
     ) -> Any:
-        return command(*arguments, renewal=_renewal(certificate_life, renew_before, opas, sidecars), **others)
+        return command(
+            *arguments, renewal=_renewal(certificate_life, renew_before, opas, sidecars), **others
+        )
 
     for option in reversed(_OPTIONS):
         chosen = option(chosen)
@@ -67,22 +73,35 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def keeper(
-    renewal: Renewal, kubeconfig: Path | None, *, replica: str, registry: CollectorRegistry, rolls: bool = False
+    renewal: Renewal,
+    kubeconfig: Path | None,
+    *,
+    replica: str,
+    registry: CollectorRegistry,
+    rolls: bool = False,
 ) -> Keeper:
-    """What renews; with `rolls` pods are replaced by such as read the new authorities. Raises UsageError."""
+    """What renews; with `rolls` pods are replaced by such as read the new authorities. Raises
+    UsageError.
+    """
     api = ApiServer(kubeconfig)
     listed = servers.named(*renewal.named) if renewal.named else servers.pods(api)
     serving = servers.Serving(listed, pause=0.1 if renewal.named else 1.0)
     if rolls:
         serving = servers.Rolled(api, listed, manager=MANAGER)
-    return Keeper(api, serving, valid=renewal.valid, before=renewal.before, replica=replica, registry=registry)
+    return Keeper(
+        api, serving, valid=renewal.valid, before=renewal.before, replica=replica, registry=registry
+    )
 
 
-def _renewal(life: str | None, before: str | None, opas: str | None, sidecars: str | None) -> Renewal | None:
+def _renewal(
+    life: str | None, before: str | None, opas: str | None, sidecars: str | None
+) -> Renewal | None:
     if life is None:
         for flag, value in (("--renew-before", before), ("--opas", opas), ("--sidecars", sidecars)):
             if value:
-                raise UsageError(f"{flag} is for who renews the certificate: give --certificate-life too")
+                raise UsageError(
+                    f"{flag} is for who renews the certificate: give --certificate-life too"
+                )
         return None
     if sidecars and not opas:
         raise UsageError("--sidecars goes with --opas")
@@ -90,7 +109,9 @@ def _renewal(life: str | None, before: str | None, opas: str | None, sidecars: s
     lead = _duration("--renew-before", before) if before else valid / 3
     if lead >= valid:
         raise UsageError(f"--renew-before {before}: is not shorter than the life of {life}")
-    addresses = (_addresses("--opas", opas), _addresses("--sidecars", sidecars or "")) if opas else None
+    addresses = (
+        (_addresses("--opas", opas), _addresses("--sidecars", sidecars or "")) if opas else None
+    )
     return Renewal(valid, lead, addresses)
 
 

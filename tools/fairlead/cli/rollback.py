@@ -15,8 +15,14 @@ from fairlead.operations import push
 @options.cluster
 @options.output
 def command(revision: str | None, target: registry.Target, output: str) -> None:
-    """Bring REVISION (see `fairlead history`; its first digits suffice) back into force, by default the one before."""
+    """Bring REVISION (see `fairlead history`; its first digits suffice) back into force, by
+    default the one before.
+    """
     cluster = registry.find(target)
     with out.progress() as progress:
         result = push.rollback(cluster, revision, progress=progress)
-    out.emit(result, output, out.rows(f"revision {result['revision']}", ("url", "revision"), result["opa"]))
+    out.emit(
+        result,
+        output,
+        out.rows(f"revision {result['revision']}", ("url", "revision"), result["opa"]),
+    )

@@ -16,6 +16,12 @@ from fairlead.settings import models as library
 @options.settings
 @options.output
 def command(settings_file: Path | None, output: str) -> None:
-    """Show the settings in force: those of the file, and the default of each one that it leaves out."""
+    """Show the settings in force: those of the file, and the default of each one that it leaves
+    out.
+    """
     document = library.load(settings_file).document()
-    out.emit(document, output, lambda console: console.print(yaml.safe_dump(document, sort_keys=False).rstrip()))
+    out.emit(
+        document,
+        output,
+        lambda console: console.print(yaml.safe_dump(document, sort_keys=False).rstrip()),
+    )

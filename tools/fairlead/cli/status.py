@@ -18,15 +18,17 @@ from fairlead.operations import status as library
 @options.cluster
 @options.output
 def command(target: registry.Target, output: str) -> None:
-    """Tell what runs in a cluster, which policies are in force, and until when the certificates last.
+    """Tell what runs in a cluster, which policies are in force, and until when the certificates
+    last.
 
-    Exit code 1 when nothing is deployed, or an OPA, its sidecar, a policy, a certificate or a server is not as it
-    should be: `problems` lists what.
+    Exit code 1 when nothing is deployed, or an OPA, its sidecar, a policy, a certificate or a
+    server is not as it should be: `problems` lists what.
     """
     data = library.status(registry.find(target))
     if not data["deployed"] and output == "table":
         raise FairleadError(
-            f"not deployed: cluster {data['name']} is there, and nothing of Fairlead: `fairlead deploy`"
+            f"not deployed: cluster {data['name']} is there, and nothing of Fairlead: `fairlead "
+            "deploy`"
         )
     out.emit(data, output, lambda console: _draw(data, console))
     if data["problems"] or not data["deployed"]:
@@ -43,8 +45,13 @@ def _draw(data: dict[str, Any], console: Console) -> None:
         ("servers", ("name", "pid", "restarts", "running")),
     ):
         console.print()
-        rows = [{**row, "reasons": "; ".join(row["reasons"])} if "reasons" in row else row for row in data[title]]
+        rows = [
+            {**row, "reasons": "; ".join(row["reasons"])} if "reasons" in row else row
+            for row in data[title]
+        ]
         out.rows(title, columns, rows)(console)
     if data["problems"]:
         console.print()
-        out.rows("problems", ("problem",), [{"problem": problem} for problem in data["problems"]])(console)
+        out.rows("problems", ("problem",), [{"problem": problem} for problem in data["problems"]])(
+            console
+        )

@@ -22,32 +22,68 @@ from fairlead.sync import selectors, statuses
 from fairlead.sync.reconcile import SYSTEM
 from fairlead.sync.sidecar import Options, Sidecar
 
-LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
+LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "error": logging.ERROR,
+}
 FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command()
-@click.option("--kubeconfig", type=FILE, help="The kubeconfig to use, instead of the pod's service account.")
-@click.option("--opa-url", default="https://127.0.0.1:8181", show_default=True, help="Address of OPA's API.")
-@click.option("--opa-ca-file", type=FILE, help="The authority that signed OPA's certificate, instead of the system's.")
-@click.option("--opa-auth-token-file", type=FILE, help="The token for OPA's API; read again when it changes.")
-@click.option("--policy-label", default=POLICY_LABEL[0], show_default=True, help="Label of ConfigMaps with policies.")
+@click.option(
+    "--kubeconfig", type=FILE, help="The kubeconfig to use, instead of the pod's service account."
+)
+@click.option(
+    "--opa-url", default="https://127.0.0.1:8181", show_default=True, help="Address of OPA's API."
+)
+@click.option(
+    "--opa-ca-file",
+    type=FILE,
+    help="The authority that signed OPA's certificate, instead of the system's.",
+)
+@click.option(
+    "--opa-auth-token-file", type=FILE, help="The token for OPA's API; read again when it changes."
+)
+@click.option(
+    "--policy-label",
+    default=POLICY_LABEL[0],
+    show_default=True,
+    help="Label of ConfigMaps with policies.",
+)
 @click.option("--policy-value", default="rego", show_default=True, help="Its value.")
-@click.option("--data-label", default=DATA_LABEL[0], show_default=True, help="Label of ConfigMaps with data.")
+@click.option(
+    "--data-label", default=DATA_LABEL[0], show_default=True, help="Label of ConfigMaps with data."
+)
 @click.option("--data-value", default="opa", show_default=True, help="Its value.")
-@click.option("--enable-policies/--no-enable-policies", default=True, help="Whether to load policies from ConfigMaps.")
-@click.option("--enable-data/--no-enable-data", default=True, help="Whether to load data from ConfigMaps.")
+@click.option(
+    "--enable-policies/--no-enable-policies",
+    default=True,
+    help="Whether to load policies from ConfigMaps.",
+)
+@click.option(
+    "--enable-data/--no-enable-data", default=True, help="Whether to load data from ConfigMaps."
+)
 @click.option(
     "--namespaces",
     multiple=True,
     default=["fairlead"],
     show_default=True,
-    help="Where ConfigMaps are read: names with commas between them, or '*' for all; may be repeated.",
+    help="Where ConfigMaps are read: names with commas between them, or '*' for all; may be "
+    "repeated.",
 )
 @click.option(
-    "--replicate-path", default="kubernetes", show_default=True, help="Where in OPA's data namespaces are put."
+    "--replicate-path",
+    default="kubernetes",
+    show_default=True,
+    help="Where in OPA's data namespaces are put.",
 )
-@click.option("--namespace-selector", default="", help="Label selector of the namespaces to replicate; all by default.")
+@click.option(
+    "--namespace-selector",
+    default="",
+    help="Label selector of the namespaces to replicate; all by default.",
+)
 @click.option(
     "--namespace-labels",
     multiple=True,
@@ -58,15 +94,19 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--replicate",
     multiple=True,
-    help="A namespaced resource to replicate as well, group/version/resource, or v1/pods of the core; with commas "
+    help="A namespaced resource to replicate as well, group/version/resource, or v1/pods of the "
+    "core; with commas "
     "between them; may be repeated.",
 )
-@click.option("--replicate-cluster", multiple=True, help="The same of resources that are in no namespace.")
+@click.option(
+    "--replicate-cluster", multiple=True, help="The same of resources that are in no namespace."
+)
 @click.option(
     "--replicate-fields",
     multiple=True,
     metavar="RESOURCE=PATHS",
-    help="Of a resource to replicate only these dotted paths, with commas between them, instead of whole objects.",
+    help="Of a resource to replicate only these dotted paths, with commas between them, instead of "
+    "whole objects.",
 )
 @click.option(
     "--replicate-ignore-namespaces",
@@ -77,14 +117,24 @@ FILE = click.Path(path_type=Path, dir_okay=False)
     "--system-policies",
     default=SYSTEM,
     show_default=True,
-    help="The ConfigMap, namespace/name, whose policies alone may define the package system; '*' for any.",
+    help="The ConfigMap, namespace/name, whose policies alone may define the package system; '*' "
+    "for any.",
 )
-@click.option("--replica", help="This replica's name in the status of ConfigMaps; the host's by default.")
-@click.option("--health-endpoint", help="host:port to serve /health, /metrics and look-ups at; nowhere by default.")
-@click.option("--tls-cert-file", type=FILE, help="The certificate to serve with; read again when it changes.")
+@click.option(
+    "--replica", help="This replica's name in the status of ConfigMaps; the host's by default."
+)
+@click.option(
+    "--health-endpoint",
+    help="host:port to serve /health, /metrics and look-ups at; nowhere by default.",
+)
+@click.option(
+    "--tls-cert-file", type=FILE, help="The certificate to serve with; read again when it changes."
+)
 @click.option("--tls-private-key-file", type=FILE, help="The key of the certificate.")
 @click.option(
-    "--log-decisions", is_flag=True, help="Write each decision that OPA uploads to stdout, as a line of JSON."
+    "--log-decisions",
+    is_flag=True,
+    help="Write each decision that OPA uploads to stdout, as a line of JSON.",
 )
 @click.option(
     "--max-staleness",
@@ -93,7 +143,13 @@ FILE = click.Path(path_type=Path, dir_okay=False)
     help="Within how long all that OPA holds is confirmed again; about a minute by default.",
 )
 @renewals.options
-@click.option("--log-level", type=click.Choice(list(LEVELS)), default="info", show_default=True, help="What to log.")
+@click.option(
+    "--log-level",
+    type=click.Choice(list(LEVELS)),
+    default="info",
+    show_default=True,
+    help="What to log.",
+)
 def command(
     kubeconfig: Path | None,
     opa_url: str,
@@ -125,12 +181,17 @@ def command(
 ) -> None:
     """Run as OPA's sidecar: keep its policies and data current.
 
-    Policies and data come from labelled ConfigMaps, as with kube-mgmt, whose annotation tells what came of them; of
-    namespaces OPA gets the name and the labels asked for, of further resources whole objects or the fields asked for.
-    An OPA that restarted is loaded again within seconds.
+    Policies and data come from labelled ConfigMaps, as with kube-mgmt, whose annotation tells what
+    came of them; of namespaces OPA gets the name and the labels asked for, of further resources
+    whole objects or the fields asked for. An OPA that restarted is loaded again within seconds.
     """
-    if bool(health_endpoint) != bool(tls_cert_file) or bool(tls_cert_file) != bool(tls_private_key_file):
-        raise UsageError("--health-endpoint, --tls-cert-file and --tls-private-key-file go together: give all or none")
+    if bool(health_endpoint) != bool(tls_cert_file) or bool(tls_cert_file) != bool(
+        tls_private_key_file
+    ):
+        raise UsageError(
+            "--health-endpoint, --tls-cert-file and --tls-private-key-file go together: give all "
+            "or none"
+        )
     keys = _list("--namespace-labels", namespace_labels)
     for flag, key in [
         ("--policy-label", policy_label),
@@ -145,9 +206,13 @@ def command(
     if not path or path[0] == "system":
         raise UsageError("--replicate-path is empty or below `system`, which is OPA's own")
     if system_policies != "*" and system_policies.count("/") != 1:
-        raise UsageError(f"--system-policies: {system_policies!r} is not namespace/name, and not '*'")
+        raise UsageError(
+            f"--system-policies: {system_policies!r} is not namespace/name, and not '*'"
+        )
     if replica is not None and replica != statuses.replica(replica):
-        raise UsageError(f"--replica: {replica!r} is not at most 63 letters, digits, '-', '_' and '.'")
+        raise UsageError(
+            f"--replica: {replica!r} is not at most 63 letters, digits, '-', '_' and '.'"
+        )
     ignored = _list("--replicate-ignore-namespaces", replicate_ignore_namespaces, empty=True)
     for name in ignored:
         _check("--replicate-ignore-namespaces", labels.check_value, name)
@@ -171,11 +236,15 @@ def command(
             health_endpoint=health_endpoint,
             log_decisions=_write if log_decisions else None,
             max_staleness=max_staleness,
-            certificate=(tls_cert_file, tls_private_key_file) if tls_cert_file and tls_private_key_file else None,
+            certificate=(tls_cert_file, tls_private_key_file)
+            if tls_cert_file and tls_private_key_file
+            else None,
         )
     )
     if renewal:
-        sidecar.accompany(renewals.keeper(renewal, kubeconfig, replica=replica_name, registry=sidecar.registry))
+        sidecar.accompany(
+            renewals.keeper(renewal, kubeconfig, replica=replica_name, registry=sidecar.registry)
+        )
     log(LEVELS[log_level])
     try:
         sidecar.run(Event())
@@ -184,39 +253,52 @@ def command(
 
 
 def _replica(opa_url: str, *, alone: bool) -> str:
-    """The name of the host, which is the pod's; where that may hold several, with OPA's port. Raises UsageError."""
+    """The name of the host, which is the pod's; where that may hold several, with OPA's port.
+    Raises UsageError.
+    """
     host = socket.gethostname()
     return statuses.replica(host if alone else f"{host}-{OpaApi(opa_url).url.rpartition(':')[2]}")
 
 
-def _resources(namespaced: tuple[str, ...], cluster: tuple[str, ...], fields: tuple[str, ...]) -> tuple[Resource, ...]:
+def _resources(
+    namespaced: tuple[str, ...], cluster: tuple[str, ...], fields: tuple[str, ...]
+) -> tuple[Resource, ...]:
     """What --replicate, --replicate-cluster and --replicate-fields name. Raises UsageError."""
     field_lists: dict[str, list[str]] = {}
     for value in fields:
         name, equals, paths = value.partition("=")
         if not equals:
-            raise UsageError(f"--replicate-fields: {value!r} is not like v1/pods=spec.nodeName,metadata.labels")
+            raise UsageError(
+                f"--replicate-fields: {value!r} is not like v1/pods=spec.nodeName,metadata.labels"
+            )
         field_lists.setdefault(name, []).extend(_list("--replicate-fields", (paths,)))
     replicated = []
     for flag, values in (("--replicate", namespaced), ("--replicate-cluster", cluster)):
         for text in _list(flag, values, empty=True):
             try:
                 replicated.append(
-                    resources.parse(text, namespaced=flag == "--replicate", fields=field_lists.pop(text, ()))
+                    resources.parse(
+                        text, namespaced=flag == "--replicate", fields=field_lists.pop(text, ())
+                    )
                 )
                 resources.check_distinct(replicated)
             except ValueError as error:
                 raise UsageError(f"{flag}: {error}") from error
     if field_lists:
         raise UsageError(
-            f"--replicate-fields: {', '.join(field_lists)} is not replicated: name it with --replicate, too"
+            f"--replicate-fields: {', '.join(field_lists)} is not replicated: name it with "
+            "--replicate, too"
         )
     return tuple(replicated)
 
 
 def _list(flag: str, values: tuple[str, ...], *, empty: bool = False) -> tuple[str, ...]:
-    """What was given with commas, or by repeating the flag, or both; each once, in order. Raises UsageError."""
-    parts = tuple(dict.fromkeys(part.strip() for value in values for part in value.split(",") if part.strip()))
+    """What was given with commas, or by repeating the flag, or both; each once, in order. Raises
+    UsageError.
+    """
+    parts = tuple(
+        dict.fromkeys(part.strip() for value in values for part in value.split(",") if part.strip())
+    )
     if not parts and not empty:
         raise UsageError(f"{flag} is empty")
     return parts
@@ -236,7 +318,11 @@ def _write(line: str) -> None:
 
 
 def log(level: int) -> None:
-    """Plain lines on stderr, of this package only: the clients' own loggers tell headers when they debug."""
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    """Plain lines on stderr, of this package only: the clients' own loggers tell headers when
+    they debug.
+    """
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s"
+    )
     logging.getLogger("fairlead").setLevel(level)
     logging.getLogger("urllib3").setLevel(logging.ERROR)

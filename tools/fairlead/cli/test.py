@@ -12,7 +12,12 @@ from fairlead.cli import output as out
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.option("--step", "steps", multiple=True, help="Only this step, such as 'opa test' or pytest; may be repeated.")
+@click.option(
+    "--step",
+    "steps",
+    multiple=True,
+    help="Only this step, such as 'opa test' or pytest; may be repeated.",
+)
 @options.output
 @click.argument("pytest_arguments", nargs=-1, type=click.UNPROCESSED)
 def command(steps: tuple[str, ...], output: str, pytest_arguments: tuple[str, ...]) -> None:
@@ -20,7 +25,9 @@ def command(steps: tuple[str, ...], output: str, pytest_arguments: tuple[str, ..
 
     PYTEST_ARGUMENTS go to pytest as they are. Exit code 1 when a step fails.
     """
-    results = [asdict(result) for result in checkout.run(steps, pytest_arguments, progress=out.plain())]
+    results = [
+        asdict(result) for result in checkout.run(steps, pytest_arguments, progress=out.plain())
+    ]
     out.emit(results, output, out.rows(None, ("step", "passed", "seconds", "detail"), results))
     if not all(result["passed"] for result in results):
         raise SystemExit(1)

@@ -14,16 +14,22 @@ from fairlead.programs import toolchain
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--path", metavar="NAME", help="Print only where the program is; build it if it is not there yet.")
 @click.option(
-    "--build", is_flag=True, help="Build what is missing, of all programs or of those named, ahead of its use."
+    "--path",
+    metavar="NAME",
+    help="Print only where the program is; build it if it is not there yet.",
+)
+@click.option(
+    "--build",
+    is_flag=True,
+    help="Build what is missing, of all programs or of those named, ahead of its use.",
 )
 @options.output
 def command(names: tuple[str, ...], path: str | None, build: bool, output: str) -> None:
     """List the programs that Fairlead runs (all, or those named): version, source, state and path.
 
-    A program of exactly the pinned version on PATH is used. Any other is built once, when a command first needs it,
-    into the user's cache folder (XDG_CACHE_HOME).
+    A program of exactly the pinned version on PATH is used. Any other is built once, when a command
+    first needs it, into the user's cache folder (XDG_CACHE_HOME).
     """
     if path is not None:
         if names or build:

@@ -15,15 +15,21 @@ from fairlead.operations import uninstall as library
 @options.yes
 @options.output
 def command(target: registry.Target, yes: bool, output: str) -> None:
-    """Remove every object that Fairlead made in a cluster, the webhook first, and nothing else; safe to repeat.
+    """Remove every object that Fairlead made in a cluster, the webhook first, and nothing else;
+    safe to repeat.
 
-    The namespace stays where it holds something else. `fairlead down` ends a cluster that `fairlead up` started.
+    The namespace stays where it holds something else. `fairlead down` ends a cluster that `fairlead
+    up` started.
     """
     cluster = registry.find(target)
     options.ask(target, cluster, "uninstall from", yes=yes)
     with out.progress() as progress:
         removal = library.uninstall(cluster, progress=progress)
-    out.emit(removal.objects, output, out.rows(None, ("kind", "name", "namespace", "removed"), removal.objects))
+    out.emit(
+        removal.objects,
+        output,
+        out.rows(None, ("kind", "name", "namespace", "removed"), removal.objects),
+    )
     if removal.left:
         out.note(f"the namespace stays, for what else is in it: {', '.join(removal.left)}")
     if not removal.objects:

@@ -21,10 +21,14 @@ from fairlead.settings import models as library
 
 @click.command()
 @options.cluster
-@click.option("--engine", type=click.Choice(["opa"]), default="opa", show_default=True, help="What decides.")
+@click.option(
+    "--engine", type=click.Choice(["opa"]), default="opa", show_default=True, help="What decides."
+)
 @options.sidecar
 @click.option(
-    "--replicas", type=click.IntRange(1, 20), help="How many OPAs, each with a sidecar; embedded.  [default: 1]"
+    "--replicas",
+    type=click.IntRange(1, 20),
+    help="How many OPAs, each with a sidecar; embedded.  [default: 1]",
 )
 @click.option("--nodes", metavar="N|POOL=N,...", help="Nodes in each pool; embedded.  [default: 1]")
 @click.option("--no-deploy", is_flag=True, help="Only make the cluster and load the images; kind.")
@@ -40,19 +44,30 @@ def command(
     settings_file: Path | None,
     output: str,
 ) -> None:
-    """Start a cluster with all that places pods, and print the kubeconfig to use; `fairlead down` ends it."""
+    """Start a cluster with all that places pods, and print the kubeconfig to use; `fairlead
+    down` ends it.
+    """
     settings = library.load(settings_file)
     match target.kind:
         case "embedded" if not no_deploy:
-            data = _embedded(target.name, settings, sidecar, replicas or 1, _nodes(nodes or "1", settings))
+            data = _embedded(
+                target.name, settings, sidecar, replicas or 1, _nodes(nodes or "1", settings)
+            )
         case "kind" if replicas is None and nodes is None:
             data = _kind(target.name, settings, sidecar, deployed=not no_deploy)
         case "context":
-            raise UsageError("an existing cluster is not to be started: `fairlead deploy` brings Fairlead into it")
+            raise UsageError(
+                "an existing cluster is not to be started: `fairlead deploy` brings Fairlead into "
+                "it"
+            )
         case kind:
-            flag = "--no-deploy" if no_deploy else "--replicas" if replicas is not None else "--nodes"
+            flag = (
+                "--no-deploy" if no_deploy else "--replicas" if replicas is not None else "--nodes"
+            )
             raise UsageError(f"{flag} is not for a cluster of kind {kind}: leave it out")
-    out.emit(data, output, lambda _: out.line(f"export KUBECONFIG={shlex.quote(data['kubeconfig'])}"))
+    out.emit(
+        data, output, lambda _: out.line(f"export KUBECONFIG={shlex.quote(data['kubeconfig'])}")
+    )
 
 
 def _embedded(
@@ -62,22 +77,30 @@ def _embedded(
     if cluster.running():
         data = status.status(cluster)
         if not data["opa"]:
-            raise FairleadError(f"cluster {name!r} is being started by another command: wait for that one")
+            raise FairleadError(
+                f"cluster {name!r} is being started by another command: wait for that one"
+            )
         out.note(f"cluster {name!r} is running already; nothing was changed")
         return data
     chosen = sidecar or sidecars.SYNC.name
     with (
         out.progress() as progress,
-        up.started(name, settings, nodes, replicas=replicas, sidecar=chosen, progress=progress) as cluster,
+        up.started(
+            name, settings, nodes, replicas=replicas, sidecar=chosen, progress=progress
+        ) as cluster,
     ):
         data = status.status(cluster)
         cluster.detach()  # the last thing that can be interrupted
     return data
 
 
-def _kind(name: str, settings: library.Settings, sidecar: str | None, *, deployed: bool) -> dict[str, Any]:
+def _kind(
+    name: str, settings: library.Settings, sidecar: str | None, *, deployed: bool
+) -> dict[str, Any]:
     with out.progress() as progress:
-        cluster, new = up.kind(name, settings, sidecar=sidecar, deployed=deployed, progress=progress)
+        cluster, new = up.kind(
+            name, settings, sidecar=sidecar, deployed=deployed, progress=progress
+        )
     if not new:
         out.note(f"cluster {name!r} is running already")
     return status.status(cluster)
@@ -93,7 +116,10 @@ def _nodes(text: str, settings: library.Settings) -> dict[str, int]:
         raise UsageError(f"--nodes {text}: a number is expected, or POOL=NUMBER,...") from error
     for pool in counts:
         if not re.fullmatch(r"[a-zA-Z0-9]([-a-zA-Z0-9_.]{0,58}[a-zA-Z0-9])?", pool):
-            raise UsageError(f"--nodes: {pool!r} names no pool: letters, digits, '-', '_' and '.', at most 60 of them")
+            raise UsageError(
+                f"--nodes: {pool!r} names no pool: letters, digits, '-', '_' and '.', at most 60 "
+                "of them"
+            )
     return counts
 
 

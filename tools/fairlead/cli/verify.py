@@ -17,20 +17,29 @@ from fairlead.clusters.registry import Target
 
 @click.command()
 @click.option(
-    "--cases", "path", type=click.Path(path_type=Path), help="A file or folder of cases.  [default: testdata/cases]"
+    "--cases",
+    "path",
+    type=click.Path(path_type=Path),
+    help="A file or folder of cases.  [default: testdata/cases]",
 )
 @click.option(
-    "--engine", "names", multiple=True, metavar="NAME", help=f"One of {', '.join(engines.ENGINES)}.  [default: all]"
+    "--engine",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help=f"One of {', '.join(engines.ENGINES)}.  [default: all]",
 )
 @options.cluster
 @options.output
 def command(path: Path | None, names: tuple[str, ...], target: Target, output: str) -> int:
     """Run every conformance case on every engine, or on those named, each in its own real program.
 
-    Engines that take a cluster start an embedded one for it. With another kind they ask the one that is there: it
-    decides by the settings of each case meanwhile, and by those of `fairlead deploy` only after the next deployment.
+    Engines that take a cluster start an embedded one for it. With another kind they ask the one
+    that is there: it decides by the settings of each case meanwhile, and by those of `fairlead
+    deploy` only after the next deployment.
 
-    Exit code: 0 where all passed, 1 where one failed. A case that an engine cannot express is listed as such.
+    Exit code: 0 where all passed, 1 where one failed. A case that an engine cannot express is
+    listed as such.
     """
     chosen = engines.load(names, None if target.kind == "embedded" else target)
     cases = library.load(path)

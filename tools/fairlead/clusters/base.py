@@ -15,7 +15,8 @@ from fairlead.settings.models import Settings
 
 @dataclass(frozen=True)
 class OpaServer:
-    """One OPA: where it listens, the file of the authority to verify it by, and its pid where this machine runs it.
+    """One OPA: where it listens, the file of the authority to verify it by, and its pid where this
+    machine runs it.
 
     `pod` is the name of what holds it and its sidecar.
     """
@@ -28,7 +29,9 @@ class OpaServer:
 
 @dataclass(frozen=True)
 class SidecarServer:
-    """One sidecar that tells its health: where, by which authority, its pid where this machine runs it, and its pod."""
+    """One sidecar that tells its health: where, by which authority, its pid where this machine
+    runs it, and its pod.
+    """
 
     url: str
     ca: Path
@@ -43,7 +46,8 @@ class Cluster(Protocol):
     name: str
 
     examined: bool
-    """Whether a deployment looks first whether all that it takes is there: others made the cluster, or its nodes."""
+    """Whether a deployment looks first whether all that it takes is there: others made the
+    cluster, or its nodes."""
 
     @property
     def kubeconfig(self) -> Path:
@@ -65,12 +69,21 @@ class Cluster(Protocol):
         """Whether it runs, as far as can be told without asking it."""
 
     def choose(self, sidecar: Sidecar) -> None:
-        """Have this kind of sidecar from the next `serve` on. Raises UsageError where it cannot run there."""
+        """Have this kind of sidecar from the next `serve` on. Raises UsageError where it cannot
+        run there.
+        """
 
     def serve(
-        self, settings: Settings, credentials: Credentials, guards: Mapping[str, str], *, progress: Progress
+        self,
+        settings: Settings,
+        credentials: Credentials,
+        guards: Mapping[str, str],
+        *,
+        progress: Progress,
     ) -> None:
-        """See that OPA and its sidecar run with what was applied. Raises FairleadError where they do not come up."""
+        """See that OPA and its sidecar run with what was applied. Raises FairleadError where
+        they do not come up.
+        """
 
     def opas(self) -> Sequence[OpaServer]:
         """Every OPA that is there, ready or not."""
@@ -79,30 +92,40 @@ class Cluster(Protocol):
         """Every sidecar that tells its health; kube-mgmt does not."""
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
-        """Bring the contents of Secrets, name -> key -> data, to where the pods have them mounted, as the kubelet does.
+        """Bring the contents of Secrets, name -> key -> data, to where the pods have them mounted,
+        as the kubelet does.
 
-        The names are opa-token and opa-tls; one that is left out stays as it is. A sidecar that reads its files but
-        once is restarted for it, as a rollout would: OPA has to accept the new ones by then.
+        The names are opa-token and opa-tls; one that is left out stays as it is. A sidecar that
+        reads its files but once is restarted for it, as a rollout would: OPA has to accept the new
+        ones by then.
         """
 
     def restart(self, *, progress: Progress) -> None:
-        """Restart every OPA with its sidecar, one pair after the other. Raises FairleadError where one stays away."""
+        """Restart every OPA with its sidecar, one pair after the other. Raises FairleadError
+        where one stays away.
+        """
 
     def namespaces(self) -> Mapping[str, Any]:
         """Every namespace as its API server has it, name -> object. Raises FairleadError."""
 
     def logs(self, server: str, lines: int, follow: bool) -> Iterator[str]:
-        """The last `lines` lines that a server wrote, in pieces, and with `follow` what it writes from then on.
+        """The last `lines` lines that a server wrote, in pieces, and with `follow` what it writes
+        from then on.
 
-        `opa` and `sidecar` mean all of them: where there are several, each line begins with its server's name. Raises
-        UsageError where it is no server, with the names of those there are, or where its log is gone; FairleadError.
+        `opa` and `sidecar` mean all of them: where there are several, each line begins with its
+        server's name. Raises UsageError where it is no server, with the names of those there are,
+        or where its log is gone; FairleadError.
         """
 
     def servers(self) -> Mapping[str, Mapping[str, Any]]:
-        """What runs for this cluster, name -> {pid, restarts, ...}; empty where that is not ours to know.
+        """What runs for this cluster, name -> {pid, restarts, ...}; empty where that is not ours to
+        know.
 
-        One that does not run now has the pid None, or elsewhere than on this machine `running` False.
+        One that does not run now has the pid None, or elsewhere than on this machine `running`
+        False.
         """
 
     def stop(self) -> None:
-        """End what serves for this cluster beside it, once nothing there asks it any more. Raises FairleadError."""
+        """End what serves for this cluster beside it, once nothing there asks it any more.
+        Raises FairleadError.
+        """

@@ -1,10 +1,10 @@
 """Makes API servers open new connections to OPA, before the pods that they are connected to end.
 
-An API server keeps its connections to a webhook and goes on using them, also to a pod that no Service routes to any
-more. OPA closes them when it ends, and a request that is on its way in that moment fails: HTTP/1.1 has no way to
-announce it. An API server has connections of its own for each configuration of a webhook
-(k8s.io/apiserver/pkg/util/webhook), so a comment in the authorities' file, which nothing reads, is enough for new
-ones.
+An API server keeps its connections to a webhook and goes on using them, also to a pod that no
+Service routes to any more. OPA closes them when it ends, and a request that is on its way in that
+moment fails: HTTP/1.1 has no way to announce it. An API server has connections of its own for each
+configuration of a webhook (k8s.io/apiserver/pkg/util/webhook), so a comment in the authorities'
+file, which nothing reads, is enough for new ones.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _COMMENT = re.compile(rb"# connections since ([^\n]*)\n")
 def renew(objects: clients.Objects, moment: datetime) -> None:
     """Have every API server connect again for what it asks from now on, as soon as it sees it.
 
-    `moment` is what `since` returns from then on: by the cluster's clock, not this machine's. Raises FairleadError.
+    `moment` is what `since` returns from then on: by the cluster's clock, not this machine's.
+    Raises FairleadError.
     """
     comment = f"# connections since {moment.isoformat()}\n".encode()
     for kind in _KINDS:
@@ -38,8 +39,12 @@ def renew(objects: clients.Objects, moment: datetime) -> None:
 
 
 def since(objects: clients.Objects) -> datetime:
-    """The moment of the last `renew`; long ago where any webhook lacks its comment. Raises FairleadError."""
-    configurations = [configuration for kind in _KINDS if (configuration := objects.get(_VERSION, kind, WEBHOOKS))]
+    """The moment of the last `renew`; long ago where any webhook lacks its comment. Raises
+    FairleadError.
+    """
+    configurations = [
+        configuration for kind in _KINDS if (configuration := objects.get(_VERSION, kind, WEBHOOKS))
+    ]
     bundles = [
         b64decode(webhook["clientConfig"].get("caBundle") or "")
         for configuration in configurations
@@ -47,11 +52,17 @@ def since(objects: clients.Objects) -> datetime:
     ]
     comments = [_COMMENT.search(bundle) for bundle in bundles]
     moments = [datetime.fromisoformat(comment[1].decode()) for comment in comments if comment]
-    return min(moments) if moments and len(moments) == len(bundles) else datetime.min.replace(tzinfo=UTC)
+    return (
+        min(moments)
+        if moments and len(moments) == len(bundles)
+        else datetime.min.replace(tzinfo=UTC)
+    )
 
 
 def _written(objects: clients.Objects, kind: str, comment: bytes) -> bool:
-    """Whether nobody changed the authorities since they were read, such as what renews the certificate."""
+    """Whether nobody changed the authorities since they were read, such as what renews the
+    certificate.
+    """
     configuration = objects.get(_VERSION, kind, WEBHOOKS)
     if configuration is None or _injected(configuration):
         return True
@@ -67,7 +78,9 @@ def _written(objects: clients.Objects, kind: str, comment: bytes) -> bool:
 
 
 def kept(objects: clients.Objects, manifest: dict[str, Any]) -> dict[str, Any]:
-    """`manifest` with the comment of the webhooks as they are: without it, the connections of before would be back."""
+    """`manifest` with the comment of the webhooks as they are: without it, the connections of
+    before would be back.
+    """
     if manifest["kind"] not in _KINDS or _injected(manifest):
         return manifest
     configuration = objects.get(_VERSION, manifest["kind"], manifest["metadata"]["name"])
@@ -80,15 +93,30 @@ def kept(objects: clients.Objects, manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _injected(configuration: Mapping[str, Any]) -> bool:
-    """Whether cert-manager says by which authorities OPA is verified: a comment of ours would not last."""
+    """Whether cert-manager says by which authorities OPA is verified: a comment of ours would
+    not last.
+    """
     return "cert-manager.io/inject-ca-from" in (configuration["metadata"].get("annotations") or {})
 
 
 def _with(configuration: Mapping[str, Any], comment: bytes) -> dict[str, Any]:
-    metadata = {"name": configuration["metadata"]["name"], "labels": configuration["metadata"].get("labels") or {}}
+    metadata = {
+        "name": configuration["metadata"]["name"],
+        "labels": configuration["metadata"].get("labels") or {},
+    }
     webhooks = []
     for webhook in configuration["webhooks"]:
         client = webhook["clientConfig"]
         authorities = _COMMENT.sub(b"", b64decode(client.get("caBundle") or ""))
-        webhooks.append({**webhook, "clientConfig": {**client, "caBundle": b64encode(authorities + comment).decode()}})
-    return {"apiVersion": _VERSION, "kind": configuration["kind"], "metadata": metadata, "webhooks": webhooks}
+        webhooks.append(
+            {
+                **webhook,
+                "clientConfig": {**client, "caBundle": b64encode(authorities + comment).decode()},
+            }
+        )
+    return {
+        "apiVersion": _VERSION,
+        "kind": configuration["kind"],
+        "metadata": metadata,
+        "webhooks": webhooks,
+    }

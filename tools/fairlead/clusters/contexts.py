@@ -1,6 +1,7 @@
 """Finds contexts in kubeconfigs, and keeps a copy of one that only its owner can read.
 
-A copy holds a cluster's credentials, so it goes when its cluster ends or Fairlead is uninstalled there.
+A copy holds a cluster's credentials, so it goes when its cluster ends or Fairlead is uninstalled
+there.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _FOLDER = re.compile(r"context-([a-z0-9-]+-)?[0-9a-f]{8}")
 
 
 def copied(context: str | None, kubeconfig: Path | None) -> tuple[str, Path]:
-    """The name of the context, and a kubeconfig (0600) with that alone; the arguments are those of remote.of_context.
+    """The name of the context, and a kubeconfig (0600) with that alone; the arguments are those of
+    remote.of_context.
 
     Raises UsageError, InputError.
     """
@@ -39,7 +41,9 @@ def copied(context: str | None, kubeconfig: Path | None) -> tuple[str, Path]:
 
 
 def forget(kubeconfig: Path) -> None:
-    """Remove each copy of a context whose API server is that of `kubeconfig`: its cluster ends. Raises OSError."""
+    """Remove each copy of a context whose API server is that of `kubeconfig`: its cluster ends.
+    Raises OSError.
+    """
     if (server := _server(kubeconfig)) is not None:
         for copy in _copies():
             if _server(copy) == server:
@@ -68,7 +72,11 @@ def _remove(copy: Path) -> None:
 def _server(kubeconfig: Path) -> str | None:
     """The URL of the only cluster of a kubeconfig; None where there is no such file."""
     try:
-        return str(yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"]["server"])
+        return str(
+            yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"][
+                "server"
+            ]
+        )
     except (OSError, ValueError, yaml.YAMLError, KeyError, IndexError, TypeError):
         return None
 
@@ -78,7 +86,11 @@ def minified(context: str | None, sources: Sequence[Path]) -> tuple[str, dict[st
 
     Of entries with one name the first counts, as with kubectl. Raises UsageError, InputError.
     """
-    by_section: dict[str, dict[str, tuple[Path, Any]]] = {"contexts": {}, "clusters": {}, "users": {}}
+    by_section: dict[str, dict[str, tuple[Path, Any]]] = {
+        "contexts": {},
+        "clusters": {},
+        "users": {},
+    }
     current = None
     for source in sources:
         document = files.read_yaml(source)[0].value
@@ -93,35 +105,55 @@ def minified(context: str | None, sources: Sequence[Path]) -> tuple[str, dict[st
     listed = ", ".join(sorted(by_section["contexts"])) or "none"
     chosen = context or current
     if not chosen:
-        raise UsageError(f"no context is the current one: choose one by --context (there are: {listed})")
+        raise UsageError(
+            f"no context is the current one: choose one by --context (there are: {listed})"
+        )
     if chosen not in by_section["contexts"]:
         where = ", ".join(map(str, sources)) or "any kubeconfig"
-        raise UsageError(f"no context {chosen!r} in {where} (there are: {listed}): choose one of them by --context")
+        raise UsageError(
+            f"no context {chosen!r} in {where} (there are: {listed}): choose one of them by "
+            "--context"
+        )
     source, inner = by_section["contexts"][chosen]
     sections = {"contexts": [{"name": chosen, "context": inner}]}
     for section in ("clusters", "users"):
         name = str(inner.get(section[:-1]))
         if name not in by_section[section]:
-            raise InputError(source, f"context {chosen!r} names the {section[:-1]} {name!r}, which is not there")
+            raise InputError(
+                source, f"context {chosen!r} names the {section[:-1]} {name!r}, which is not there"
+            )
         origin, entry = by_section[section][name]
-        sections[section] = [{"name": name, section[:-1]: _absolute(entry, origin.absolute().parent)}]
-    return str(chosen), {"apiVersion": "v1", "kind": "Config", "current-context": chosen, **sections}
+        sections[section] = [
+            {"name": name, section[:-1]: _absolute(entry, origin.absolute().parent)}
+        ]
+    return str(chosen), {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": chosen,
+        **sections,
+    }
 
 
 def _sources(kubeconfig: Path | None) -> list[Path]:
-    """The files to read. Raises InputError where one was named that is not there, UsageError where there is none."""
+    """The files to read. Raises InputError where one was named that is not there, UsageError
+    where there is none.
+    """
     if kubeconfig is not None:
         return [kubeconfig]
     paths = [Path(path) for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
     usual = paths or [Path.home() / ".kube" / "config"]
     there = [path for path in usual if path.exists()]
     if not there:
-        raise UsageError(f"no kubeconfig at {', '.join(map(str, usual))}: name one by --kubeconfig or KUBECONFIG")
+        raise UsageError(
+            f"no kubeconfig at {', '.join(map(str, usual))}: name one by --kubeconfig or KUBECONFIG"
+        )
     return there
 
 
 def _absolute(entry: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """A cluster or user with the files that it names relative to its kubeconfig named absolutely."""
+    """A cluster or user with the files that it names relative to its kubeconfig named
+    absolutely.
+    """
     rewritten = dict(entry)
     for key in ("certificate-authority", "client-certificate", "client-key", "tokenFile"):
         if rewritten.get(key):

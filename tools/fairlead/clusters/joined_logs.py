@@ -13,10 +13,11 @@ Read = Callable[[str], Iterator[str]]
 
 
 def merged(names: Sequence[str], read: Read, *, follow: bool) -> Iterator[str]:
-    """The logs of the servers `names`: one as it is, of several each line after `[name] `, one server after the other.
+    """The logs of the servers `names`: one as it is, of several each line after `[name] `, one
+    server after the other.
 
-    With `follow` they come as they are written. A log that cannot be read is told in a line of its own, and hides none
-    of the others. Raises FairleadError where there is but one.
+    With `follow` they come as they are written. A log that cannot be read is told in a line of its
+    own, and hides none of the others. Raises FairleadError where there is but one.
     """
     if len(names) == 1:
         return read(names[0])

@@ -1,8 +1,9 @@
 """KIND clusters: creates, finds and removes them, and loads images into them. The rest is as in any
 cluster.
 
-A cluster of the name asked for is ours where its containers are those that we noted down when it was made, or where it
-carries our mark, by which another checkout knows it, too. Nothing is done to one that is not ours.
+A cluster of the name asked for is ours where its containers are those that we noted down when it
+was made, or where it carries our mark, by which another checkout knows it, too. Nothing is done to
+one that is not ours.
 """
 
 from __future__ import annotations
@@ -33,31 +34,38 @@ NODE_IMAGE = "kindest/node:v1.36.4"
 MARK = "fairlead-kind"
 """The ConfigMap in kube-public that only our clusters have."""
 
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?")  # kind adds -control-plane, and a host's name has 64
+# kind adds -control-plane, and a host's name has 64
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?")
 _WITHIN = 300.0  # seconds for the nodes to be Ready
 
 
 class KindCluster(RemoteCluster):
-    """The KIND cluster `name`, whether it is there or not; what this checkout knows of it lies in `path`."""
+    """The KIND cluster `name`, whether it is there or not; what this checkout knows of it lies
+    in `path`.
+    """
 
     def __init__(self, name: str) -> None:
         if not _NAME.fullmatch(name):
             raise UsageError(
-                f"{name!r} cannot name a KIND cluster: at most 50 of a-z, 0-9 and '-', with a letter or digit at both "
+                f"{name!r} cannot name a KIND cluster: at most 50 of a-z, 0-9 and '-', with a "
+                "letter or digit at both "
                 "ends: choose another by --name or KIND_CLUSTER_NAME"
             )
         self.path = paths.state(f"kind-{name}")
         super().__init__(name, self.path / "kubeconfig", "kind")
 
     def running(self) -> bool:
-        """Whether it is there, and whole. Raises UsageError where it is not ours, or Docker cannot be used."""
+        """Whether it is there, and whole. Raises UsageError where it is not ours, or Docker
+        cannot be used.
+        """
         return self._state() == "whole"
 
     def create(self, *, progress: Progress) -> bool:
-        """See that it is there, every node of it Ready; False where it was. Failed or interrupted, nothing is left.
+        """See that it is there, every node of it Ready; False where it was. Failed or interrupted,
+        nothing is left.
 
-        Raises UsageError where it is not ours, where Docker cannot be used, and for a configuration or an image that
-        is not available; FairleadError with kind's words where kind fails.
+        Raises UsageError where it is not ours, where Docker cannot be used, and for a configuration
+        or an image that is not available; FairleadError with kind's words where kind fails.
         """
         config, image = _config(), os.environ.get("KIND_NODE_IMAGE") or NODE_IMAGE
         docker.available()
@@ -72,7 +80,12 @@ class KindCluster(RemoteCluster):
             try:
                 self._begun.touch()
                 kind.create(
-                    self.name, config=config, image=image, kubeconfig=self.kubeconfig, wait=_WITHIN, progress=progress
+                    self.name,
+                    config=config,
+                    image=image,
+                    kubeconfig=self.kubeconfig,
+                    wait=_WITHIN,
+                    progress=progress,
                 )
                 self._finish(progress)
             except kind.ExistsError:  # somebody else's, made in the same moment
@@ -94,17 +107,21 @@ class KindCluster(RemoteCluster):
         return there
 
     def load_images(self, settings: Settings, *, progress: Progress) -> None:
-        """Bring the images of OPA, its proxy and its sidecar to every node: from the Docker engine, or pulled into it.
+        """Bring the images of OPA, its proxy and its sidecar to every node: from the Docker engine,
+        or pulled into it.
 
-        The image that no registry has is built from the checkout where the engine lacks it. With the pull policy Always
-        the nodes see to all of them themselves. Raises UsageError with the image and its variable where it is nowhere
-        to be had, FairleadError where it cannot be built or copied to the nodes.
+        The image that no registry has is built from the checkout where the engine lacks it. With
+        the pull policy Always the nodes see to all of them themselves. Raises UsageError with the
+        image and its variable where it is nowhere to be had, FairleadError where it cannot be built
+        or copied to the nodes.
         """
         policy = settings.images.pull_policy
         if policy == "Always":
             return
         docker.available()
-        fields = dict.fromkeys(IMAGES[container] for container in ("opa", "proxy", self.sidecar.name))
+        fields = dict.fromkeys(
+            IMAGES[container] for container in ("opa", "proxy", self.sidecar.name)
+        )
         needed = {getattr(settings.images, field): IMAGE_VARIABLES[field] for field in fields}
         for image, variable in needed.items():
             _have(image, variable, pull=policy != "Never", progress=progress)
@@ -131,20 +148,28 @@ class KindCluster(RemoteCluster):
         if self._begun.exists():
             return "half-made"
         raise UsageError(
-            f"KIND cluster {self.name!r} is there, but {problem}: choose another name by KIND_CLUSTER_NAME, "
+            f"KIND cluster {self.name!r} is there, but {problem}: choose another name by "
+            "KIND_CLUSTER_NAME, "
             f"or remove it by `$(fairlead tools --path kind) delete cluster --name {self.name}`"
         )
 
     def _adopt(self) -> str | None:
-        """Take over a cluster that carries our mark, and note it down; else why not, and nothing is changed."""
+        """Take over a cluster that carries our mark, and note it down; else why not, and nothing
+        is changed.
+        """
         try:
             kubeconfig = kind.kubeconfig(self.name)
             with TemporaryDirectory(prefix="fairlead-") as folder:
                 path = Path(folder) / "kubeconfig"
                 certificates.write_private(path, kubeconfig.encode())
-                marked = clients.Objects(clients.connect(path)).get("v1", "ConfigMap", MARK, "kube-public")
+                marked = clients.Objects(clients.connect(path)).get(
+                    "v1", "ConfigMap", MARK, "kube-public"
+                )
         except FairleadError as error:
-            return f"does not answer, so that nobody knows whose it is ({' '.join(str(error).split())})"
+            return (
+                "does not answer, so that nobody knows whose it is "
+                f"({' '.join(str(error).split())})"
+            )
         if not marked:
             return "was not made by Fairlead"
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -153,16 +178,28 @@ class KindCluster(RemoteCluster):
         return None
 
     def _finish(self, progress: Progress) -> None:
-        """Wait for the nodes, which kind does for control planes alone, and mark what is now whole."""
+        """Wait for the nodes, which kind does for control planes alone, and mark what is now
+        whole.
+        """
         progress.update("kind", "waiting for the nodes")
         objects = clients.Objects(clients.connect(self.kubeconfig))
-        waiting.until(lambda: _all_ready(objects), deadline=_WITHIN, what="all nodes are Ready", pause=0.5)
-        objects.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": MARK, "namespace": "kube-public"}})
+        waiting.until(
+            lambda: _all_ready(objects), deadline=_WITHIN, what="all nodes are Ready", pause=0.5
+        )
+        objects.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": MARK, "namespace": "kube-public"},
+            }
+        )
         self._note()
         progress.update("kind", "ready")
 
     def _remove(self) -> None:
-        """Remove whatever there is of it; containers that were just being made, and copies of its contexts, too."""
+        """Remove whatever there is of it; containers that were just being made, and copies of
+        its contexts, too.
+        """
         contexts.forget(self.kubeconfig)  # before kind empties that
 
         def gone() -> bool:
@@ -170,7 +207,12 @@ class KindCluster(RemoteCluster):
             return self.name not in kind.clusters()
 
         if self.name in kind.clusters():
-            waiting.until(gone, deadline=60.0, what=f"the containers of cluster {self.name!r} are removed", pause=0.5)
+            waiting.until(
+                gone,
+                deadline=60.0,
+                what=f"the containers of cluster {self.name!r} are removed",
+                pause=0.5,
+            )
         self._forget()
 
     def _forget(self) -> None:
@@ -185,7 +227,9 @@ class KindCluster(RemoteCluster):
 
     def _noted(self) -> list[str] | None:
         try:
-            containers: list[str] = json.loads((self.path / "containers.json").read_text(encoding="utf-8"))
+            containers: list[str] = json.loads(
+                (self.path / "containers.json").read_text(encoding="utf-8")
+            )
         except (OSError, ValueError):
             return None
         return containers
@@ -209,7 +253,9 @@ class KindCluster(RemoteCluster):
             os.close(lock)
 
     def _lock(self) -> int | None:
-        """The folder, made and locked; None where another command, which was waited for, removed it meanwhile."""
+        """The folder, made and locked; None where another command, which was waited for, removed
+        it meanwhile.
+        """
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileNotFoundError), ExitStack() as undo:
             lock = os.open(self.path, os.O_RDONLY)
@@ -226,7 +272,9 @@ def _config() -> Path:
     named = os.environ.get("KIND_CONFIG")
     path = Path(named) if named else paths.root() / "integration" / "kind.yaml"
     if not path.is_file():
-        raise InputError(path, "there is no such file: KIND_CONFIG names the cluster's configuration for kind")
+        raise InputError(
+            path, "there is no such file: KIND_CONFIG names the cluster's configuration for kind"
+        )
     return path
 
 
@@ -245,7 +293,8 @@ def _have(image: str, variable: str, *, pull: bool = True, progress: Progress) -
     why = "it cannot be pulled" if pull else "the pull policy Never forbids to pull it"
     way_out = _WAYS_OUT.get(variable, f"see what `docker pull {image}` says")
     raise UsageError(
-        f"no image {image} in the Docker engine, and {why}: {way_out}, or set {variable} to one of `docker images`"
+        f"no image {image} in the Docker engine, and {why}: {way_out}, or set {variable} to one of "
+        "`docker images`"
     )
 
 
@@ -259,7 +308,8 @@ def _all_ready(objects: clients.Objects) -> bool:
     nodes = objects.list("v1", "Node", None)
     return bool(nodes) and all(
         any(
-            condition["type"] == "Ready" and condition["status"] == "True" for condition in node["status"]["conditions"]
+            condition["type"] == "Ready" and condition["status"] == "True"
+            for condition in node["status"]["conditions"]
         )
         for node in nodes
     )

@@ -1,8 +1,8 @@
 """Forwards a loopback port to a port of a pod through the API server, for clients that need an
 address.
 
-Source: Kubernetes, k8s.io/cri-streaming, portforward/websocket.go: of each port there are two channels, 0 for its data
-and 1 for an error; the first message on each is the port's number.
+Source: Kubernetes, k8s.io/cri-streaming, portforward/websocket.go: of each port there are two
+channels, 0 for its data and 1 for an error; the first message on each is the port's number.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ _AT_ONCE = 64 * 1024
 
 
 class Forward:
-    """Listens on a free loopback port until it is closed or the process ends; each connection is a forward of its own.
+    """Listens on a free loopback port until it is closed or the process ends; each connection is a
+    forward of its own.
 
-    A connection ends when either side ends it, and at once where the API server or the pod refuses it.
+    A connection ends when either side ends it, and at once where the API server or the pod refuses
+    it.
     """
 
     def __init__(self, kubeconfig: Path, namespace: str, pod: str, port: int) -> None:
@@ -78,7 +80,9 @@ class Forward:
 
 
 def _pump(connection: socket.socket, tunnel: WebSocket) -> None:
-    """Carry bytes both ways until one side ends, or the pod's has an error. Raises OSError, WebSocketException."""
+    """Carry bytes both ways until one side ends, or the pod's has an error. Raises OSError,
+    WebSocketException.
+    """
     begun: set[int] = set()
     assert tunnel.sock is not None  # noqa: S101 - it is connected
     with selectors.DefaultSelector() as selector:

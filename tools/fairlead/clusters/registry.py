@@ -22,7 +22,8 @@ NAME = "fairlead"
 
 @dataclass(frozen=True)
 class Target:
-    """Which cluster is meant: its kind and name, or, for the kind context, the context and the kubeconfig that has it.
+    """Which cluster is meant: its kind and name, or, for the kind context, the context and the
+    kubeconfig that has it.
 
     Without a context the current one is meant, without a kubeconfig KUBECONFIG or ~/.kube/config.
     """
@@ -34,7 +35,11 @@ class Target:
 
     def environment(self) -> dict[str, str]:
         """The variables by which `of_environment` finds it in another process."""
-        variables = {"FAIRLEAD_CLUSTER": self.kind, "FAIRLEAD_CONTEXT": self.context, "KUBECONFIG": self.kubeconfig}
+        variables = {
+            "FAIRLEAD_CLUSTER": self.kind,
+            "FAIRLEAD_CONTEXT": self.context,
+            "KUBECONFIG": self.kubeconfig,
+        }
         variables |= {"KIND_CLUSTER_NAME": self.name if self.kind == "kind" else None}
         return {name: str(value) for name, value in variables.items() if value}
 
@@ -50,7 +55,8 @@ KINDS: Mapping[str, Callable[[Target], Cluster]] = MappingProxyType(
 
 
 def of_environment() -> Target:
-    """What FAIRLEAD_CLUSTER, KIND_CLUSTER_NAME and FAIRLEAD_CONTEXT name; an embedded one by default.
+    """What FAIRLEAD_CLUSTER, KIND_CLUSTER_NAME and FAIRLEAD_CONTEXT name; an embedded one by
+    default.
 
     Raises UsageError where there is no such kind.
     """
@@ -60,30 +66,45 @@ def of_environment() -> Target:
     return chosen(kind)
 
 
-def chosen(kind: str, name: str | None = None, context: str | None = None, kubeconfig: Path | None = None) -> Target:
-    """What is meant where the rest is left to its defaults. Raises UsageError for what is empty or contradictory."""
+def chosen(
+    kind: str, name: str | None = None, context: str | None = None, kubeconfig: Path | None = None
+) -> Target:
+    """What is meant where the rest is left to its defaults. Raises UsageError for what is empty
+    or contradictory.
+    """
     for flag, value in {"--name": name, "--context": context}.items():
         check_not_empty(flag, value)
     if kind == "context":
         if name is not None:
-            raise UsageError("--name is for clusters that Fairlead makes: choose an existing one by --context alone")
+            raise UsageError(
+                "--name is for clusters that Fairlead makes: choose an existing one by --context "
+                "alone"
+            )
         return Target(kind, NAME, context or os.environ.get("FAIRLEAD_CONTEXT") or None, kubeconfig)
     if context is not None:
         raise UsageError(f"--context means --cluster context, not {kind}: leave one of them out")
     if kubeconfig is not None:
-        raise UsageError("--kubeconfig is for existing clusters: name a --context with it, or leave it out")
+        raise UsageError(
+            "--kubeconfig is for existing clusters: name a --context with it, or leave it out"
+        )
     kind_name = os.environ.get("KIND_CLUSTER_NAME") if kind == "kind" else None
     return Target(kind, name or kind_name or NAME)
 
 
 def check_not_empty(flag: str, value: str | None) -> None:
-    """Raises UsageError for an empty name, as of a variable that is not set: it would mean the default cluster."""
+    """Raises UsageError for an empty name, as of a variable that is not set: it would mean the
+    default cluster.
+    """
     if value is not None and not value.strip():
-        raise UsageError(f"{flag} is empty: name a cluster, or leave {flag} out for the default one")
+        raise UsageError(
+            f"{flag} is empty: name a cluster, or leave {flag} out for the default one"
+        )
 
 
 def make(target: Target) -> Cluster:
-    """The cluster that is meant, whether it runs or not. Raises UsageError where there can be none such."""
+    """The cluster that is meant, whether it runs or not. Raises UsageError where there can be
+    none such.
+    """
     return KINDS[target.kind](target)
 
 
@@ -96,8 +117,12 @@ def find(target: Target) -> Cluster:
     if not cluster.running():
         flags = "" if target.kind == "embedded" else f" --cluster {target.kind}"
         flags += "" if target.name == NAME else f" --name {target.name}"
-        others = f" (running: {', '.join(running()) or 'none'})" if target.kind == "embedded" else ""
-        raise UsageError(f"no cluster {target.name!r} is running{others}: {_hint(target)}`fairlead up{flags}`")
+        others = (
+            f" (running: {', '.join(running()) or 'none'})" if target.kind == "embedded" else ""
+        )
+        raise UsageError(
+            f"no cluster {target.name!r} is running{others}: {_hint(target)}`fairlead up{flags}`"
+        )
     return cluster
 
 
@@ -105,17 +130,26 @@ def _hint(target: Target) -> str:
     """What to do where `target` does not run: the other kind of cluster may be meant."""
     if target.kind == "embedded" and (there := _running_kind()):
         flags = [f"--cluster kind{'' if name == NAME else f' --name {name}'}" for name in there]
-        return f"did you mean the KIND cluster ({' or '.join(f'`{flag}`' for flag in flags)})? Else start it with "
+        return (
+            f"did you mean the KIND cluster ({' or '.join(f'`{flag}`' for flag in flags)})? "
+            "Else start it with "
+        )
     if target.kind == "kind" and target.name in running():
         name_flag = "" if target.name == NAME else f" --name {target.name}"
-        return f"did you mean the embedded one (`--cluster embedded{name_flag}`)? Else start it with "
+        return (
+            f"did you mean the embedded one (`--cluster embedded{name_flag}`)? Else start it with "
+        )
     return "start it with "
 
 
 def _running_kind() -> list[str]:
-    """The names of the KIND clusters that this checkout made and that run; none where Docker cannot tell."""
+    """The names of the KIND clusters that this checkout made and that run; none where Docker
+    cannot tell.
+    """
     folder = paths.state("x").parent
-    candidates = sorted(path.parent.name.removeprefix("kind-") for path in folder.glob("kind-*/containers.json"))
+    candidates = sorted(
+        path.parent.name.removeprefix("kind-") for path in folder.glob("kind-*/containers.json")
+    )
     names = []
     for name in candidates:
         with suppress(FairleadError):
@@ -127,5 +161,7 @@ def _running_kind() -> list[str]:
 def running() -> list[str]:
     """The names of the embedded clusters that run on this machine, out of this checkout."""
     folder = paths.state("x").parent
-    names = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    names = (
+        sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    )
     return [name for name in names if EmbeddedCluster(name).running()]

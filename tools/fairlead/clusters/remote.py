@@ -21,7 +21,13 @@ from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import Credentials
-from fairlead.deployment.names import CREDENTIALS_ANNOTATION, OPA_PODS, PART_OF, TLS_SECRET, TOKEN_SECRET
+from fairlead.deployment.names import (
+    CREDENTIALS_ANNOTATION,
+    OPA_PODS,
+    PART_OF,
+    TLS_SECRET,
+    TOKEN_SECRET,
+)
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.kube import clients
 from fairlead.opa import arguments
@@ -43,10 +49,12 @@ _HOPELESS = {"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}
 """Waiting reasons that no waiting ends."""
 
 _UNROUTED = 3.0
-"""Seconds until no node routes new connections to a pod that was told to end; nothing tells when they have done it."""
+"""Seconds until no node routes new connections to a pod that was told to end; nothing tells when
+they have done it."""
 
 _SILENCE = 24 * 3600.0
-"""Seconds for which a log that is followed may have nothing new; there is no other way to say for ever."""
+"""Seconds for which a log that is followed may have nothing new; there is no other way to say
+for ever."""
 
 _RESTARTED = "kubectl.kubernetes.io/restartedAt"  # as `kubectl rollout restart` has it
 _REFRESHED = "fairlead.dev/refreshed"
@@ -54,7 +62,8 @@ _REVISION = "deployment.kubernetes.io/revision"
 
 
 class RemoteCluster:
-    """A cluster whose OPAs are the pods of the Deployment `opa`; see fairlead.clusters.base.Cluster.
+    """A cluster whose OPAs are the pods of the Deployment `opa`; see
+    fairlead.clusters.base.Cluster.
 
     The pods are reached by forwards on loopback ports, which last as long as this object's process.
     """
@@ -64,7 +73,9 @@ class RemoteCluster:
     replicas: int | None = None
 
     def __init__(self, name: str, kubeconfig: Path, kind: str = "context") -> None:
-        """`kubeconfig` has the cluster's context as its current one; what there is to keep is kept beside it."""
+        """`kubeconfig` has the cluster's context as its current one; what there is to keep is
+        kept beside it.
+        """
         self.name = name
         self.kind = kind
         self.kubeconfig = kubeconfig
@@ -78,7 +89,10 @@ class RemoteCluster:
             return self._chosen
         deployment = self._deployment()
         names = {c.name for c in deployment.spec.template.spec.containers} if deployment else set()
-        return next((sidecar for name, sidecar in sidecars.SIDECARS.items() if name in names), sidecars.KUBE_MGMT)
+        return next(
+            (sidecar for name, sidecar in sidecars.SIDECARS.items() if name in names),
+            sidecars.KUBE_MGMT,
+        )
 
     def choose(self, sidecar: Sidecar) -> None:
         """Have this kind of sidecar from the next `serve` on."""
@@ -89,18 +103,28 @@ class RemoteCluster:
         return True
 
     def serve(
-        self, settings: Settings, credentials: Credentials, guards: Mapping[str, str], *, progress: Progress
+        self,
+        settings: Settings,
+        credentials: Credentials,
+        guards: Mapping[str, str],
+        *,
+        progress: Progress,
     ) -> None:
-        """Wait until the Deployment that was applied is rolled out. Raises FairleadError with what its pods say.
+        """Wait until the Deployment that was applied is rolled out. Raises FairleadError with what
+        its pods say.
 
-        Pods that the Deployment leaves alone get the Secrets that were applied at once, as by `refresh`.
+        Pods that the Deployment leaves alone get the Secrets that were applied at once, as by
+        `refresh`.
         """
         self._remount()
         self._roll_out(progress)
 
     def opas(self) -> Sequence[OpaServer]:
         """Every OPA whose container runs."""
-        return [OpaServer(url, self._ca(), pod=name) for name, url in self._urls("opa", arguments.OPA_PORT)]
+        return [
+            OpaServer(url, self._ca(), pod=name)
+            for name, url in self._urls("opa", arguments.OPA_PORT)
+        ]
 
     def sidecars(self) -> Sequence[SidecarServer]:
         """Every sidecar that tells its health and whose container runs."""
@@ -123,7 +147,9 @@ class RemoteCluster:
         self._remount()
 
     def restart(self, *, progress: Progress) -> None:
-        """Roll all pods, as `kubectl rollout restart` does. Raises FairleadError where they do not come up."""
+        """Roll all pods, as `kubectl rollout restart` does. Raises FairleadError where they do
+        not come up.
+        """
         self._annotate_template(_RESTARTED, datetime.now(UTC).isoformat(timespec="microseconds"))
         self._roll_out(progress)
 
@@ -151,7 +177,9 @@ class RemoteCluster:
         chosen = [name for name in names if name == server or name.endswith(f"/{container}")]
         if not chosen:
             raise UsageError(f"no server {server!r} in cluster {self.name!r}: {_one_of(names)}")
-        return joined_logs.merged(chosen, lambda name: self._log(name, lines, follow), follow=follow)
+        return joined_logs.merged(
+            chosen, lambda name: self._log(name, lines, follow), follow=follow
+        )
 
     def _log(self, server: str, lines: int, follow: bool) -> Iterator[str]:
         """The log of one container, <pod>/<container>. Raises FairleadError."""
@@ -180,7 +208,9 @@ class RemoteCluster:
         return any(namespace.metadata.name == NAMESPACE for namespace in namespaces)
 
     def described(self) -> str:
-        """Context, server and number of nodes, for who is asked whether this is the cluster that is meant."""
+        """Context, server and number of nodes, for who is asked whether this is the cluster that
+        is meant.
+        """
         try:
             with clients.explained("cannot list nodes"):
                 count = len(self._core.list_node().items)
@@ -193,7 +223,8 @@ class RemoteCluster:
     def _api(self) -> client.ApiClient:
         return clients.connect(self.kubeconfig)
 
-    # Any: in the package's models every field may be None, also those that an API server always sets.
+    # Any: in the package's models every field may be None, also those that an API server always
+    # sets.
     @property
     def _core(self) -> Any:
         return client.CoreV1Api(self._api)
@@ -205,7 +236,9 @@ class RemoteCluster:
     @clients.patiently
     def _deployment(self) -> Any | None:
         with clients.explained("cannot read the Deployment of OPA"):
-            deployments = self._apps.list_namespaced_deployment(NAMESPACE, field_selector="metadata.name=opa").items
+            deployments = self._apps.list_namespaced_deployment(
+                NAMESPACE, field_selector="metadata.name=opa"
+            ).items
         return deployments[0] if deployments else None
 
     @clients.patiently
@@ -213,15 +246,22 @@ class RemoteCluster:
         """The pods of OPA that are neither over nor about to be."""
         with clients.explained("cannot list the pods of OPA"):
             pods = self._core.list_namespaced_pod(NAMESPACE, label_selector=OPA_PODS).items
-        alive = [p for p in pods if not p.metadata.deletion_timestamp and p.status.phase in ("Pending", "Running")]
+        alive = [
+            p
+            for p in pods
+            if not p.metadata.deletion_timestamp and p.status.phase in ("Pending", "Running")
+        ]
         return sorted(alive, key=lambda p: str(p.metadata.name))
 
     def _last_left(self) -> datetime | None:
-        """When the last of the pods that end now was told to, by the API server's clock; None where none ends."""
+        """When the last of the pods that end now was told to, by the API server's clock; None
+        where none ends.
+        """
         with clients.explained("cannot list the pods of OPA"):
             pods = self._core.list_namespaced_pod(NAMESPACE, label_selector=OPA_PODS).items
         told = [
-            p.metadata.deletion_timestamp - timedelta(seconds=p.metadata.deletion_grace_period_seconds or 0)
+            p.metadata.deletion_timestamp
+            - timedelta(seconds=p.metadata.deletion_grace_period_seconds or 0)
             for p in pods
             if p.metadata.deletion_timestamp
         ]
@@ -240,7 +280,9 @@ class RemoteCluster:
     @clients.patiently
     def _secret(self, name: str) -> dict[str, str]:
         with clients.explained(f"cannot read Secret {name}"):
-            secrets = self._core.list_namespaced_secret(NAMESPACE, field_selector=f"metadata.name={name}").items
+            secrets = self._core.list_namespaced_secret(
+                NAMESPACE, field_selector=f"metadata.name={name}"
+            ).items
         return dict(secrets[0].data or {}) if secrets else {}
 
     def _credentials(self) -> Credentials | None:
@@ -259,14 +301,18 @@ class RemoteCluster:
         """Annotate a pod; that it is gone by now is fine."""
         try:
             with clients.explained(f"cannot annotate pod {name}"):
-                self._core.patch_namespaced_pod(name, NAMESPACE, {"metadata": {"annotations": {key: value}}})
+                self._core.patch_namespaced_pod(
+                    name, NAMESPACE, {"metadata": {"annotations": {key: value}}}
+                )
         except clients.Refused as error:
             if error.status != 404:
                 raise
 
     @clients.patiently
     def _annotate_template(self, key: str, value: str) -> None:
-        """Annotate the pods to come; where that changes anything they replace those that are there."""
+        """Annotate the pods to come; where that changes anything they replace those that are
+        there.
+        """
         patch = {"spec": {"template": {"metadata": {"annotations": {key: value}}}}}
         with clients.explained("cannot change the Deployment of OPA"):
             self._apps.patch_namespaced_deployment("opa", NAMESPACE, patch)
@@ -304,7 +350,9 @@ class RemoteCluster:
         self._leave_ending(progress)
 
     def _leave_ending(self, progress: Progress) -> None:
-        """Have API servers connect again where pods end that they may be connected to, once for the same pods."""
+        """Have API servers connect again where pods end that they may be connected to, once for
+        the same pods.
+        """
         objects = clients.Objects(self._api)
         left = self._last_left()
         if left and connections.since(objects) < left:
@@ -328,7 +376,9 @@ class RemoteCluster:
             ]
             for status in opa_pod.status.container_statuses or ():
                 if waits := status.state.waiting:
-                    problems.append((str(waits.reason), f"{name}/{status.name}: {_waiting(status, waits)}"))
+                    problems.append(
+                        (str(waits.reason), f"{name}/{status.name}: {_waiting(status, waits)}")
+                    )
                 elif not status.ready:
                     problems.append(("NotReady", f"{name}/{status.name}: runs, but is not Ready"))
         return problems
@@ -343,7 +393,11 @@ class RemoteCluster:
             for replica_set in sets
             if (replica_set.metadata.annotations or {}).get(_REVISION) == now
         }
-        return [p for p in self._pods() if any(owner.uid in uids for owner in p.metadata.owner_references or ())]
+        return [
+            p
+            for p in self._pods()
+            if any(owner.uid in uids for owner in p.metadata.owner_references or ())
+        ]
 
     def _text(self, answer: Any, server: str) -> Iterator[str]:
         decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
@@ -371,7 +425,10 @@ def _waiting(status: Any, waits: Any) -> str:
         words += f" (ended before with {last.exit_code}: see `fairlead logs {status.name}`)"
     if "Image" in str(waits.reason):
         variable = IMAGE_VARIABLES[IMAGES[status.name]]
-        words += f"; see that the nodes can pull {status.image}, or name another by {variable} or in fairlead.yaml"
+        words += (
+            f"; see that the nodes can pull {status.image}, or name another by {variable} or "
+            "in fairlead.yaml"
+        )
     return words
 
 
@@ -380,8 +437,10 @@ def _one_of(names: Sequence[str]) -> str:
 
 
 def of_context(context: str | None, kubeconfig: Path | None) -> RemoteCluster:
-    """The cluster of a context, by default the current one, of `kubeconfig`, KUBECONFIG or ~/.kube/config.
+    """The cluster of a context, by default the current one, of `kubeconfig`, KUBECONFIG or
+    ~/.kube/config.
 
-    Raises UsageError that lists the contexts where it is none of them, InputError where a file is no kubeconfig.
+    Raises UsageError that lists the contexts where it is none of them, InputError where a file is
+    no kubeconfig.
     """
     return RemoteCluster(*contexts.copied(context, kubeconfig))

@@ -1,1 +1,2 @@
-"""What every package may use: errors, files, paths, progress, waiting. It imports no other package."""
+"""What every package may use: errors, files, paths, progress, waiting. It imports no other
+package."""

@@ -27,7 +27,9 @@ class Document:
     node: yaml.Node | None
 
     def line(self, location: Location) -> int | None:
-        """The line (from 1) of the deepest part of `location`, keys and indexes from the top, that is there."""
+        """The line (from 1) of the deepest part of `location`, keys and indexes from the top,
+        that is there.
+        """
         node, line = self.node, None
         if node is not None:
             line = node.start_mark.line + 1
@@ -37,7 +39,11 @@ class Document:
                 for key, value in node.value:
                     if key.value == str(step):
                         line, child = key.start_mark.line + 1, value
-            elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            elif (
+                isinstance(node, yaml.SequenceNode)
+                and isinstance(step, int)
+                and step < len(node.value)
+            ):
                 child = node.value[step]
                 line = child.start_mark.line + 1
             if child is None:
@@ -48,7 +54,9 @@ class Document:
     def parse(self, model: type[Model]) -> Model:
         """The document as `model`. Raises InputError with the line of the first thing wrong."""
         if not isinstance(self.value, dict):
-            raise InputError(self.path, f"a mapping is expected, not {_kind(self.value)}", line=self.line(()))
+            raise InputError(
+                self.path, f"a mapping is expected, not {_kind(self.value)}", line=self.line(())
+            )
         try:
             return model.model_validate(self.value)
         except ValidationError as error:
@@ -60,7 +68,9 @@ class Document:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as Kubernetes reads it: a key that stands twice is an error, and so is a key that is no string."""
+    """YAML as Kubernetes reads it: a key that stands twice is an error, and so is a key that is
+    no string.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
@@ -85,16 +95,22 @@ def read_text(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise InputError(path, f"cannot be read ({error.strerror}): name a file that exists and is readable") from error
+        raise InputError(
+            path, f"cannot be read ({error.strerror}): name a file that exists and is readable"
+        ) from error
     except UnicodeDecodeError as error:
-        raise InputError(path, f"is not UTF-8 text (byte {error.start}): save it as such") from error
+        raise InputError(
+            path, f"is not UTF-8 text (byte {error.start}): save it as such"
+        ) from error
     if not text.strip():
         raise InputError(path, "is empty: remove it, or write what it is for")
     return text
 
 
 def read_yaml(path: Path) -> list[Document]:
-    """Every document of a YAML (or JSON) file that is not empty. Raises InputError with the line."""
+    """Every document of a YAML (or JSON) file that is not empty. Raises InputError with the
+    line.
+    """
     return parse_yaml(read_text(path), path)
 
 
@@ -113,7 +129,9 @@ def parse_yaml(text: str, path: Path) -> list[Document]:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise InputError(path, f"is not valid YAML: {error.problem}", line=mark.line + 1 if mark else None) from error
+        raise InputError(
+            path, f"is not valid YAML: {error.problem}", line=mark.line + 1 if mark else None
+        ) from error
     except RecursionError as error:
         raise InputError(path, "is not valid YAML: nested too deeply") from error
     except (yaml.YAMLError, ValueError, TypeError) as error:
@@ -137,7 +155,9 @@ def read_json(path: Path) -> Any:
 
 
 def _kind(value: object) -> str:
-    return {list: "a list", str: "text", bool: "a truth value", type(None): "nothing"}.get(type(value), "a number")
+    return {list: "a list", str: "text", bool: "a truth value", type(None): "nothing"}.get(
+        type(value), "a number"
+    )
 
 
 def _words(error: Any) -> str:

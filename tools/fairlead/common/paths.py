@@ -16,7 +16,9 @@ def root() -> Path:
     home = os.environ.get("FAIRLEAD_HOME")
     folder = Path(home).resolve() if home else Path(__file__).resolve().parents[3]
     if not (folder / "policies" / "main.rego").is_file():
-        raise UsageError(f"no policies/main.rego in {folder}: set FAIRLEAD_HOME to a checkout of Fairlead")
+        raise UsageError(
+            f"no policies/main.rego in {folder}: set FAIRLEAD_HOME to a checkout of Fairlead"
+        )
     return folder
 
 

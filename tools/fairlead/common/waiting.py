@@ -13,10 +13,11 @@ T = TypeVar("T")
 
 
 def until(check: Callable[[], T | None], *, deadline: float, what: str, pause: float = 0.05) -> T:
-    """The first result of `check` that is neither None nor False, asked again every `pause` seconds.
+    """The first result of `check` that is neither None nor False, asked again every `pause`
+    seconds.
 
-    A FairleadError of `check` counts as not yet. Raises FairleadError after `deadline` seconds: `what` did not happen,
-    with the last reason given.
+    A FairleadError of `check` counts as not yet. Raises FairleadError after `deadline` seconds:
+    `what` did not happen, with the last reason given.
     """
     attempts = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(FairleadError)
@@ -29,7 +30,9 @@ def until(check: Callable[[], T | None], *, deadline: float, what: str, pause: f
     except tenacity.RetryError as error:
         attempt = error.last_attempt
         cause = attempt.exception() if attempt.failed else None
-        raise FairleadError(f"{what}: not within {deadline:g} s" + (f" ({cause})" if cause else "")) from cause
+        raise FairleadError(
+            f"{what}: not within {deadline:g} s" + (f" ({cause})" if cause else "")
+        ) from cause
     if result is None:  # for the type checker: the retries end with a result or an error
         raise FairleadError(what)
     return result

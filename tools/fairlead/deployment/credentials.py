@@ -16,7 +16,13 @@ VALID = timedelta(days=90)
 RENEW = timedelta(days=30)
 """What is left of a certificate's time when it is replaced, where settings say nothing else."""
 
-SERVICE_NAMES = ("opa", f"opa.{NAMESPACE}", f"opa.{NAMESPACE}.svc", f"opa.{NAMESPACE}.svc.cluster.local", "localhost")
+SERVICE_NAMES = (
+    "opa",
+    f"opa.{NAMESPACE}",
+    f"opa.{NAMESPACE}.svc",
+    f"opa.{NAMESPACE}.svc.cluster.local",
+    "localhost",
+)
 LOOPBACK = ("127.0.0.1", "::1")
 TLS_KEYS = ("tls.crt", "tls.key", "ca.crt")
 
@@ -36,7 +42,9 @@ class Tls:
     def fresh(cls, valid: timedelta = VALID, ips: Sequence[str] = LOOPBACK) -> Tls:
         """A new one, for OPA behind its Service and at `ips`."""
         authority = certificates.Authority.create("fairlead-opa", valid)
-        pair = authority.issue(SERVICE_NAMES[2], dns=SERVICE_NAMES, ips=ips, server=True, valid=valid)
+        pair = authority.issue(
+            SERVICE_NAMES[2], dns=SERVICE_NAMES, ips=ips, server=True, valid=valid
+        )
         return cls(pair.cert_pem, pair.key_pem, authority.cert_pem)
 
     @classmethod
@@ -71,7 +79,9 @@ class Tls:
 
 @dataclass(frozen=True)
 class Credentials:
-    """A token of 256 bits, and a certificate (PEM) with its key and the authority (PEM) to verify it by; see Tls."""
+    """A token of 256 bits, and a certificate (PEM) with its key and the authority (PEM) to
+    verify it by; see Tls.
+    """
 
     token: str = field(repr=False)
     certificate: bytes
@@ -89,8 +99,12 @@ class Credentials:
         return cls(token, tls.certificate, tls.key, tls.ca)
 
     @classmethod
-    def kept(cls, token: Mapping[str, str] | None, tls: Mapping[str, str] | None) -> Credentials | None:
-        """Those of the deployed Secrets' data (base64), however old; None where they are not whole."""
+    def kept(
+        cls, token: Mapping[str, str] | None, tls: Mapping[str, str] | None
+    ) -> Credentials | None:
+        """Those of the deployed Secrets' data (base64), however old; None where they are not
+        whole.
+        """
         try:
             token_text, stored_tls = b64decode((token or {})["token"]).decode(), Tls.kept(tls)
         except (KeyError, ValueError):
@@ -109,5 +123,7 @@ class Credentials:
 
     @property
     def digest(self) -> str:
-        """What tells from others the token and the authority, which some sidecars read but once; not what they are."""
+        """What tells from others the token and the authority, which some sidecars read but once;
+        not what they are.
+        """
         return digest(self.token.encode() + self.ca)

@@ -1,12 +1,12 @@
 """Writes the manifests as a kustomize base without secrets, and an overlay with the secrets of one
 deployment.
 
-base/kustomization.yaml      no credential and nothing that comes of one: the same whoever renders it
-base/10-namespace.yaml ...   a file for each template
-secrets.yaml                 the overlay is the folder of this file: the two Secrets
-trust.yaml                   patch: the authority by which the API server verifies OPA (public)
-restart.yaml                 patch: other credentials take other pods; only where the sidecar reads them once
-kustomization.yaml           names all of them; whoever removes its first line keeps it as it is
+base/kustomization.yaml      no credential and nothing that comes of one: the same whoever renders
+it base/10-namespace.yaml ...   a file for each template secrets.yaml                 the overlay is
+the folder of this file: the two Secrets trust.yaml                   patch: the authority by which
+the API server verifies OPA (public) restart.yaml                 patch: other credentials take
+other pods; only where the sidecar reads them once kustomization.yaml           names all of them;
+whoever removes its first line keeps it as it is
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ KUSTOMIZATION, TRUST, RESTART = "kustomization.yaml", "trust.yaml", "restart.yam
 _OTHER_NAMES = ("kustomization.yml", "Kustomization")
 """What kustomize also takes for a kustomization, but not beside another."""
 
-_BASE = "# Made by `fairlead render --kustomize`, which writes it anew: change settings or policies instead.\n"
+_BASE = (
+    "# Made by `fairlead render --kustomize`, which writes it anew: change settings or "
+    "policies instead.\n"
+)
 _OVERLAY = "# Made by `fairlead render --kustomize --secrets`, which writes it anew.\n"
 _KEEP = "# Remove the line above to make this file yours: it is then left as it is.\n"
 
@@ -57,28 +60,44 @@ def write(
     renew: bool = False,
     progress: Progress,
 ) -> Written:
-    """Write the base into the folder `base` and, with `secrets`, the overlay into the folder of that file.
+    """Write the base into the folder `base` and, with `secrets`, the overlay into the folder of
+    that file.
 
-    The other arguments are those of render.render. A file that this did not make is never changed: UsageError, raised
-    before anything is written, except for the overlay's kustomization.yaml, which its owner may have taken over.
+    The other arguments are those of render.render. A file that this did not make is never changed:
+    UsageError, raised before anything is written, except for the overlay's kustomization.yaml,
+    which its owner may have taken over.
     """
     if secrets and secrets.parent.resolve().is_relative_to(base.resolve()):
-        raise UsageError(f"{secrets}: is inside {base}, which holds no credentials: name a file outside, beside it")
-    stored, files = render.plan(settings, folder, sidecar=sidecar, secrets=secrets, renew=renew, progress=progress)
+        raise UsageError(
+            f"{secrets}: is inside {base}, which holds no credentials: name a file outside, beside "
+            "it"
+        )
+    stored, files = render.plan(
+        settings, folder, sidecar=sidecar, secrets=secrets, renew=renew, progress=progress
+    )
     parts = {name: _split(objects) for name, objects in files.items()}
     texts = _base(base, {name: objects for name, (objects, _) in parts.items() if objects})
     stale = [path for path in base.glob("*.yaml") if path not in texts and _begins(path, _BASE)]
     notes: list[str] = []
     mine: list[Path] = []
     if secrets:
-        overlay = _overlay(base, secrets, [patch for _, patches in parts.values() for patch in patches])
+        overlay = _overlay(
+            base, secrets, [patch for _, patches in parts.values() for patch in patches]
+        )
         at = secrets.with_name(KUSTOMIZATION)
         if at.exists() and not _begins(at, _OVERLAY):
             mine.append(at)
-            names = ", ".join([_relative(base, secrets), *(path.name for path in [secrets, *overlay] if path != at)])
+            names = ", ".join(
+                [
+                    _relative(base, secrets),
+                    *(path.name for path in [secrets, *overlay] if path != at),
+                ]
+            )
             notes.append(f"{at}: is yours and left as it is; it has to name {names}")
             del overlay[at]
-        elif secrets.with_name(RESTART) not in overlay and _begins(secrets.with_name(RESTART), _OVERLAY):
+        elif secrets.with_name(RESTART) not in overlay and _begins(
+            secrets.with_name(RESTART), _OVERLAY
+        ):
             stale.append(secrets.with_name(RESTART))
         texts |= overlay
     _check(texts, secrets)
@@ -107,7 +126,10 @@ def _overlay(base: Path, secrets: Path, patches: list[Manifest]) -> dict[Path, s
         by_file.setdefault(RESTART if patch["kind"] == "Deployment" else TRUST, []).append(patch)
     names = sorted(by_file, reverse=True)
     texts = {secrets.with_name(name): _OVERLAY + manifests.dump(by_file[name]) for name in names}
-    document = {"resources": [_relative(base, secrets), secrets.name], "patches": [{"path": name} for name in names]}
+    document = {
+        "resources": [_relative(base, secrets), secrets.name],
+        "patches": [{"path": name} for name in names],
+    }
     # Last, as it names the others.
     return texts | {secrets.with_name(KUSTOMIZATION): _OVERLAY + _KEEP + _kustomization(document)}
 
@@ -118,7 +140,9 @@ def _kustomization(content: Manifest) -> str:
 
 
 def _split(objects: list[Manifest]) -> tuple[list[Manifest], list[Manifest]]:
-    """The objects without credentials and what comes of them, and the strategic merge patches that put it back."""
+    """The objects without credentials and what comes of them, and the strategic merge patches
+    that put it back.
+    """
     rest, patches = [], []
     # Through JSON, as parts that a template repeats by an anchor are one and the same object.
     for manifest in json.loads(json.dumps(objects)):
@@ -127,21 +151,36 @@ def _split(objects: list[Manifest]) -> tuple[list[Manifest], list[Manifest]]:
         rest.append(manifest)
         added: Manifest = {}
         if manifest["kind"].endswith("WebhookConfiguration"):
-            webhooks = [webhook for webhook in manifest["webhooks"] if "caBundle" in webhook["clientConfig"]]
-            bundles = {webhook["name"]: webhook["clientConfig"].pop("caBundle") for webhook in webhooks}
+            webhooks = [
+                webhook for webhook in manifest["webhooks"] if "caBundle" in webhook["clientConfig"]
+            ]
+            bundles = {
+                webhook["name"]: webhook["clientConfig"].pop("caBundle") for webhook in webhooks
+            }
             if bundles:
-                added["webhooks"] = [{"name": name, "clientConfig": {"caBundle": ca}} for name, ca in bundles.items()]
+                added["webhooks"] = [
+                    {"name": name, "clientConfig": {"caBundle": ca}} for name, ca in bundles.items()
+                ]
         elif manifest["kind"] == "Deployment":
             metadata = manifest["spec"]["template"]["metadata"]
             annotations = metadata.pop("annotations", {})
             if digest := annotations.pop(CREDENTIALS_ANNOTATION, None):
-                added["spec"] = {"template": {"metadata": {"annotations": {CREDENTIALS_ANNOTATION: digest}}}}
+                added["spec"] = {
+                    "template": {"metadata": {"annotations": {CREDENTIALS_ANNOTATION: digest}}}
+                }
             if annotations:
                 metadata["annotations"] = annotations
         if added:
-            identity = {key: manifest["metadata"][key] for key in _NAMED if key in manifest["metadata"]}
+            identity = {
+                key: manifest["metadata"][key] for key in _NAMED if key in manifest["metadata"]
+            }
             patches.append(
-                {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": identity, **added}
+                {
+                    "apiVersion": manifest["apiVersion"],
+                    "kind": manifest["kind"],
+                    "metadata": identity,
+                    **added,
+                }
             )
     return rest, patches
 
@@ -150,16 +189,23 @@ def _check(texts: Mapping[Path, str], secrets: Path | None) -> None:
     """Raises UsageError where a file that this did not make is in the way."""
     for path, text in texts.items():
         if secrets and path == secrets:
-            raise UsageError(f"{secrets}: is the name of another file of the overlay: name it secrets.yaml")
-        if os.path.lexists(path) and not _begins(path, _BASE if text.startswith(_BASE) else _OVERLAY):
-            raise UsageError(f"{path}: was not made by `fairlead render`: move it away, or name another folder")
+            raise UsageError(
+                f"{secrets}: is the name of another file of the overlay: name it secrets.yaml"
+            )
+        if os.path.lexists(path) and not _begins(
+            path, _BASE if text.startswith(_BASE) else _OVERLAY
+        ):
+            raise UsageError(
+                f"{path}: was not made by `fairlead render`: move it away, or name another folder"
+            )
     for folder in dict.fromkeys(path.parent for path in texts):
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder}: is no folder: name another one")
         for other in (folder / name for name in _OTHER_NAMES):
             if other.exists():
                 raise UsageError(
-                    f"{other}: kustomize takes no two kustomizations: move it away, or name another folder"
+                    f"{other}: kustomize takes no two kustomizations: move it away, or name "
+                    "another folder"
                 )
 
 
@@ -173,7 +219,9 @@ def _write(texts: Mapping[Path, str]) -> None:
         for path in texts:
             temporary[path].replace(path)
     except OSError as error:
-        raise UsageError(f"{error.filename}: cannot be written ({error.strerror}): name another folder") from error
+        raise UsageError(
+            f"{error.filename}: cannot be written ({error.strerror}): name another folder"
+        ) from error
     finally:
         for path in temporary.values():
             with suppress(OSError):

@@ -32,10 +32,12 @@ from fairlead.policy import bundles
 from fairlead.settings.models import NAMESPACE, Settings
 
 EXEMPT = ("kube-system", "kube-public", "kube-node-lease", NAMESPACE)
-"""Namespaces that no policy applies to: the cluster must come up by itself, and so must OPA. No setting adds one."""
+"""Namespaces that no policy applies to: the cluster must come up by itself, and so must OPA. No
+setting adds one."""
 
 INJECTOR = "system:serviceaccount:cert-manager:cert-manager-cainjector"
-"""The account, as its own manifests name it, with which cert-manager says by which authorities OPA is verified."""
+"""The account, as its own manifests name it, with which cert-manager says by which authorities
+OPA is verified."""
 
 
 def render(
@@ -48,7 +50,9 @@ def render(
     sidecar: Sidecar = sidecars.SYNC,
 ) -> list[dict[str, Any]]:
     """All objects, in the order in which to apply them; the arguments are those of `by_file`."""
-    files = by_file(settings, bundle, credentials, webhook_url=webhook_url, replicas=replicas, sidecar=sidecar)
+    files = by_file(
+        settings, bundle, credentials, webhook_url=webhook_url, replicas=replicas, sidecar=sidecar
+    )
     return [manifest for objects in files.values() for manifest in objects]
 
 
@@ -97,8 +101,12 @@ def by_file(
         "opa_port": arguments.OPA_PORT,
         "drain": arguments.DRAIN,
         "opa_liveness": arguments.OPA_LIVENESS,
-        "proxy_arguments": arguments.proxy_arguments(arguments.MOUNTED, opa, f":{arguments.OPA_PORT}"),
-        "proxy_environment": [{"name": name, "value": value} for name, value in arguments.PROXY_ENVIRONMENT.items()],
+        "proxy_arguments": arguments.proxy_arguments(
+            arguments.MOUNTED, opa, f":{arguments.OPA_PORT}"
+        ),
+        "proxy_environment": [
+            {"name": name, "value": value} for name, value in arguments.PROXY_ENVIRONMENT.items()
+        ],
         "proxy_liveness": arguments.PROXY_LIVENESS,
         "proxy_memory": f"{arguments.PROXY_MEMORY}Mi",
         "sync_port": arguments.SYNC_PORT,
@@ -113,9 +121,13 @@ def by_file(
             }.items()
         ],
         "opa_memory": f"{arguments.OPA_MEMORY}Mi",
-        "logs_secret": settings.decision_logs.service.secret if settings.decision_logs.service else None,
+        "logs_secret": settings.decision_logs.service.secret
+        if settings.decision_logs.service
+        else None,
         "sidecar": sidecar,
-        "sidecar_arguments": sidecar.arguments(arguments.MOUNTED, settings, opa, f"0.0.0.0:{arguments.SYNC_PORT}"),
+        "sidecar_arguments": sidecar.arguments(
+            arguments.MOUNTED, settings, opa, f"0.0.0.0:{arguments.SYNC_PORT}"
+        ),
         "keeper": keeper(settings, sidecar),
         "trusting": f"system:serviceaccount:{NAMESPACE}:{keeper(settings, sidecar)}"
         if keeper(settings, sidecar)
@@ -127,24 +139,32 @@ def by_file(
         "renewal_seconds": int(settings.certificates.renewal.total_seconds()),
         "renewed_by": RENEWED_BY,
         "authorities": AUTHORITIES_ANNOTATION,
-        "keeper_arguments": sidecars.keeper(arguments.MOUNTED, settings, f"0.0.0.0:{arguments.SYNC_PORT}"),
+        "keeper_arguments": sidecars.keeper(
+            arguments.MOUNTED, settings, f"0.0.0.0:{arguments.SYNC_PORT}"
+        ),
         "read_once": "" if sidecar.rereads else _read_once(settings, credentials),
     }
     return {
-        name.removesuffix(".j2"): list(yaml.safe_load_all(environment.get_template(name).render(values)))
+        name.removesuffix(".j2"): list(
+            yaml.safe_load_all(environment.get_template(name).render(values))
+        )
         for name in sorted(environment.list_templates(filter_func=_is_whole))
     }
 
 
 def keeper(settings: Settings, sidecar: Sidecar) -> str | None:
-    """The service account of what renews the certificate; None where that is not Fairlead's to do."""
+    """The service account of what renews the certificate; None where that is not Fairlead's to
+    do.
+    """
     if settings.certificates.by != "fairlead":
         return None
     return OPA if sidecar.renews else KEEPER
 
 
 def _read_once(settings: Settings, credentials: Credentials) -> str:
-    """What tells from others what a sidecar reads when it starts; cert-manager's authority stays the same."""
+    """What tells from others what a sidecar reads when it starts; cert-manager's authority stays
+    the same.
+    """
     if settings.certificates.by == "fairlead":
         return credentials.digest
     return digest(credentials.token.encode())
@@ -153,7 +173,11 @@ def _read_once(settings: Settings, credentials: Credentials) -> str:
 def policies(settings: Settings, bundle: bundles.Bundle) -> dict[str, Any]:
     """The ConfigMap of the policies alone, as `render` has it."""
     return policies_of(
-        bundle.modules, {REVISION_ANNOTATION: bundle.revision, SETTINGS_ANNOTATION: json.dumps(settings.document())}
+        bundle.modules,
+        {
+            REVISION_ANNOTATION: bundle.revision,
+            SETTINGS_ANNOTATION: json.dumps(settings.document()),
+        },
     )
 
 
@@ -176,14 +200,17 @@ def dump(objects: list[dict[str, Any]]) -> str:
             return True
 
         def analyze_scalar(self, scalar: str) -> Any:
-            # PyYAML escapes all of a text that has a tab, such as every policy; YAML wants that in no block.
+            # PyYAML escapes all of a text that has a tab, such as every policy; YAML wants that in
+            # no block.
             analysis = super().analyze_scalar(scalar)
             if "\t" in scalar:
                 analysis.allow_block = super().analyze_scalar(scalar.replace("\t", " ")).allow_block
             return analysis
 
     def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+        return dumper.represent_scalar(
+            "tag:yaml.org,2002:str", value, style="|" if "\n" in value else None
+        )
 
     Plain.add_representer(str, text)
     return yaml.dump_all(objects, Dumper=Plain, sort_keys=False, allow_unicode=True, width=120)
@@ -195,14 +222,22 @@ def _is_whole(template: str) -> bool:
 
 
 def _json(value: object) -> str:
-    """A value as YAML in ASCII: JSON, but what is beyond the basic plane is one escape there and not two surrogates."""
+    """A value as YAML in ASCII: JSON, but what is beyond the basic plane is one escape there and
+    not two surrogates.
+    """
     return re.sub(r"[^ -~]", _escape, json.dumps(value, ensure_ascii=False))
 
 
 def _cel(value: object) -> str:
-    """A value as a literal of CEL inside a text of YAML: only what cannot be seen, such as a line's end, is escaped."""
+    """A value as a literal of CEL inside a text of YAML: only what cannot be seen, such as a
+    line's end, is escaped.
+    """
     text = json.dumps(value, ensure_ascii=False)
-    return re.sub(r"[^ -~]", lambda character: character[0] if character[0].isprintable() else _escape(character), text)
+    return re.sub(
+        r"[^ -~]",
+        lambda character: character[0] if character[0].isprintable() else _escape(character),
+        text,
+    )
 
 
 def _escape(character: re.Match[str]) -> str:

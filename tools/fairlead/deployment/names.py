@@ -8,7 +8,8 @@ from __future__ import annotations
 OPA = "opa"
 """The Deployment of OPA, and its service account."""
 KEEPER = "fairlead-keeper"
-"""The Deployment that renews the certificate beside kube-mgmt, its service account, and its Lease."""
+"""The Deployment that renews the certificate beside kube-mgmt, its service account, and its
+Lease."""
 WEBHOOKS = "fairlead"
 """Both webhook configurations."""
 POLICIES = "fairlead-policies"
@@ -27,26 +28,34 @@ DATA_LABEL = ("openpolicyagent.org/data", "opa")
 
 REVISION_ANNOTATION = "fairlead.dev/revision"
 SETTINGS_ANNOTATION = "fairlead.dev/settings"
-"""Annotations of the ConfigMap with the policies: their revision, and the settings that they were made with."""
+"""Annotations of the ConfigMap with the policies: their revision, and the settings that they
+were made with."""
 CREDENTIALS_ANNOTATION = "fairlead.dev/credentials"
-"""The annotation of OPA's pods that replaces them if the credentials change, for sidecars that read these once."""
+"""The annotation of OPA's pods that replaces them if the credentials change, for sidecars that
+read these once."""
 AUTHORITIES_ANNOTATION = "fairlead.dev/authorities"
-"""The annotation of OPA's pods by which the keeper replaces them if the CAs change, for the same sidecars."""
+"""The annotation of OPA's pods by which the keeper replaces them if the CAs change, for the same
+sidecars."""
 RENEWED_BY = "fairlead.dev/renewed-by"
-"""The annotation of the Secret opa-tls that names what renews it, if that is not Fairlead in the cluster."""
+"""The annotation of the Secret opa-tls that names what renews it, if that is not Fairlead in the
+cluster."""
 
 STATUS = "openpolicyagent.org/kube-mgmt-status"
 """The annotation that says whether OPA took a ConfigMap; kube-mgmt's."""
 RETRIES = "openpolicyagent.org/kube-mgmt-retries"
-"""The annotation of policies that says how often kube-mgmt will try again after an error: "0" if a status is final.
+"""The annotation of policies that says how often kube-mgmt will try again after an error: "0" if a
+status is final.
 
 kube-mgmt loads files one by one, so a first error may only mean that a later file is missing.
 """
 REPLICA_STATUS = "status.fairlead.dev/"
-"""The prefix of the annotations in which each replica reports the status of its own OPA; the replica's name follows."""
+"""The prefix of the annotations in which each replica reports the status of its own OPA; the
+replica's name follows."""
 
 CONFIRMED = "fairlead_confirmed"
-"""The document in OPA that says up to when OPA is known to hold all that the cluster says; see policies/health.rego.
+"""The document in OPA that says up to when OPA is known to hold all that the cluster says; see
+policies/health.rego.
 
-{"at": nanoseconds since the epoch, "within": seconds for which OPA is Ready with it, absent for no limit}
+{"at": nanoseconds since the epoch, "within": seconds for which OPA is Ready with it, absent for no
+limit}
 """

@@ -1,10 +1,10 @@
 """Limits how many values a pod may have, in CEL that the API server evaluates before it asks OPA.
 
-What a review costs OPA depends on the number of its values far more than on its bytes: 100,000 empty entries of `env`
-are 1.3 MB, and take it 2.9 s and 130 MB; one text of 3 MB takes 13 MB. So the API server counts all that a pod can hold
-many of, in CEL that asks for the length of each list and map and looks into those alone that hold further ones. Fields
-that a newer API server has besides are not counted: OPA's own limit of bytes (fairlead.opa.arguments) is behind this
-one.
+What a review costs OPA depends on the number of its values far more than on its bytes: 100,000
+empty entries of `env` are 1.3 MB, and take it 2.9 s and 130 MB; one text of 3 MB takes 13 MB. So
+the API server counts all that a pod can hold many of, in CEL that asks for the length of each list
+and map and looks into those alone that hold further ones. Fields that a newer API server has
+besides are not counted: OPA's own limit of bytes (fairlead.opa.arguments) is behind this one.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from itertools import count
 from typing import Any
 
 MOST_VALUES = 10_000
-"""Entries of all lists and maps of a pod, together. The largest pods known have some hundred of each kind."""
+"""Entries of all lists and maps of a pod, together. The largest pods known have some hundred of
+each kind."""
 MOST_PARTS = 1_000
-"""Containers and volumes of a pod, together: each is looked into, at a cost that the API server bounds, too."""
+"""Containers and volumes of a pod, together: each is looked into, at a cost that the API server
+bounds, too."""
 _PARTS = ("containers", "ephemeralContainers", "initContainers", "volumes")
 
 Tree = Mapping[str, Any]
-"""What can hold many: field -> None for a list or map that is only counted, a tree for an object, [tree] for a list of
-objects that can hold many themselves, FIELDS for an object of objects however deep, NONE for what is never there. The
-field "" is the object itself."""
+"""What can hold many: field -> None for a list or map that is only counted, a tree for an
+object, [tree] for a list of objects that can hold many themselves, FIELDS for an object of
+objects however deep, NONE for what is never there. The field "" is the object itself."""
 FIELDS = "fields"
 NONE = "none"
 """An object that has no reason to be there; any is too much."""
@@ -115,7 +117,9 @@ _POD_SPEC: Tree = {
     "affinity": {
         "nodeAffinity": {
             "preferredDuringSchedulingIgnoredDuringExecution": [{"preference": _NODE_SELECTOR}],
-            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_NODE_SELECTOR]},
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [_NODE_SELECTOR]
+            },
         },
         "podAffinity": _POD_AFFINITY,
         "podAntiAffinity": _POD_AFFINITY,
@@ -159,7 +163,8 @@ class Kind:
     """What objects of one or several kinds can hold many of, in Kubernetes 1.36.
 
     Attributes:
-        template: CEL for where the pod, or the template of one, is in the object `o`; None where there is none.
+        template: CEL for where the pod, or the template of one, is in the object `o`; None where
+            there is none.
         beside: what the object holds beside that.
     """
 
@@ -200,24 +205,33 @@ WORKLOAD = Kind(
             "jobTemplate": {"metadata": _METADATA, "spec": _JOB_SPEC},
             "volumeClaimTemplates": [_CLAIM],
         },
-        "status": {"active": None, "conditions": None, "uncountedTerminatedPods": {"failed": None, "succeeded": None}},
+        "status": {
+            "active": None,
+            "conditions": None,
+            "uncountedTerminatedPods": {"failed": None, "succeeded": None},
+        },
     },
 )
-NAMESPACE = Kind(None, {"metadata": _METADATA, "spec": {"finalizers": None}, "status": {"conditions": None}})
+NAMESPACE = Kind(
+    None, {"metadata": _METADATA, "spec": {"finalizers": None}, "status": {"conditions": None}}
+)
 
 
 def judgeable(kind: Kind) -> str:
-    """A CEL expression: whether the object under review, and what it was before, are small enough to be judged.
+    """A CEL expression: whether the object under review, and what it was before, are small enough
+    to be judged.
 
-    API servers plan an expression again for each request, so a short one matters: names stand in lists, and fields that
-    hold the same are looked into by one expression.
+    API servers plan an expression again for each request, so a short one matters: names stand in
+    lists, and fields that hold the same are looked into by one expression.
     """
     values = list(_values(kind.beside, "o", count()))
     small = f"{_sum(values)} <= {MOST_VALUES}"
     if kind.template is not None:
         values += _values(TEMPLATE, "t", count(len(values)))
         parts = _lengths(_PARTS, "t.spec")
-        small = f"[{kind.template}].all(t, {parts} <= {MOST_PARTS} && {_sum(values)} <= {MOST_VALUES})"
+        small = (
+            f"[{kind.template}].all(t, {parts} <= {MOST_PARTS} && {_sum(values)} <= {MOST_VALUES})"
+        )
     # dyn, as fields are looked up by their names.
     return f"[dyn(object), dyn(oldObject)].filter(o, o != null).all(o, {small})"
 
@@ -234,7 +248,9 @@ def _values(tree: Tree, at: str, numbers: Iterator[int]) -> Iterator[str]:
             yield f"(has({at}.{field}) ? {MOST_VALUES + 1} : 0)"
         elif below is not None and below not in seen:
             seen.append(below)
-            yield _each([other for other, same in tree.items() if same == below], below, at, numbers)
+            yield _each(
+                [other for other, same in tree.items() if same == below], below, at, numbers
+            )
 
 
 def _lengths(fields: Iterable[str], at: str) -> str:
@@ -261,7 +277,9 @@ def _each(fields: list[str], below: Any, at: str, numbers: Iterator[int]) -> str
 
 
 def _fields(at: str, depth: int) -> str:
-    """The fields that a manager owns. Below the last level there are none, or else they are too many."""
+    """The fields that a manager owns. Below the last level there are none, or else they are too
+    many.
+    """
     if depth == 0:
         return f"size({at}) * {MOST_VALUES + 1}"
     name = f"f{depth}"

@@ -16,7 +16,9 @@ from fairlead.settings.models import Settings
 
 @dataclass(frozen=True)
 class Rendered:
-    """Objects by the name of their file, in the order in which to apply them, and what people should know of them."""
+    """Objects by the name of their file, in the order in which to apply them, and what people
+    should know of them.
+    """
 
     files: dict[str, list[dict[str, Any]]]
     notes: tuple[str, ...]
@@ -36,16 +38,24 @@ def render(
     renew: bool = False,
     progress: Progress,
 ) -> Rendered:
-    """All manifests, for a cluster that reaches OPA by its Service; kube-mgmt is the default sidecar.
+    """All manifests, for a cluster that reaches OPA by its Service; kube-mgmt is the default
+    sidecar.
 
-    The policies are those of `folder`, or the project's. With `secrets` the two Secrets are in that file instead (see
-    secrets_file): made once, read from then on, with `renew` made again. Raises InputError where it cannot be used.
+    The policies are those of `folder`, or the project's. With `secrets` the two Secrets are in that
+    file instead (see secrets_file): made once, read from then on, with `renew` made again. Raises
+    InputError where it cannot be used.
     """
-    kept, files = plan(settings, folder, sidecar=sidecar, secrets=secrets, renew=renew, progress=progress)
+    kept, files = plan(
+        settings, folder, sidecar=sidecar, secrets=secrets, renew=renew, progress=progress
+    )
     if kept is None:
-        return Rendered(files, ("the Secrets hold a token and a certificate made for this output alone",))
+        return Rendered(
+            files, ("the Secrets hold a token and a certificate made for this output alone",)
+        )
     news = kept.save(secrets_of(files))
-    without = {name: [one for one in objects if one["kind"] != "Secret"] for name, objects in files.items()}
+    without = {
+        name: [one for one in objects if one["kind"] != "Secret"] for name, objects in files.items()
+    }
     return Rendered(without, (news,) if news else ())
 
 
@@ -58,7 +68,9 @@ def plan(
     renew: bool,
     progress: Progress,
 ) -> tuple[secrets_file.SecretsFile | None, dict[str, list[dict[str, Any]]]]:
-    """The file of credentials, where there is one, and all objects by file, Secrets included; writes nothing."""
+    """The file of credentials, where there is one, and all objects by file, Secrets included;
+    writes nothing.
+    """
     if renew and secrets is None:
         raise UsageError("--renew replaces what is kept in a file: name it with --secrets")
     kept = secrets_file.load(secrets, settings.certificates, renew=renew) if secrets else None

@@ -1,7 +1,8 @@
 """Keeps token and certificate in a file beside the manifests, for GitOps, where no cluster can keep
 them.
 
-The file holds the two Secrets as they are applied, so that it can be encrypted, sealed or applied as it is.
+The file holds the two Secrets as they are applied, so that it can be encrypted, sealed or applied
+as it is.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class _Secret(BaseModel):
 class SecretsFile:
     """Credentials, and the file that keeps them, or will once `save` was called.
 
-    `documents` are the objects in it, [] where there is no file yet; `news` says what the file does not hold yet.
+    `documents` are the objects in it, [] where there is no file yet; `news` says what the file does
+    not hold yet.
     """
 
     path: Path
@@ -53,13 +55,18 @@ class SecretsFile:
     news: str | None
 
     def save(self, secrets: Sequence[Mapping[str, Any]]) -> str | None:
-        """Bring the file (0600) to the data of the rendered `secrets`; tells what was changed, None where nothing was.
+        """Bring the file (0600) to the data of the rendered `secrets`; tells what was changed, None
+        where nothing was.
 
-        What people added to the Secrets, such as annotations, is kept. Raises UsageError where it cannot be written.
+        What people added to the Secrets, such as annotations, is kept. Raises UsageError where it
+        cannot be written.
         """
         data = {secret["metadata"]["name"]: secret["data"] for secret in secrets}
         ours = [document for document in self.documents if document["metadata"]["name"] in data]
-        documents = [_kept_here({**document, "data": data[document["metadata"]["name"]]}) for document in ours]
+        documents = [
+            _kept_here({**document, "data": data[document["metadata"]["name"]]})
+            for document in ours
+        ]
         if self.documents and documents == list(self.documents):
             return None
         text = _HEAD + manifests.dump(documents or [_kept_here(secret) for secret in secrets])
@@ -67,46 +74,75 @@ class SecretsFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             certificates.write_private(self.path.resolve(), text.encode())
         except OSError as error:
-            raise UsageError(f"{self.path}: cannot be written ({error.strerror}): name another file") from error
-        return self.news or f"{self.path}: the guard of OPA's API changed, and so did the Secret {TOKEN_SECRET}"
+            raise UsageError(
+                f"{self.path}: cannot be written ({error.strerror}): name another file"
+            ) from error
+        return (
+            self.news
+            or f"{self.path}: the guard of OPA's API changed, and so did the Secret {TOKEN_SECRET}"
+        )
 
 
 def load(path: Path, chosen: Certificates = DEFAULT, *, renew: bool = False) -> SecretsFile:
     """The credentials of the file, or new ones where it does not exist; writes nothing.
 
-    A certificate that ends as soon as `chosen` says is replaced, and with `renew` the token too, whatever is left of
-    them. The authority of the one before stays trusted beside the new one, for as long as a pod still serves it. Raises
-    InputError where the file does not hold both Secrets whole.
+    A certificate that ends as soon as `chosen` says is replaced, and with `renew` the token too,
+    whatever is left of them. The authority of the one before stays trusted beside the new one, for
+    as long as a pod still serves it. Raises InputError where the file does not hold both Secrets
+    whole.
     """
     if not path.exists():
         return SecretsFile(
-            path, Credentials.fresh(valid=chosen.valid), (), f"{path}: made, with a new token and certificate"
+            path,
+            Credentials.fresh(valid=chosen.valid),
+            (),
+            f"{path}: made, with a new token and certificate",
         )
     documents = files.read_yaml(path)
-    secrets = {secret.metadata.name: secret.data for secret in (document.parse(_Secret) for document in documents)}
+    secrets = {
+        secret.metadata.name: secret.data
+        for secret in (document.parse(_Secret) for document in documents)
+    }
     if chosen.by == "cert-manager" and secrets.keys() == {TOKEN_SECRET}:
-        return _of_token(path, secrets[TOKEN_SECRET], [document.value for document in documents], chosen, renew=renew)
+        return _of_token(
+            path,
+            secrets[TOKEN_SECRET],
+            [document.value for document in documents],
+            chosen,
+            renew=renew,
+        )
     if len(documents) != 2 or secrets.keys() != {TOKEN_SECRET, TLS_SECRET}:
-        raise InputError(path, f"has to hold the Secrets {TOKEN_SECRET} and {TLS_SECRET}, each once: {_WAY_OUT}")
+        raise InputError(
+            path, f"has to hold the Secrets {TOKEN_SECRET} and {TLS_SECRET}, each once: {_WAY_OUT}"
+        )
     try:
         credentials = Credentials.kept(secrets[TOKEN_SECRET], secrets[TLS_SECRET])
         if credentials is None:
             raise ValueError("a part is missing, damaged or encrypted")
         issuer = _issuer(credentials)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise InputError(path, f"holds no token and certificate that can be used ({error}): {_WAY_OUT}") from error
+        raise InputError(
+            path, f"holds no token and certificate that can be used ({error}): {_WAY_OUT}"
+        ) from error
     news = None
     if renew or credentials.left <= chosen.renewal:
         fresh = Credentials.fresh(valid=chosen.valid)
         token = fresh.token if renew else credentials.token
         credentials = replace(fresh, token=token, ca=fresh.ca + issuer)
         until = f"{certificates.not_after(fresh.certificate):%Y-%m-%d}"
-        news = f"{path}: {'token and certificate' if renew else 'certificate'} renewed, until {until}"
+        news = (
+            f"{path}: {'token and certificate' if renew else 'certificate'} renewed, until {until}"
+        )
     return SecretsFile(path, credentials, [document.value for document in documents], news)
 
 
 def _of_token(
-    path: Path, data: Mapping[str, str], documents: list[dict[str, Any]], chosen: Certificates, *, renew: bool
+    path: Path,
+    data: Mapping[str, str],
+    documents: list[dict[str, Any]],
+    chosen: Certificates,
+    *,
+    renew: bool,
 ) -> SecretsFile:
     """A file of the token alone, as cert-manager keeps the certificate. Raises InputError."""
     fresh = Credentials.fresh(valid=chosen.valid)
@@ -119,10 +155,15 @@ def _of_token(
 
 
 def _kept_here(secret: Mapping[str, Any]) -> dict[str, Any]:
-    """The Secret, marked as one that nothing in the cluster renews: whoever applies the file would put it back."""
+    """The Secret, marked as one that nothing in the cluster renews: whoever applies the file
+    would put it back.
+    """
     metadata = dict(secret["metadata"])
     if metadata["name"] == TLS_SECRET:
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), RENEWED_BY: "fairlead render"}
+        metadata["annotations"] = {
+            **(metadata.get("annotations") or {}),
+            RENEWED_BY: "fairlead render",
+        }
     return {**secret, "metadata": metadata}
 
 
@@ -130,7 +171,9 @@ _WAY_OUT = "bring it back (decrypted) from where it is kept, or remove it to hav
 
 
 def _issuer(credentials: Credentials) -> bytes:
-    """The authority (PEM) that issued the certificate. Raises ValueError where key or authority are another's."""
+    """The authority (PEM) that issued the certificate. Raises ValueError where key or authority
+    are another's.
+    """
     if not certificates.goes_with(credentials.key, credentials.certificate):
         raise ValueError("tls.key is not the key of tls.crt")
     try:

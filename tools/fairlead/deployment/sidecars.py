@@ -33,16 +33,19 @@ class Sidecar(Protocol):
     name: str
 
     look_up: bool
-    """Whether OPA can ask it for a namespace that is not replicated (yet); see policies/namespaces."""
+    """Whether OPA can ask it for a namespace that is not replicated (yet); see
+    policies/namespaces."""
 
     unloads: bool
     """Whether it takes out of OPA what is taken out of a ConfigMap."""
 
     rereads: bool
-    """Whether it sees that its token or its CA file changed; one that does not is started again for it."""
+    """Whether it sees that its token or its CA file changed; one that does not is started again
+    for it."""
 
     renews: bool
-    """Whether it renews OPA's certificate; beside one that does not, a Deployment of its own does."""
+    """Whether it renews OPA's certificate; beside one that does not, a Deployment of its own
+    does."""
 
     liveness: Liveness
     """When it is restarted: it hangs, or has to be started again for its OPA's sake."""
@@ -51,16 +54,26 @@ class Sidecar(Protocol):
         """Raises UsageError where it cannot do what the settings ask for."""
 
     def command(self) -> list[str]:
-        """What starts it on this machine, without its arguments. Raises UsageError where it is not available."""
+        """What starts it on this machine, without its arguments. Raises UsageError where it is
+        not available.
+        """
 
-    def arguments(self, files: Files, settings: Settings, opa_address: str, listen: str) -> list[str]:
-        """Its arguments beside the OPA at `opa_address` (host:port); `listen` is for what it serves, if anything."""
+    def arguments(
+        self, files: Files, settings: Settings, opa_address: str, listen: str
+    ) -> list[str]:
+        """Its arguments beside the OPA at `opa_address` (host:port); `listen` is for what it
+        serves, if anything.
+        """
 
     def opa_environment(self, files: Files, address: str) -> Mapping[str, str]:
-        """What the OPA beside it needs to know of the sidecar that serves at `address` (host:port)."""
+        """What the OPA beside it needs to know of the sidecar that serves at `address`
+        (host:port).
+        """
 
     def decision_logs(self, files: Files, settings: Settings, address: str) -> list[str]:
-        """The flags by which OPA logs its decisions as set, where the sidecar serves at `address` (host:port)."""
+        """The flags by which OPA logs its decisions as set, where the sidecar serves at
+        `address` (host:port).
+        """
 
 
 class Sync:
@@ -80,10 +93,14 @@ class Sync:
     def command(self) -> list[str]:
         return [sys.executable, "-m", "fairlead"]
 
-    def arguments(self, files: Files, settings: Settings, opa_address: str, listen: str) -> list[str]:
+    def arguments(
+        self, files: Files, settings: Settings, opa_address: str, listen: str
+    ) -> list[str]:
         label = settings.namespace_label
         # With a default pool every namespace matters; without one, only those that name a pool.
-        selector: Sequence[str] = [] if settings.default_pool else [f"--namespace-selector={label},{label}!="]
+        selector: Sequence[str] = (
+            [] if settings.default_pool else [f"--namespace-selector={label},{label}!="]
+        )
         return [
             "sync",
             f"--opa-url=https://{opa_address}",
@@ -93,13 +110,20 @@ class Sync:
             f"--namespace-labels={label}",
             *resources.flags(replicated.named() for replicated in settings.replicate),
             *([f"--max-staleness={settings.max_staleness}"] if settings.max_staleness else []),
-            *(["--log-decisions"] if settings.decision_logs.console and not settings.decision_logs.service else []),
+            *(
+                ["--log-decisions"]
+                if settings.decision_logs.console and not settings.decision_logs.service
+                else []
+            ),
             *renewal(settings),
             *_served(files, listen),
         ]
 
     def opa_environment(self, files: Files, address: str) -> dict[str, str]:
-        return {"FAIRLEAD_NAMESPACES_URL": f"https://{address}/v1/namespaces", "FAIRLEAD_CA_FILE": str(files.ca)}
+        return {
+            "FAIRLEAD_NAMESPACES_URL": f"https://{address}/v1/namespaces",
+            "FAIRLEAD_CA_FILE": str(files.ca),
+        }
 
     def decision_logs(self, files: Files, settings: Settings, address: str) -> list[str]:
         if settings.decision_logs.service:
@@ -107,8 +131,9 @@ class Sync:
         return [
             "--set=decision_logs.service=sync",
             f"--set=services.sync.url=https://{address}",
-            # OPA reads an authority here but once, and would be deaf after `fairlead rotate cert`. Who else answers on
-            # loopback learns what is masked already, and nothing that lets it in.
+            # OPA reads an authority here but once, and would be deaf after `fairlead rotate cert`.
+            # Who else answers on loopback learns what is masked already, and nothing that lets it
+            # in.
             "--set=services.sync.allow_insecure_tls=true",
             *_BATCHES,
         ]
@@ -117,8 +142,9 @@ class Sync:
 class KubeMgmt:
     """kube-mgmt, the upstream sidecar (github.com/open-policy-agent/kube-mgmt).
 
-    It never notices that its OPA restarted, and its own health endpoint, plain HTTP, says 200 all the same: it is not
-    asked for, and OPA's own readiness decides when kube-mgmt is restarted, whereupon it loads everything.
+    It never notices that its OPA restarted, and its own health endpoint, plain HTTP, says 200 all
+    the same: it is not asked for, and OPA's own readiness decides when kube-mgmt is restarted,
+    whereupon it loads everything.
     """
 
     name = "kube-mgmt"
@@ -130,22 +156,30 @@ class KubeMgmt:
 
     def require(self, settings: Settings) -> None:
         if settings.max_staleness is not None:
-            raise UsageError("maxStaleness: kube-mgmt confirms no data: take --sidecar sync, or leave it out")
+            raise UsageError(
+                "maxStaleness: kube-mgmt confirms no data: take --sidecar sync, or leave it out"
+            )
 
     def command(self) -> list[str]:
         if variable := os.environ.get("FAIRLEAD_KUBE_MGMT"):
             path = Path(variable).absolute()
             if not (path.is_file() and os.access(path, os.X_OK)):
-                raise UsageError(f"FAIRLEAD_KUBE_MGMT names {variable}, which is no program: name kube-mgmt's own file")
+                raise UsageError(
+                    f"FAIRLEAD_KUBE_MGMT names {variable}, which is no program: name kube-mgmt's "
+                    "own file"
+                )
             return [str(path)]
         program = next(installed.on_path("kube-mgmt"), None)
         if program is None:
             raise UsageError(
-                "no program kube-mgmt found: put it on PATH, set FAIRLEAD_KUBE_MGMT to its file, or take --sidecar sync"
+                "no program kube-mgmt found: put it on PATH, set FAIRLEAD_KUBE_MGMT to its file, "
+                "or take --sidecar sync"
             )
         return [str(program)]
 
-    def arguments(self, files: Files, settings: Settings, opa_address: str, listen: str) -> list[str]:
+    def arguments(
+        self, files: Files, settings: Settings, opa_address: str, listen: str
+    ) -> list[str]:
         replicated = resources.flags(resource.named() for resource in settings.replicate)
         return [
             f"--opa-url=https://{opa_address}/v1",
@@ -175,7 +209,9 @@ def renewal(settings: Settings) -> list[str]:
 
 
 def keeper(files: Files, settings: Settings, listen: str) -> list[str]:
-    """The arguments of the keeper beside a sidecar that does not renew, nor read its authorities again."""
+    """The arguments of the keeper beside a sidecar that does not renew, nor read its authorities
+    again.
+    """
     return ["keeper", *renewal(settings), "--roll-out", *_served(files, listen)]
 
 
@@ -193,8 +229,16 @@ def _uploaded(files: Files, logs: DecisionLogs) -> list[str]:
     service = logs.service
     if service is None:
         return console
-    token = [f"--set=services.logs.credentials.bearer.token_path={files.logs / 'token'}"] if service.secret else []
-    authority = [f"--set=services.logs.tls.ca_cert={files.logs / 'ca.crt'}"] if service.private_authority else []
+    token = (
+        [f"--set=services.logs.credentials.bearer.token_path={files.logs / 'token'}"]
+        if service.secret
+        else []
+    )
+    authority = (
+        [f"--set=services.logs.tls.ca_cert={files.logs / 'ca.crt'}"]
+        if service.private_authority
+        else []
+    )
     service_flags = ["--set=decision_logs.service=logs", f"--set=services.logs.url={service.url}"]
     return [*console, *service_flags, *token, *authority, *_BATCHES]
 

@@ -26,9 +26,11 @@ log = logging.getLogger(__name__)
 MANAGER = KEEPER
 """The field manager of its changes."""
 SHORTEST, LONGEST = 1.0, 60.0
-"""Seconds between two looks at the certificate: a tenth of the time that it is left alone, within these bounds."""
+"""Seconds between two looks at the certificate: a tenth of the time that it is left alone,
+within these bounds."""
 AGAIN = (5.0, 300.0)
-"""Seconds until a renewal that failed is tried again, doubling; no more than a tenth of the time that is left."""
+"""Seconds until a renewal that failed is tried again, doubling; no more than a tenth of the time
+that is left."""
 REPEATED = 3600.0
 """Seconds after which the same Event is written again."""
 
@@ -38,7 +40,8 @@ _EVENTS = f"/api/v1/namespaces/{NAMESPACE}/events"
 class Keeper:
     """One of several replicas, of which one at a time renews.
 
-    A certificate that is good for `valid` is replaced when `before` of that is left. `replica` names this one.
+    A certificate that is good for `valid` is replaced when `before` of that is left. `replica`
+    names this one.
     """
 
     name = "keeper"
@@ -88,15 +91,23 @@ class Keeper:
                 pause = self._pause()
 
     def health(self) -> dict[str, Any]:
-        """{"before", "looked", "trouble"}: seconds, when it looked last (RFC 3339), and what keeps it from renewing."""
-        return {"before": self._before.total_seconds(), "looked": self._looked, "trouble": self._trouble}
+        """{"before", "looked", "trouble"}: seconds, when it looked last (RFC 3339), and what
+        keeps it from renewing.
+        """
+        return {
+            "before": self._before.total_seconds(),
+            "looked": self._looked,
+            "trouble": self._trouble,
+        }
 
     def look(self) -> None:
         """Renew the certificate if that is due, or end what another began. Raises FairleadError."""
         secret = self._deployed.secret()
         self._looked = datetime.now(UTC).isoformat(timespec="seconds")
         if secret is None:
-            raise FairleadError(f"there is no Secret {TLS_SECRET} in namespace {NAMESPACE}: run `fairlead deploy`")
+            raise FairleadError(
+                f"there is no Secret {TLS_SECRET} in namespace {NAMESPACE}: run `fairlead deploy`"
+            )
         if secret.kept_by:
             self._leave(secret)
         elif not self._good(secret):
@@ -106,7 +117,9 @@ class Keeper:
 
     def _good(self, secret: Secret) -> bool:
         """Whether there is nothing to do."""
-        return not self._due(secret) and secret.tls is not None and self._deployed.settled(secret.tls)
+        return (
+            not self._due(secret) and secret.tls is not None and self._deployed.settled(secret.tls)
+        )
 
     def _due(self, secret: Secret) -> bool:
         return secret.tls is None or secret.tls.left <= self._before
@@ -123,13 +136,26 @@ class Keeper:
         tls = renewal.replaced(self._deployed, self._servers, self._valid, progress=progress)
         self._renewals.labels("renewed").inc()
         until = certificates.not_after(tls.certificate).isoformat()
-        self._tell("Normal", "CertificateRenewed", f"{self._replica} renewed OPA's certificate, until {until}")
+        self._tell(
+            "Normal",
+            "CertificateRenewed",
+            f"{self._replica} renewed OPA's certificate, until {until}",
+        )
 
     def _leave(self, secret: Secret) -> None:
-        """Leave alone what somebody else keeps, and would put back. Raises FairleadError once it has to be renewed."""
+        """Leave alone what somebody else keeps, and would put back. Raises FairleadError once it
+        has to be renewed.
+        """
         if self._due(secret):
-            until = certificates.not_after(secret.tls.certificate).isoformat() if secret.tls else "an unknown time"
-            raise FairleadError(f"OPA's certificate lasts until {until}: renew it by {secret.kept_by}, which keeps it")
+            until = (
+                certificates.not_after(secret.tls.certificate).isoformat()
+                if secret.tls
+                else "an unknown time"
+            )
+            raise FairleadError(
+                f"OPA's certificate lasts until {until}: renew it by {secret.kept_by}, which keeps "
+                "it"
+            )
 
     def _pause(self) -> float:
         alone = (self._valid - self._before).total_seconds()
@@ -146,7 +172,9 @@ class Keeper:
         self._tell("Warning", "CertificateNotRenewed", f"{self._replica}: {self._trouble}")
 
     def _tell(self, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
-        """Write an Event about the Secret, the same one but once in a while; that it cannot be is no reason to stop."""
+        """Write an Event about the Secret, the same one but once in a while; that it cannot be
+        is no reason to stop.
+        """
         text, at = self._told.get(reason, ("", float("-inf")))
         if kind == "Warning" and text == message and time.monotonic() - at < REPEATED:
             return
@@ -171,7 +199,12 @@ def _event(kind: str, reason: str, message: str) -> Mapping[str, Any]:
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"generateName": f"{NAME}-", "namespace": NAMESPACE},
-        "involvedObject": {"apiVersion": "v1", "kind": "Secret", "name": TLS_SECRET, "namespace": NAMESPACE},
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "name": TLS_SECRET,
+            "namespace": NAMESPACE,
+        },
         "type": kind,
         "reason": reason,
         "message": message[:1024],

@@ -1,11 +1,12 @@
 """A lock in the cluster: one process at a time may change the certificate (`deploy`, `rotate cert`,
 or one keeper).
 
-The kubernetes package has a leader election too, and a Lease to hold it. It is not used: it asks the API server as its
-process' default client does, it cannot be stopped and never gives the Lease back, so that it is for what leads as long
-as it lives. Here somebody leads for seconds in sixty days. What counts is the same as in client-go: a Lease that has
-not been renewed for its duration, by the clock of who looks at it, may be taken; every change names the version of the
-Lease that it was made of.
+The kubernetes package has a leader election too, and a Lease to hold it. It is not used: it asks
+the API server as its process' default client does, it cannot be stopped and never gives the Lease
+back, so that it is for what leads as long as it lives. Here somebody leads for seconds in sixty
+days. What counts is the same as in client-go: a Lease that has not been renewed for its duration,
+by the clock of who looks at it, may be taken; every change names the version of the Lease that it
+was made of.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ RENEWED = 3.0
 MARGIN = 3.0
 """Seconds before the end of a Lease from which on its holder changes nothing more."""
 PATIENCE = 300.0
-"""Seconds for which a command waits for another holder; a renewal takes a minute or two where kubelets have a part."""
+"""Seconds for which a command waits for another holder; a renewal takes a minute or two where
+kubelets have a part."""
 
 _PATH = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{NAME}"
 
@@ -57,23 +59,29 @@ class Lease:
     def check(self) -> None:
         """Raises Lost where it is not held, or not for much longer."""
         if time.monotonic() > self._until - MARGIN:
-            raise Lost(f"{self._holder} does not hold the Lease {NAME} any more: somebody else goes on")
+            raise Lost(
+                f"{self._holder} does not hold the Lease {NAME} any more: somebody else goes on"
+            )
 
     @contextmanager
     def attempt(self) -> Iterator[bool]:
-        """Hold it for the block, which is told whether it does. Raises ApiServerError where it cannot be asked for."""
+        """Hold it for the block, which is told whether it does. Raises ApiServerError where it
+        cannot be asked for.
+        """
         taken = self._take()
         with self._kept() if taken else nullcontext():
             yield taken
 
     @contextmanager
     def held(self, *, forbidden: bool = True) -> Iterator[bool]:
-        """Hold it for the block; wait for it before. Where there is none, nobody in the cluster renews: go on without.
+        """Hold it for the block; wait for it before. Where there is none, nobody in the cluster
+        renews: go on without.
 
-        The block is told whether it is held. Without `forbidden`, go on without it too where it may not be read:
-        whoever looks at the rights tells that better.
+        The block is told whether it is held. Without `forbidden`, go on without it too where it may
+        not be read: whoever looks at the rights tells that better.
 
-        Raises FairleadError after PATIENCE seconds, with who holds it, and where it cannot be asked for.
+        Raises FairleadError after PATIENCE seconds, with who holds it, and where it cannot be asked
+        for.
         """
         try:
             self._api.get(_PATH)
@@ -84,7 +92,10 @@ class Lease:
             yield False
             return
         waiting.until(
-            self._take, deadline=PATIENCE, what=f"nobody else changes the certificate (Lease {NAME})", pause=0.5
+            self._take,
+            deadline=PATIENCE,
+            what=f"nobody else changes the certificate (Lease {NAME})",
+            pause=0.5,
         )
         with self._kept():
             yield True
@@ -117,7 +128,12 @@ class Lease:
             if now - self._seen[1] < float(spec.get("leaseDurationSeconds") or DURATION):
                 return False
             log.info("taking the Lease %s, which %s does not renew", NAME, holder)
-        return self._write(version, self._holder, taken=True, transitions=int(spec.get("leaseTransitions") or 0) + 1)
+        return self._write(
+            version,
+            self._holder,
+            taken=True,
+            transitions=int(spec.get("leaseTransitions") or 0) + 1,
+        )
 
     def _renew(self, ended: Event) -> None:
         while not ended.wait(RENEWED):
@@ -140,14 +156,25 @@ class Lease:
             except ApiServerError as error:
                 log.warning("the Lease %s cannot be given back: %s", NAME, error)
 
-    def _write(self, version: str, holder: str, *, taken: bool = False, transitions: int = 0) -> bool:
+    def _write(
+        self, version: str, holder: str, *, taken: bool = False, transitions: int = 0
+    ) -> bool:
         """Write it at this version; False where somebody else was faster."""
-        begun, now = time.monotonic(), datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-        spec: dict[str, Any] = {"holderIdentity": holder, "leaseDurationSeconds": int(DURATION), "renewTime": now}
+        begun, now = (
+            time.monotonic(),
+            datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        )
+        spec: dict[str, Any] = {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": int(DURATION),
+            "renewTime": now,
+        }
         if taken:
             spec |= {"acquireTime": now, "leaseTransitions": transitions}
         try:
-            self._api.patch(_PATH, {"metadata": {"resourceVersion": version}, "spec": spec}, manager=NAME)
+            self._api.patch(
+                _PATH, {"metadata": {"resourceVersion": version}, "spec": spec}, manager=NAME
+            )
         except ApiServerError as error:
             if error.status == 409:
                 return False

@@ -4,8 +4,9 @@
 2. Everyone serves with the new certificate.
 3. Nobody trusts the old authority any more.
 
-What was reached is read from the Secret and the webhooks, so that whoever comes after one who was interrupted goes on:
-before the second step by beginning again, as the new key was nowhere yet, and after it by ending the third.
+What was reached is read from the Secret and the webhooks, so that whoever comes after one who was
+interrupted goes on: before the second step by beginning again, as the new key was nowhere yet, and
+after it by ending the third.
 """
 
 from __future__ import annotations
@@ -29,17 +30,22 @@ class Servers(Protocol):
     """The servers that have the Secret mounted, OPAs and sidecars."""
 
     def bring(self, tls: Tls) -> None:
-        """The Secret holds `tls` now: have it brought to where they read it, where nothing else does."""
+        """The Secret holds `tls` now: have it brought to where they read it, where nothing else
+        does.
+        """
 
     def trust(self, authorities: bytes) -> None:
-        """Return when all that verifies OPA beside API servers does so by `authorities`. Raises FairleadError."""
+        """Return when all that verifies OPA beside API servers does so by `authorities`. Raises
+        FairleadError.
+        """
 
     def serve(self, certificate: bytes) -> None:
         """Return when all of them serve with `certificate` (PEM). Raises FairleadError."""
 
 
 def finish(deployed: Deployed, servers: Servers, *, progress: Progress) -> Tls:
-    """Trust nothing but the authority of the certificate that is in the Secret, once that is served everywhere.
+    """Trust nothing but the authority of the certificate that is in the Secret, once that is served
+    everywhere.
 
     Raises FairleadError where a step is not done in time: then both are trusted.
     """
@@ -60,10 +66,12 @@ def finish(deployed: Deployed, servers: Servers, *, progress: Progress) -> Tls:
 
 
 def replaced(deployed: Deployed, servers: Servers, valid: timedelta, *, progress: Progress) -> Tls:
-    """Replace the certificate and its authority by such as are good for `valid`; what was begun before is ended first.
+    """Replace the certificate and its authority by such as are good for `valid`; what was begun
+    before is ended first.
 
-    One that has ended is replaced at once: no API server takes it any more, so nobody can be refused for it. Raises
-    FairleadError where a step is not done in time: then both are trusted, and the next renewal ends it.
+    One that has ended is replaced at once: no API server takes it any more, so nobody can be
+    refused for it. Raises FairleadError where a step is not done in time: then both are trusted,
+    and the next renewal ends it.
     """
     secret = deployed.secret()
     fresh = Tls.fresh(valid)

@@ -26,7 +26,8 @@ from fairlead.settings.models import NAMESPACE
 log = logging.getLogger(__name__)
 
 DEADLINE = 180.0
-"""Seconds that a step may take everywhere; a kubelet refreshes a mounted Secret within a minute or two."""
+"""Seconds that a step may take everywhere; a kubelet refreshes a mounted Secret within a minute
+or two."""
 
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/opa"
@@ -38,7 +39,8 @@ _Address = tuple[str, int]
 class Server:
     """One server; `tells` where it is a sidecar that says by which authorities it verifies OPA.
 
-    One that is not `ready` serves nobody: it has DEADLINE, in which its files are refreshed, and is left out then.
+    One that is not `ready` serves nobody: it has DEADLINE, in which its files are refreshed, and is
+    left out then.
     """
 
     host: str
@@ -49,19 +51,25 @@ class Server:
 
 def named(opas: Sequence[_Address], sidecars: Sequence[_Address]) -> Callable[[], list[Server]]:
     """These servers, where they are no pods."""
-    servers = [Server(*at, tells=False) for at in opas] + [Server(*at, tells=True) for at in sidecars]
+    servers = [Server(*at, tells=False) for at in opas] + [
+        Server(*at, tells=True) for at in sidecars
+    ]
     return lambda: servers
 
 
 def pods(api: ApiServer) -> Callable[[], list[Server]]:
     """The servers in OPA's pods, as they are whenever it is called. Raises ApiServerError."""
     return lambda: [
-        server for pod in api.get(_PODS, labelSelector=OPA_PODS).get("items") or () for server in of_pod(pod)
+        server
+        for pod in api.get(_PODS, labelSelector=OPA_PODS).get("items") or ()
+        for server in of_pod(pod)
     ]
 
 
 def of_pod(pod: Mapping[str, Any]) -> list[Server]:
-    """The servers of a pod; none of one that is over, about to be, or not started yet: it mounts what is there then."""
+    """The servers of a pod; none of one that is over, about to be, or not started yet: it mounts
+    what is there then.
+    """
     status = pod.get("status") or {}
     address = status.get("podIP")
     if pod["metadata"].get("deletionTimestamp") or status.get("phase") != "Running" or not address:
@@ -76,7 +84,9 @@ def of_pod(pod: Mapping[str, Any]) -> list[Server]:
 
 
 class Serving:
-    """The servers that `listed` tells; see renewal.Servers. The cluster brings the Secret to where they read it."""
+    """The servers that `listed` tells; see renewal.Servers. The cluster brings the Secret to
+    where they read it.
+    """
 
     def __init__(self, listed: Callable[[], list[Server]], *, pause: float = 1.0) -> None:
         self._listed = listed
@@ -88,11 +98,17 @@ class Serving:
 
     def trust(self, authorities: bytes) -> None:
         expected = digest(authorities)
-        self._every(lambda server: not server.tells or self._told(server) == expected, "uses the new authorities")
+        self._every(
+            lambda server: not server.tells or self._told(server) == expected,
+            "uses the new authorities",
+        )
 
     def serve(self, certificate: bytes) -> None:
         leaf = ssl.PEM_cert_to_DER_cert(certificate.decode())
-        self._every(lambda server: shown(server.host, server.port) == leaf, "serves with the new certificate")
+        self._every(
+            lambda server: shown(server.host, server.port) == leaf,
+            "serves with the new certificate",
+        )
 
     def _every(self, holds: Callable[[Server], bool], what: str) -> None:
         late: list[tuple[Server, str]] = []
@@ -103,12 +119,18 @@ class Serving:
             return not late
 
         try:
-            waiting.until(everyone, deadline=DEADLINE, what=f"every server {what}", pause=self._pause)
+            waiting.until(
+                everyone, deadline=DEADLINE, what=f"every server {what}", pause=self._pause
+            )
         except FairleadError as error:
             waiting_for = ", ".join(f"{server.host}:{server.port}{why}" for server, why in late)
             if not late or any(server.ready for server, _ in late):
-                raise FairleadError(f"{error}: {waiting_for}" if waiting_for else str(error)) from error
-            log.warning("not waiting any longer until every server %s: not Ready is %s", what, waiting_for)
+                raise FairleadError(
+                    f"{error}: {waiting_for}" if waiting_for else str(error)
+                ) from error
+            log.warning(
+                "not waiting any longer until every server %s: not Ready is %s", what, waiting_for
+            )
 
     def _told(self, server: Server) -> Any:
         """The digest of the authorities that a sidecar says to use. Raises FairleadError."""
@@ -128,7 +150,12 @@ class Rolled(Serving):
         annotations = {AUTHORITIES_ANNOTATION: digest(authorities)}
         patch = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
         self._api.patch(_DEPLOYMENT, patch, manager=self._manager)
-        waiting.until(self._rolled_out, deadline=DEADLINE, what="every pod of OPA was replaced", pause=self._pause)
+        waiting.until(
+            self._rolled_out,
+            deadline=DEADLINE,
+            what="every pod of OPA was replaced",
+            pause=self._pause,
+        )
 
     def _rolled_out(self) -> bool:
         deployment = self._api.get(_DEPLOYMENT)
@@ -136,7 +163,8 @@ class Rolled(Serving):
         if (status.get("observedGeneration") or 0) < deployment["metadata"]["generation"]:
             return False
         return all(
-            (status.get(count) or 0) == replicas for count in ("replicas", "updatedReplicas", "availableReplicas")
+            (status.get(count) or 0) == replicas
+            for count in ("replicas", "updatedReplicas", "availableReplicas")
         )
 
 
@@ -155,7 +183,9 @@ def shown(host: str, port: int) -> bytes | None:
 
 
 def health(host: str, port: int, authorities: bytes) -> dict[str, Any]:
-    """What the sidecar there says of itself, verified by `authorities` (PEM). Raises FairleadError."""
+    """What the sidecar there says of itself, verified by `authorities` (PEM). Raises
+    FairleadError.
+    """
     name = SERVICE_NAMES[2]  # no certificate has the addresses of pods
     try:
         context = ssl.create_default_context(cadata=authorities.decode())

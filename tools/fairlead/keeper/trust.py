@@ -1,7 +1,8 @@
 """The objects that hold OPA's certificate and its trusted CAs (a Secret and the webhooks), and how
 they are changed.
 
-Every change names the version of the object that it was made of: whoever was faster is never overwritten unseen.
+Every change names the version of the object that it was made of: whoever was faster is never
+overwritten unseen.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from fairlead.kube.apiserver import ApiServer, ApiServerError
 from fairlead.settings.models import NAMESPACE
 
 WEBHOOKS = tuple(
-    f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/fairlead" for kind in ("mutating", "validating")
+    f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/fairlead"
+    for kind in ("mutating", "validating")
 )
 _SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/{TLS_SECRET}"
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", re.DOTALL)
@@ -28,7 +30,8 @@ _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-
 
 @dataclass(frozen=True)
 class Secret:
-    """The Secret as it is: `tls` is None where it is not whole, `kept_by` what else renews it, None for nothing.
+    """The Secret as it is: `tls` is None where it is not whole, `kept_by` what else renews it, None
+    for nothing.
 
     `by` and `at` are the field manager that wrote the certificate last, and when (RFC 3339).
     """
@@ -50,12 +53,17 @@ class _Webhooks:
 class Deployed:
     """Reads and changes the objects in the name of the field manager `manager`.
 
-    `check` is called just before each change, and raises FairleadError where it must not be made any more. `alone` is
-    whether nobody else changes them meanwhile.
+    `check` is called just before each change, and raises FairleadError where it must not be made
+    any more. `alone` is whether nobody else changes them meanwhile.
     """
 
     def __init__(
-        self, api: ApiServer, *, manager: str, check: Callable[[], None] = lambda: None, alone: bool = True
+        self,
+        api: ApiServer,
+        *,
+        manager: str,
+        check: Callable[[], None] = lambda: None,
+        alone: bool = True,
     ) -> None:
         self._api = api
         self._manager = manager
@@ -70,14 +78,20 @@ class Deployed:
     def settled(self, tls: Tls) -> bool:
         """Whether just the authority that issued the certificate is trusted, everywhere."""
         return tls.ca == tls.issuer and all(
-            only(bundle, tls.issuer) == bundle for webhooks in self._webhooks() for bundle in webhooks.bundles.values()
+            only(bundle, tls.issuer) == bundle
+            for webhooks in self._webhooks()
+            for bundle in webhooks.bundles.values()
         )
 
     def publish(self, tls: Tls) -> None:
-        """Make the Secret hold `tls`. Raises FairleadError where that is not there, or somebody else was faster."""
+        """Make the Secret hold `tls`. Raises FairleadError where that is not there, or somebody
+        else was faster.
+        """
         secret = self.secret()
         if secret is None:
-            raise FairleadError(f"there is no Secret {TLS_SECRET} in namespace {NAMESPACE}: run `fairlead deploy`")
+            raise FairleadError(
+                f"there is no Secret {TLS_SECRET} in namespace {NAMESPACE}: run `fairlead deploy`"
+            )
         if secret.tls == tls:
             return
         data = {key: b64encode(value).decode() for key, value in tls.files.items()}
@@ -94,18 +108,25 @@ class Deployed:
     def _bundles(self, change: Callable[[bytes], bytes]) -> None:
         for configuration in self._webhooks():
             changed = {
-                name: change(bundle) for name, bundle in configuration.bundles.items() if change(bundle) != bundle
+                name: change(bundle)
+                for name, bundle in configuration.bundles.items()
+                if change(bundle) != bundle
             }
             if changed:
                 webhooks = [
                     {"name": name, "clientConfig": {"caBundle": b64encode(bundle).decode()}}
                     for name, bundle in changed.items()
                 ]
-                patch = {"metadata": {"resourceVersion": configuration.version}, "webhooks": webhooks}
+                patch = {
+                    "metadata": {"resourceVersion": configuration.version},
+                    "webhooks": webhooks,
+                }
                 self._change(configuration.path, patch, strategic=True)
 
     def _webhooks(self) -> list[_Webhooks]:
-        """The configurations that there are: an administrator may have taken them away to let pods in."""
+        """The configurations that there are: an administrator may have taken them away to let
+        pods in.
+        """
         configurations = {path: self._get(path) for path in WEBHOOKS}
         return [
             _Webhooks(
@@ -138,7 +159,9 @@ def read(secret: Mapping[str, Any]) -> Secret:
     metadata = secret["metadata"]
     by, at = _writer(metadata.get("managedFields") or ())
     kept_by = (metadata.get("annotations") or {}).get(RENEWED_BY) or None
-    return Secret(str(metadata.get("resourceVersion", "")), Tls.kept(secret.get("data")), kept_by, by, at)
+    return Secret(
+        str(metadata.get("resourceVersion", "")), Tls.kept(secret.get("data")), kept_by, by, at
+    )
 
 
 def joined(bundle: bytes, authorities: bytes) -> bytes:
@@ -148,7 +171,8 @@ def joined(bundle: bytes, authorities: bytes) -> bytes:
 
 
 def only(bundle: bytes, authorities: bytes) -> bytes:
-    """`authorities` with the comments of `bundle`, which have API servers connect again; itself where it has just them.
+    """`authorities` with the comments of `bundle`, which have API servers connect again; itself
+    where it has just them.
 
     See clusters.connections.
     """
@@ -164,6 +188,8 @@ def _parts(authorities: bytes) -> list[bytes]:
 def _writer(managed: Any) -> tuple[str | None, str | None]:
     """Who wrote the certificate last, and when."""
     field = f"f:{TLS_KEYS[0]}"
-    wrote = [entry for entry in managed if field in ((entry.get("fieldsV1") or {}).get("f:data") or {})]
+    wrote = [
+        entry for entry in managed if field in ((entry.get("fieldsV1") or {}).get("f:data") or {})
+    ]
     last = max(wrote, key=lambda entry: datetime.fromisoformat(entry["time"]), default=None)
     return (last["manager"], last["time"]) if last else (None, None)

@@ -29,9 +29,28 @@ ADMINISTRATOR: Mapping[str, Any] = {
 }
 
 CLUSTER_SCOPED = {
-    *("APIService", "CertificateSigningRequest", "ClusterRole", "ClusterRoleBinding", "CSIDriver", "CSINode"),
-    *("CustomResourceDefinition", "IngressClass", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"),
-    *("MutatingWebhookConfiguration", "Namespace", "Node", "PersistentVolume", "PriorityClass", "RuntimeClass"),
+    *(
+        "APIService",
+        "CertificateSigningRequest",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "CSIDriver",
+        "CSINode",
+    ),
+    *(
+        "CustomResourceDefinition",
+        "IngressClass",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+    ),
+    *(
+        "MutatingWebhookConfiguration",
+        "Namespace",
+        "Node",
+        "PersistentVolume",
+        "PriorityClass",
+        "RuntimeClass",
+    ),
     *("StorageClass", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
     *("ValidatingWebhookConfiguration", "VolumeAttachment"),
 }
@@ -43,7 +62,14 @@ _LARGEST = 1_000_000
 _NEITHER = "holds neither an AdmissionReview nor a manifest"
 
 # What is sent to a subresource of a pod, and so reviewed as one of `pods`.
-_OF_PODS = {"Binding", "Eviction", "PodExecOptions", "PodAttachOptions", "PodPortForwardOptions", "PodProxyOptions"}
+_OF_PODS = {
+    "Binding",
+    "Eviction",
+    "PodExecOptions",
+    "PodAttachOptions",
+    "PodPortForwardOptions",
+    "PodProxyOptions",
+}
 
 
 def build(
@@ -56,14 +82,22 @@ def build(
     sub_resource: str | None = None,
     dry_run: bool = False,
 ) -> dict[str, Any]:
-    """The review that an API server would send for `operation` on `manifest`, which has an apiVersion and a kind.
+    """The review that an API server would send for `operation` on `manifest`, which has an
+    apiVersion and a kind.
 
-    DELETE has the manifest as its oldObject and no object. A Namespace is in the namespace that it is.
+    DELETE has the manifest as its oldObject and no object. A Namespace is in the namespace that it
+    is.
     """
     metadata = manifest.get("metadata") or {}
     name = metadata.get("name") or ""
-    kind = dict(zip(("group", "version", "kind"), (*group_version(manifest), manifest["kind"]), strict=True))
-    resource = {"group": kind["group"], "version": kind["version"], "resource": plural(manifest["kind"])}
+    kind = dict(
+        zip(("group", "version", "kind"), (*group_version(manifest), manifest["kind"]), strict=True)
+    )
+    resource = {
+        "group": kind["group"],
+        "version": kind["version"],
+        "resource": plural(manifest["kind"]),
+    }
     if manifest["kind"] in _OF_PODS:
         resource["group"], resource["version"] = "", "v1"
     request: dict[str, Any] = {
@@ -96,7 +130,9 @@ def group_version(manifest: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def plural(kind: str) -> str:
-    """The resource that objects of `kind` are kept under, by the rule that Kubernetes' own kinds follow."""
+    """The resource that objects of `kind` are kept under, by the rule that Kubernetes' own kinds
+    follow.
+    """
     if kind in _OF_PODS:
         return "pods"
     name = kind.lower()
@@ -123,14 +159,20 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def patch_of(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The operations of an answer's JSON Patch (RFC 6902), empty where it has none. Raises FairleadError."""
+    """The operations of an answer's JSON Patch (RFC 6902), empty where it has none. Raises
+    FairleadError.
+    """
     response = answer["response"]
     if "patch" not in response:
         return []
     if response.get("patchType") != "JSONPatch":
-        raise FairleadError(f"the answer's patchType is {response.get('patchType')!r}: only JSONPatch is one")
+        raise FairleadError(
+            f"the answer's patchType is {response.get('patchType')!r}: only JSONPatch is one"
+        )
     try:
-        patch = json.loads(base64.b64decode(response["patch"], validate=True), parse_int=json_numbers.whole)
+        patch = json.loads(
+            base64.b64decode(response["patch"], validate=True), parse_int=json_numbers.whole
+        )
     except (ValueError, TypeError) as error:
         raise FairleadError(f"the answer's patch is not base64 of JSON: {error}") from error
     if not isinstance(patch, list):
@@ -149,18 +191,27 @@ def apply(patch: Sequence[Mapping[str, Any]], manifest: Any) -> Any:
 def read(path: Path) -> list[files.Document]:
     """The AdmissionReviews and manifests of a JSON or YAML file, the items of a List each as one.
 
-    Raises InputError where one is neither, holds what JSON cannot, or has a label that no API server accepts.
+    Raises InputError where one is neither, holds what JSON cannot, or has a label that no API
+    server accepts.
     """
     documents = []
     for document in _documents(path):
         _check_json(document)
         value = document.value
-        listed = isinstance(value, dict) and value.get("kind") == "List" and isinstance(value.get("items"), list)
-        documents += [files.Document(path, item, None) for item in value["items"]] if listed else [document]
+        listed = (
+            isinstance(value, dict)
+            and value.get("kind") == "List"
+            and isinstance(value.get("items"), list)
+        )
+        documents += (
+            [files.Document(path, item, None) for item in value["items"]] if listed else [document]
+        )
     for document in documents:
         _check(document)
     if not documents:
-        raise InputError(path, "is a List without items: name a file that holds an AdmissionReview or a manifest")
+        raise InputError(
+            path, "is a List without items: name a file that holds an AdmissionReview or a manifest"
+        )
     return documents
 
 
@@ -187,7 +238,9 @@ def _check(document: files.Document) -> None:
         raise InputError(path, f"{_NEITHER}: a mapping is expected", line=document.line(()))
     for key in ("apiVersion", "kind"):
         if not isinstance(value.get(key), str) or not value[key]:
-            raise InputError(path, f"{_NEITHER}: {key} is missing or no text", line=document.line([key]))
+            raise InputError(
+                path, f"{_NEITHER}: {key} is missing or no text", line=document.line([key])
+            )
     metadata = value.get("metadata")
     if is_review(value) or metadata is None:
         return
@@ -195,7 +248,11 @@ def _check(document: files.Document) -> None:
         raise InputError(path, "metadata: a mapping is expected", line=document.line(["metadata"]))
     for key in ("name", "generateName", "namespace"):
         if not isinstance(metadata.get(key), str | None):
-            raise InputError(path, f"metadata.{key}: text is expected: quote it", line=document.line(["metadata", key]))
+            raise InputError(
+                path,
+                f"metadata.{key}: text is expected: quote it",
+                line=document.line(["metadata", key]),
+            )
     raw_labels = metadata.get("labels")
     for key, label in (raw_labels if isinstance(raw_labels, dict) else {}).items():
         try:
@@ -211,16 +268,20 @@ def _no_text(label: Any) -> str:
 
 
 def _check_json(document: files.Document) -> None:
-    """Raises InputError for what YAML can hold and JSON cannot, and for what would take too much to handle.
+    """Raises InputError for what YAML can hold and JSON cannot, and for what would take too much to
+    handle.
 
-    Counts what aliases repeat as often as they do, so that a small file cannot become a huge request.
+    Counts what aliases repeat as often as they do, so that a small file cannot become a huge
+    request.
     """
     left, count = [(document.value, 1)], 0
     while left:
         value, depth = left.pop()
         count += 1
         if depth > _DEEPEST:
-            raise InputError(document.path, f"is nested deeper than {_DEEPEST} levels, or in itself")
+            raise InputError(
+                document.path, f"is nested deeper than {_DEEPEST} levels, or in itself"
+            )
         if count > _LARGEST:
             raise InputError(document.path, f"holds more than {_LARGEST} values, aliases expanded")
         if isinstance(value, dict):

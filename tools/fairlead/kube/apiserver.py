@@ -1,9 +1,9 @@
 """A light client of the API server: raw JSON, lists page by page, watches event by event,
 credentials that may change.
 
-Least rights: get, list, watch and patch of configmaps in the namespaces that are read; get, list, watch of namespaces
-and of what else is replicated.
-Source: Kubernetes documentation, "Kubernetes API Concepts".
+Least rights: get, list, watch and patch of configmaps in the namespaces that are read; get, list,
+watch of namespaces and of what else is replicated. Source: Kubernetes documentation, "Kubernetes
+API Concepts".
 """
 
 from __future__ import annotations
@@ -30,14 +30,17 @@ from fairlead.common.json_numbers import number
 PAGE = 500
 """Objects in one page of a list."""
 
-# Metadata is all that a namespace has for us; the last one is for servers that cannot reduce an object to it.
+# Metadata is all that a namespace has for us; the last one is for servers that cannot reduce an
+# object to it.
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 _TIMEOUT = (3.0, 10.0)  # seconds, to connect and for each read
 
 
 class ApiServerError(FairleadError):
-    """The API server cannot be asked, or declines; `status` is its HTTP status, 0 where it gave none."""
+    """The API server cannot be asked, or declines; `status` is its HTTP status, 0 where it gave
+    none.
+    """
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -53,7 +56,8 @@ class ApiServer:
     """A client for several threads; never retries."""
 
     def __init__(self, kubeconfig: Path | None, turn: Callable[[], None] | None = None) -> None:
-        """Read the credentials of `kubeconfig`, or of the pod that this runs in. Raises UsageError; asks nobody yet.
+        """Read the credentials of `kubeconfig`, or of the pod that this runs in. Raises UsageError;
+        asks nobody yet.
 
         `turn` is called before each request and at each event.
         """
@@ -68,20 +72,34 @@ class ApiServer:
             self._client = _client(self._kubeconfig)
 
     def objects(
-        self, path: str, selector: Mapping[str, str], *, metadata_only: bool, version: Callable[[str], None]
+        self,
+        path: str,
+        selector: Mapping[str, str],
+        *,
+        metadata_only: bool,
+        version: Callable[[str], None],
     ) -> Iterator[dict[str, Any]]:
-        """Every object of a list; `version` is told the list's resourceVersion before the last page's objects.
+        """Every object of a list; `version` is told the list's resourceVersion before the last
+        page's objects.
 
-        `selector` has a labelSelector, a fieldSelector or both. Each object tells its kind, as in a watch.
+        `selector` has a labelSelector, a fieldSelector or both. Each object tells its kind, as in a
+        watch.
         """
         query = {"limit": str(PAGE), **selector}
         while True:
-            page = self._json("GET", path, query, accept=_METADATA_LIST if metadata_only else "application/json")
+            page = self._json(
+                "GET", path, query, accept=_METADATA_LIST if metadata_only else "application/json"
+            )
             metadata = page.get("metadata") or {}
             if "resourceVersion" not in metadata or not isinstance(page.get("items") or [], list):
-                raise ApiServerError(f"the API server answers {path} with something else than a list")
+                raise ApiServerError(
+                    f"the API server answers {path} with something else than a list"
+                )
             version(metadata["resourceVersion"])
-            type_meta = {"apiVersion": page.get("apiVersion"), "kind": str(page.get("kind")).removesuffix("List")}
+            type_meta = {
+                "apiVersion": page.get("apiVersion"),
+                "kind": str(page.get("kind")).removesuffix("List"),
+            }
             yield from ({**type_meta, **item} for item in page.get("items") or [])
             if not metadata.get("continue"):
                 return
@@ -99,8 +117,8 @@ class ApiServer:
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         """Each (type, object) that happens after the resourceVersion `since`, for about `seconds`.
 
-        Types: ADDED, MODIFIED, DELETED, and BOOKMARK, whose object has nothing but a newer resourceVersion. `opened` is
-        called once the API server has agreed.
+        Types: ADDED, MODIFIED, DELETED, and BOOKMARK, whose object has nothing but a newer
+        resourceVersion. `opened` is called once the API server has agreed.
         """
         query = {
             "watch": "true",
@@ -110,7 +128,9 @@ class ApiServer:
             **selector,
         }
         accept = _METADATA if metadata_only else "application/json"
-        answer = self._send("GET", path, query, accept=accept, timeout=(_TIMEOUT[0], seconds + 10.0))
+        answer = self._send(
+            "GET", path, query, accept=accept, timeout=(_TIMEOUT[0], seconds + 10.0)
+        )
         opened()
         try:
             for line in _lines(answer):
@@ -118,7 +138,9 @@ class ApiServer:
                 event = json.loads(line, parse_float=number)
                 if event["type"] == "ERROR":
                     status = event["object"]
-                    raise ApiServerError(f"watching {path}: {status.get('message')}", int(status.get("code") or 0))
+                    raise ApiServerError(
+                        f"watching {path}: {status.get('message')}", int(status.get("code") or 0)
+                    )
                 yield event["type"], event["object"]
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise ApiServerError(f"watching {path}: {error}") from error
@@ -130,9 +152,13 @@ class ApiServer:
             answer.close()
 
     def namespace(self, name: str) -> tuple[Mapping[str, str], str] | None:
-        """The labels and the resourceVersion of the namespace `name` at this moment; None where there is none."""
+        """The labels and the resourceVersion of the namespace `name` at this moment; None where
+        there is none.
+        """
         try:
-            document = self._json("GET", f"/api/v1/namespaces/{quote(name, safe='')}", {}, accept=_METADATA)
+            document = self._json(
+                "GET", f"/api/v1/namespaces/{quote(name, safe='')}", {}, accept=_METADATA
+            )
         except ApiServerError as error:
             if error.status == 404:
                 return None
@@ -140,8 +166,12 @@ class ApiServer:
         metadata = document.get("metadata") or {}
         return metadata.get("labels") or {}, str(metadata.get("resourceVersion", ""))
 
-    def config_map(self, namespace: str, name: str, *, timeout: tuple[float, float] = _TIMEOUT) -> dict[str, Any]:
-        """A ConfigMap at this moment; `timeout` as for `annotate`. Raises ApiServerError, status 404 where none is."""
+    def config_map(
+        self, namespace: str, name: str, *, timeout: tuple[float, float] = _TIMEOUT
+    ) -> dict[str, Any]:
+        """A ConfigMap at this moment; `timeout` as for `annotate`. Raises ApiServerError, status
+        404 where none is.
+        """
         return self._json("GET", _config_map(namespace, name), {}, timeout=timeout)
 
     def annotate(
@@ -153,42 +183,61 @@ class ApiServer:
         *,
         timeout: tuple[float, float] = _TIMEOUT,
     ) -> None:
-        """Set annotations of a ConfigMap that is still at resourceVersion `version`; None removes one.
+        """Set annotations of a ConfigMap that is still at resourceVersion `version`; None removes
+        one.
 
-        `timeout` is in seconds, to connect and for each read. Raises ApiServerError, with status 409 where it has
-        changed since, 404 where it is gone.
+        `timeout` is in seconds, to connect and for each read. Raises ApiServerError, with status
+        409 where it has changed since, 404 where it is gone.
         """
         path = _config_map(namespace, name)
         patch = {"metadata": {"resourceVersion": version, "annotations": dict(annotations)}}
         query = {"fieldManager": "fairlead-sync"}
         merge = "application/merge-patch+json"
-        self._json("PATCH", path, query, body=json.dumps(patch), content_type=merge, timeout=timeout)
+        self._json(
+            "PATCH", path, query, body=json.dumps(patch), content_type=merge, timeout=timeout
+        )
 
     def get(self, path: str, **query: str) -> dict[str, Any]:
-        """The object or list at `path` at this moment. Raises ApiServerError, with status 404 where there is none."""
+        """The object or list at `path` at this moment. Raises ApiServerError, with status 404
+        where there is none.
+        """
         return self._json("GET", path, query)
 
-    def patch(self, path: str, patch: Mapping[str, Any], *, manager: str, strategic: bool = False) -> dict[str, Any]:
-        """The object at `path` after this patch, a merge patch unless `strategic`; `manager` is told to have made it.
+    def patch(
+        self, path: str, patch: Mapping[str, Any], *, manager: str, strategic: bool = False
+    ) -> dict[str, Any]:
+        """The object at `path` after this patch, a merge patch unless `strategic`; `manager` is
+        told to have made it.
 
-        A metadata.resourceVersion in it is that which the object has to have still: else ApiServerError, status 409.
+        A metadata.resourceVersion in it is that which the object has to have still: else
+        ApiServerError, status 409.
         """
         kind = f"application/{'strategic-merge' if strategic else 'merge'}-patch+json"
-        return self._json("PATCH", path, {"fieldManager": manager}, body=json.dumps(patch), content_type=kind)
+        return self._json(
+            "PATCH", path, {"fieldManager": manager}, body=json.dumps(patch), content_type=kind
+        )
 
     def create(self, path: str, body: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
         """What was made of `body` by a POST to `path`. Raises ApiServerError."""
         text = json.dumps(body)
-        return self._json("POST", path, {"fieldManager": manager}, body=text, content_type="application/json")
+        return self._json(
+            "POST", path, {"fieldManager": manager}, body=text, content_type="application/json"
+        )
 
-    def _json(self, method: str, path: str, query: Mapping[str, str], **options: Any) -> dict[str, Any]:
+    def _json(
+        self, method: str, path: str, query: Mapping[str, str], **options: Any
+    ) -> dict[str, Any]:
         answer = self._send(method, path, query, **options)
         try:
             value = json.loads(answer.data, parse_float=number)
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            raise ApiServerError(f"the API server's answer to {method} {path} cannot be read: {error}") from error
+            raise ApiServerError(
+                f"the API server's answer to {method} {path} cannot be read: {error}"
+            ) from error
         if not isinstance(value, dict):
-            raise ApiServerError(f"the API server answers {method} {path} with something else than an object")
+            raise ApiServerError(
+                f"the API server answers {method} {path} with something else than an object"
+            )
         return value
 
     def _send(
@@ -210,7 +259,9 @@ class ApiServer:
             client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
             answer = client.rest_client.pool_manager.request(
                 method,
-                client.configuration.host + path + ("?" + urlencode(parameters) if parameters else ""),
+                client.configuration.host
+                + path
+                + ("?" + urlencode(parameters) if parameters else ""),
                 headers=headers,
                 body=body,
                 timeout=urllib3.Timeout(connect=timeout[0], read=timeout[1]),
@@ -221,10 +272,16 @@ class ApiServer:
                 return answer
             reason = _reason(answer)
         except (urllib3.exceptions.HTTPError, ApiException, OSError) as error:
-            raise ApiServerError(f"the API server at {client.configuration.host} cannot be asked: {error}") from error
+            raise ApiServerError(
+                f"the API server at {client.configuration.host} cannot be asked: {error}"
+            ) from error
         except ValueError:  # http.client's words would hold the token
-            raise ApiServerError("the credentials hold characters that no HTTP header can carry") from None
-        raise ApiServerError(f"the API server declines {method} {path} ({answer.status}): {reason}", answer.status)
+            raise ApiServerError(
+                "the credentials hold characters that no HTTP header can carry"
+            ) from None
+        raise ApiServerError(
+            f"the API server declines {method} {path} ({answer.status}): {reason}", answer.status
+        )
 
 
 def _config_map(namespace: str, name: str) -> str:
@@ -239,11 +296,23 @@ def _client(kubeconfig: Path | None) -> ApiClient:
             load_incluster_config(client_configuration=configuration)
             token_file = Path(SERVICE_TOKEN_FILENAME)
         else:
-            load_kube_config(str(kubeconfig), client_configuration=configuration, persist_config=False)
+            load_kube_config(
+                str(kubeconfig), client_configuration=configuration, persist_config=False
+            )
             token_file = _token_file(kubeconfig)
-    except (ConfigException, yaml.YAMLError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (
+        ConfigException,
+        yaml.YAMLError,
+        OSError,
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+    ) as error:
         if kubeconfig is None:
-            raise UsageError(f"not in a pod of a cluster ({error}): name a kubeconfig with --kubeconfig") from error
+            raise UsageError(
+                f"not in a pod of a cluster ({error}): name a kubeconfig with --kubeconfig"
+            ) from error
         raise InputError(kubeconfig, f"cannot be used as a kubeconfig: {error}") from error
     if token_file:
         token = _Token(token_file)
@@ -257,7 +326,9 @@ def _client(kubeconfig: Path | None) -> ApiClient:
 
 
 class _Token:
-    """Reads a token file at every request: kubelets and controllers replace it long before it expires."""
+    """Reads a token file at every request: kubelets and controllers replace it long before it
+    expires.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -43,11 +43,19 @@ class _Client(client.ApiClient):
         self.source = source
 
     def call_api(
-        self, method: str, url: str, header_params: Any = None, body: Any = None, *args: Any, **kwargs: Any
+        self,
+        method: str,
+        url: str,
+        header_params: Any = None,
+        body: Any = None,
+        *args: Any,
+        **kwargs: Any,
     ) -> Any:
         if kwargs.get("_request_timeout") is None:
             kwargs["_request_timeout"] = TIMEOUT
-        if isinstance(body, dict) and str((header_params or {}).get("Content-Type")).endswith("yaml"):
+        if isinstance(body, dict) and str((header_params or {}).get("Content-Type")).endswith(
+            "yaml"
+        ):
             body = as_yaml(body)
         return super().call_api(method, url, header_params, body, *args, **kwargs)
 
@@ -58,18 +66,29 @@ def connect(kubeconfig: Path) -> client.ApiClient:
         configuration = client.Configuration()
         config.load_kube_config(str(kubeconfig), client_configuration=configuration)
         return _Client(configuration, kubeconfig)
-    except (config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, AttributeError, KeyError) as error:
+    except (
+        config.ConfigException,
+        yaml.YAMLError,
+        OSError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        KeyError,
+    ) as error:
         problem = " ".join(str(error).split())
-        raise InputError(kubeconfig, f"is no usable kubeconfig ({problem}): name another file") from error
+        raise InputError(
+            kubeconfig, f"is no usable kubeconfig ({problem}): name another file"
+        ) from error
 
 
 def as_yaml(body: Mapping[str, Any]) -> bytes:
     r"""A request's body as YAML that API servers read, which is JSON in UTF-8.
 
-    JSON escapes what is beyond the basic plane as two surrogates (`"\ud83d\ude92"`), each of which is no character to
-    YAML: the API server refuses the request.
+    JSON escapes what is beyond the basic plane as two surrogates (`"\ud83d\ude92"`), each of which
+    is no character to YAML: the API server refuses the request.
     """
-    return json.dumps(body, ensure_ascii=False).encode(errors="surrogatepass")  # a lone one is the server's to refuse
+    # a lone one is the server's to refuse
+    return json.dumps(body, ensure_ascii=False).encode(errors="surrogatepass")
 
 
 def message(error: ApiException) -> str:
@@ -82,21 +101,30 @@ def message(error: ApiException) -> str:
 
 @contextmanager
 def explained(what: str) -> Iterator[None]:
-    """Raises Refused for an answer that says no, FairleadError for none; `what` begins the message."""
+    """Raises Refused for an answer that says no, FairleadError for none; `what` begins the
+    message.
+    """
     try:
         yield
     except ApiException as error:
         raise Refused(what, error) from error
     except (urllib3.exceptions.HTTPError, OSError) as error:
-        raise FairleadError(f"{what}: the API server cannot be reached ({error}): is the cluster up?") from error
+        raise FairleadError(
+            f"{what}: the API server cannot be reached ({error}): is the cluster up?"
+        ) from error
 
 
 def _lost(error: BaseException) -> bool:
     """Whether the API server was away, or too busy, and may answer in a moment."""
-    return error.status in (429, 503, 504) if isinstance(error, Refused) else isinstance(error, FairleadError)
+    return (
+        error.status in (429, 503, 504)
+        if isinstance(error, Refused)
+        else isinstance(error, FairleadError)
+    )
 
 
-# For what may be asked twice: a rotation or a push must not stop half-way because the API server restarts.
+# For what may be asked twice: a rotation or a push must not stop half-way because the API server
+# restarts.
 patiently = retry(
     retry=retry_if_exception(_lost),
     stop=stop_after_delay(PATIENCE),
@@ -106,10 +134,13 @@ patiently = retry(
 
 
 class Objects:
-    """Applies and reads objects of any kind; what may be repeated is, while the API server is away for a moment."""
+    """Applies and reads objects of any kind; what may be repeated is, while the API server is
+    away for a moment.
+    """
 
     def __init__(self, api: client.ApiClient) -> None:
-        # Kept to ourselves: by default it would be a file that anyone can foresee and any other version reads.
+        # Kept to ourselves: by default it would be a file that anyone can foresee and any other
+        # version reads.
         self._discovered = TemporaryDirectory(prefix="fairlead-", ignore_cleanup_errors=True)
         try:
             with explained("cannot read the API's resources"):
@@ -125,7 +156,9 @@ class Objects:
         """Server-side apply; a field that the API does not know is an error. Raises Refused."""
         metadata = manifest["metadata"]
         with explained(f"cannot apply {manifest['kind']} {metadata['name']}"):
-            resource = self._dynamic.resources.get(api_version=manifest["apiVersion"], kind=manifest["kind"])
+            resource = self._dynamic.resources.get(
+                api_version=manifest["apiVersion"], kind=manifest["kind"]
+            )
             applied = resource.server_side_apply(
                 body=manifest,
                 namespace=metadata.get("namespace"),
@@ -138,7 +171,9 @@ class Objects:
             return dict(applied.to_dict())
 
     def apply_whole(self, manifest: Mapping[str, Any]) -> None:
-        """Apply a ConfigMap and remove the keys that others added, which applying alone leaves. Raises Refused."""
+        """Apply a ConfigMap and remove the keys that others added, which applying alone leaves.
+        Raises Refused.
+        """
         applied = self.apply(manifest)
         for field in ("data", "binaryData"):
             if foreign := (applied.get(field) or {}).keys() - manifest.get(field, {}).keys():
@@ -146,22 +181,36 @@ class Objects:
 
     @patiently
     def merge(self, manifest: Mapping[str, Any], patch: Mapping[str, Any]) -> None:
-        """Change what `patch` (RFC 7396) names in the object that `manifest` identifies. Raises Refused."""
+        """Change what `patch` (RFC 7396) names in the object that `manifest` identifies. Raises
+        Refused.
+        """
         metadata = manifest["metadata"]
         with explained(f"cannot change {manifest['kind']} {metadata['name']}"):
-            resource = self._dynamic.resources.get(api_version=manifest["apiVersion"], kind=manifest["kind"])
-            name, namespace, kind = metadata["name"], metadata.get("namespace"), "application/merge-patch+json"
+            resource = self._dynamic.resources.get(
+                api_version=manifest["apiVersion"], kind=manifest["kind"]
+            )
+            name, namespace, kind = (
+                metadata["name"],
+                metadata.get("namespace"),
+                "application/merge-patch+json",
+            )
             resource.patch(body=patch, name=name, namespace=namespace, content_type=kind)
 
     def create(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """Create the object, as a user would. Raises Refused."""
         metadata = manifest["metadata"]
         with explained(f"cannot create {manifest['kind']} {metadata.get('name')}"):
-            resource = self._dynamic.resources.get(api_version=manifest["apiVersion"], kind=manifest["kind"])
-            return dict(resource.create(body=manifest, namespace=metadata.get("namespace")).to_dict())
+            resource = self._dynamic.resources.get(
+                api_version=manifest["apiVersion"], kind=manifest["kind"]
+            )
+            return dict(
+                resource.create(body=manifest, namespace=metadata.get("namespace")).to_dict()
+            )
 
     @patiently
-    def get(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> dict[str, Any] | None:
+    def get(
+        self, api_version: str, kind: str, name: str, namespace: str | None = None
+    ) -> dict[str, Any] | None:
         """The object, or None where there is none. Raises Refused."""
         with explained(f"cannot read {kind} {name}"):
             try:
@@ -183,7 +232,8 @@ class Objects:
     ) -> None:
         """Delete the object; that there is none is fine. Raises Refused.
 
-        A pod ends within `grace` seconds if given; with `orphan` what the object owns stays, and is nobody's.
+        A pod ends within `grace` seconds if given; with `orphan` what the object owns stays, and is
+        nobody's.
         """
         body: dict[str, Any] = {"propagationPolicy": "Orphan"} if orphan else {}
         body |= {} if grace is None else {"gracePeriodSeconds": grace}
@@ -193,8 +243,12 @@ class Objects:
             resource.delete(name=name, namespace=namespace, **options)
 
     @patiently
-    def list(self, api_version: str, kind: str, namespace: str | None, labels: str = "") -> list[dict[str, Any]]:
-        """The objects of a namespace (or all) that a label selector matches, by name. Raises Refused."""
+    def list(
+        self, api_version: str, kind: str, namespace: str | None, labels: str = ""
+    ) -> list[dict[str, Any]]:
+        """The objects of a namespace (or all) that a label selector matches, by name. Raises
+        Refused.
+        """
         with explained(f"cannot list {kind}"):
             resource = self._dynamic.resources.get(api_version=api_version, kind=kind)
             items = resource.get(namespace=namespace, label_selector=labels).to_dict()["items"]

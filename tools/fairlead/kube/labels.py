@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-# Source: k8s.io/kubelet, pkg/apis/well_known_labels.go: what kubelets may set of kubernetes.io and k8s.io.
+# Source: k8s.io/kubelet, pkg/apis/well_known_labels.go: what kubelets may set of kubernetes.io and
+# k8s.io.
 _OF_KUBELETS = {
     "kubernetes.io/hostname",
     "kubernetes.io/os",
@@ -28,8 +29,13 @@ _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0
 def check_key(key: str) -> str:
     """`key`, where it is a legal label key. Raises ValueError."""
     prefix, slash, name = key.rpartition("/")
-    if not _NAME.fullmatch(name) or (slash and not (_PREFIX.fullmatch(prefix) and len(prefix) <= 253)):
-        raise ValueError(f"{key!r} is not a label key: [prefix/]name, at most 63 letters, digits, '-', '_' and '.'")
+    if not _NAME.fullmatch(name) or (
+        slash and not (_PREFIX.fullmatch(prefix) and len(prefix) <= 253)
+    ):
+        raise ValueError(
+            f"{key!r} is not a label key: [prefix/]name, at most 63 letters, digits, '-', '_' and "
+            "'.'"
+        )
     return key
 
 
@@ -44,7 +50,9 @@ def check_value(value: str) -> str:
 
 
 def kubelet_may_set(key: str) -> bool:
-    """Whether a kubelet may give its own node this label, where the API server's plugin NodeRestriction is on."""
+    """Whether a kubelet may give its own node this label, where the API server's plugin
+    NodeRestriction is on.
+    """
     prefix = key.rpartition("/")[0]
     if not _within(prefix, "kubernetes.io", "k8s.io"):
         return True

@@ -25,7 +25,8 @@ Field = tuple[str, ...]
 class Resource:
     """A kind of object to replicate; `group` is empty for the core group.
 
-    `fields` are the paths to keep of each object, none for the whole object; its name and namespace always stay.
+    `fields` are the paths to keep of each object, none for the whole object; its name and namespace
+    always stay.
     """
 
     group: str
@@ -51,7 +52,10 @@ class Resource:
         """An object as OPA gets it: the fields asked for, or all but metadata.managedFields."""
         metadata = value["metadata"]
         if not self.fields:
-            return {**value, "metadata": {key: part for key, part in metadata.items() if key != "managedFields"}}
+            return {
+                **value,
+                "metadata": {key: part for key, part in metadata.items() if key != "managedFields"},
+            }
         thinned: dict[str, Any] = _keep(value, _wanted(self.fields))
         names = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
         return {**thinned, "metadata": {**thinned.get("metadata", {}), **names}}
@@ -61,22 +65,38 @@ def parse(text: str, *, namespaced: bool, fields: Iterable[str] = ()) -> Resourc
     """The resource that `text` names, like apps/v1/deployments or v1/pods. Raises ValueError."""
     parts = text.split("/")
     if len(parts) not in (2, 3):
-        raise ValueError(f"{text!r} is not group/version/resource, like apps/v1/deployments or, in the core, v1/pods")
+        raise ValueError(
+            f"{text!r} is not group/version/resource, like apps/v1/deployments or, in the core, "
+            "v1/pods"
+        )
     group, version, name = parts if len(parts) == 3 else ("", *parts)
     return make(group, version, name, namespaced=namespaced, fields=fields)
 
 
-def make(group: str, version: str, name: str, *, namespaced: bool, fields: Iterable[str] = ()) -> Resource:
+def make(
+    group: str, version: str, name: str, *, namespaced: bool, fields: Iterable[str] = ()
+) -> Resource:
     """A resource of legal names. Raises ValueError."""
     if not _GROUP.fullmatch(group) or len(group) > 253:
-        raise ValueError(f"{group!r} is not an API group, like apps or networking.k8s.io; the core group is empty")
+        raise ValueError(
+            f"{group!r} is not an API group, like apps or networking.k8s.io; the core group is "
+            "empty"
+        )
     if not _VERSION.fullmatch(version):
         raise ValueError(f"{version!r} is not an API version, like v1 or v1beta1")
     if not _RESOURCE.fullmatch(name):
-        raise ValueError(f"{name!r} is not a resource: give its plural in lower case, like pods, without a subresource")
+        raise ValueError(
+            f"{name!r} is not a resource: give its plural in lower case, like pods, without a "
+            "subresource"
+        )
     if name == "namespaces":
-        raise ValueError("namespaces are always replicated, with the labels that policies read: leave them out here")
-    return Resource(group, version, name, namespaced, tuple(dict.fromkeys(field(text) for text in fields)))
+        raise ValueError(
+            "namespaces are always replicated, with the labels that policies read: leave them out "
+            "here"
+        )
+    return Resource(
+        group, version, name, namespaced, tuple(dict.fromkeys(field(text) for text in fields))
+    )
 
 
 def field(text: str) -> Field:
@@ -84,7 +104,7 @@ def field(text: str) -> Field:
     keys = tuple(key.replace("\\.", ".") for key in _DOT.split(text))
     if not all(keys) or text != text.strip():
         raise ValueError(
-            rf"{text!r} is not a dotted path, like spec.nodeName or metadata.labels.app\.kubernetes\.io/name"
+            rf"{text!r} is not a dotted path, like spec.nodeName or metadata.labels.app\.kubernetes\.io/name"  # noqa: E501
         )
     return keys
 
@@ -100,17 +120,23 @@ def flags(resources: Iterable[Resource]) -> list[str]:
     for resource in resources:
         arguments.append(f"--replicate{'' if resource.namespaced else '-cluster'}={resource}")
         if resource.fields:
-            arguments.append(f"--replicate-fields={resource}={','.join(map(dotted, resource.fields))}")
+            arguments.append(
+                f"--replicate-fields={resource}={','.join(map(dotted, resource.fields))}"
+            )
     return arguments
 
 
 def check_distinct(resources: Iterable[Resource]) -> None:
-    """Raises ValueError where two would be put at the same place in OPA's data, which is the resource's name alone."""
+    """Raises ValueError where two would be put at the same place in OPA's data, which is the
+    resource's name alone.
+    """
     seen: dict[str, Resource] = {}
     for resource in resources:
         if resource.name in seen:
             both = f"{seen[resource.name]} and {resource}"
-            raise ValueError(f"{both} would both be put at kubernetes/{resource.name} in OPA's data: keep one")
+            raise ValueError(
+                f"{both} would both be put at kubernetes/{resource.name} in OPA's data: keep one"
+            )
         seen[resource.name] = resource
 
 
@@ -121,7 +147,8 @@ _Wanted = dict[str, "_Wanted | None"]
 def _wanted(fields: tuple[Field, ...]) -> _Wanted:
     """The paths as a tree of keys; None where all below is kept."""
     tree: _Wanted = {}
-    for path in sorted(fields, key=len, reverse=True):  # a shorter path takes in the longer ones that it begins
+    # a shorter path takes in the longer ones that it begins
+    for path in sorted(fields, key=len, reverse=True):
         node = tree
         for key in path[:-1]:
             below = node.setdefault(key, {})
@@ -131,7 +158,9 @@ def _wanted(fields: tuple[Field, ...]) -> _Wanted:
 
 
 def _keep(value: Any, fields: _Wanted) -> Any:
-    """Of a mapping its wanted keys, of a list each element so; what is neither has nothing of the sort."""
+    """Of a mapping its wanted keys, of a list each element so; what is neither has nothing of
+    the sort.
+    """
     if isinstance(value, list):
         return [_keep(part, fields) for part in value if isinstance(part, dict | list)]
     thinned = {}

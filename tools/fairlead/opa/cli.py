@@ -24,17 +24,18 @@ _PATHS = """{name: array.concat([base], rules) |
     module := rego.parse_module(name, text)
     base := [term.value | some term in module["package"].path]
     rules := [array.concat(base, [term.value | some term in rule.head.ref]) | some rule in module.rules]
-}"""
+}"""  # noqa: E501
 _WITHIN = 120
 """Seconds that OPA gets; the whole test suite takes less than one."""
 
 
 @dataclass(frozen=True)
 class Tested:
-    """What `opa test` found: how many tests passed, the names of those that did not, and what no test reached.
+    """What `opa test` found: how many tests passed, the names of those that did not, and what no
+    test reached.
 
-    `coverage` is in percent of the lines, `uncovered` lists `file:line` and `file:first-last`; where a test failed, OPA
-    measures neither: 0 and empty.
+    `coverage` is in percent of the lines, `uncovered` lists `file:line` and `file:first-last`;
+    where a test failed, OPA measures neither: 0 and empty.
     """
 
     passed: int
@@ -53,8 +54,8 @@ def evaluate(
 ) -> Any:
     """The value of `query` by `opa eval`; None where it is undefined.
 
-    `modules` are Rego texts by a name that messages use, `data` is the base document. None as `input` means no input.
-    Raises FairleadError with what OPA says where it fails.
+    `modules` are Rego texts by a name that messages use, `data` is the base document. None as
+    `input` means no input. Raises FairleadError with what OPA says where it fails.
     """
     with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
         at = Path(folder)
@@ -74,14 +75,21 @@ def evaluate(
 
 
 def check(folder: Path, schemas: Path, progress: Progress = _SILENT) -> None:
-    """`opa check --strict` with the schemas of a folder. Raises FairleadError with OPA's file:line messages."""
-    completed = _run(["check", "--strict", "--schema", _shown(schemas), _shown(folder)], paths.root(), progress)
+    """`opa check --strict` with the schemas of a folder. Raises FairleadError with OPA's
+    file:line messages.
+    """
+    completed = _run(
+        ["check", "--strict", "--schema", _shown(schemas), _shown(folder)], paths.root(), progress
+    )
     if completed.returncode:
         raise FairleadError(f"opa check: {_said(completed)}")
 
 
-def move(modules: Mapping[str, str], packages: Mapping[str, str], progress: Progress = _SILENT) -> dict[str, str]:
-    """The modules, name -> text, with `packages` (old path -> new one, without `data`) renamed wherever they are used.
+def move(
+    modules: Mapping[str, str], packages: Mapping[str, str], progress: Progress = _SILENT
+) -> dict[str, str]:
+    """The modules, name -> text, with `packages` (old path -> new one, without `data`) renamed
+    wherever they are used.
 
     Raises FairleadError with what OPA says.
     """
@@ -96,17 +104,25 @@ def move(modules: Mapping[str, str], packages: Mapping[str, str], progress: Prog
         return {name: (at / name).read_text(encoding="utf-8") for name in modules}
 
 
-def paths_of(modules: Mapping[str, str], progress: Progress = _SILENT) -> dict[str, list[list[str]]]:
-    """What each module defines, name -> the path of its package and of each rule from `data` on, however it is spelt.
+def paths_of(
+    modules: Mapping[str, str], progress: Progress = _SILENT
+) -> dict[str, list[list[str]]]:
+    """What each module defines, name -> the path of its package and of each rule from `data` on,
+    however it is spelt.
 
     A module that cannot be parsed is left out. Raises FairleadError where OPA cannot be asked.
     """
     paths = evaluate(_PATHS, modules={}, data={}, input=dict(modules), progress=progress)
-    return {name: [[str(part) for part in path] for path in listed] for name, listed in (paths or {}).items()}
+    return {
+        name: [[str(part) for part in path] for path in listed]
+        for name, listed in (paths or {}).items()
+    }
 
 
 def fmt(folder: Path, progress: Progress = _SILENT) -> list[str]:
-    """The files below `folder` that `opa fmt` would change. Raises FairleadError where one cannot be parsed."""
+    """The files below `folder` that `opa fmt` would change. Raises FairleadError where one
+    cannot be parsed.
+    """
     completed = _run(["fmt", "--list", _shown(folder)], paths.root(), progress)
     if completed.returncode:
         raise FairleadError(f"opa fmt: {_said(completed)}")
@@ -114,25 +130,42 @@ def fmt(folder: Path, progress: Progress = _SILENT) -> list[str]:
 
 
 def test(folder: Path, progress: Progress = _SILENT) -> Tested:  # noqa: PT028 - no test of pytest's
-    """Runs every test below `folder`. Raises FairleadError with OPA's message where the policies do not compile."""
+    """Runs every test below `folder`. Raises FairleadError with OPA's message where the policies
+    do not compile.
+    """
     completed = _run(["test", "--format=json", _shown(folder)], paths.root(), progress)
     results = _json_of(completed, "opa test")
     if not results:
         raise FairleadError(f"opa test: {_shown(folder)} holds no tests")
-    results.sort(key=lambda result: (result["location"]["file"], result["location"]["row"]))  # they run in parallel
-    failed = tuple(_failure(result) for result in results if result.get("fail") or result.get("error"))
-    passed = sum(not (result.get("fail") or result.get("error") or result.get("skip")) for result in results)
+    # they run in parallel
+    results.sort(key=lambda result: (result["location"]["file"], result["location"]["row"]))
+    failed = tuple(
+        _failure(result) for result in results if result.get("fail") or result.get("error")
+    )
+    passed = sum(
+        not (result.get("fail") or result.get("error") or result.get("skip")) for result in results
+    )
     if failed:
         return Tested(passed, failed, 0.0, ())
     # OPA reports coverage instead of the results, and only where none failed.
-    report = _json_of(_run(["test", "--coverage", "--format=json", _shown(folder)], paths.root(), progress), "opa test")
+    report = _json_of(
+        _run(["test", "--coverage", "--format=json", _shown(folder)], paths.root(), progress),
+        "opa test",
+    )
     return Tested(passed, failed, float(report.get("coverage", 0)), tuple(_uncovered(report)))
 
 
-def _run(arguments: Sequence[str], folder: Path, progress: Progress) -> subprocess.CompletedProcess[str]:
+def _run(
+    arguments: Sequence[str], folder: Path, progress: Progress
+) -> subprocess.CompletedProcess[str]:
     program = toolchain.ensure(["opa"], progress)["opa"]
-    # OPA takes any flag from a variable OPA_<COMMAND>_<FLAG>, which would change what is tested here.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("OPA_", "FAIRLEAD_"))}
+    # OPA takes any flag from a variable OPA_<COMMAND>_<FLAG>, which would change what is tested
+    # here.
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("OPA_", "FAIRLEAD_"))
+    }
     try:
         return subprocess.run(
             [program, *arguments],
@@ -146,7 +179,9 @@ def _run(arguments: Sequence[str], folder: Path, progress: Progress) -> subproce
     except subprocess.TimeoutExpired as error:
         raise FairleadError(f"opa {arguments[0]} did not end within {_WITHIN} s") from error
     except OSError as error:
-        raise FairleadError(f"{program} cannot be started ({error.strerror}): is it of this machine's kind?") from error
+        raise FairleadError(
+            f"{program} cannot be started ({error.strerror}): is it of this machine's kind?"
+        ) from error
 
 
 def _json(value: Any) -> str:
@@ -172,7 +207,11 @@ def _said(completed: subprocess.CompletedProcess[str]) -> str:
 def _shown(folder: Path) -> str:
     """The folder as messages should name it: from the checkout on, where it is inside."""
     folder = folder.resolve()
-    return str(folder.relative_to(paths.root())) if folder.is_relative_to(paths.root()) else str(folder)
+    return (
+        str(folder.relative_to(paths.root()))
+        if folder.is_relative_to(paths.root())
+        else str(folder)
+    )
 
 
 def _described(error: Mapping[str, Any]) -> str:
@@ -184,7 +223,9 @@ def _described(error: Mapping[str, Any]) -> str:
 def _failure(result: Mapping[str, Any]) -> str:
     location = result["location"]
     error = result.get("error")
-    reason = f" ({error.get('message', error) if isinstance(error, dict) else error})" if error else ""
+    reason = (
+        f" ({error.get('message', error) if isinstance(error, dict) else error})" if error else ""
+    )
     return f"{location['file']}:{location['row']}: {result['package']}.{result['name']}{reason}"
 
 

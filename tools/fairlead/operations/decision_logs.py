@@ -18,15 +18,19 @@ _ALL = 10_000_000
 def decisions(cluster: Cluster, uid: str | None = None) -> list[dict[str, Any]]:
     """What the logs of all replicas still have, oldest first: of the request `uid`, or all.
 
-    Each is an entry of OPA's decision log. Raises FairleadError where there is none, or a log cannot be read.
+    Each is an entry of OPA's decision log. Raises FairleadError where there is none, or a log
+    cannot be read.
     """
     writers = ("opa", cluster.sidecar.name)
     servers = [name for name in cluster.servers() if name.rpartition("/")[2].startswith(writers)]
     texts = ("".join(cluster.logs(server, _ALL, False)) for server in servers)
-    entries = [entry for entry in chain.from_iterable(map(_entries, texts)) if uid in (None, _uid(entry))]
+    entries = [
+        entry for entry in chain.from_iterable(map(_entries, texts)) if uid in (None, _uid(entry))
+    ]
     if not entries:
         raise FairleadError(
-            f"no decision{f' {uid}' if uid else ''} in the logs of {', '.join(servers) or 'any server'}: it may come "
+            f"no decision{f' {uid}' if uid else ''} in the logs of "
+            f"{', '.join(servers) or 'any server'}: it may come "
             "within some seconds, be gone with an older log, or decisionLogs.console is off"
         )
     return sorted(entries, key=lambda entry: str(entry.get("timestamp")))

@@ -30,15 +30,17 @@ def deploy(
     sidecar: str | None = None,
     progress: Progress,
 ) -> list[rollout.Served]:
-    """Apply everything, and return when every OPA decides by it; the policies are those of `folder`, or the project's.
+    """Apply everything, and return when every OPA decides by it; the policies are those of
+    `folder`, or the project's.
 
-    The order is that of `_apply`, which leaves no pod unplaced, whatever the settings were. Token and certificate are
-    kept, but a certificate that is about to end is rotated, and one that has ended replaced; the kind of sidecar is
-    kept until another is named as `sidecar`. A cluster that is examined is so before anything is applied.
+    The order is that of `_apply`, which leaves no pod unplaced, whatever the settings were. Token
+    and certificate are kept, but a certificate that is about to end is rotated, and one that has
+    ended replaced; the kind of sidecar is kept until another is named as `sidecar`. A cluster that
+    is examined is so before anything is applied.
 
-    Raises UsageError where the sidecar cannot run there or do what the settings ask for, FairleadError where the
-    cluster lacks something (all of it is told, and nothing was applied), or something does not come up; what was
-    applied until then stays, and the next run goes on.
+    Raises UsageError where the sidecar cannot run there or do what the settings ask for,
+    FairleadError where the cluster lacks something (all of it is told, and nothing was applied), or
+    something does not come up; what was applied until then stays, and the next run goes on.
     """
     (sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar).require(settings)
     if sidecar:
@@ -72,14 +74,19 @@ def _deploy(
         progress.update("cluster", "checking that it can take the deployment")
         preflight.require(preflight.check(cluster, rendered, settings.pool_keys()))
     if not certificate.alone:
-        # What one is alone by comes first: of two first deployments, the second takes the credentials of the other.
+        # What one is alone by comes first: of two first deployments, the second takes the
+        # credentials of the other.
         for manifest in rendered:
             if manifest["kind"] in ("Namespace", "Lease"):
-                progress.update("deploy", f"applying {manifest['kind']} {manifest['metadata']['name']}")
+                progress.update(
+                    "deploy", f"applying {manifest['kind']} {manifest['metadata']['name']}"
+                )
                 objects.apply(manifest)
         certificate = stack.enter_context(rotate.alone(cluster))
         credentials, rendered = _rendered(cluster, objects, settings, bundle)
-    states = _apply(cluster, objects, rendered, settings, bundle, credentials, certificate, progress)
+    states = _apply(
+        cluster, objects, rendered, settings, bundle, credentials, certificate, progress
+    )
     if KEEPER not in {o["metadata"]["name"] for o in rendered if o["kind"] == "Deployment"}:
         objects.delete("apps/v1", "Deployment", KEEPER, NAMESPACE)  # of the sidecar before
     history.record(objects, manifests.policies(settings, bundle))
@@ -115,19 +122,27 @@ def _apply(
     certificate: Deployed,
     progress: Progress,
 ) -> list[rollout.Served]:
-    """Apply what was rendered and wait until it is in force, in an order in which no answer lacks what it rests on.
+    """Apply what was rendered and wait until it is in force, in an order in which no answer lacks
+    what it rests on.
 
-    1. OPAs and sidecars: by the new settings these may replicate another label, of other namespaces. Where the policies
-       that are in force ask for what is no longer replicated, the sidecar looks it up in the API server.
-    2. Policies, once every sidecar replicates what they ask for. Each OPA answers by the old ones or the new ones; a
-       pod that one of each judges has an assignment of either or is refused.
-    3. Guards, and the webhooks last, when every OPA answers for the namespaces that they add. A namespace that has a
-       pool by both settings is covered by the old and the new webhook, and one of them is always there.
+    1. OPAs and sidecars: by the new settings these may replicate another label, of other
+       namespaces. Where the policies that are in force ask for what is no longer replicated, the
+       sidecar looks it up in the API server.
+    2. Policies, once every sidecar replicates what they ask for. Each OPA answers by the old ones
+       or the new ones; a pod that one of each judges has an assignment of either or is refused.
+    3. Guards, and the webhooks last, when every OPA answers for the namespaces that they add. A
+       namespace that has a pool by both settings is covered by the old and the new webhook, and one
+       of them is always there.
 
-    Where no policies are in force as they should be, they come first: without them no OPA gets Ready.
+    Where no policies are in force as they should be, they come first: without them no OPA gets
+    Ready.
     """
     admission = [o for o in rendered if o["apiVersion"].startswith("admissionregistration.k8s.io/")]
-    last = [o for o in rendered if o["metadata"]["name"] == POLICIES] if _in_force(cluster, objects) else []
+    last = (
+        [o for o in rendered if o["metadata"]["name"] == POLICIES]
+        if _in_force(cluster, objects)
+        else []
+    )
 
     def apply(batch: Iterable[dict[str, Any]]) -> None:
         for manifest in batch:
@@ -144,7 +159,13 @@ def _apply(
         stale = rollout.annotation(objects)
         apply(last)
     states = rollout.wait(
-        cluster, objects, credentials.token, bundle.modules, progress=progress, deadline=60.0, stale=stale
+        cluster,
+        objects,
+        credentials.token,
+        bundle.modules,
+        progress=progress,
+        deadline=60.0,
+        stale=stale,
     )
     if cluster.examined:
         webhook = next(o for o in admission if o["kind"] == "MutatingWebhookConfiguration")
@@ -174,7 +195,9 @@ def _in_force(cluster: Cluster, objects: clients.Objects) -> bool:
 def check(
     cluster: Cluster, settings: Settings, folder: Path | None = None, *, sidecar: str | None = None
 ) -> list[preflight.Finding]:
-    """What `deploy` would find before it applies anything; changes nothing. Raises FairleadError."""
+    """What `deploy` would find before it applies anything; changes nothing. Raises
+    FairleadError.
+    """
     rendered = manifests.render(
         settings,
         bundles.bundle(settings, folder),
@@ -187,7 +210,13 @@ def check(
 
 
 def preview(
-    settings: Settings, folder: Path | None = None, *, sidecar: str | None = None, progress: Progress
+    settings: Settings,
+    folder: Path | None = None,
+    *,
+    sidecar: str | None = None,
+    progress: Progress,
 ) -> list[dict[str, Any]]:
-    """All manifests, for a cluster that reaches OPA by its Service, with credentials made for this output."""
+    """All manifests, for a cluster that reaches OPA by its Service, with credentials made for
+    this output.
+    """
     return render.render(settings, folder, sidecar=sidecar, progress=progress).objects

@@ -29,9 +29,11 @@ _KINDS = (
 
 
 def collect(cluster: Cluster, folder: Path) -> list[Path]:
-    """Write the cluster's state, its events, its objects and every server's log into `folder`, and tell which files.
+    """Write the cluster's state, its events, its objects and every server's log into `folder`, and
+    tell which files.
 
-    What cannot be had is left out, and errors.txt says why: it is called when something is broken already.
+    What cannot be had is left out, and errors.txt says why: it is called when something is broken
+    already.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []

@@ -25,7 +25,9 @@ _SINCE = "fairlead.dev/since"
 
 @dataclass(frozen=True)
 class Entry:
-    """A revision that was in force from `since` (RFC 3339) on; `manifest` is the ConfigMap that brought it there."""
+    """A revision that was in force from `since` (RFC 3339) on; `manifest` is the ConfigMap that
+    brought it there.
+    """
 
     revision: str
     since: str
@@ -33,7 +35,9 @@ class Entry:
 
 
 def record(objects: clients.Objects, manifest: dict[str, Any]) -> None:
-    """Keep the policies' ConfigMap `manifest`, which is in force from now on, and forget all but the last KEPT."""
+    """Keep the policies' ConfigMap `manifest`, which is in force from now on, and forget all but
+    the last KEPT.
+    """
     revision = manifest["metadata"]["annotations"][REVISION_ANNOTATION]
     since = datetime.now(UTC).isoformat(timespec="microseconds")
     objects.apply(
@@ -59,13 +63,18 @@ def entries(objects: clients.Objects) -> list[Entry]:
     for stored in objects.list("v1", "ConfigMap", NAMESPACE, f"{_LABEL}=true"):
         annotations = stored["metadata"].get("annotations") or {}
         revision = bundles.revision(stored.get("data") or {})
-        if annotations.get(REVISION_ANNOTATION) == revision:  # one that somebody changed is none of ours
-            stored_entries.append(Entry(revision, str(annotations.get(_SINCE, "")), _manifest(stored, annotations)))
+        # one that somebody changed is none of ours
+        if annotations.get(REVISION_ANNOTATION) == revision:
+            stored_entries.append(
+                Entry(revision, str(annotations.get(_SINCE, "")), _manifest(stored, annotations))
+            )
     return sorted(stored_entries, key=lambda entry: entry.since, reverse=True)
 
 
 def table(cluster: Cluster) -> list[dict[str, Any]]:
-    """The kept revisions of `cluster` as {revision, since, current}, the latest first. Raises FairleadError."""
+    """The kept revisions of `cluster` as {revision, since, current}, the latest first. Raises
+    FairleadError.
+    """
     objects = clients.Objects(clients.connect(cluster.kubeconfig))
     deployed = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
     current = bundles.revision(deployed.get("data") or {})
@@ -76,7 +85,8 @@ def table(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 def find(objects: clients.Objects, revision: str | None, current: str) -> Entry:
-    """The kept `revision` (its first digits suffice), or without one the latest that is not `current`.
+    """The kept `revision` (its first digits suffice), or without one the latest that is not
+    `current`.
 
     Raises UsageError where there is none such, with those there are.
     """
@@ -86,20 +96,30 @@ def find(objects: clients.Objects, revision: str | None, current: str) -> Entry:
     else:
         matching = [entry for entry in stored if entry.revision.startswith(revision)]
     if len(matching) != 1:
-        what = "no earlier revision is kept" if revision is None else f"{revision!r} is not one revision that is kept"
-        raise UsageError(f"{what}: there are {', '.join(entry.revision for entry in stored) or 'none'}")
+        what = (
+            "no earlier revision is kept"
+            if revision is None
+            else f"{revision!r} is not one revision that is kept"
+        )
+        raise UsageError(
+            f"{what}: there are {', '.join(entry.revision for entry in stored) or 'none'}"
+        )
     return matching[0]
 
 
 def _manifest(stored: dict[str, Any], annotations: dict[str, Any]) -> dict[str, Any]:
     our_annotations = {
-        key: annotations[key] for key in (REVISION_ANNOTATION, SETTINGS_ANNOTATION) if key in annotations
+        key: annotations[key]
+        for key in (REVISION_ANNOTATION, SETTINGS_ANNOTATION)
+        if key in annotations
     }
     return manifests.policies_of(stored["data"], our_annotations)
 
 
 def settings_of(manifest: dict[str, Any]) -> dict[str, Any] | None:
-    """The settings that a policies' ConfigMap was made with, as in a file; None where it does not tell."""
+    """The settings that a policies' ConfigMap was made with, as in a file; None where it does
+    not tell.
+    """
     try:
         settings = json.loads(manifest["metadata"]["annotations"][SETTINGS_ANNOTATION])
     except (KeyError, TypeError, ValueError):

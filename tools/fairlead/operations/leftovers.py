@@ -1,6 +1,7 @@
 """Removes modules of earlier revisions of the policies from an OPA.
 
-`fairlead sync` does it, kube-mgmt never does: it loads the keys that a ConfigMap has, and forgets those it had before.
+`fairlead sync` does it, kube-mgmt never does: it loads the keys that a ConfigMap has, and forgets
+those it had before.
 """
 
 from __future__ import annotations
@@ -23,15 +24,19 @@ class Stuck(FairleadError):
 
 
 def remove(opa: OpaServer, token: str, modules: Mapping[str, str], *, staged: bool = True) -> int:
-    """Unload each module of ours that is not in `modules`, the ConfigMap's data; tells how many those were.
+    """Unload each module of ours that is not in `modules`, the ConfigMap's data; tells how many
+    those were.
 
-    Without `staged` those of another revision stay, which may still be in force (see fairlead.policy.staging). They
-    also stay where OPA keeps them, as nothing of this revision uses them. Raises Stuck where OPA keeps another one.
+    Without `staged` those of another revision stay, which may still be in force (see
+    fairlead.policy.staging). They also stay where OPA keeps them, as nothing of this revision uses
+    them. Raises Stuck where OPA keeps another one.
     """
     api = OpaApi(opa.url, ca=opa.ca, token=token)
     try:
         keys = [id_.removeprefix(PREFIX) for id_ in api.policies() if id_.startswith(PREFIX)]
-        left = {key: "" for key in keys if key not in modules and (staged or not STAGED_KEY.match(key))}
+        left = {
+            key: "" for key in keys if key not in modules and (staged or not STAGED_KEY.match(key))
+        }
         count = len(left)
         while left:
             refused = {key: reason for key in left if (reason := _unload(api, key)) is not None}
@@ -57,7 +62,8 @@ def _unload(api: OpaApi, key: str) -> str | None:
 
 def _stuck(opa: OpaServer, left: Mapping[str, str]) -> str:
     return (
-        f"{opa.url} still has {', '.join(sorted(left))} of an earlier revision, which other policies use: "
+        f"{opa.url} still has {', '.join(sorted(left))} of an earlier revision, which other "
+        "policies use: "
         "`fairlead push --restart` restarts every OPA, without it; OPA says "
         + "; ".join(reason for _, reason in sorted(left.items()))
     )

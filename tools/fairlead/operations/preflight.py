@@ -1,7 +1,8 @@
 """Checks whether a cluster can take a deployment before anything is applied, and reports every
 obstacle at once.
 
-Only whether the API server reaches OPA can be told no sooner than OPA is there; the webhook comes after that.
+Only whether the API server reaches OPA can be told no sooner than OPA is there; the webhook comes
+after that.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ from fairlead.opa import arguments
 from fairlead.settings.models import NAMESPACE
 
 OLDEST = (1, 30)
-"""Kubernetes' version from which on matchConditions (KEP-3716) and a container's preStop sleep (KEP-3960) are there."""
+"""Kubernetes' version from which on matchConditions (KEP-3716) and a container's preStop sleep
+(KEP-3960) are there."""
 
 PROBE = "fairlead-probe"
-"""The webhook configuration that is there for a moment, to see whether the API server reaches OPA."""
+"""The webhook configuration that is there for a moment, to see whether the API server reaches
+OPA."""
 
 REACH = 30.0
 """Seconds in which the API server has to reach OPA: a Service's rules follow its pods by a few."""
@@ -56,11 +59,16 @@ def require(findings: Iterable[Finding]) -> None:
     """Raises FairleadError with a line for each thing that is missing."""
     missing = [f"\n  {finding.check}: {finding.detail}" for finding in findings if not finding.ok]
     if missing:
-        raise FairleadError(f"this cluster cannot take Fairlead yet, nothing was applied:{''.join(missing)}")
+        raise FairleadError(
+            f"this cluster cannot take Fairlead yet, nothing was applied:{''.join(missing)}"
+        )
 
 
-def check(cluster: Cluster, rendered: Sequence[Mapping[str, Any]], pool_keys: Sequence[str]) -> list[Finding]:
-    """What can be told without changing anything, of the manifests `rendered`; each check has a finding at least.
+def check(
+    cluster: Cluster, rendered: Sequence[Mapping[str, Any]], pool_keys: Sequence[str]
+) -> list[Finding]:
+    """What can be told without changing anything, of the manifests `rendered`; each check has a
+    finding at least.
 
     `pool_keys` are the keys of the node labels that say to which pool a node belongs.
 
@@ -73,11 +81,13 @@ def check(cluster: Cluster, rendered: Sequence[Mapping[str, Any]], pool_keys: Se
 
 
 def reach(objects: clients.Objects, webhook: Mapping[str, Any], *, progress: Progress) -> None:
-    """Have the API server call OPA as `webhook`, a MutatingWebhookConfiguration, will. Raises FairleadError.
+    """Have the API server call OPA as `webhook`, a MutatingWebhookConfiguration, will. Raises
+    FairleadError.
 
-    For a moment there is a configuration for nothing but a ConfigMap with a random label, which is created as a dry
-    run. It has two webhooks: OPA, and one that fails always. Where it is the second that failed, OPA was reached; as
-    long as none fails, the configuration is not in force yet.
+    For a moment there is a configuration for nothing but a ConfigMap with a random label, which is
+    created as a dry run. It has two webhooks: OPA, and one that fails always. Where it is the
+    second that failed, OPA was reached; as long as none fails, the configuration is not in force
+    yet.
     """
     progress.update("webhook", "checking that the API server reaches OPA")
     mark = {"fairlead.dev/probe": secrets.token_hex(8)}
@@ -99,7 +109,12 @@ def reach(objects: clients.Objects, webhook: Mapping[str, Any], *, progress: Pro
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
                 "objectSelector": {"matchLabels": mark},
                 "rules": [
-                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+                    {
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "operations": ["CREATE"],
+                        "resources": ["configmaps"],
+                    }
                 ],
             }
             for name, target in targets.items()
@@ -109,7 +124,9 @@ def reach(objects: clients.Objects, webhook: Mapping[str, Any], *, progress: Pro
 
     def reached() -> bool:
         try:
-            objects.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}, dry_run=True)
+            objects.apply(
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}, dry_run=True
+            )
         except clients.Refused as error:
             if f'"{last}"' in error.reason:
                 return True
@@ -121,7 +138,8 @@ def reach(objects: clients.Objects, webhook: Mapping[str, Any], *, progress: Pro
         waiting.until(reached, deadline=REACH, what="the API server reaches OPA", pause=0.2)
     except FairleadError as error:
         raise FairleadError(
-            f"{error}: the webhook was left as it was. Let the control plane connect to port {arguments.OPA_PORT} of "
+            f"{error}: the webhook was left as it was. Let the control plane connect to port "
+            f"{arguments.OPA_PORT} of "
             "OPA's pods (private clusters have a firewall rule for that), and deploy again"
         ) from error
     finally:
@@ -143,7 +161,9 @@ def _version(api: client.ApiClient) -> Finding:
         return Finding("version", True, str(version.git_version))
     oldest = ".".join(map(str, OLDEST))
     return Finding(
-        "version", False, f"{version.git_version}, and at least {oldest} is needed: upgrade the control plane"
+        "version",
+        False,
+        f"{version.git_version}, and at least {oldest} is needed: upgrade the control plane",
     )
 
 
@@ -177,14 +197,20 @@ def _rights(
 
     missing = [right for right in dict.fromkeys(_needed(kinds, rendered)) if not may(right)]
     findings = [
-        Finding("rights", False, f"{', '.join(right.verb for right in some)} on {_place(some[0])}: have them granted")
+        Finding(
+            "rights",
+            False,
+            f"{', '.join(right.verb for right in some)} on {_place(some[0])}: have them granted",
+        )
         for some in _by_place(missing)
     ]
     # RBAC lets nobody grant what he has not himself, but for the verb escalate.
     granted = [
         right
         for role, right in _granted(rendered)
-        if right not in missing and not may(_Right("escalate", _RBAC, role, right.namespace)) and not may(right)
+        if right not in missing
+        and not may(_Right("escalate", _RBAC, role, right.namespace))
+        and not may(right)
     ]
     findings += [
         Finding(
@@ -206,19 +232,24 @@ def _needed(kinds: Sequence[discovery.Kind], rendered: Iterable[Mapping[str, Any
         kind = plural.get((manifest["apiVersion"], manifest["kind"]))
         if kind is not None:
             namespace = NAMESPACE if kind.namespaced else None
-            rights += [_Right(verb, kind.group, kind.plural, namespace) for verb in ("get", "create", "patch")]
+            rights += [
+                _Right(verb, kind.group, kind.plural, namespace)
+                for verb in ("get", "create", "patch")
+            ]
     further = {
         ("", "configmaps"): ("list", "delete"),  # the history
         ("", "secrets"): ("list",),
         ("apps", "deployments"): ("list",),
         ("apps", "replicasets"): ("list",),
         ("", "pods"): ("list", "patch"),
-        ("", "pods/portforward"): ("get", "create"),  # a websocket's verb was get, and is create from 1.35 on
+        # a websocket's verb was get, and is create from 1.35 on
+        ("", "pods/portforward"): ("get", "create"),
         ("", "pods/log"): ("get",),
     }
     for (group, resource), verbs in further.items():
         rights += [_Right(verb, group, resource, NAMESPACE) for verb in verbs]
-    rights.append(_Right("administer", "fairlead.dev", "policies", None))  # else its own guards would shut it out
+    # else its own guards would shut it out
+    rights.append(_Right("administer", "fairlead.dev", "policies", None))
     rights.append(_Right("delete", _ADMISSION, "mutatingwebhookconfigurations", None))  # the probe
     return rights
 
@@ -231,7 +262,10 @@ def _granted(rendered: Iterable[Mapping[str, Any]]) -> list[tuple[str, _Right]]:
             namespace = manifest["metadata"].get("namespace")
             for rule in manifest["rules"]:
                 combined = itertools.product(rule["verbs"], rule["apiGroups"], rule["resources"])
-                rights += [(f"{manifest['kind'].lower()}s", _Right(*parts, namespace)) for parts in combined]
+                rights += [
+                    (f"{manifest['kind'].lower()}s", _Right(*parts, namespace))
+                    for parts in combined
+                ]
     return rights
 
 
@@ -244,12 +278,21 @@ def _by_place(rights: Sequence[_Right]) -> list[list[_Right]]:
 
 def _place(right: _Right) -> str:
     resource = f"{right.resource}.{right.group}" if right.group else right.resource
-    return f"{resource} in namespace {right.namespace}" if right.namespace else f"{resource} (whole cluster)"
+    return (
+        f"{resource} in namespace {right.namespace}"
+        if right.namespace
+        else f"{resource} (whole cluster)"
+    )
 
 
 def _may(api: client.ApiClient, right: _Right) -> bool:
     resource, _, subresource = right.resource.partition("/")
-    resource_attributes = {"verb": right.verb, "group": right.group, "resource": resource, "subresource": subresource}
+    resource_attributes = {
+        "verb": right.verb,
+        "group": right.group,
+        "resource": resource,
+        "subresource": subresource,
+    }
     attributes = client.V1ResourceAttributes(**resource_attributes, namespace=right.namespace or "")
     spec = client.V1SelfSubjectAccessReviewSpec(resource_attributes=attributes)
     with clients.explained("cannot ask for one's rights"):
@@ -260,33 +303,58 @@ def _may(api: client.ApiClient, right: _Right) -> bool:
 
 
 def _namespace(objects: clients.Objects, rendered: Sequence[Mapping[str, Any]]) -> list[Finding]:
-    """Whether the namespace, where it is there, takes our pods: its quotas, limits, and other webhooks may not."""
+    """Whether the namespace, where it is there, takes our pods: its quotas, limits, and other
+    webhooks may not.
+    """
     try:
         namespace = objects.get("v1", "Namespace", NAMESPACE)
         if namespace is None:
             return [Finding("namespace", True, f"{NAMESPACE} will be made")]
         if namespace["metadata"].get("deletionTimestamp"):
-            return [Finding("namespace", False, f"{NAMESPACE} is being deleted: deploy when it is gone")]
+            return [
+                Finding("namespace", False, f"{NAMESPACE} is being deleted: deploy when it is gone")
+            ]
         template, *_ = [m["spec"]["template"] for m in rendered if m["kind"] == "Deployment"]
         spec = dict(template["spec"])
         if objects.get("v1", "ServiceAccount", spec["serviceAccountName"], NAMESPACE) is None:
             del spec["serviceAccountName"]
         metadata = {**template["metadata"], "name": PROBE, "namespace": NAMESPACE}
-        objects.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, dry_run=True)
+        objects.apply(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, dry_run=True
+        )
     except clients.Refused as error:
         # A deployment needs no right to create pods, and some webhooks know no dry run.
         if "cannot create resource" in error.reason or "does not support dry run" in error.reason:
-            return [Finding("namespace", True, f"whether {NAMESPACE} takes our pods cannot be told: {error.reason}")]
+            return [
+                Finding(
+                    "namespace",
+                    True,
+                    f"whether {NAMESPACE} takes our pods cannot be told: {error.reason}",
+                )
+            ]
         way_out = "change the quota, limit or policy that says so, or exempt this namespace from it"
-        return [Finding("namespace", False, f"{NAMESPACE} refuses our pods ({error.reason}): {way_out}")]
+        return [
+            Finding("namespace", False, f"{NAMESPACE} refuses our pods ({error.reason}): {way_out}")
+        ]
     return [Finding("namespace", True, f"{NAMESPACE} takes our pods")]
 
 
 def _node_labels(keys: Sequence[str]) -> Finding:
-    """Who can say to which pool a node belongs; whether the plugin NodeRestriction is on, no client can see."""
+    """Who can say to which pool a node belongs; whether the plugin NodeRestriction is on, no
+    client can see.
+    """
     chosen = [key for key in keys if labels.kubelet_may_set(key)]
     if chosen:
-        way_out = "where nodes are not trusted with that, take nodeLabel: node-restriction (docs/security.md)"
-        return Finding("nodes", True, f"each sets its own {', '.join(chosen)} at registration, not later: {way_out}")
-    protected = f"none can give itself {', '.join(keys)}, if the API server's plugin NodeRestriction is on"
+        way_out = (
+            "where nodes are not trusted with that, take nodeLabel: node-restriction "
+            "(docs/security.md)"
+        )
+        return Finding(
+            "nodes",
+            True,
+            f"each sets its own {', '.join(chosen)} at registration, not later: {way_out}",
+        )
+    protected = (
+        f"none can give itself {', '.join(keys)}, if the API server's plugin NodeRestriction is on"
+    )
     return Finding("nodes", True, protected)

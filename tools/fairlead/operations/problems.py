@@ -12,13 +12,16 @@ from fairlead.pki import certificates
 from fairlead.settings.models import NAMESPACE
 
 STALE = 90.0
-"""Seconds after which data that nobody confirms are a problem; with watches of a minute they are up to 70 s old."""
+"""Seconds after which data that nobody confirms are a problem; with watches of a minute they are
+up to 70 s old."""
 _SHOWN = 5
 """Names of a list that are shown."""
 
 
 def of_opas(states: Sequence[Served], replicas: int) -> Iterator[str]:
-    """Those that are missing (`wanted` have to be there), not Ready, or decide by other policies than the rest."""
+    """Those that are missing (`wanted` have to be there), not Ready, or decide by other policies
+    than the rest.
+    """
     if len(states) < replicas:
         yield f"{len(states)} of {replicas} OPAs run"
     for state in states:
@@ -33,8 +36,12 @@ def of_opas(states: Sequence[Served], replicas: int) -> Iterator[str]:
         yield f"OPAs serve different revisions: {', '.join(revisions)}"
 
 
-def of_sidecars(states: Sequence[Served], sidecars: Sequence[Mapping[str, Any]] | None) -> Iterator[str]:
-    """Those that are missing or not healthy, with the age of what their OPA decides by; None: nobody can be asked."""
+def of_sidecars(
+    states: Sequence[Served], sidecars: Sequence[Mapping[str, Any]] | None
+) -> Iterator[str]:
+    """Those that are missing or not healthy, with the age of what their OPA decides by; None:
+    nobody can be asked.
+    """
     beside = {sidecar["pod"]: sidecar for sidecar in sidecars or ()}
     for state in states:
         sidecar = beside.get(state.opa.pod)
@@ -53,15 +60,19 @@ def of_replication(lags: Iterable[tuple[Served, Lag | None]]) -> Iterator[str]:
     """Those that decide by stale namespaces, as their sidecar does not go on."""
     for state, lag in lags:
         if lag:
-            shown = ", ".join(lag.namespaces[:_SHOWN]) + (", ..." if len(lag.namespaces) > _SHOWN else "")
+            shown = ", ".join(lag.namespaces[:_SHOWN]) + (
+                ", ..." if len(lag.namespaces) > _SHOWN else ""
+            )
             since = (
                 f"has been stale since {lag.since.isoformat()}, {_ago(lag.since):.0f} s ago"
                 if lag.since
                 else "is stale"
             )
             yield (
-                f"what {_opa(state)} decides by {since}: it lacks the last change of {len(lag.namespaces)} namespaces "
-                f"({shown}), as its sidecar does not go on; restart both: `kubectl -n {NAMESPACE} rollout restart "
+                f"what {_opa(state)} decides by {since}: it lacks the last change of "
+                f"{len(lag.namespaces)} namespaces "
+                f"({shown}), as its sidecar does not go on; restart both: `kubectl -n {NAMESPACE} "
+                "rollout restart "
                 "deployment opa`"
             )
 

@@ -13,14 +13,20 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
-from fairlead.deployment.names import POLICIES, REVISION_ANNOTATION, SETTINGS_ANNOTATION, TOKEN_SECRET
+from fairlead.deployment.names import (
+    POLICIES,
+    REVISION_ANNOTATION,
+    SETTINGS_ANNOTATION,
+    TOKEN_SECRET,
+)
 from fairlead.kube import clients
 from fairlead.opa import cli
 from fairlead.operations import history, leftovers, rollout
 from fairlead.policy import bundles, staging
 from fairlead.settings.models import NAMESPACE, Settings
 
-# What only the policies read; the rest of the settings shapes the webhook, the sidecar and the pods.
+# What only the policies read; the rest of the settings shapes the webhook, the sidecar and the
+# pods.
 _POLICY_ONLY = {"nodeLabel", "podSelector", "contact"}
 
 
@@ -32,12 +38,13 @@ def push(
     restart: bool = False,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Check and test the policies of `folder` (or the project's own), and bring exactly them into force on every OPA.
+    """Check and test the policies of `folder` (or the project's own), and bring exactly them into
+    force on every OPA.
 
-    With `restart` every OPA and its sidecar is restarted afterwards, and so comes to what it does not let go of.
-    Returns {revision, previous, opa: [{url, revision}]}. Raises FairleadError where a check or a test fails (nothing
-    was changed) or an OPA does not take them (what was there is put back), UsageError where it takes a deployment, or
-    for a package that is OPA's own.
+    With `restart` every OPA and its sidecar is restarted afterwards, and so comes to what it does
+    not let go of. Returns {revision, previous, opa: [{url, revision}]}. Raises FairleadError where
+    a check or a test fails (nothing was changed) or an OPA does not take them (what was there is
+    put back), UsageError where it takes a deployment, or for a package that is OPA's own.
     """
     progress.update("policies", "checking and testing")
     bundle = bundles.bundle(settings, folder)
@@ -46,12 +53,15 @@ def push(
     bundle = staging.stage(bundle, progress)
     objects = clients.Objects(clients.connect(cluster.kubeconfig))
     _require_same_guard(objects)
-    _require_same_deployment(_deployed(cluster, objects), json.loads(json.dumps(settings.document())))
+    _require_same_deployment(
+        _deployed(cluster, objects), json.loads(json.dumps(settings.document()))
+    )
     return _bring(cluster, objects, manifests.policies(settings, bundle), progress, restart=restart)
 
 
 def rollback(cluster: Cluster, revision: str | None, *, progress: Progress) -> dict[str, Any]:
-    """Bring a revision that was in force before back, by default the last one; as `push`, without its tests.
+    """Bring a revision that was in force before back, by default the last one; as `push`, without
+    its tests.
 
     Raises UsageError where it is not kept, or where it takes a deployment.
     """
@@ -72,7 +82,9 @@ def require_good(folder: Path, progress: Progress) -> None:
 
 
 def changes(folder: Path, wait: Callable[[], None]) -> Iterator[None]:
-    """Yields at once and again whenever a policy below `folder` was saved, added or removed; `wait` passes the time."""
+    """Yields at once and again whenever a policy below `folder` was saved, added or removed;
+    `wait` passes the time.
+    """
     before: dict[Path, tuple[int, int]] | None = None
     while True:
         now = {}
@@ -89,31 +101,56 @@ def changes(folder: Path, wait: Callable[[], None]) -> Iterator[None]:
 
 
 def _bring(
-    cluster: Cluster, objects: clients.Objects, manifest: dict[str, Any], progress: Progress, *, restart: bool = False
+    cluster: Cluster,
+    objects: clients.Objects,
+    manifest: dict[str, Any],
+    progress: Progress,
+    *,
+    restart: bool = False,
 ) -> dict[str, Any]:
-    """Apply the policies' ConfigMap, wait until it is in force, and keep it in the history; else put back the old."""
+    """Apply the policies' ConfigMap, wait until it is in force, and keep it in the history; else
+    put back the old.
+    """
     previous = _previous(cluster, objects)
     credentials = rollout.credentials(objects)
     if credentials is None:
-        raise UsageError(f"cluster {cluster.name} has lost OPA's token or certificate: run `fairlead deploy`")
+        raise UsageError(
+            f"cluster {cluster.name} has lost OPA's token or certificate: run `fairlead deploy`"
+        )
     revision, old = bundles.revision(manifest["data"]), bundles.revision(previous["data"])
     stale = rollout.annotation(objects)
     progress.update("policies", f"applying revision {revision}")
     try:
         objects.apply_whole(manifest)
         try:
-            states = rollout.wait(cluster, objects, credentials.token, manifest["data"], progress=progress, stale=stale)
+            states = rollout.wait(
+                cluster,
+                objects,
+                credentials.token,
+                manifest["data"],
+                progress=progress,
+                stale=stale,
+            )
         except leftovers.Stuck:
             if not restart:
                 raise
             cluster.restart(progress=progress)
-            states = rollout.wait(cluster, objects, credentials.token, manifest["data"], progress=progress, stale=stale)
+            states = rollout.wait(
+                cluster,
+                objects,
+                credentials.token,
+                manifest["data"],
+                progress=progress,
+                stale=stale,
+            )
             restart = False
     except (FairleadError, KeyboardInterrupt) as error:
         progress.update("policies", f"putting revision {old} back")
         stale = rollout.annotation(objects)
         objects.apply_whole(previous)
-        rollout.wait(cluster, objects, credentials.token, previous["data"], progress=progress, stale=stale)
+        rollout.wait(
+            cluster, objects, credentials.token, previous["data"], progress=progress, stale=stale
+        )
         reason = str(error) or "interrupted"
         raise FairleadError(f"{reason}; revision {old} was put back and is in force") from error
     history.record(objects, manifest)
@@ -127,30 +164,43 @@ def _bring(
 
 
 def _previous(cluster: Cluster, objects: clients.Objects) -> dict[str, Any]:
-    """What to put back where a push fails: the last that was in force; somebody may have broken what is there."""
+    """What to put back where a push fails: the last that was in force; somebody may have broken
+    what is there.
+    """
     config_map = _deployed(cluster, objects)
     for entry in history.entries(objects)[:1]:
         if entry.revision != bundles.revision(config_map["data"]):
             return entry.manifest
     annotations = config_map["metadata"].get("annotations") or {}
-    ours = {key: annotations[key] for key in (REVISION_ANNOTATION, SETTINGS_ANNOTATION) if key in annotations}
+    ours = {
+        key: annotations[key]
+        for key in (REVISION_ANNOTATION, SETTINGS_ANNOTATION)
+        if key in annotations
+    }
     return manifests.policies_of(config_map["data"], ours)
 
 
 def _deployed(cluster: Cluster, objects: clients.Objects) -> dict[str, Any]:
     config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
     if config_map is None or not config_map.get("data"):
-        raise UsageError(f"cluster {cluster.name} has no deployed policies to replace: run `fairlead deploy` first")
+        raise UsageError(
+            f"cluster {cluster.name} has no deployed policies to replace: run `fairlead deploy` "
+            "first"
+        )
     return config_map
 
 
 def _require_same_guard(objects: clients.Objects) -> None:
-    """Raises UsageError where a guard changed: OPA reads them from a Secret, which no push touches."""
+    """Raises UsageError where a guard changed: OPA reads them from a Secret, which no push
+    touches.
+    """
     secret = objects.get("v1", "Secret", TOKEN_SECRET, NAMESPACE) or {}
     for name in bundles.GUARDS:
         deployed = b64decode((secret.get("data") or {}).get(name, "")).decode(errors="replace")
         guard = bundles.folder() / name
-        if deployed and not deployed.startswith(guard.read_text(encoding="utf-8", errors="replace")):
+        if deployed and not deployed.startswith(
+            guard.read_text(encoding="utf-8", errors="replace")
+        ):
             raise UsageError(f"{guard} changed since the last deployment: run `fairlead deploy`")
 
 
@@ -161,4 +211,6 @@ def _require_same_deployment(deployed: dict[str, Any], new: Mapping[str, Any] | 
         return
     changed = sorted(key for key in new if key not in _POLICY_ONLY and new[key] != old.get(key))
     if changed:
-        raise UsageError(f"{', '.join(changed)} changed since the last deployment: run `fairlead deploy`")
+        raise UsageError(
+            f"{', '.join(changed)} changed since the last deployment: run `fairlead deploy`"
+        )

@@ -19,10 +19,11 @@ from fairlead.settings.models import NAMESPACE, Certificates
 
 
 def certificates(cluster: Cluster, objects: clients.Objects) -> list[dict[str, Any]]:
-    """OPA's certificate and its authority: a {name, notAfter, renewed, by, renewer, warning} each; [] for none.
+    """OPA's certificate and its authority: a {name, notAfter, renewed, by, renewer, warning} each;
+    [] for none.
 
-    `renewed` is when (both times as RFC 3339), and `by` the field manager that did it. `renewer` is what will the next
-    time, None for nothing; `warning` is None while all is well.
+    `renewed` is when (both times as RFC 3339), and `by` the field manager that did it. `renewer` is
+    what will the next time, None for nothing; `warning` is None while all is well.
     """
     secret = objects.get("v1", "Secret", TLS_SECRET, NAMESPACE)
     stored = trust.read(secret) if secret else None
@@ -37,9 +38,14 @@ def certificates(cluster: Cluster, objects: clients.Objects) -> list[dict[str, A
             "renewed": stored.at,
             "by": stored.by,
             "renewer": renewer,
-            "warning": _warning(pki.not_after(pem) - datetime.now(UTC), chosen.renewal, renewer, trouble),
+            "warning": _warning(
+                pki.not_after(pem) - datetime.now(UTC), chosen.renewal, renewer, trouble
+            ),
         }
-        for name, pem in {TLS_SECRET: stored.tls.certificate, f"{TLS_SECRET}-ca": stored.tls.issuer}.items()
+        for name, pem in {
+            TLS_SECRET: stored.tls.certificate,
+            f"{TLS_SECRET}-ca": stored.tls.issuer,
+        }.items()
     ]
 
 
@@ -53,7 +59,9 @@ def _renewer(
         return stored.kept_by, None
     if cluster.sidecar.renews:
         keepers = [health["keeper"] for health in _healths(cluster) if health.get("keeper")]
-        return ("sync" if keepers else None), next((keeper["trouble"] for keeper in keepers if keeper["trouble"]), None)
+        return ("sync" if keepers else None), next(
+            (keeper["trouble"] for keeper in keepers if keeper["trouble"]), None
+        )
     keeper = objects.get("apps/v1", "Deployment", KEEPER, NAMESPACE) or {}
     return (KEEPER if (keeper.get("status") or {}).get("availableReplicas") else None), None
 
@@ -65,7 +73,9 @@ def _healths(cluster: Cluster) -> Iterator[dict[str, Any]]:
             yield rollout.health(sidecar)
 
 
-def _warning(left: timedelta, renewal: timedelta, renewer: str | None, trouble: str | None) -> str | None:
+def _warning(
+    left: timedelta, renewal: timedelta, renewer: str | None, trouble: str | None
+) -> str | None:
     way_out = "`fairlead rotate cert`, or `fairlead deploy`, replaces it"
     if renewer == "cert-manager":
         way_out = "see `kubectl describe certificate -n fairlead`"
@@ -76,10 +86,17 @@ def _warning(left: timedelta, renewal: timedelta, renewer: str | None, trouble: 
         return f"has ended{why}: {way_out}"
     if left <= renewal:
         return f"{durations.text(_rounded(left))} left, and not renewed{why}: {way_out}"
-    return None if renewer else "nothing renews it before it ends: `fairlead deploy` brings what does, once it is Ready"
+    return (
+        None
+        if renewer
+        else "nothing renews it before it ends: `fairlead deploy` brings what does, once it is "
+        "Ready"
+    )
 
 
 def _rounded(left: timedelta) -> timedelta:
     """Down to days where there are any, else to minutes or seconds."""
-    unit = next((u for u in (timedelta(days=1), timedelta(minutes=1)) if left >= u), timedelta(seconds=1))
+    unit = next(
+        (u for u in (timedelta(days=1), timedelta(minutes=1)) if left >= u), timedelta(seconds=1)
+    )
     return left // unit * unit

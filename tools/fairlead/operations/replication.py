@@ -27,15 +27,17 @@ _NAMESPACES = ("kubernetes", "namespaces")
 class Lag:
     """The namespaces of which an OPA lacks the last change, by name.
 
-    `since` is when the first of these changes was made, None where that is not known: nothing tells when a namespace
-    was deleted.
+    `since` is when the first of these changes was made, None where that is not known: nothing tells
+    when a namespace was deleted.
     """
 
     namespaces: tuple[str, ...]
     since: datetime | None
 
 
-def lag(cluster: Cluster, opa: OpaServer, token: str | None, *, patience: float = PATIENCE) -> Lag | None:
+def lag(
+    cluster: Cluster, opa: OpaServer, token: str | None, *, patience: float = PATIENCE
+) -> Lag | None:
     """What the OPA still lacks after `patience` seconds; None where it has all.
 
     Raises FairleadError where OPA or the API server does not answer.
@@ -66,7 +68,8 @@ def _missed(
 ) -> Iterator[tuple[str, datetime | None]]:
     """The namespaces of which OPA lacks the last change, and when that was made.
 
-    OPA had the versions `before`, then the API server had `namespaces`, and OPA has the versions `now`.
+    OPA had the versions `before`, then the API server had `namespaces`, and OPA has the versions
+    `now`.
     """
     for name, namespace in namespaces.items():
         if _order(now.get(name, "")) < _order(namespace["metadata"]["resourceVersion"]):

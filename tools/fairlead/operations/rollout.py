@@ -36,7 +36,8 @@ from fairlead.policy.revision import MAIN, fingerprint
 from fairlead.settings.models import NAMESPACE, Certificates
 
 _UNLOADED = 10.0
-"""Seconds that a sidecar which unloads what a revision does not have gets for it, before it is done in its place."""
+"""Seconds that a sidecar which unloads what a revision does not have gets for it, before it is
+done in its place."""
 
 
 class RevisionRejected(FairleadError):
@@ -47,8 +48,9 @@ class RevisionRejected(FairleadError):
 class Served:
     """One OPA's state; `revision` is None where it serves no policy of ours or cannot be asked.
 
-    `confirmed` is up to when its sidecar has confirmed all of its data, which is `age` seconds ago by its own clock;
-    both are None where nobody has, or it cannot be asked, which `error` tells then.
+    `confirmed` is up to when its sidecar has confirmed all of its data, which is `age` seconds ago
+    by its own clock; both are None where nobody has, or it cannot be asked, which `error` tells
+    then.
     """
 
     opa: OpaServer
@@ -61,16 +63,22 @@ class Served:
 
 def credentials(objects: clients.Objects) -> Credentials | None:
     """Those deployed in the cluster; None where there are none, or none that is whole."""
-    token, tls = (objects.get("v1", "Secret", name, NAMESPACE) for name in (TOKEN_SECRET, TLS_SECRET))
+    token, tls = (
+        objects.get("v1", "Secret", name, NAMESPACE) for name in (TOKEN_SECRET, TLS_SECRET)
+    )
     return Credentials.kept(token and token.get("data"), tls and tls.get("data"))
 
 
 def certificates(objects: clients.Objects) -> Certificates:
-    """The settings of certificates that are deployed; the defaults where the cluster does not tell."""
+    """The settings of certificates that are deployed; the defaults where the cluster does not
+    tell.
+    """
     config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
     annotations = config_map.get("metadata", {}).get("annotations") or {}
     try:
-        return Certificates.model_validate(json.loads(annotations[SETTINGS_ANNOTATION])["certificates"])
+        return Certificates.model_validate(
+            json.loads(annotations[SETTINGS_ANNOTATION])["certificates"]
+        )
     except (KeyError, TypeError, ValueError):  # pydantic's error is a ValueError
         return Certificates()
 
@@ -81,7 +89,11 @@ def served(opa: OpaServer, token: str | None) -> Served:
     try:
         ready = api.ready()
         prefix = leftovers.PREFIX
-        modules = {id_.removeprefix(prefix): text for id_, text in api.policies().items() if id_.startswith(prefix)}
+        modules = {
+            id_.removeprefix(prefix): text
+            for id_, text in api.policies().items()
+            if id_.startswith(prefix)
+        }
         confirmed = _confirmed(api)
     except FairleadError as error:
         return Served(opa, False, None, error=str(error))
@@ -91,7 +103,9 @@ def served(opa: OpaServer, token: str | None) -> Served:
 
 
 def _confirmed(api: OpaApi) -> tuple[datetime | None, float | None]:
-    """Up to when data are confirmed, and for how many seconds nobody has since. Raises FairleadError."""
+    """Up to when data are confirmed, and for how many seconds nobody has since. Raises
+    FairleadError.
+    """
     match api.document([CONFIRMED]):
         case {"at": int(at)}:
             return datetime.fromtimestamp(at // 10**9, UTC), (api.now() - at) / 1e9
@@ -99,17 +113,23 @@ def _confirmed(api: OpaApi) -> tuple[datetime | None, float | None]:
 
 
 def health(sidecar: SidecarServer) -> dict[str, Any]:
-    """What a sidecar says of itself, healthy or not. Raises FairleadError where it cannot be asked."""
+    """What a sidecar says of itself, healthy or not. Raises FairleadError where it cannot be
+    asked.
+    """
     with requests.Session() as session:
         session.trust_env = False  # else REQUESTS_CA_BUNDLE would override `verify`
         try:
-            return dict(session.get(f"{sidecar.url}/health", verify=str(sidecar.ca), timeout=5).json())
+            return dict(
+                session.get(f"{sidecar.url}/health", verify=str(sidecar.ca), timeout=5).json()
+            )
         except (requests.RequestException, ValueError, OSError) as error:
             raise FairleadError(f"{sidecar.url}: {error}") from error
 
 
 def policies(objects: clients.Objects) -> list[dict[str, Any]]:
-    """Each ConfigMap of policies as {name, status, error}: `ok`, `error` with OPA's words, or `pending`."""
+    """Each ConfigMap of policies as {name, status, error}: `ok`, `error` with OPA's words, or
+    `pending`.
+    """
     return [
         {"name": config_map["metadata"]["name"], **_status(config_map)}
         for config_map in objects.list("v1", "ConfigMap", NAMESPACE, "=".join(POLICY_LABEL))
@@ -126,12 +146,13 @@ def wait(
     deadline: float = 30.0,
     stale: str | None = None,
 ) -> list[Served]:
-    """Return when every OPA of the cluster is ready and serves `modules`, the data of the policies' ConfigMap.
+    """Return when every OPA of the cluster is ready and serves `modules`, the data of the policies'
+    ConfigMap.
 
-    Should the token be replaced meanwhile, the new one is taken. Raises RevisionRejected as soon as a sidecar says that
-    its OPA does not take them, leftovers.Stuck where an OPA does not let go of a module that `modules` does not have,
-    FairleadError after `deadline` seconds. kube-mgmt does not tell what its status is about: `stale` is the annotation
-    from before, which says nothing.
+    Should the token be replaced meanwhile, the new one is taken. Raises RevisionRejected as soon as
+    a sidecar says that its OPA does not take them, leftovers.Stuck where an OPA does not let go of
+    a module that `modules` does not have, FairleadError after `deadline` seconds. kube-mgmt does
+    not tell what its status is about: `stale` is the annotation from before, which says nothing.
     """
     revision, about = bundles.revision(modules), fingerprint(modules)
     progress.update("policies", f"waiting until every OPA serves {revision}")
@@ -159,11 +180,14 @@ def wait(
                 if status.get("status") == "error":
                     raise _Stop(_words(status.get("error")))
         elif _annotation(config_map) != stale and _status(config_map)["status"] == "error":
-            # One annotation is written by every kube-mgmt, also by those whose pods end: what OPA itself says counts.
+            # One annotation is written by every kube-mgmt, also by those whose pods end: what OPA
+            # itself says counts.
             in_force = all(served(opa, token).revision == revision for opa in opas)
             if not in_force:
                 # What it leaves may be what OPA declined the rest for, such as a file's old name.
-                removed = current and sum([leftovers.remove(opa, token, modules, staged=False) for opa in opas])
+                removed = current and sum(
+                    [leftovers.remove(opa, token, modules, staged=False) for opa in opas]
+                )
                 declined += not removed
                 if declined >= max(2, len(opas)) or not current:
                     raise _Stop(_status(config_map)["error"])
@@ -176,10 +200,14 @@ def wait(
             for opa in opas:
                 leftovers.remove(opa, token, modules)
         states = [served(opa, token) for opa in opas]
-        return states if states and all(s.ready and s.revision == revision for s in states) else None
+        return (
+            states if states and all(s.ready and s.revision == revision for s in states) else None
+        )
 
     try:
-        states = waiting.until(check, deadline=deadline, what=f"every OPA serves revision {revision}")
+        states = waiting.until(
+            check, deadline=deadline, what=f"every OPA serves revision {revision}"
+        )
     except _Stop as error:
         raise RevisionRejected(f"OPA does not take revision {revision}: {error}") from None
     except FairleadError as error:
@@ -191,14 +219,18 @@ def wait(
 
 
 def _try_again(objects: clients.Objects) -> None:
-    """Have kube-mgmt load the policies once more: it does at any change while it has retries left."""
+    """Have kube-mgmt load the policies once more: it does at any change while it has retries
+    left.
+    """
     metadata = {"name": POLICIES, "namespace": NAMESPACE}
     policies = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
     objects.merge(policies, {"metadata": {"annotations": {RETRIES: "1"}}})
 
 
 def _switched(opa: OpaServer, token: str, modules: Mapping[str, str]) -> bool:
-    """Whether the OPA serves main.rego of `modules`, which is loaded last: little to ask for, again and again."""
+    """Whether the OPA serves main.rego of `modules`, which is loaded last: little to ask for,
+    again and again.
+    """
     api = OpaApi(opa.url, ca=opa.ca, token=token)
     try:
         return api.policy(f"{NAMESPACE}/{POLICIES}/{MAIN}") == modules.get(MAIN)
@@ -221,7 +253,9 @@ def _annotation(config_map: dict[str, Any], name: str = STATUS) -> str | None:
 
 
 def _replicas(config_map: dict[str, Any]) -> list[dict[str, Any]]:
-    """What each replica of `fairlead sync` says of the ConfigMap: {"status", "error"?, "of": a fingerprint}."""
+    """What each replica of `fairlead sync` says of the ConfigMap: {"status", "error"?, "of": a
+    fingerprint}.
+    """
     states = []
     for name in config_map.get("metadata", {}).get("annotations") or {}:
         if name.startswith(REPLICA_STATUS):
@@ -233,7 +267,9 @@ def _replicas(config_map: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _status(config_map: dict[str, Any]) -> dict[str, Any]:
-    """The annotation read: kube-mgmt and `fairlead sync` write the same form, people may write any."""
+    """The annotation read: kube-mgmt and `fairlead sync` write the same form, people may write
+    any.
+    """
     raw = _annotation(config_map)
     if raw is None:
         return {"status": "pending", "error": None}

@@ -1,7 +1,7 @@
 """Replaces OPA's token or certificate, its CA included, without one refused request.
 
-Each step widens what is accepted before it changes what is used, and narrows only when all use the new; whoever is
-interrupted half-way leaves both accepted, and the next rotation ends it.
+Each step widens what is accepted before it changes what is used, and narrows only when all use the
+new; whoever is interrupted half-way leaves both accepted, and the next rotation ends it.
 """
 
 from __future__ import annotations
@@ -38,13 +38,16 @@ from fairlead.settings.models import NAMESPACE
 _ISSUED = "cert-manager.io/certificate-name"
 
 DEADLINE = 180.0
-"""Seconds that a step may take everywhere; a kubelet refreshes a mounted Secret within a minute or two."""
+"""Seconds that a step may take everywhere; a kubelet refreshes a mounted Secret within a minute
+or two."""
 
 
 def token(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
-    """Replace the token that OPA's API takes. Returns {digest}: the first 12 digits of the new one's SHA-256.
+    """Replace the token that OPA's API takes. Returns {digest}: the first 12 digits of the new
+    one's SHA-256.
 
-    Raises FairleadError where a step is not done in time: then both are valid, and a further rotation ends it.
+    Raises FairleadError where a step is not done in time: then both are valid, and a further
+    rotation ends it.
     """
     objects, credentials = _deployed(cluster)
     old, new = credentials.token, Credentials.fresh().token
@@ -69,25 +72,37 @@ def token(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
 def certificate(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
     """Replace OPA's certificate and the authority that issued it. Returns {notAfter} (RFC 3339).
 
-    Waits while the cluster itself renews it. Raises UsageError where something else does (see `renewed_by`),
-    FairleadError where a step is not done in time: then both are trusted, and a further rotation ends it.
+    Waits while the cluster itself renews it. Raises UsageError where something else does (see
+    `renewed_by`), FairleadError where a step is not done in time: then both are trusted, and a
+    further rotation ends it.
     """
     with alone(cluster) as deployed:
         secret = deployed.secret()
         if secret is None or secret.tls is None:
-            raise UsageError(f"cluster {cluster.name} has no certificate to rotate: run `fairlead deploy`")
-        if rollout.certificates(clients.Objects(clients.connect(cluster.kubeconfig))).by == "cert-manager":
             raise UsageError(
-                f"cert-manager renews the certificate: `cmctl renew -n {NAMESPACE} {TLS_SECRET}` has it do so now"
+                f"cluster {cluster.name} has no certificate to rotate: run `fairlead deploy`"
+            )
+        if (
+            rollout.certificates(clients.Objects(clients.connect(cluster.kubeconfig))).by
+            == "cert-manager"
+        ):
+            raise UsageError(
+                f"cert-manager renews the certificate: `cmctl renew -n {NAMESPACE} {TLS_SECRET}` "
+                "has it do so now"
             )
         if secret.kept_by:
-            raise UsageError(f"`{secret.kept_by}` keeps the certificate in a file, and would undo this: renew it there")
+            raise UsageError(
+                f"`{secret.kept_by}` keeps the certificate in a file, and would undo this: renew "
+                "it there"
+            )
         tls = _replace(cluster, deployed, progress)
     return {"notAfter": certificates.not_after(tls.certificate).isoformat()}
 
 
 def if_due(cluster: Cluster, before: timedelta, *, progress: Progress) -> None:
-    """Replace the certificate where no more than `before` is left of it. Raises as `certificate`."""
+    """Replace the certificate where no more than `before` is left of it. Raises as
+    `certificate`.
+    """
     credentials = rollout.credentials(clients.Objects(clients.connect(cluster.kubeconfig)))
     if credentials is None or credentials.left > before:
         return
@@ -99,16 +114,23 @@ def if_due(cluster: Cluster, before: timedelta, *, progress: Progress) -> None:
 
 def require_cert_manager(cluster: Cluster) -> None:
     """Raises UsageError where the cluster does not serve what cert-manager takes."""
-    kinds = {(kind.api_version, kind.name) for kind in discovery.kinds(clients.connect(cluster.kubeconfig))}
+    kinds = {
+        (kind.api_version, kind.name)
+        for kind in discovery.kinds(clients.connect(cluster.kubeconfig))
+    }
     if not {("cert-manager.io/v1", "Certificate"), ("cert-manager.io/v1", "Issuer")} <= kinds:
         raise UsageError(
-            f"cluster {cluster.name} has no cert-manager (cert-manager.io/v1 is not served): install it, or take the "
-            "setting `certificates: cert-manager` out, and the cluster renews certificates by itself"
+            f"cluster {cluster.name} has no cert-manager (cert-manager.io/v1 is not served): "
+            "install it, or take the "
+            "setting `certificates: cert-manager` out, and the cluster renews certificates by "
+            "itself"
         )
 
 
 def issued(objects: clients.Objects, *, progress: Progress) -> Tls:
-    """The certificate of the deployed Certificate, once cert-manager has issued it. Raises FairleadError."""
+    """The certificate of the deployed Certificate, once cert-manager has issued it. Raises
+    FairleadError.
+    """
     progress.update("certificate", "waiting until cert-manager has issued it")
 
     def look() -> Tls | None:
@@ -117,16 +139,21 @@ def issued(objects: clients.Objects, *, progress: Progress) -> Tls:
             return None
         return Tls.kept(secret.get("data"))
 
-    what = f"cert-manager has issued Certificate {TLS_SECRET} (`kubectl describe certificate -n {NAMESPACE}`)"
+    what = (
+        f"cert-manager has issued Certificate {TLS_SECRET} (`kubectl describe certificate -n "
+        f"{NAMESPACE}`)"
+    )
     return waiting.until(look, deadline=DEADLINE, what=what, pause=0.2)
 
 
 @contextmanager
 def alone(cluster: Cluster, *, forbidden: bool = True) -> Iterator[Deployed]:
-    """The objects of the certificate, which nobody else changes during the block: neither a keeper nor a command.
+    """The objects of the certificate, which nobody else changes during the block: neither a keeper
+    nor a command.
 
-    Where nothing is deployed yet there is no Lease to be alone by, which `alone` of the objects tells. `forbidden` as
-    for Lease.held. Raises FairleadError where somebody else changes them for minutes.
+    Where nothing is deployed yet there is no Lease to be alone by, which `alone` of the objects
+    tells. `forbidden` as for Lease.held. Raises FairleadError where somebody else changes them for
+    minutes.
     """
     api = ApiServer(cluster.kubeconfig)
     lease = Lease(api, f"{socket.gethostname()}-{secrets.token_hex(4)}")
@@ -154,39 +181,57 @@ class _Servers:
     def serve(self, certificate: bytes) -> None:
         leaf = ssl.PEM_cert_to_DER_cert(certificate.decode())
         everyone = [*self._cluster.opas(), *self._cluster.sidecars()]
-        _every(everyone, lambda server: _shows(server.url, leaf), "the new certificate is served everywhere")
+        _every(
+            everyone,
+            lambda server: _shows(server.url, leaf),
+            "the new certificate is served everywhere",
+        )
 
 
 def _deployed(cluster: Cluster) -> tuple[clients.Objects, Credentials]:
     objects = clients.Objects(clients.connect(cluster.kubeconfig))
     credentials = rollout.credentials(objects)
     if credentials is None:
-        raise UsageError(f"cluster {cluster.name} has no token and certificate to rotate: run `fairlead deploy`")
+        raise UsageError(
+            f"cluster {cluster.name} has no token and certificate to rotate: run `fairlead deploy`"
+        )
     return objects, credentials
 
 
-def _publish(cluster: Cluster, objects: clients.Objects, name: str, parts: dict[str, bytes]) -> None:
+def _publish(
+    cluster: Cluster, objects: clients.Objects, name: str, parts: dict[str, bytes]
+) -> None:
     """Put `parts` into the Secret `name`, and bring it to where the pods have it mounted."""
     secret = objects.get("v1", "Secret", name, NAMESPACE)
     kind = secret["type"] if secret else "Opaque"
     data = {key: b64encode(value).decode() for key, value in parts.items()}
     metadata = {"name": name, "namespace": NAMESPACE}
-    objects.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": kind, "data": data})
+    objects.apply(
+        {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": kind, "data": data}
+    )
     cluster.refresh({name: parts})
 
 
 def _every(servers: Iterable[Any], holds: Callable[[Any], bool], what: str) -> None:
     for server in servers:
-        waiting.until(functools.partial(holds, server), deadline=DEADLINE, what=f"{what} ({server.url})")
+        waiting.until(
+            functools.partial(holds, server), deadline=DEADLINE, what=f"{what} ({server.url})"
+        )
 
 
 def _sidecars(cluster: Cluster, key: str, value: str) -> None:
     """Return when every sidecar says that it uses the credential `key` with the digest `value`."""
-    _every(cluster.sidecars(), lambda s: rollout.health(s).get(key) == value, f"every sidecar uses the new {key}")
+    _every(
+        cluster.sidecars(),
+        lambda s: rollout.health(s).get(key) == value,
+        f"every sidecar uses the new {key}",
+    )
 
 
 def _accepts(opa: Any, value: str) -> bool:
-    """Whether this OPA lets a caller with the token `value` in. Raises FairleadError where it cannot be asked."""
+    """Whether this OPA lets a caller with the token `value` in. Raises FairleadError where it
+    cannot be asked.
+    """
     return lets_in(OpaApi(opa.url, ca=opa.ca, token=value))
 
 

@@ -14,13 +14,15 @@ from fairlead.settings.models import NAMESPACE
 
 
 def status(cluster: Cluster) -> dict[str, Any]:
-    """The cluster's state: {name, cluster, kubeconfig, deployed, engine, sidecar, opa, policies, certificates, ...}.
+    """The cluster's state: {name, cluster, kubeconfig, deployed, engine, sidecar, opa, policies,
+    certificates, ...}.
 
-    `deployed` is whether anything of Fairlead is there. `opa` is a list of {pod, url, ca, pid, ready, revision,
-    confirmed}, where `confirmed` is up to when all of its data are (RFC 3339), None where nobody has confirmed any;
-    `sidecars` those that tell their health, {pod, url, pid, healthy, reasons}; `policies` {name, status, error};
-    `certificates` as renewers.certificates has them; `servers` {name, pid, restarts, running}; `problems` sentences
-    about what is not as it should be. Raises FairleadError where the API server does not answer.
+    `deployed` is whether anything of Fairlead is there. `opa` is a list of {pod, url, ca, pid,
+    ready, revision, confirmed}, where `confirmed` is up to when all of its data are (RFC 3339),
+    None where nobody has confirmed any; `sidecars` those that tell their health, {pod, url, pid,
+    healthy, reasons}; `policies` {name, status, error}; `certificates` as renewers.certificates has
+    them; `servers` {name, pid, restarts, running}; `problems` sentences about what is not as it
+    should be. Raises FairleadError where the API server does not answer.
     """
     objects = clients.Objects(clients.connect(cluster.kubeconfig))
     credentials = rollout.credentials(objects)
@@ -37,7 +39,11 @@ def status(cluster: Cluster) -> dict[str, Any]:
         }
         for name, server in cluster.servers().items()
     ]
-    dated = {} if credentials is None else {TLS_SECRET: credentials.certificate, f"{TLS_SECRET}-ca": credentials.ca}
+    dated = (
+        {}
+        if credentials is None
+        else {TLS_SECRET: credentials.certificate, f"{TLS_SECRET}-ca": credentials.ca}
+    )
     return {
         "name": cluster.name,
         "cluster": cluster.kind,
@@ -94,4 +100,10 @@ def _sidecar(sidecar: SidecarServer) -> dict[str, Any]:
         healthy, reasons = bool(health["healthy"]), [str(reason) for reason in health["reasons"]]
     except (FairleadError, KeyError, TypeError) as error:
         healthy, reasons = False, [f"it does not answer ({error})"]
-    return {"pod": sidecar.pod, "url": sidecar.url, "pid": sidecar.pid, "healthy": healthy, "reasons": reasons}
+    return {
+        "pod": sidecar.pod,
+        "url": sidecar.url,
+        "pid": sidecar.pid,
+        "healthy": healthy,
+        "reasons": reasons,
+    }

@@ -1,8 +1,8 @@
 """Removes Fairlead's objects from a cluster, and nothing else. The webhooks go first, so that no
 pod waits.
 
-What is ours is what the field manager `fairlead` applied, in the namespace `fairlead`, or named `fairlead` or
-`fairlead-...` where it is in none.
+What is ours is what the field manager `fairlead` applied, in the namespace `fairlead`, or named
+`fairlead` or `fairlead-...` where it is in none.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from fairlead.settings.models import NAMESPACE
 DEADLINE = 180.0
 """Seconds in which the namespace has to be gone, its pods included."""
 
-# In this order; any other kind in the namespace comes before the Deployment. Without the mutating webhook, the
-# validating one would refuse pods.
+# In this order; any other kind in the namespace comes before the Deployment. Without the mutating
+# webhook, the validating one would refuse pods.
 _FIRST = (
     "ValidatingWebhookConfiguration",
     "MutatingWebhookConfiguration",
@@ -51,14 +51,17 @@ _KINDS_OF_CLUSTER = {"Event", "Endpoints", "EndpointSlice", "PodMetrics"}
 
 @dataclass(frozen=True)
 class Uninstalled:
-    """`objects` has a {kind, name, namespace, removed} each; `left` names what else is in the namespace."""
+    """`objects` has a {kind, name, namespace, removed} each; `left` names what else is in the
+    namespace.
+    """
 
     objects: list[dict[str, Any]]
     left: list[str]
 
 
 def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
-    """Remove every object that Fairlead made, and the namespace where nothing else is in it; safe to repeat.
+    """Remove every object that Fairlead made, and the namespace where nothing else is in it; safe
+    to repeat.
 
     Raises FairleadError where something cannot be removed; what was removed until then stays so.
     """
@@ -93,9 +96,11 @@ def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
 
 
 def _remove_deployment(objects: clients.Objects) -> None:
-    """Remove the Deployment, and end its pods at once: nobody asks them any more, and they would answer on for 95 s.
+    """Remove the Deployment, and end its pods at once: nobody asks them any more, and they would
+    answer on for 95 s.
 
-    A kubelet goes by the time that a pod was first given, so they are made nobody's before they are told to end.
+    A kubelet goes by the time that a pod was first given, so they are made nobody's before they are
+    told to end.
     """
     for kind in ("Deployment", "ReplicaSet"):
         for owner in objects.list("apps/v1", kind, NAMESPACE, OPA_PODS):
@@ -125,7 +130,11 @@ def _found(
         if not kind.namespaced:
             if kind.name in _FIRST + _LAST:
                 every = objects.list(kind.api_version, kind.name, None)
-                ours += [(kind, manifest) for manifest in every if _is_named_ours(manifest) and _is_ours(manifest)]
+                ours += [
+                    (kind, manifest)
+                    for manifest in every
+                    if _is_named_ours(manifest) and _is_ours(manifest)
+                ]
             continue
         try:
             every = objects.list(kind.api_version, kind.name, NAMESPACE)
@@ -149,7 +158,8 @@ def _found(
 def _is_ours(manifest: Mapping[str, Any]) -> bool:
     managers = manifest["metadata"].get("managedFields") or ()
     return any(
-        entry.get("manager") == clients.FIELD_MANAGER and entry.get("operation") == "Apply" for entry in managers
+        entry.get("manager") == clients.FIELD_MANAGER and entry.get("operation") == "Apply"
+        for entry in managers
     )
 
 

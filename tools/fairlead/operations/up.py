@@ -33,33 +33,55 @@ def started(
     sidecar: str = sidecars.SYNC.name,
     progress: Progress,
 ) -> Iterator[EmbeddedCluster]:
-    """A new cluster with nodes (pool -> how many), in which pods are placed; it ends with the block unless detached.
+    """A new cluster with nodes (pool -> how many), in which pods are placed; it ends with the block
+    unless detached.
 
-    It has as many OPAs as `replicas` says, each with a `sidecar` of its own. Raises UsageError where that is not to be
-    had, FairleadError where the cluster runs already or does not come up; nothing of it is left then.
+    It has as many OPAs as `replicas` says, each with a `sidecar` of its own. Raises UsageError
+    where that is not to be had, FairleadError where the cluster runs already or does not come up;
+    nothing of it is left then.
     """
     sidecars.SIDECARS[sidecar].command()
-    programs = ("opa", "etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kwok")
+    programs = (
+        "opa",
+        "etcd",
+        "kube-apiserver",
+        "kube-scheduler",
+        "kube-controller-manager",
+        "kwok",
+    )
     toolchain.ensure(programs, progress)
     with EmbeddedCluster(name) as cluster:
         cluster.start_control_plane(progress=progress)
         cluster.scale(replicas)
-        labels = {pool: dict(settings.assignment(pool).node_selector) for pool in nodes if pool in settings.pools}
+        labels = {
+            pool: dict(settings.assignment(pool).node_selector)
+            for pool in nodes
+            if pool in settings.pools
+        }
         with ThreadPoolExecutor(1) as pool:
-            added = pool.submit(cluster.add_nodes, nodes, node_label=settings.node_label, labels=labels)
+            added = pool.submit(
+                cluster.add_nodes, nodes, node_label=settings.node_label, labels=labels
+            )
             deploy(cluster, settings, sidecar=sidecar, progress=progress)
             added.result()
         yield cluster
 
 
 def kind(
-    name: str, settings: Settings, *, sidecar: str | None = None, deployed: bool = True, progress: Progress
+    name: str,
+    settings: Settings,
+    *,
+    sidecar: str | None = None,
+    deployed: bool = True,
+    progress: Progress,
 ) -> tuple[KindCluster, bool]:
-    """A KIND cluster with the images that pods of OPA need, and by default with these; and whether it is a new one.
+    """A KIND cluster with the images that pods of OPA need, and by default with these; and whether
+    it is a new one.
 
-    Safe to repeat, and goes on where it was interrupted: making the cluster leaves all of it or nothing, and what
-    comes after that can be done again. It keeps its kind of sidecar until another is named. Raises UsageError for a
-    cluster, an image or an engine that is not available, FairleadError where something does not come up.
+    Safe to repeat, and goes on where it was interrupted: making the cluster leaves all of it or
+    nothing, and what comes after that can be done again. It keeps its kind of sidecar until another
+    is named. Raises UsageError for a cluster, an image or an engine that is not available,
+    FairleadError where something does not come up.
     """
     cluster = KindCluster(name)
     new = cluster.create(progress=progress)

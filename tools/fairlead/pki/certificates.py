@@ -27,7 +27,9 @@ class KeyPair:
     key_pem: bytes = field(repr=False)
 
     def write(self, folder: Path, name: str) -> tuple[Path, Path]:
-        """Write `name`.crt and, for its owner's eyes only, `name`.key; tells both paths. Raises OSError."""
+        """Write `name`.crt and, for its owner's eyes only, `name`.key; tells both paths. Raises
+        OSError.
+        """
         cert, key = folder / f"{name}.crt", folder / f"{name}.key"
         write_private(key, self.key_pem)
         write_private(cert, self.cert_pem)
@@ -47,14 +49,18 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
         builder = _builder(name, name, key.public_key(), datetime.now(UTC) + valid)
-        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        builder = builder.add_extension(
+            x509.BasicConstraints(ca=True, path_length=0), critical=True
+        )
         builder = builder.add_extension(_key_usage(sign_certificates=True), critical=True)
         builder = builder.add_extension(_authority_key(key.public_key()), critical=False)
         return cls(_cert_pem(builder.sign(key, hashes.SHA256())), _key_pem(key))
 
     @classmethod
     def from_pem(cls, cert_pem: bytes, key_pem: bytes) -> Authority:
-        """The authority that `create` made earlier. Raises ValueError where the two are no authority's."""
+        """The authority that `create` made earlier. Raises ValueError where the two are no
+        authority's.
+        """
         authority = cls(cert_pem, key_pem)
         if authority._cert().public_key() != authority._key().public_key():
             raise ValueError("the key is not the certificate's")
@@ -71,10 +77,11 @@ class Authority:
         client: bool = False,
         valid: timedelta,
     ) -> KeyPair:
-        """A certificate for a server, a client or both, which ends with the authority's at the latest.
+        """A certificate for a server, a client or both, which ends with the authority's at the
+        latest.
 
-        To Kubernetes a client is the user `common_name` in the groups `organizations`. Raises ValueError for an
-        address in `ips` that is none, and where it would be for neither.
+        To Kubernetes a client is the user `common_name` in the groups `organizations`. Raises
+        ValueError for an address in `ips` that is none, and where it would be for neither.
         """
         if not (server or client):
             raise ValueError("a certificate is for a server, a client or both")
@@ -83,10 +90,14 @@ class Authority:
         subject.append(x509.NameAttribute(NameOID.COMMON_NAME, common_name))
         until = min(datetime.now(UTC) + valid, issuer.not_valid_after_utc)
         builder = _builder(x509.Name(subject), issuer.subject, key.public_key(), until)
-        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        builder = builder.add_extension(
+            x509.BasicConstraints(ca=False, path_length=None), critical=True
+        )
         builder = builder.add_extension(_key_usage(sign_certificates=False), critical=True)
         builder = builder.add_extension(_authority_key(signer.public_key()), critical=False)
-        uses = [ExtendedKeyUsageOID.SERVER_AUTH] * server + [ExtendedKeyUsageOID.CLIENT_AUTH] * client
+        uses = [ExtendedKeyUsageOID.SERVER_AUTH] * server + [
+            ExtendedKeyUsageOID.CLIENT_AUTH
+        ] * client
         builder = builder.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
         names: list[x509.GeneralName] = [x509.DNSName(name) for name in dns]
         names += [x509.IPAddress(ipaddress.ip_address(address)) for address in ips]
@@ -106,23 +117,30 @@ class Authority:
 
 def signing_key() -> bytes:
     """A new private key, PEM, with which an API server signs service account tokens (ES256)."""
-    # Not PKCS #8: the API server takes the public key from this file too, and of keys so wrapped it cannot.
+    # Not PKCS #8: the API server takes the public key from this file too, and of keys so wrapped it
+    # cannot.
     traditional = serialization.PrivateFormat.TraditionalOpenSSL
     return _key_pem(ec.generate_private_key(ec.SECP256R1()), traditional)
 
 
 def not_after(cert_pem: bytes) -> datetime:
-    """When the (first) certificate of `cert_pem` ends, in UTC. Raises ValueError where there is none."""
+    """When the (first) certificate of `cert_pem` ends, in UTC. Raises ValueError where there is
+    none.
+    """
     return x509.load_pem_x509_certificate(cert_pem).not_valid_after_utc
 
 
 def issued(cert_pem: bytes) -> datetime:
-    """When the (first) certificate of `cert_pem` was made by this module, in UTC. Raises ValueError."""
+    """When the (first) certificate of `cert_pem` was made by this module, in UTC. Raises
+    ValueError.
+    """
     return x509.load_pem_x509_certificate(cert_pem).not_valid_before_utc + _CLOCK_SKEW
 
 
 def issuer(cert_pem: bytes, authorities: bytes) -> bytes:
-    """The authority (PEM) among `authorities` that issued the certificate. Raises ValueError where none did."""
+    """The authority (PEM) among `authorities` that issued the certificate. Raises ValueError
+    where none did.
+    """
     certificate = x509.load_pem_x509_certificate(cert_pem)
     for authority in x509.load_pem_x509_certificates(authorities):
         try:
@@ -140,9 +158,11 @@ def goes_with(key_pem: bytes, cert_pem: bytes) -> bool:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Put `data` into a file that only its owner can read (0600), at once: no reader sees half. Raises OSError.
+    """Put `data` into a file that only its owner can read (0600), at once: no reader sees half.
+    Raises OSError.
 
-    Of several writers at one time the last one wins; each has a temporary file of its own, in the same folder.
+    Of several writers at one time the last one wins; each has a temporary file of its own, in the
+    same folder.
     """
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:200]}.", dir=path.parent)  # 0600
     temporary = Path(name)
@@ -158,10 +178,16 @@ def write_private(path: Path, data: bytes) -> None:
 def _builder(
     subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey, until: datetime
 ) -> x509.CertificateBuilder:
-    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(public_key)
+    builder = (
+        x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(public_key)
+    )
     builder = builder.serial_number(x509.random_serial_number())
-    builder = builder.not_valid_before(min(datetime.now(UTC), until) - _CLOCK_SKEW).not_valid_after(until)
-    return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
+    builder = builder.not_valid_before(min(datetime.now(UTC), until) - _CLOCK_SKEW).not_valid_after(
+        until
+    )
+    return builder.add_extension(
+        x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False
+    )
 
 
 def _authority_key(public_key: ec.EllipticCurvePublicKey) -> x509.AuthorityKeyIdentifier:
@@ -187,6 +213,7 @@ def _cert_pem(certificate: x509.Certificate) -> bytes:
 
 
 def _key_pem(
-    key: ec.EllipticCurvePrivateKey, form: serialization.PrivateFormat = serialization.PrivateFormat.PKCS8
+    key: ec.EllipticCurvePrivateKey,
+    form: serialization.PrivateFormat = serialization.PrivateFormat.PKCS8,
 ) -> bytes:
     return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())

@@ -21,14 +21,17 @@ SETTINGS = "settings.rego"
 AUTHZ = "authz.rego"
 LOG = "log.rego"
 GUARDS = (AUTHZ, LOG)
-"""What guards OPA, from inside and out: OPA reads them from files, and no API call can replace them."""
+"""What guards OPA, from inside and out: OPA reads them from files, and no API call can replace
+them."""
 
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,200}")
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """The modules that OPA is given, by their ConfigMap key: no slash, so `node_pool/x.rego` is `node_pool.x.rego`."""
+    """The modules that OPA is given, by their ConfigMap key: no slash, so `node_pool/x.rego` is
+    `node_pool.x.rego`.
+    """
 
     modules: Mapping[str, str]
     sources: Mapping[str, Path] = field(default_factory=dict)
@@ -46,19 +49,25 @@ def folder() -> Path:
 
 
 def bundle(settings: Settings, source: Path | None = None) -> Bundle:
-    """All modules of the folder `source` (the project's own by default), with `settings` written into settings.rego.
+    """All modules of the folder `source` (the project's own by default), with `settings` written
+    into settings.rego.
 
-    Left out are tests, and GUARDS, which OPA reads from a Secret. Raises InputError where a module cannot be read,
-    UsageError where there is none.
+    Left out are tests, and GUARDS, which OPA reads from a Secret. Raises InputError where a module
+    cannot be read, UsageError where there is none.
     """
     source = source or folder()
     data = sorted(path for path in source.rglob("*") if path.suffix in (".json", ".yaml", ".yml"))
     if data:
-        raise InputError(data[0], "no deployment takes data from here: put it into a ConfigMap, labelled as data")
+        raise InputError(
+            data[0], "no deployment takes data from here: put it into a ConfigMap, labelled as data"
+        )
     for name in GUARDS:
         guard = source / name
         if guard.exists() and guard.read_bytes() != (folder() / name).read_bytes():
-            raise InputError(guard, f"differs from {folder() / name}, which guards OPA: change it there, then deploy")
+            raise InputError(
+                guard,
+                f"differs from {folder() / name}, which guards OPA: change it there, then deploy",
+            )
     modules: dict[str, str] = {}
     sources: dict[str, Path] = {}
     for path in sorted(source.rglob("*.rego")):
@@ -67,7 +76,9 @@ def bundle(settings: Settings, source: Path | None = None) -> Bundle:
         text = files.read_text(path)
         key = ".".join(path.relative_to(source).parts)
         if not _KEY.fullmatch(key) or key in modules:
-            raise InputError(path, f"would be the ConfigMap key {key!r}, which is illegal or taken: rename it")
+            raise InputError(
+                path, f"would be the ConfigMap key {key!r}, which is illegal or taken: rename it"
+            )
         modules[key] = _with_settings(text, settings, path) if path == source / SETTINGS else text
         sources[key] = path
     if MAIN not in modules:
@@ -77,7 +88,10 @@ def bundle(settings: Settings, source: Path | None = None) -> Bundle:
 
 def settings_document(settings: Settings) -> dict[str, Any]:
     """`data.settings` as policies read it."""
-    pools = {name: settings.assignment(name).model_dump(by_alias=True, exclude_none=True) for name in settings.pools}
+    pools = {
+        name: settings.assignment(name).model_dump(by_alias=True, exclude_none=True)
+        for name in settings.pools
+    }
     return {
         "namespace_label": settings.namespace_label,
         "node_label": settings.node_label,
@@ -95,19 +109,25 @@ def guards(tokens: list[str]) -> dict[str, str]:
 
 
 def authz_module(tokens: list[str]) -> str:
-    """authz.rego with the SHA-256 digests of the tokens in force; the tokens themselves are not in it."""
+    """authz.rego with the SHA-256 digests of the tokens in force; the tokens themselves are not
+    in it.
+    """
     digests = json.dumps(sorted(hashlib.sha256(token.encode()).hexdigest() for token in tokens))
     text = files.read_text(folder() / AUTHZ)
     return f"{text}\ntoken_digests := {{{digests[1:-1]}}}\n"
 
 
 def _with_settings(text: str, settings: Settings, path: Path) -> str:
-    """settings.rego with each value replaced: the file is its own template, so its defaults can be read and tested."""
+    """settings.rego with each value replaced: the file is its own template, so its defaults can
+    be read and tested.
+    """
     for name, value in settings_document(settings).items():
         matches = list(re.finditer(rf"^{name} := .*$", text, flags=re.MULTILINE))
         if len(matches) != 1:
             raise InputError(
-                path, f"has {len(matches)} lines `{name} := ...`, where deployment writes the setting: keep one"
+                path,
+                f"has {len(matches)} lines `{name} := ...`, where deployment writes the setting: "
+                "keep one",
             )
         before, after = text[: matches[0].start()], text[matches[0].end() :]
         text = f"{before}{name} := {json.dumps(value, sort_keys=True)}{after}"

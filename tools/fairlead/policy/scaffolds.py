@@ -1,4 +1,5 @@
-"""Writes a new policy: its folder, its test, its cases, and each place where a policy is registered."""
+"""Writes a new policy: its folder, its test, its cases, and each place where a policy is
+registered."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ deny contains sprintf("pod %q has the label %s: remove the label", [review.name,
 }}
 
 _label := "fairlead.dev/{intent}-example"
-"""
+"""  # noqa: E501
 _TEST = """\
 package {package}_test
 
@@ -95,11 +96,14 @@ _CASES = """\
 def policy(intent: str, checkout: Path) -> list[Path]:
     """Write the policy `intent` into a checkout, and return the files that were written or changed.
 
-    Its package is the name with underscores. Raises UsageError, and then writes nothing, if the name is not legal or is
-    taken, or if a file is not in the form that the registrations expect.
+    Its package is the name with underscores. Raises UsageError, and then writes nothing, if the
+    name is not legal or is taken, or if a file is not in the form that the registrations expect.
     """
     if not _NAME.fullmatch(intent):
-        raise UsageError(f"{intent!r} cannot name a policy: use lower-case words joined by '-', such as replica-limits")
+        raise UsageError(
+            f"{intent!r} cannot name a policy: use lower-case words joined by '-', such as "
+            "replica-limits"
+        )
     package = intent.replace("-", "_")
     folder = checkout / "policies" / package
     cases = checkout / "testdata" / "cases" / f"{intent}.yaml"
@@ -124,9 +128,16 @@ def _registrations(intent: str, package: str, checkout: Path) -> dict[Path, str]
     main = checkout / "policies" / "main.rego"
     models = checkout / "tools" / "fairlead" / "settings" / "models.py"
     manifest = checkout / "policies" / ".manifest"
-    text = _extended(main, main.read_text(encoding="utf-8"), r"import data\.node_pool\n", f"import data.{package}\n")
+    text = _extended(
+        main,
+        main.read_text(encoding="utf-8"),
+        r"import data\.node_pool\n",
+        f"import data.{package}\n",
+    )
     imports = re.compile(r"(?:^import data\.\w+\n)+", re.MULTILINE)
-    text = imports.sub(lambda block: "".join(sorted(block[0].splitlines(keepends=True))), text, count=1)
+    text = imports.sub(
+        lambda block: "".join(sorted(block[0].splitlines(keepends=True))), text, count=1
+    )
     for rule, attribute in (("_decisions", "decision"), ("_audits", "audit")):
         known = rf'{rule} := {{"node-pool": node_pool\.{attribute}'
         text = _extended(main, text, known, f', "{intent}": {package}.{attribute}')
@@ -144,19 +155,27 @@ def _registrations(intent: str, package: str, checkout: Path) -> dict[Path, str]
 
 
 def _listed(path: Path, before: str, entry: str, after: str) -> str:
-    """The file's text with `entry` in the list between `before` and `after`, in order. Raises UsageError."""
+    """The file's text with `entry` in the list between `before` and `after`, in order. Raises
+    UsageError.
+    """
     text = path.read_text(encoding="utf-8")
     places = list(re.finditer(f"^{re.escape(before)}(.+){re.escape(after)}", text, re.MULTILINE))
     if len(places) != 1:
-        raise UsageError(f"{path}: expected one line that begins with {before}, and it has {len(places)}")
+        raise UsageError(
+            f"{path}: expected one line that begins with {before}, and it has {len(places)}"
+        )
     start, end = places[0].span(1)
     return text[:start] + ", ".join(sorted([*places[0][1].split(", "), entry])) + text[end:]
 
 
 def _extended(path: Path, text: str, known: str, addition: str) -> str:
-    """`text` with `addition` after the one place where a line begins with the pattern `known`. Raises UsageError."""
+    """`text` with `addition` after the one place where a line begins with the pattern `known`.
+    Raises UsageError.
+    """
     places = list(re.finditer(f"^{known}", text, re.MULTILINE))
     if len(places) != 1:
-        raise UsageError(f"{path}: expected one line that begins with {known}, and it has {len(places)}")
+        raise UsageError(
+            f"{path}: expected one line that begins with {known}, and it has {len(places)}"
+        )
     end = places[0].end()
     return text[:end] + addition + text[end:]

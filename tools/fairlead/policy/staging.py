@@ -1,10 +1,10 @@
 """Gives the packages of each revision names of their own, so that a push is atomic for those who
 ask OPA.
 
-OPA loads one module at a time. So a new revision is loaded beside the old one, under the packages `r_<revision>.*`,
-which nothing uses yet; then main.rego alone is replaced, whose imports name them. Whoever asks is answered by all of
-the old revision or by all of the new one. The sidecar loads new modules first, then changed ones, and removes the old
-ones last.
+OPA loads one module at a time. So a new revision is loaded beside the old one, under the packages
+`r_<revision>.*`, which nothing uses yet; then main.rego alone is replaced, whose imports name them.
+Whoever asks is answered by all of the old revision or by all of the new one. The sidecar loads new
+modules first, then changed ones, and removes the old ones last.
 """
 
 from __future__ import annotations
@@ -28,30 +28,39 @@ _ENTRY = "system"
 def stage(bundle: Bundle, progress: Progress) -> Bundle:
     """The bundle as it is deployed.
 
-    Raises InputError for a package that is OPA's own, FairleadError where a module has no package or cannot be parsed.
+    Raises InputError for a package that is OPA's own, FairleadError where a module has no package
+    or cannot be parsed.
     """
     require_none_of_opas_own(bundle.modules, bundle.sources, progress)
     packages = {key: _package(key, text) for key, text in bundle.modules.items()}
     inner = {path for path in packages.values() if path.split(".")[0] != _ENTRY}
     name = bundle.revision
     moved = cli.move(bundle.modules, {path: f"r_{name}.{path}" for path in inner}, progress)
-    return Bundle({f"{name}.{key}" if packages[key] in inner else key: text for key, text in moved.items()})
+    return Bundle(
+        {f"{name}.{key}" if packages[key] in inner else key: text for key, text in moved.items()}
+    )
 
 
-def require_none_of_opas_own(modules: Mapping[str, str], sources: Mapping[str, Path], progress: Progress) -> None:
-    """Raises InputError where a module defines anything in a package that OPA reads from a file (policy.GUARDS).
+def require_none_of_opas_own(
+    modules: Mapping[str, str], sources: Mapping[str, Path], progress: Progress
+) -> None:
+    """Raises InputError where a module defines anything in a package that OPA reads from a file
+    (policy.GUARDS).
 
-    OPA would add it to its guard: such a module could let anyone in, or show what decision logs hide. `sources` has the
-    file of a module, for the message.
+    OPA would add it to its guard: such a module could let anyone in, or show what decision logs
+    hide. `sources` has the file of a module, for the message.
     """
-    own = {_package(name, files.read_text(bundles.folder() / name)): name for name in bundles.GUARDS}
+    own = {
+        _package(name, files.read_text(bundles.folder() / name)): name for name in bundles.GUARDS
+    }
     for key, defined in sorted(cli.paths_of(modules, progress).items()):
         for package, guard in own.items():
             parts = ["data", *package.split(".")]
             if any(path[: len(parts)] == parts for path in defined):
                 raise InputError(
                     sources.get(key, key),
-                    f"defines a part of package {package}, which is OPA's own and comes from {guard} alone: "
+                    f"defines a part of package {package}, which is OPA's own and comes from "
+                    f"{guard} alone: "
                     "choose another package, or remove the file",
                     line=_row_of_package(modules[key]),
                 )

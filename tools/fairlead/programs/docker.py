@@ -28,22 +28,28 @@ _FAILED = 125  # the exit code of `docker run` where Docker itself failed
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _STEPS = (
     re.compile(r"Step (?P<done>\d+)/(?P<total>\d+) : (?P<what>.*)"),  # the classic builder
-    re.compile(r"#\d+ \[(?:.* )?(?P<done>\d+)/(?P<total>\d+)\] (?P<what>.*)"),  # BuildKit, each stage on its own
+    # BuildKit, each stage on its own
+    re.compile(r"#\d+ \[(?:.* )?(?P<done>\d+)/(?P<total>\d+)\] (?P<what>.*)"),
 )
-# What our own toolchain tells in a step that takes minutes; BuildKit puts the step's number and the time before it.
+# What our own toolchain tells in a step that takes minutes; BuildKit puts the step's number and the
+# time before it.
 _PROGRAM = re.compile(
-    r"(?:#\d+ [\d.]+ )?(?P<name>[\w-]+): (?P<state>(?:downloading|compiling|linking|ready)(?: \d+%)?)"
+    r"(?:#\d+ [\d.]+ )?(?P<name>[\w-]+): (?P<state>(?:downloading|compiling|linking|ready)(?: \d+%)?)"  # noqa: E501
 )
 
 
 def available() -> None:
     """See that a Docker engine answers. Raises UsageError with the reason and the way out."""
     if next(installed.on_path("docker"), None) is None:
-        raise UsageError("no program docker on PATH: install Docker Engine or Docker Desktop, and start it")
+        raise UsageError(
+            "no program docker on PATH: install Docker Engine or Docker Desktop, and start it"
+        )
     try:
         completed = _ask("version", "--format", "{{.Server.Version}}")
     except subprocess.TimeoutExpired as error:
-        raise UsageError(f"the Docker engine gives no answer within {_WITHIN:.0f} s: restart it") from error
+        raise UsageError(
+            f"the Docker engine gives no answer within {_WITHIN:.0f} s: restart it"
+        ) from error
     if completed.returncode == 0:
         return
     message = completed.stderr.strip()
@@ -52,10 +58,13 @@ def available() -> None:
     if "permission denied" in message.lower():
         raise UsageError(
             f"no right to use the Docker engine{where}: join the group of its socket "
-            "(sudo usermod -aG docker $USER, then log in again), or set DOCKER_HOST to an engine of your own"
+            "(sudo usermod -aG docker $USER, then log in again), or set DOCKER_HOST to an engine "
+            "of your own"
         )
     if at or "daemon" in message:
-        raise UsageError(f"no Docker engine answers{where}: start it, or set DOCKER_HOST to one that runs")
+        raise UsageError(
+            f"no Docker engine answers{where}: start it, or set DOCKER_HOST to one that runs"
+        )
     raise UsageError(f"docker version: {_last(message)}")
 
 
@@ -89,9 +98,11 @@ def build(
     network: str | None = None,
     progress: Progress = _SILENT,
 ) -> None:
-    """Build the image `tag` from the folder `context`, with the classic builder or BuildKit, whichever Docker has.
+    """Build the image `tag` from the folder `context`, with the classic builder or BuildKit,
+    whichever Docker has.
 
-    `network` is that of the steps. Raises FairleadError with the end of the output, also where a base cannot be pulled.
+    `network` is that of the steps. Raises FairleadError with the end of the output, also where a
+    base cannot be pulled.
     """
     arguments = ["docker", "build", "--force-rm", "--tag", tag, "--file", str(dockerfile)]
     arguments += [f"--build-arg={name}={value}" for name, value in build_args.items()]
@@ -113,40 +124,58 @@ def build(
 
     progress.update(tag, "building")
     environment = {**os.environ, "BUILDKIT_PROGRESS": "plain"}
-    code = processes.run([*arguments, str(context)], cwd=context, env=environment, stop=Event(), line=line)
+    code = processes.run(
+        [*arguments, str(context)], cwd=context, env=environment, stop=Event(), line=line
+    )
     if code:
         output = "\n  ".join(tail)
-        raise FairleadError(f"image {tag} could not be built (docker build ended with {code}):\n  {output}")
+        raise FairleadError(
+            f"image {tag} could not be built (docker build ended with {code}):\n  {output}"
+        )
     progress.update(tag, "ready", done=1, total=1)
 
 
 def execute(container: str, command: Sequence[str]) -> str:
-    """What a command in a running container prints. Raises FairleadError with what it says where it fails."""
+    """What a command in a running container prints. Raises FairleadError with what it says where
+    it fails.
+    """
     try:
         completed = _ask("exec", container, *command)
     except subprocess.TimeoutExpired as error:
-        raise FairleadError(f"{container}: {command[0]} did not end within {_WITHIN:.0f} s") from error
+        raise FairleadError(
+            f"{container}: {command[0]} did not end within {_WITHIN:.0f} s"
+        ) from error
     if completed.returncode:
-        raise FairleadError(f"{container}: {command[0]}: {_last(completed.stderr or completed.stdout)}")
+        raise FairleadError(
+            f"{container}: {command[0]}: {_last(completed.stderr or completed.stdout)}"
+        )
     return completed.stdout
 
 
 def socket(image: str) -> tuple[str, int]:
-    """The path of the engine's socket, to be mounted in a container, and the number of its group there.
+    """The path of the engine's socket, to be mounted in a container, and the number of its group
+    there.
 
-    Asked in a container of `image`, which has `stat`: an engine may run in another machine, or give files other owners.
-    Raises UsageError where the engine is not reached by a socket.
+    Asked in a container of `image`, which has `stat`: an engine may run in another machine, or give
+    files other owners. Raises UsageError where the engine is not reached by a socket.
     """
     endpoint = _ask("context", "inspect", "--format", "{{.Endpoints.docker.Host}}").stdout.strip()
     if not endpoint.startswith("unix://"):
-        raise UsageError(f"the Docker engine at {endpoint} has no socket that a container could use: use one that has")
+        raise UsageError(
+            f"the Docker engine at {endpoint} has no socket that a container could use: use one "
+            "that has"
+        )
     path = endpoint.removeprefix("unix://")
     if _ask("info", "--format", "{{.OperatingSystem}}").stdout.strip() == "Docker Desktop":
         path = "/var/run/docker.sock"  # in its own machine
     arguments = ["--volume", f"{path}:/var/run/docker.sock", "--entrypoint", "stat", image]
-    completed = _ask("run", "--rm", "--pull=never", *arguments, "--format=%g", "/var/run/docker.sock")
+    completed = _ask(
+        "run", "--rm", "--pull=never", *arguments, "--format=%g", "/var/run/docker.sock"
+    )
     if completed.returncode:
-        raise FairleadError(f"the Docker socket {path} cannot be mounted in a container: {_last(completed.stderr)}")
+        raise FairleadError(
+            f"the Docker socket {path} cannot be mounted in a container: {_last(completed.stderr)}"
+        )
     return path, int(completed.stdout)
 
 
@@ -159,15 +188,28 @@ def run(
     results: Mapping[str, Path] = MappingProxyType({}),
     progress: Progress = _SILENT,
 ) -> int:
-    """Run a container in the foreground, with `options` of `docker run`; the result is the exit code of what it ran.
+    """Run a container in the foreground, with `options` of `docker run`; the result is the exit
+    code of what it ran.
 
-    It is removed however this ends. Ctrl-C and SIGTERM come to this process alone: it tells the container to end, and
-    gives it two minutes for what it has to clean up; a second Ctrl-C gives it none. `results`, folders in it, are then
-    copied to folders here, where they are not there yet. Raises FairleadError where Docker failed to run it.
+    It is removed however this ends. Ctrl-C and SIGTERM come to this process alone: it tells the
+    container to end, and gives it two minutes for what it has to clean up; a second Ctrl-C gives it
+    none. `results`, folders in it, are then copied to folders here, where they are not there yet.
+    Raises FairleadError where Docker failed to run it.
     """
     name = f"fairlead-{secrets.token_hex(4)}"
     variables = [f"--env={key}={value}" for key, value in environment.items()]
-    command = ["docker", "run", "--name", name, "--init", "--pull=never", *options, *variables, image, *arguments]
+    command = [
+        "docker",
+        "run",
+        "--name",
+        name,
+        "--init",
+        "--pull=never",
+        *options,
+        *variables,
+        image,
+        *arguments,
+    ]
     try:
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True) as child:
             try:

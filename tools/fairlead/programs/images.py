@@ -27,20 +27,28 @@ _PROGRAMS_DOCKERFILE = """ARG BASE_IMAGE=debian:bookworm-slim
 FROM ${BASE_IMAGE}
 COPY programs /opt/programs
 """
-_UNTRUSTED = re.compile(r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|x509: certificate signed by", re.I)
-_UNREACHED = re.compile(r"failure resolving|no such host|dial tcp|Unable to (?:fetch|locate)|NewConnectionError", re.I)
+_UNTRUSTED = re.compile(
+    r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|x509: certificate signed by", re.I
+)
+_UNREACHED = re.compile(
+    r"failure resolving|no such host|dial tcp|Unable to (?:fetch|locate)|NewConnectionError", re.I
+)
 
 
 def sidecar(name: str, progress: Progress) -> int:
-    """Build the image of `fairlead sync` as `name`, and tell its size in bytes. Raises UsageError, FairleadError."""
+    """Build the image of `fairlead sync` as `name`, and tell its size in bytes. Raises
+    UsageError, FairleadError.
+    """
     docker.available()
     return _build(name, "FAIRLEAD_IMAGE", Path("integration/image/Dockerfile"), progress)
 
 
 def devcontainer(name: str, progress: Progress) -> int:
-    """Build the devcontainer's image as `name`, and tell its size in bytes. Raises UsageError, FairleadError.
+    """Build the devcontainer's image as `name`, and tell its size in bytes. Raises UsageError,
+    FairleadError.
 
-    Programs that this machine has built for itself come from it; to build them takes a quarter of an hour.
+    Programs that this machine has built for itself come from it; to build them takes a quarter of
+    an hour.
     """
     docker.available()
     programs = _programs(progress)
@@ -49,7 +57,9 @@ def devcontainer(name: str, progress: Progress) -> int:
 
 
 def _programs(progress: Progress) -> str | None:
-    """The image of the programs that this machine has built; None where there are none that run in a container."""
+    """The image of the programs that this machine has built; None where there are none that run
+    in a container.
+    """
     built = toolchain.cached() if sys.platform == "linux" else {}
     if not built:
         return None
@@ -67,7 +77,12 @@ def _programs(progress: Progress) -> str | None:
         arguments = {BASE_VARIABLE: base} if base else {}
         try:
             docker.build(
-                tag, Path(folder) / "Dockerfile", Path(folder), arguments, network=network or None, progress=progress
+                tag,
+                Path(folder) / "Dockerfile",
+                Path(folder),
+                arguments,
+                network=network or None,
+                progress=progress,
             )
         except FairleadError as error:
             raise FairleadError(f"{error}\n{_advice(str(error), base)}") from error
@@ -75,27 +90,48 @@ def _programs(progress: Progress) -> str | None:
 
 
 def _build(
-    name: str, variable: str, dockerfile: Path, progress: Progress, further: Mapping[str, str] = MappingProxyType({})
+    name: str,
+    variable: str,
+    dockerfile: Path,
+    progress: Progress,
+    further: Mapping[str, str] = MappingProxyType({}),
 ) -> int:
     base, network = os.environ.get(BASE_VARIABLE), os.environ.get(NETWORK_VARIABLE)
     root = paths.root()
     arguments = {**({BASE_VARIABLE: base} if base else {}), **further}
     try:
-        docker.build(name, root / dockerfile, root, arguments, network=network or None, progress=progress)
+        docker.build(
+            name, root / dockerfile, root, arguments, network=network or None, progress=progress
+        )
     except FairleadError as error:
-        raise FairleadError(f"{error}\n{_advice(str(error), base)}\n{variable} names the image.") from error
+        raise FairleadError(
+            f"{error}\n{_advice(str(error), base)}\n{variable} names the image."
+        ) from error
     return docker.size(name)
 
 
 def _advice(said: str, base: str | None) -> str:
-    named = f"{BASE_VARIABLE}={base}" if base else f"the Dockerfile's own; {BASE_VARIABLE} names another"
-    if re.search(r"pull access denied|manifest (?:unknown|for)|failed to resolve source|registry", said, re.I):
-        return f"The base image ({named}) is not there and cannot be pulled: name one of `docker images`."
+    named = (
+        f"{BASE_VARIABLE}={base}"
+        if base
+        else f"the Dockerfile's own; {BASE_VARIABLE} names another"
+    )
+    if re.search(
+        r"pull access denied|manifest (?:unknown|for)|failed to resolve source|registry", said, re.I
+    ):
+        return (
+            f"The base image ({named}) is not there and cannot be pulled: name one of `docker "
+            "images`."
+        )
     if _UNTRUSTED.search(said):
         return (
-            f"Your network has an authority of its own for certificates: set {BASE_VARIABLE} to an image that trusts "
+            f"Your network has an authority of its own for certificates: set {BASE_VARIABLE} to an "
+            "image that trusts "
             "it (docs/kind.md has how to make one)."
         )
     if _UNREACHED.search(said):
-        return f"A step has no network: set {NETWORK_VARIABLE}=host, or a proxy in Docker's own configuration."
+        return (
+            f"A step has no network: set {NETWORK_VARIABLE}=host, or a proxy in Docker's own "
+            "configuration."
+        )
     return f"The base image is {named}; then repeat: the steps that were built are kept."

@@ -1,6 +1,7 @@
 """Runs the program `kind`, at exactly the pinned version.
 
-What it makes and removes are containers: whose they are is not asked here, but in fairlead.clusters.kind.
+What it makes and removes are containers: whose they are is not asked here, but in
+fairlead.clusters.kind.
 """
 
 from __future__ import annotations
@@ -29,36 +30,57 @@ class ExistsError(KindError):
 
 
 def clusters() -> list[str]:
-    """The names of all clusters of this Docker engine, whole or not, running or not. Raises KindError."""
+    """The names of all clusters of this Docker engine, whole or not, running or not. Raises
+    KindError.
+    """
     return _read("get", "clusters").split()
 
 
 def containers(name: str) -> list[str]:
     """The ids of the containers that a cluster consists of, running or not. Raises KindError."""
     label = f"label=io.x-k8s.kind.cluster={name}"  # what kind itself finds them by
-    ids = processes.answer(["docker", "ps", "--all", "--quiet", "--no-trunc", "--filter", label], seconds=_WITHIN)
+    ids = processes.answer(
+        ["docker", "ps", "--all", "--quiet", "--no-trunc", "--filter", label], seconds=_WITHIN
+    )
     if ids is None:
         raise KindError("docker ps: no answer from Docker: see `docker ps`")
     return sorted(ids.split())
 
 
 def kubeconfig(name: str) -> str:
-    """An administrator's kubeconfig, read from the control plane. Raises KindError, as where that does not run."""
+    """An administrator's kubeconfig, read from the control plane. Raises KindError, as where
+    that does not run.
+    """
     return _read("get", "kubeconfig", "--name", name)
 
 
-def create(name: str, *, config: Path, image: str, kubeconfig: Path, wait: float, progress: Progress) -> None:
+def create(
+    name: str, *, config: Path, image: str, kubeconfig: Path, wait: float, progress: Progress
+) -> None:
     """Make a cluster, and wait up to `wait` seconds for its control plane to be Ready.
 
-    kind and all that it started have ended when this returns or raises, but containers may be left after Ctrl-C.
-    Raises ExistsError, KindError.
+    kind and all that it started have ended when this returns or raises, but containers may be left
+    after Ctrl-C. Raises ExistsError, KindError.
     """
     where = ["--config", str(config), "--kubeconfig", str(kubeconfig)]
-    _run("create", "cluster", "--name", name, *where, "--image", image, "--wait", f"{wait:.0f}s", progress=progress)
+    _run(
+        "create",
+        "cluster",
+        "--name",
+        name,
+        *where,
+        "--image",
+        image,
+        "--wait",
+        f"{wait:.0f}s",
+        progress=progress,
+    )
 
 
 def delete(name: str, *, kubeconfig: Path) -> None:
-    """Remove a cluster's containers, and its entry in `kubeconfig`; that there is none is fine. Raises KindError."""
+    """Remove a cluster's containers, and its entry in `kubeconfig`; that there is none is fine.
+    Raises KindError.
+    """
     _run("delete", "cluster", "--name", name, "--kubeconfig", str(kubeconfig))
 
 
@@ -72,7 +94,12 @@ def _read(*arguments: str) -> str:
     program = toolchain.ensure(["kind"])["kind"]
     try:
         completed = subprocess.run(
-            [program, *arguments], env=_environment(), capture_output=True, text=True, timeout=_WITHIN, check=False
+            [program, *arguments],
+            env=_environment(),
+            capture_output=True,
+            text=True,
+            timeout=_WITHIN,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise KindError(
@@ -93,7 +120,9 @@ def _run(*arguments: str, progress: Progress = _SILENT) -> None:
         if step := _step(text):
             progress.update("kind", step)
 
-    code = processes.run([str(program), *arguments], cwd=Path.cwd(), env=_environment(), stop=Event(), line=line)
+    code = processes.run(
+        [str(program), *arguments], cwd=Path.cwd(), env=_environment(), stop=Event(), line=line
+    )
     if code:
         raise _error(arguments, lines, code)
 
@@ -104,7 +133,9 @@ def _environment() -> dict[str, str]:
 
 
 def _step(text: str) -> str:
-    """What a line of kind's log tells of a step that it begins, without its pictures; empty for other lines."""
+    """What a line of kind's log tells of a step that it begins, without its pictures; empty for
+    other lines.
+    """
     if not text.startswith(" • "):
         return ""
     plain = text.encode("ascii", "ignore").decode().replace("...", "")

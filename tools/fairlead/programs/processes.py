@@ -13,8 +13,9 @@ from threading import Event
 
 from fairlead.common.errors import FairleadError
 
-# A shell that leads the program's process group and kills the whole group when its stdin ends: that is when this
-# process closes it, and also when this process is killed and can close nothing any more.
+# A shell that leads the program's process group and kills the whole group when its stdin ends: that
+# is when this process closes it, and also when this process is killed and can close nothing any
+# more.
 _GUARD = """
 exec 3<&0
 { read -r _ <&3; kill -KILL 0; } >/dev/null 2>&1 &
@@ -41,9 +42,11 @@ def run(
     line: Callable[[str], None],
     tick: Callable[[], None] = lambda: None,
 ) -> int:
-    """Run a program, hand each line that it prints to `line`, and call `tick` in between; the result is its exit code.
+    """Run a program, hand each line that it prints to `line`, and call `tick` in between; the
+    result is its exit code.
 
-    Its whole process group is gone when this returns or raises. Raises StoppedError soon after `stop` is set.
+    Its whole process group is gone when this returns or raises. Raises StoppedError soon after
+    `stop` is set.
     """
     with subprocess.Popen(
         ["/bin/sh", "-c", _GUARD, "fairlead", *arguments],
@@ -73,8 +76,12 @@ def run(
             kill(child)
 
 
-def answer(arguments: Sequence[str], *, env: Mapping[str, str] | None = None, seconds: float = 10) -> str | None:
-    """What a program prints on stdout; None where it cannot start, fails, or takes longer than `seconds`."""
+def answer(
+    arguments: Sequence[str], *, env: Mapping[str, str] | None = None, seconds: float = 10
+) -> str | None:
+    """What a program prints on stdout; None where it cannot start, fails, or takes longer than
+    `seconds`.
+    """
     try:
         child = subprocess.Popen(
             list(arguments),

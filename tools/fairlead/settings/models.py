@@ -32,9 +32,11 @@ NAMESPACE = "fairlead"
 """The namespace that OPA and what belongs to it run in; no policy applies to it."""
 
 STALENESS = (10, 86400)
-"""Least and most of maxStaleness, in seconds: a sidecar needs up to 7 to have everything confirmed again."""
+"""Least and most of maxStaleness, in seconds: a sidecar needs up to 7 to have everything
+confirmed again."""
 
-# The label by which each platform tells its node pools apart, and one that no node can give itself (NodeRestriction).
+# The label by which each platform tells its node pools apart, and one that no node can give itself
+# (NodeRestriction).
 NODE_LABELS = {
     "aks": "kubernetes.azure.com/agentpool",
     "gke": "cloud.google.com/gke-nodepool",
@@ -56,11 +58,15 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 
 
 def _check_network(text: str) -> str:
-    """Raises ValueError where the text is no network, or has bits beyond its prefix, as API servers would."""
+    """Raises ValueError where the text is no network, or has bits beyond its prefix, as API
+    servers would.
+    """
     try:
         return str(ipaddress.ip_network(text))
     except ValueError as error:
-        raise ValueError(f"{text!r} is not a network such as 10.0.0.0/24 or 10.0.0.7/32 ({error})") from error
+        raise ValueError(
+            f"{text!r} is not a network such as 10.0.0.0/24 or 10.0.0.7/32 ({error})"
+        ) from error
 
 
 Network = Annotated[str, AfterValidator(_check_network)]
@@ -69,7 +75,12 @@ PoolName = Annotated[str, Field(min_length=1), AfterValidator(labels.check_value
 
 class _Strict(BaseModel):
     model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, alias_generator=to_camel, validate_by_name=True, validate_default=True
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_default=True,
     )
 
 
@@ -92,9 +103,11 @@ class Toleration(_Strict):
 
 
 class Pool(_Strict):
-    """What a pod of this pool gets (without a nodeSelector, the node label with the pool's name), and may have besides.
+    """What a pod of this pool gets (without a nodeSelector, the node label with the pool's name),
+    and may have besides.
 
-    Of the latter, None is anything; what the pool gives, and what clusters add by themselves, is always allowed.
+    Of the latter, None is anything; what the pool gives, and what clusters add by themselves, is
+    always allowed.
     """
 
     node_selector: dict[LabelKey, LabelValue] = {}
@@ -104,7 +117,9 @@ class Pool(_Strict):
 
 
 class Replicated(_Strict):
-    """A resource whose objects OPA gets beside namespaces: whole, or only `fields`, which are dotted paths."""
+    """A resource whose objects OPA gets beside namespaces: whole, or only `fields`, which are
+    dotted paths.
+    """
 
     group: str = ""
     version: str
@@ -119,15 +134,20 @@ class Replicated(_Strict):
 
     def named(self) -> Resource:
         """The resource as the sidecar takes it. Raises ValueError."""
-        return resources.make(self.group, self.version, self.resource, namespaced=self.namespaced, fields=self.fields)
+        return resources.make(
+            self.group, self.version, self.resource, namespaced=self.namespaced, fields=self.fields
+        )
 
 
-# An image's name as Docker's "reference" grammar has it, not to the letter: what could be a flag or two names is none.
+# An image's name as Docker's "reference" grammar has it, not to the letter: what could be a flag or
+# two names is none.
 Image = Annotated[str, Field(pattern=r"^[A-Za-z0-9][^\s]*$")]
 
 
 class Images(_Strict):
-    """The images of the deployed pods; fixed tags, so that they can be loaded into a cluster by hand."""
+    """The images of the deployed pods; fixed tags, so that they can be loaded into a cluster by
+    hand.
+    """
 
     opa: Image = "openpolicyagent/opa:1.22.0"
     fairlead: Image = "fairlead:0.1.0"
@@ -147,8 +167,8 @@ IMAGE_VARIABLES = {
 class LogService(_Strict):
     """What OPA uploads decisions to, by POST <url>/logs.
 
-    `secret` names a Secret of NAMESPACE with a bearer `token`, and if `private_authority` is set also the `ca.crt` by
-    which the service is verified.
+    `secret` names a Secret of NAMESPACE with a bearer `token`, and if `private_authority` is set
+    also the `ca.crt` by which the service is verified.
     """
 
     url: Annotated[str, Field(pattern=r"^https://[-A-Za-z0-9._~:/@%\[\]]+$")]
@@ -170,7 +190,8 @@ class DecisionLogs(_Strict):
 
 
 class Certificates(_Strict):
-    """Who renews OPA's certificate and its authority, and when: `life` and `renew_before` the end are durations.
+    """Who renews OPA's certificate and its authority, and when: `life` and `renew_before` the end
+    are durations.
 
     A certificate is renewed before a third of its life is left; `renew_before` makes that earlier.
     """
@@ -183,10 +204,13 @@ class Certificates(_Strict):
     def _in_time(self) -> Certificates:
         shortest = timedelta(hours=1) if self.by == "cert-manager" else timedelta(minutes=1)
         if self.valid < shortest:
-            raise ValueError(f"certificates.life {self.life!r} is too short: at least {durations.text(shortest)}")
+            raise ValueError(
+                f"certificates.life {self.life!r} is too short: at least {durations.text(shortest)}"
+            )
         if not self.valid / 3 <= self.renewal < self.valid:
             raise ValueError(
-                f"certificates.renewBefore {self.renew_before!r} is not between a third of the life {self.life!r} and "
+                f"certificates.renewBefore {self.renew_before!r} is not between a third of the "
+                f"life {self.life!r} and "
                 "all of it"
             )
         return self
@@ -223,7 +247,8 @@ class Settings(_Strict):
     max_staleness: int | None = Field(None, ge=STALENESS[0], le=STALENESS[1])
     api_server_ports: list[Port] = Field([443, 6443, 8443, 16443], min_length=1)
     api_server_networks: list[Network] | None = Field(None, min_length=1)
-    """Whence OPA may be asked, as far as the cluster enforces NetworkPolicies; None for anywhere."""
+    """Whence OPA may be asked, as far as the cluster enforces NetworkPolicies; None for
+    anywhere."""
     certificates: Certificates = Certificates()
 
     @field_validator("node_label", mode="before")
@@ -267,14 +292,18 @@ class Settings(_Strict):
         for name, pool in self.pools.items():
             if self.pod_selector == "reject" and pool.allowed_node_selector is not None:
                 raise ValueError(
-                    f"pool {name!r} has an allowedNodeSelector: set podSelector: merge, or it allows nothing"
+                    f"pool {name!r} has an allowedNodeSelector: set podSelector: merge, or it "
+                    "allows nothing"
                 )
         return self
 
     @model_validator(mode="after")
     def _default_pool_declared(self) -> Settings:
         if self.default_pool and self.pools and self.default_pool not in self.pools:
-            raise ValueError(f"defaultPool {self.default_pool!r} is not one of pools: {', '.join(sorted(self.pools))}")
+            raise ValueError(
+                f"defaultPool {self.default_pool!r} is not one of pools: "
+                f"{', '.join(sorted(self.pools))}"
+            )
         return self
 
     def enforced(self) -> Settings:
@@ -282,7 +311,9 @@ class Settings(_Strict):
         return self.model_copy(update={"enforcement": dict.fromkeys(INTENTS, "deny")})
 
     def assignment(self, pool: str) -> Pool:
-        """What `pool` gives a pod. Raises KeyError where pools are declared and it is none of them."""
+        """What `pool` gives a pod. Raises KeyError where pools are declared and it is none of
+        them.
+        """
         declared = self.pools[pool] if self.pools else Pool()
         selector = declared.node_selector or {self.node_label: pool}
         return declared.model_copy(update={"node_selector": selector})
@@ -299,7 +330,9 @@ class Settings(_Strict):
 
 
 def find(path: Path | None) -> Path | None:
-    """The file in force: `path`, FAIRLEAD_SETTINGS, or fairlead.yaml in the checkout; None where there is none."""
+    """The file in force: `path`, FAIRLEAD_SETTINGS, or fairlead.yaml in the checkout; None where
+    there is none.
+    """
     if path is None and (variable := os.environ.get("FAIRLEAD_SETTINGS")):
         path = Path(variable)
     if path is None:
@@ -309,7 +342,8 @@ def find(path: Path | None) -> Path | None:
 
 
 def load(path: Path | None = None) -> Settings:
-    """The settings of the file that `find` finds, or the defaults; the environment's images come before either.
+    """The settings of the file that `find` finds, or the defaults; the environment's images come
+    before either.
 
     Raises InputError with file and line, UsageError with the variable.
     """
@@ -328,9 +362,13 @@ def overridden(images: Images, environment: Mapping[str, str]) -> Images:
                 images = Images.model_validate({**images.model_dump(), field: value}, by_name=True)
             except ValidationError as error:
                 expected = (
-                    "IfNotPresent, Always or Never" if field == "pull_policy" else "an image's name, like name:1.2.3"
+                    "IfNotPresent, Always or Never"
+                    if field == "pull_policy"
+                    else "an image's name, like name:1.2.3"
                 )
-                raise UsageError(f"{variable}: {value!r} is not {expected}: set another, or unset it") from error
+                raise UsageError(
+                    f"{variable}: {value!r} is not {expected}: set another, or unset it"
+                ) from error
     return images
 
 
@@ -350,5 +388,7 @@ def parse(document: files.Document) -> Settings:
     for key in document.value if isinstance(document.value, dict) else ():
         if key not in keys and (close := difflib.get_close_matches(str(key), keys, 1)):
             line = document.line([key])
-            raise InputError(document.path, f"unknown key {key!r}: did you mean {close[0]!r}?", line=line)
+            raise InputError(
+                document.path, f"unknown key {key!r}: did you mean {close[0]!r}?", line=line
+            )
     return document.parse(Settings)

@@ -1,7 +1,7 @@
 """Parses a batch of decisions one by one, in bounded memory.
 
-Gzip packs a thousand bytes into one, and Python takes fifty for each of JSON's smallest values: 32 KiB of upload, read
-as a whole, were 500 MiB of memory.
+Gzip packs a thousand bytes into one, and Python takes fifty for each of JSON's smallest values: 32
+KiB of upload, read as a whole, were 500 MiB of memory.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from itertools import accumulate, islice
 from typing import Any, NamedTuple
 
 LONGEST = 64 * 1024
-"""Characters of a decision that is read; OPA's are some hundred, or some thousand for an object with many labels."""
+"""Characters of a decision that is read; OPA's are some hundred, or some thousand for an object
+with many labels."""
 
 UNPACKED = 32 * 1024 * 1024
-"""Bytes of a batch that are looked at: no 32 KiB of gzip, which is what OPA makes, unpack to more."""
+"""Bytes of a batch that are looked at: no 32 KiB of gzip, which is what OPA makes, unpack to
+more."""
 
 _CHUNK = 64 * 1024
 _GZIP = zlib.MAX_WBITS | 16
@@ -32,17 +34,21 @@ _DEPTH = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
 class Decision(NamedTuple):
-    """A decision: its JSON as it was sent, and what that says. Of one too large or unreadable both are None."""
+    """A decision: its JSON as it was sent, and what that says. Of one too large or unreadable
+    both are None.
+    """
 
     text: str | None
     entry: dict[str, Any] | None
 
 
 def read(batch: bytes) -> Iterator[Decision]:
-    """The decisions of a JSON array that is packed with gzip. Raises ValueError, maybe late, where it is none.
+    """The decisions of a JSON array that is packed with gzip. Raises ValueError, maybe late, where
+    it is none.
 
-    What is longer than LONGEST is not read, nor is what Python cannot read (numbers of thousands of digits, a thousand
-    levels), nor what comes after UNPACKED bytes. That is no error: OPA would send the batch again, for ever.
+    What is longer than LONGEST is not read, nor is what Python cannot read (numbers of thousands of
+    digits, a thousand levels), nor what comes after UNPACKED bytes. That is no error: OPA would
+    send the batch again, for ever.
     """
     text = _Text(batch)
     try:
@@ -68,7 +74,9 @@ _UNREAD = Decision(None, None)
 
 
 class _Text:
-    """What a batch unpacks to, as far as it is looked at: `text` from `at` on, of which what is passed is forgotten."""
+    """What a batch unpacks to, as far as it is looked at: `text` from `at` on, of which what is
+    passed is forgotten.
+    """
 
     def __init__(self, batch: bytes) -> None:
         self.text, self.at = "", 0
@@ -100,7 +108,9 @@ class _Text:
         return character
 
     def more(self) -> bool:
-        """Unpack a little more; False at the end. Raises ValueError where it is no gzip, or one that breaks off."""
+        """Unpack a little more; False at the end. Raises ValueError where it is no gzip, or one
+        that breaks off.
+        """
         if self._unpacker.eof or self.cut:
             return False
         try:
@@ -134,7 +144,9 @@ def _decision(text: _Text) -> Decision:
 
 
 def _skip(text: _Text) -> None:
-    """Pass the object that begins here by its brackets alone. Raises ValueError where it does not end."""
+    """Pass the object that begins here by its brackets alone. Raises ValueError where it does
+    not end.
+    """
     depth, window = 0, _CHUNK // 16
     while text.at < len(text.text) or text.more():
         whole = _WHOLE.match(text.text, text.at, text.at + window)
@@ -146,7 +158,9 @@ def _skip(text: _Text) -> None:
         depths = [*accumulate(map(_DEPTH.__getitem__, brackets), initial=depth)]
         if 0 in depths[1:]:
             last = depths.index(0, 1)
-            positions = (match.end() for match in _BRACKET_OR_STRING.finditer(part) if match[0] in _DEPTH)
+            positions = (
+                match.end() for match in _BRACKET_OR_STRING.finditer(part) if match[0] in _DEPTH
+            )
             text.at += next(islice(positions, last - 1, None))
             return
         depth = depths[-1]

@@ -1,8 +1,8 @@
 """Limits what clients of the sidecar's server may use: time, bytes, and connections by kind and
 source.
 
-The standard library bounds each read, and counts lines: a client that sends a byte now and then keeps its connection
-for ever, and a hundred long headers are megabytes.
+The standard library bounds each read, and counts lines: a client that sends a byte now and then
+keeps its connection for ever, and a hundred long headers are megabytes.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from threading import Lock
 from typing import Any
 
 PATIENCE = 5.0
-"""Seconds for a whole request (the handshake, the headers and the body), and as many again for the answer."""
+"""Seconds for a whole request (the handshake, the headers and the body), and as many again for
+the answer."""
 
 HEAD = 16 * 1024
 """Bytes of a request line with its headers."""
 
 
 class Connection(ssl.SSLSocket):
-    """A TLS connection that has one deadline for all its reads and writes, and that reads no more than it is allowed.
+    """A TLS connection that has one deadline for all its reads and writes, and that reads no more
+    than it is allowed.
 
-    `SSLContext.sslsocket_class` makes them. Reads and writes raise TimeoutError after the deadline, and reads
-    ConnectionAbortedError beyond `allowance`.
+    `SSLContext.sslsocket_class` makes them. Reads and writes raise TimeoutError after the deadline,
+    and reads ConnectionAbortedError beyond `allowance`.
     """
 
     source = ""
@@ -51,7 +53,8 @@ class Connection(ssl.SSLSocket):
     def drop(self) -> None:
         """Wake the thread that reads or writes, and have it fail; callable from any thread."""
         with contextlib.suppress(OSError):
-            socket.socket.shutdown(self, socket.SHUT_RDWR)  # SSLSocket's own forgets the session under its reader
+            # SSLSocket's own forgets the session under its reader
+            socket.socket.shutdown(self, socket.SHUT_RDWR)
 
     def do_handshake(self, block: bool = False) -> None:
         self._limit()
@@ -77,11 +80,12 @@ class Connection(ssl.SSLSocket):
 
 
 class Slots:
-    """At most `total` connections at a time, and at most `each` of one source; for any number of threads.
+    """At most `total` connections at a time, and at most `each` of one source; for any number of
+    threads.
 
-    Where there is no slot left, the connection that has waited longest for its client gives way: one of the same source
-    where that has all it may have, else one of the source with the most. A client that is slow so holds up itself, and
-    one that sends its request at once is served.
+    Where there is no slot left, the connection that has waited longest for its client gives way:
+    one of the same source where that has all it may have, else one of the source with the most. A
+    client that is slow so holds up itself, and one that sends its request at once is served.
     """
 
     def __init__(self, total: int, each: int) -> None:
@@ -96,7 +100,9 @@ class Slots:
             full = of_source.get(connection.source, 0) >= self._each
             if full or len(self._open) >= self._total:
                 waiting = [
-                    other for other in self._open if other.waiting and (not full or other.source == connection.source)
+                    other
+                    for other in self._open
+                    if other.waiting and (not full or other.source == connection.source)
                 ]
                 if not waiting:
                     return False
@@ -119,7 +125,9 @@ class Slots:
 
 
 def source(address: str) -> str:
-    """Whom an address belongs to: itself, and of IPv6 the network of 64 bits, as a host has as many as it likes."""
+    """Whom an address belongs to: itself, and of IPv6 the network of 64 bits, as a host has as
+    many as it likes.
+    """
     try:
         ip = ip_address(address.partition("%")[0])
     except ValueError:

@@ -22,7 +22,11 @@ class OpaCredentials:
     """Gives a client of OPA that uses the token and the CA that the files hold at this moment."""
 
     def __init__(
-        self, url: str, ca: Path | None, token_file: Path | None, asking: Callable[[], None] | None = None
+        self,
+        url: str,
+        ca: Path | None,
+        token_file: Path | None,
+        asking: Callable[[], None] | None = None,
     ) -> None:
         """Raises UsageError where `url` is none; a file that is not there yet is waited for.
 
@@ -43,14 +47,20 @@ class OpaCredentials:
 
     @property
     def digests(self) -> dict[str, str | None]:
-        """What is used now, as {"token", "ca"}: the first 12 hex digits of the SHA-256 of each; None where none is."""
+        """What is used now, as {"token", "ca"}: the first 12 hex digits of the SHA-256 of each;
+        None where none is.
+        """
         token, authorities = self._used
-        return {"token": digest(token.encode()) if token else None, "ca": digest(authorities) if authorities else None}
+        return {
+            "token": digest(token.encode()) if token else None,
+            "ca": digest(authorities) if authorities else None,
+        }
 
     def client(self) -> OpaApi:
         """The client to use now, the same one as long as nothing changed.
 
-        Raises OpaUnavailable while the CA has never been there: OPA must not be believed without it.
+        Raises OpaUnavailable while the CA has never been there: OPA must not be believed without
+        it.
         """
         troubles: list[str] = []
         self._use((self._read_token(troubles), self._read_authorities(troubles)), troubles)
@@ -69,9 +79,17 @@ class OpaCredentials:
             if use == self._used:
                 break
             try:
-                client = OpaApi(self._url, authorities=use[1], token=use[0], timeout=_TIMEOUT, asking=self._asking)
+                client = OpaApi(
+                    self._url,
+                    authorities=use[1],
+                    token=use[0],
+                    timeout=_TIMEOUT,
+                    asking=self._asking,
+                )
             except UsageError as error:
-                troubles.append(f"{self._token_file if 'token' in str(error) else self._ca}: {error}")
+                troubles.append(
+                    f"{self._token_file if 'token' in str(error) else self._ca}: {error}"
+                )
                 continue
             self._client.close_connection()
             self._client, self._used = client, use
@@ -93,7 +111,9 @@ class OpaCredentials:
         return token
 
     def _read_authorities(self, troubles: list[str]) -> bytes | None:
-        """The CA file's content: what is verified by is what was read, whatever becomes of the file."""
+        """The CA file's content: what is verified by is what was read, whatever becomes of the
+        file.
+        """
         if self._ca is None:
             return None
         try:

@@ -1,8 +1,9 @@
 """Receives the decisions that OPA uploads in batches, counts them for Prometheus, and prints them
 to the console.
 
-OPA masks them first, see policies/log.rego. It sends a batch again until it is answered, so one that is answered too
-late is counted twice. Source: openpolicyagent.org/docs/management-decision-logs.
+OPA masks them first, see policies/log.rego. It sends a batch again until it is answered, so one
+that is answered too late is counted twice. Source:
+openpolicyagent.org/docs/management-decision-logs.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ BUDGETS: Mapping[str, tuple[int, int]] = {
 }
 """By kind of decision: characters that are written in a second, and at once after a time of rest.
 
-A line has one or two thousand. Each kind has a budget of its own: who reaches OPA may send reviews that say nothing
-(`malformed`) or that have no answer (`failed`) as fast as OPA decides, and must not so hide what was refused.
+A line has one or two thousand. Each kind has a budget of its own: who reaches OPA may send reviews
+that say nothing (`malformed`) or that have no answer (`failed`) as fast as OPA decides, and must
+not so hide what was refused.
 """
 
 _PAUSE = 10.0  # seconds between two words about what was not written
@@ -42,7 +44,9 @@ _OUTCOMES = {"refused": "denied", "would be refused": "warned", "placed": "place
 
 
 class Decisions:
-    """Takes decisions from any number of threads; `write` gets each as a line of JSON, as far as BUDGETS allow."""
+    """Takes decisions from any number of threads; `write` gets each as a line of JSON, as far as
+    BUDGETS allow.
+    """
 
     def __init__(
         self,
@@ -59,8 +63,11 @@ class Decisions:
         self._told = clock() - _PAUSE
 
     def take(self, batch: bytes) -> None:
-        """Take over a JSON array of decisions, as gzip. Raises ValueError where it is none; then none was taken."""
-        for _ in batches.read(batch):  # the whole of it is looked at before any is taken, and never kept
+        """Take over a JSON array of decisions, as gzip. Raises ValueError where it is none; then
+        none was taken.
+        """
+        # the whole of it is looked at before any is taken, and never kept
+        for _ in batches.read(batch):
             pass
         with self._lock:
             for decision in batches.read(batch):
@@ -90,7 +97,9 @@ class Decisions:
         """Say how many decisions were not written, now and then."""
         if self._unwritten and self._clock() - self._told >= _PAUSE:
             counts = ", ".join(f"{count} {kind}" for kind, count in sorted(self._unwritten.items()))
-            log.warning("decisions that are not in the log, too many at a time or too large: %s", counts)
+            log.warning(
+                "decisions that are not in the log, too many at a time or too large: %s", counts
+            )
             self._unwritten.clear()
             self._told = self._clock()
 
@@ -115,8 +124,9 @@ class _Budget:
 def outcomes(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What became of one request: (intent, outcome) for each intent that had a say.
 
-    The outcome is `placed`, `warned` or `denied`. Where no intent tells any, the intent is "" and the outcome
-    `allowed`, `warned` or `denied`, or `failed` where OPA had no answer, which an API server takes for a refusal.
+    The outcome is `placed`, `warned` or `denied`. Where no intent tells any, the intent is "" and
+    the outcome `allowed`, `warned` or `denied`, or `failed` where OPA had no answer, which an API
+    server takes for a refusal.
     """
     result = entry.get("result")
     response = result.get("response") if isinstance(result, dict) else None
@@ -137,7 +147,11 @@ def _kind(pairs: list[tuple[str, str]]) -> str:
         return "failed"
     if ("", "denied") in pairs:  # by no intent: it was no review
         return "malformed"
-    return "refused" if any(intent and outcome in ("denied", "warned") for intent, outcome in pairs) else "admitted"
+    return (
+        "refused"
+        if any(intent and outcome in ("denied", "warned") for intent, outcome in pairs)
+        else "admitted"
+    )
 
 
 def _line(text: str, entry: dict[str, Any]) -> str:

@@ -29,7 +29,8 @@ Item = tuple[
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What one watch brings: namespaces, the objects of a resource, or the ConfigMaps with policies or with data.
+    """What one watch brings: namespaces, the objects of a resource, or the ConfigMaps with policies
+    or with data.
 
     `namespace` is where ConfigMaps are read, None for all.
     """
@@ -55,8 +56,8 @@ class Source:
 class ConfigMap:
     """A labelled ConfigMap, thin.
 
-    `fingerprint` is that of its data (see fairlead.policy.revision): what a status is about. `annotations` are
-    those that tell its status.
+    `fingerprint` is that of its data (see fairlead.policy.revision): what a status is about.
+    `annotations` are those that tell its status.
     """
 
     owner: Owner
@@ -76,9 +77,10 @@ class ConfigMap:
 class Snapshot:
     """What OPA should hold at one moment.
 
-    `broken` are items whose new content cannot be sent: what OPA has of them stays. Only where `complete` is true,
-    every source of ConfigMaps has been listed, and what is not here must go. A tree is None until it has been listed;
-    it is the same object in the next snapshot if nothing of it changed.
+    `broken` are items whose new content cannot be sent: what OPA has of them stays. Only where
+    `complete` is true, every source of ConfigMaps has been listed, and what is not here must go. A
+    tree is None until it has been listed; it is the same object in the next snapshot if nothing of
+    it changed.
     """
 
     texts: Mapping[Item, str]
@@ -97,11 +99,16 @@ class Desired:
     """The state that watches maintain and the reconciler reads; safe for threads."""
 
     def __init__(
-        self, sources: Iterable[Source], *, namespace_labels: Iterable[str], data_label: tuple[str, str] | None
+        self,
+        sources: Iterable[Source],
+        *,
+        namespace_labels: Iterable[str],
+        data_label: tuple[str, str] | None,
     ) -> None:
         """`namespace_labels` are the keys kept of a namespace's labels.
 
-        `data_label` is the label of data: a ConfigMap with both labels holds data, as for kube-mgmt.
+        `data_label` is the label of data: a ConfigMap with both labels holds data, as for
+        kube-mgmt.
         """
         self.changed = Event()
         """Set at every change of what OPA should hold, until it is taken."""
@@ -116,9 +123,15 @@ class Desired:
         self._ahead: dict[str, int] = {}
 
     def replace(self, source: Source, objects: Iterable[Mapping[str, Any]]) -> None:
-        """Take a whole list as what there is; `objects` may come page by page, nothing changes until the last."""
+        """Take a whole list as what there is; `objects` may come page by page, nothing changes
+        until the last.
+        """
         current = (value for value in objects if not self._overtaken(source, value))
-        listed = dict(entry for entry in (self._read(source, value) for value in current) if entry[1] is not None)
+        listed = dict(
+            entry
+            for entry in (self._read(source, value) for value in current)
+            if entry[1] is not None
+        )
         with self._lock:
             before, self._listed[source] = self._listed[source], listed
             if before != listed:
@@ -143,18 +156,24 @@ class Desired:
                 self._change(source)
 
     def looked_up(self, name: str, labels: Labels, version: str) -> bool:
-        """Whether OPA may be told of the namespace `name` what the API server has at this moment, its `labels`.
+        """Whether OPA may be told of the namespace `name` what the API server has at this moment,
+        its `labels`.
 
-        `version` is its resourceVersion. OPA asks for what it cannot answer by what it holds. Once it is told, nobody
-        may get an older answer: older events that are still on their way are dropped from now on. Those that came
-        already OPA may be getting right now, or with the next load; where these say something else, nothing can be
-        told before it has them.
+        `version` is its resourceVersion. OPA asks for what it cannot answer by what it holds. Once
+        it is told, nobody may get an older answer: older events that are still on their way are
+        dropped from now on. Those that came already OPA may be getting right now, or with the next
+        load; where these say something else, nothing can be told before it has them.
         """
         key = ("", name)
         live = store.canonical(self.thin(name, labels))
         with self._lock:
-            listed = [listed or {} for source, listed in self._listed.items() if source.tree == NAMESPACES]
-            if any(coming.get(key) not in (self._loaded.get(key), live) for coming in (self._taken, *listed)):
+            listed = [
+                listed or {} for source, listed in self._listed.items() if source.tree == NAMESPACES
+            ]
+            if any(
+                coming.get(key) not in (self._loaded.get(key), live)
+                for coming in (self._taken, *listed)
+            ):
                 return False
             if version.isdigit():
                 self._ahead[name] = max(int(version), self._ahead.get(name, 0))
@@ -166,13 +185,18 @@ class Desired:
             self._loaded = snapshot.trees.get(NAMESPACES) or {}
 
     def thin(self, name: str, labels: Labels | None) -> dict[str, Any]:
-        """A namespace as OPA gets it: its name, those of its labels that are kept, and which of these it lacks.
+        """A namespace as OPA gets it: its name, those of its labels that are kept, and which of
+        these it lacks.
 
-        A policy may ask for a label that is not kept, while settings change: that is told from one that is not there.
+        A policy may ask for a label that is not kept, while settings change: that is told from one
+        that is not there.
         """
         thin_labels = {key: labels[key] for key in self._labels if labels and key in labels}
         absent = [key for key in self._labels if key not in thin_labels]
-        return {"metadata": {"name": name, "labels": thin_labels} | ({"absentLabels": absent} if absent else {})}
+        return {
+            "metadata": {"name": name, "labels": thin_labels}
+            | ({"absentLabels": absent} if absent else {})
+        }
 
     def config_map(self, owner: Owner) -> ConfigMap | None:
         """A ConfigMap as last told."""
@@ -184,7 +208,9 @@ class Desired:
         return None
 
     def changed_at(self) -> float | None:
-        """When the oldest change came that has not been taken (time.monotonic); None where there is none."""
+        """When the oldest change came that has not been taken (time.monotonic); None where there
+        is none.
+        """
         return self._changed_at
 
     def take(self) -> Snapshot:
@@ -206,15 +232,21 @@ class Desired:
                     complete = False
                 else:
                     config_maps.extend(listed.values())
-        texts = {config_map.item(key): text for config_map in config_maps for key, text in config_map.texts.items()}
-        broken = frozenset(config_map.item(key) for config_map in config_maps for key in config_map.problems)
+        texts = {
+            config_map.item(key): text
+            for config_map in config_maps
+            for key, text in config_map.texts.items()
+        }
+        broken = frozenset(
+            config_map.item(key) for config_map in config_maps for key in config_map.problems
+        )
         return Snapshot(texts, broken, trees, complete, tuple(config_maps))
 
     def _overtaken(self, source: Source, value: Mapping[str, Any]) -> bool:
         """Whether this event is older than the last live lookup of its namespace.
 
-        Versions are numbers that grow with time (KEP-5504), and one watch brings them in order: what lies behind this
-        one need not be remembered any longer.
+        Versions are numbers that grow with time (KEP-5504), and one watch brings them in order:
+        what lies behind this one need not be remembered any longer.
         """
         if source.kind != "namespaces" or not self._ahead:
             return False
@@ -237,7 +269,9 @@ class Desired:
         metadata = value["metadata"]
         name: str = metadata["name"]
         if source.resource:
-            return (metadata.get("namespace", ""), name), store.canonical(source.resource.thin(value))
+            return (metadata.get("namespace", ""), name), store.canonical(
+                source.resource.thin(value)
+            )
         if source.kind == "namespaces":
             return ("", name), store.canonical(self.thin(name, metadata.get("labels")))
         owner = (metadata["namespace"], name)
@@ -265,9 +299,13 @@ def read_config_map(owner: Owner, kind: Kind, value: Mapping[str, Any]) -> Confi
     annotations = {
         key: text
         for key, text in (metadata.get("annotations") or {}).items()
-        if key == STATUS or key.startswith(REPLICA_STATUS) or (key == RETRIES and kind == "policies")
+        if key == STATUS
+        or key.startswith(REPLICA_STATUS)
+        or (key == RETRIES and kind == "policies")
     }
-    return ConfigMap(owner, kind, texts, problems, _of(value), metadata.get("resourceVersion", ""), annotations)
+    return ConfigMap(
+        owner, kind, texts, problems, _of(value), metadata.get("resourceVersion", ""), annotations
+    )
 
 
 def _of(value: Mapping[str, Any]) -> str:

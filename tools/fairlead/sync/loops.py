@@ -26,8 +26,9 @@ def repeat(
 ) -> None:
     """Call `step` until `stop` is set, and `turn` before each time.
 
-    After a failure `failed` is told, and the pause is random, up to 0.1 s, which doubles with every failure in a row up
-    to `longest` seconds: peers that lost the same server do not come back all at once.
+    After a failure `failed` is told, and the pause is random, up to 0.1 s, which doubles with every
+    failure in a row up to `longest` seconds: peers that lost the same server do not come back all
+    at once.
     """
 
     def tell(state: RetryCallState) -> None:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    disable_created_metrics,
+    generate_latest,
+)
 
 from fairlead.sync.desired import NAMESPACES, Snapshot
 from fairlead.sync.plans import Served
@@ -13,8 +19,13 @@ disable_created_metrics()  # when a counter began is of no use here, and doubles
 
 
 def not_after(registry: CollectorRegistry, source: Callable[[], float]) -> None:
-    """Ask `source` when the certificate ends that is served, in seconds since 1970, whenever the metrics are read."""
-    text = "When the certificate that is served ends, in seconds since 1970; 0 where that cannot be told."
+    """Ask `source` when the certificate ends that is served, in seconds since 1970, whenever the
+    metrics are read.
+    """
+    text = (
+        "When the certificate that is served ends, in seconds since 1970; 0 where that cannot "
+        "be told."
+    )
     Gauge("fairlead_certificate_not_after_seconds", text, registry=registry).set_function(source)
 
 
@@ -23,10 +34,16 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.errors = Counter("fairlead_sync_errors", "Failed requests, by peer.", ["peer"], registry=self.registry)
-        self.resyncs = Counter("fairlead_sync_resyncs", "Times OPA was loaded from nothing.", registry=self.registry)
+        self.errors = Counter(
+            "fairlead_sync_errors", "Failed requests, by peer.", ["peer"], registry=self.registry
+        )
+        self.resyncs = Counter(
+            "fairlead_sync_resyncs", "Times OPA was loaded from nothing.", registry=self.registry
+        )
         self.relists = Counter(
-            "fairlead_sync_relists", "Complete lists read from the API server.", registry=self.registry
+            "fairlead_sync_relists",
+            "Complete lists read from the API server.",
+            registry=self.registry,
         )
         self.decisions = Counter(
             "fairlead_decisions",
@@ -36,7 +53,8 @@ class Metrics:
         )
         self.unwritten = Counter(
             "fairlead_decisions_unwritten",
-            "Decisions that are not in the log: too many of a kind at a time, or unread as they are too large.",
+            "Decisions that are not in the log: too many of a kind at a time, or unread as they "
+            "are too large.",
             ["kind"],
             registry=self.registry,
         )
@@ -44,10 +62,15 @@ class Metrics:
         self._documents = self._gauge("documents", "Documents that OPA should hold.")
         self._namespaces = self._gauge("namespaces", "Namespaces that OPA holds.")
         self._objects = Gauge(
-            "fairlead_sync_objects", "Replicated objects that OPA holds.", ["resource"], registry=self.registry
+            "fairlead_sync_objects",
+            "Replicated objects that OPA holds.",
+            ["resource"],
+            registry=self.registry,
         )
         self._pending = self._gauge(
-            "pending", "ConfigMaps and resources that are not known yet, or that OPA holds in part or not at all."
+            "pending",
+            "ConfigMaps and resources that are not known yet, or that OPA holds in part or not at "
+            "all.",
         )
         self._rejected = self._gauge(
             "rejected_configmaps", "ConfigMaps with a policy or document that cannot be loaded."
@@ -65,7 +88,9 @@ class Metrics:
         self._lag.set_function(source)
 
     def confirmed(self, source: Callable[[], float]) -> None:
-        """Ask `source` up to when OPA holds everything (seconds since the epoch), whenever the metrics are read."""
+        """Ask `source` up to when OPA holds everything (seconds since the epoch), whenever the
+        metrics are read.
+        """
         self._confirmed.set_function(source)
 
     def holds(self, desired: Snapshot, served: Served, rejected: int, pending: int) -> None:

@@ -14,15 +14,17 @@ from fairlead.sync.policy_problems import Problem
 from fairlead.sync.store import Tree
 
 RETRY = (30.0, 60.0)
-"""Seconds after which what OPA rejected is tried again though nothing that we know of has changed."""
+"""Seconds after which what OPA rejected is tried again though nothing that we know of has
+changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
     """Load a policy or a document.
 
-    `stands_for` is the item whose text it is, where that is loaded under the id of one that goes: OPA cannot replace
-    two policies at once, and where the new one conflicts with the old, this shows whether it may take its place.
+    `stands_for` is the item whose text it is, where that is loaded under the id of one that goes:
+    OPA cannot replace two policies at once, and where the new one conflicts with the old, this
+    shows whether it may take its place.
     """
 
     item: Item
@@ -39,7 +41,9 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Replicate:
-    """Make the tree `name` in OPA what it should be; `held` is what is there, None where it is undefined."""
+    """Make the tree `name` in OPA what it should be; `held` is what is there, None where it is
+    undefined.
+    """
 
     name: str
     wanted: Tree
@@ -51,7 +55,9 @@ Operation = Put | Remove | Replicate
 
 @dataclass
 class Served:
-    """What OPA holds: policies with their text, documents with a fingerprint, trees or None where undefined."""
+    """What OPA holds: policies with their text, documents with a fingerprint, trees or None
+    where undefined.
+    """
 
     policies: dict[str, str] = field(default_factory=dict)
     documents: dict[str, str] = field(default_factory=dict)
@@ -71,9 +77,10 @@ class Rejection:
 class Memory:
     """What the reconciler knows of its OPA beside what OPA serves.
 
-    `accepted` is the text that OPA last took of each item, which is put back when OPA loses it while a newer text is
-    rejected. `fingerprints` are of documents as OPA served them right after it took them. `owned` is what the sidecar
-    (this one or one before it) put into OPA: only that does it ever remove.
+    `accepted` is the text that OPA last took of each item, which is put back when OPA loses it
+    while a newer text is rejected. `fingerprints` are of documents as OPA served them right after
+    it took them. `owned` is what the sidecar (this one or one before it) put into OPA: only that
+    does it ever remove.
     """
 
     accepted: dict[Item, str] = field(default_factory=dict)
@@ -95,12 +102,16 @@ class Memory:
             self.fingerprints[operation.item[1]] = fingerprint
 
     def reject(self, operation: Put | Remove, reason: Problem, now: float) -> None:
-        """Remember that OPA declined, so that it is asked again only when something changed, or much later."""
+        """Remember that OPA declined, so that it is asked again only when something changed, or
+        much later.
+        """
         later = now + random.uniform(*RETRY)  # noqa: S311 - spreads retries, keeps no secret
         self.rejected[operation.item, _text(operation)] = Rejection(reason, self.generation, later)
         if isinstance(operation, Put) and operation.stands_for:
             renamed = policy_problems.renamed(reason, operation.item[1], operation.stands_for[1])
-            self.rejected[operation.stands_for, operation.text] = Rejection(renamed, self.generation, later)
+            self.rejected[operation.stands_for, operation.text] = Rejection(
+                renamed, self.generation, later
+            )
 
     def waits(self, item: Item, text: str | None, now: float) -> bool:
         """Whether OPA declined this very text (None: the removal) and nothing has changed since."""
@@ -108,14 +119,19 @@ class Memory:
         return before is not None and before.generation == self.generation and now < before.retry_at
 
     def adopt(self, desired: Snapshot, served: Served) -> None:
-        """Take what OPA serves as accepted where nothing is known, and forget what no longer matters."""
+        """Take what OPA serves as accepted where nothing is known, and forget what no longer
+        matters.
+        """
         for item in (*desired.texts, *desired.broken):
             kind, id_ = item
             if kind == "policy" and item not in self.accepted and id_ in served.policies:
                 self.accepted[item] = served.policies[id_]
         stand_ins = {(_of(item), text) for item, text in desired.texts.items()}
         for item, text in list(self.rejected):
-            if text not in (desired.texts.get(item), self.accepted.get(item)) and (_of(item), text) not in stand_ins:
+            if (
+                text not in (desired.texts.get(item), self.accepted.get(item))
+                and (_of(item), text) not in stand_ins
+            ):
                 del self.rejected[item, text]
 
     def restarted(self) -> None:
@@ -130,15 +146,18 @@ def operations(
 ) -> list[Operation]:
     """What to do next; `now` in seconds, monotonic. Call again until nothing is returned.
 
-    What OPA declines may be accepted after something else, so each step is repeated until nothing more is accepted, and
-    only then comes the next: trees (but those named in `without`) and documents; policies that OPA does not have;
-    policies that change; what must go. So a new revision can be loaded beside the old one, and one policy that changes
-    switches to it. An OPA that lacks a tree gets no policies while that tree is not known: it would decide as if there
+    What OPA declines may be accepted after something else, so each step is repeated until nothing
+    more is accepted, and only then comes the next: trees (but those named in `without`) and
+    documents; policies that OPA does not have; policies that change; what must go. So a new
+    revision can be loaded beside the old one, and one policy that changes switches to it. An OPA
+    that lacks a tree gets no policies while that tree is not known: it would decide as if there
     were nothing in it.
     """
     wanted_texts = dict(_wanted(desired, served, memory, now))
     puts = [
-        Put(item, text) for item, text in sorted(wanted_texts.items()) if not is_current(item, text, served, memory)
+        Put(item, text)
+        for item, text in sorted(wanted_texts.items())
+        if not is_current(item, text, served, memory)
     ]
     documents = [put for put in puts if put.item[0] == "document"]
     if first := [*_trees(desired, served, without), *documents]:
@@ -148,7 +167,9 @@ def operations(
         policies = []
     if new := [put for put in policies if put.item[1] not in served.policies]:
         return [*new]
-    if changed := [put for put in policies if not _held(put.item, put.text, desired, served, memory)]:
+    if changed := [
+        put for put in policies if not _held(put.item, put.text, desired, served, memory)
+    ]:
         return [*changed]
     return _removals(desired, served, memory, now) if desired.complete else []
 
@@ -159,7 +180,11 @@ def is_current(item: Item, text: str, served: Served, memory: Memory) -> bool:
     if kind == "policy":
         return served.policies.get(id_) == text
     held = served.documents.get(id_)
-    return held is not None and memory.accepted.get(item) == text and memory.fingerprints.get(id_) == held
+    return (
+        held is not None
+        and memory.accepted.get(item) == text
+        and memory.fingerprints.get(id_) == held
+    )
 
 
 def ours(served: Served, memory: Memory) -> Served:
@@ -176,7 +201,9 @@ def problems(config_map: ConfigMap, served: Served, memory: Memory) -> list[Prob
     unsettled = []
     for key, text in config_map.texts.items():
         item = config_map.item(key)
-        if is_current(item, text, served, memory) or _stands_in(item, text, memory.owned - items, served):
+        if is_current(item, text, served, memory) or _stands_in(
+            item, text, memory.owned - items, served
+        ):
             continue
         rejection = memory.rejected.get((item, text))
         if rejection is None:
@@ -190,14 +217,18 @@ def problems(config_map: ConfigMap, served: Served, memory: Memory) -> list[Prob
 
 
 def _held(item: Item, text: str, desired: Snapshot, served: Served, memory: Memory) -> bool:
-    """Whether a policy that switches to another revision (see fairlead.policy.staging) must wait for the rest of that
-    one.
+    """Whether a policy that switches to another revision (see fairlead.policy.staging) must wait
+    for the rest of that one.
 
     Until OPA holds all else of its ConfigMap, the revision before goes on deciding, whole.
     """
     if not STAGE.search(text):
         return False
-    others = {other: text for other, text in desired.texts.items() if _of(other) == _of(item) and other != item}
+    others = {
+        other: text
+        for other, text in desired.texts.items()
+        if _of(other) == _of(item) and other != item
+    }
     gone = memory.owned - desired.texts.keys() - desired.broken
     return any(_of(other) == _of(item) for other in desired.broken) or not all(
         is_current(other, text, served, memory) or _stands_in(other, text, gone, served)
@@ -205,8 +236,12 @@ def _held(item: Item, text: str, desired: Snapshot, served: Served, memory: Memo
     )
 
 
-def _wanted(desired: Snapshot, served: Served, memory: Memory, now: float) -> Iterator[tuple[Item, str]]:
-    """The text to try for each item: the new one, or where that cannot be loaded, the one that was in force."""
+def _wanted(
+    desired: Snapshot, served: Served, memory: Memory, now: float
+) -> Iterator[tuple[Item, str]]:
+    """The text to try for each item: the new one, or where that cannot be loaded, the one that
+    was in force.
+    """
     for item, text in desired.texts.items():
         if not memory.waits(item, text, now):
             yield item, text
@@ -227,9 +262,11 @@ def _trees(desired: Snapshot, served: Served, without: Container[str]) -> list[O
 
 
 def _removals(desired: Snapshot, served: Served, memory: Memory, now: float) -> list[Operation]:
-    """What must go, except of a ConfigMap that OPA does not hold as it is: the old one may still need it.
+    """What must go, except of a ConfigMap that OPA does not hold as it is: the old one may still
+    need it.
 
-    A text that OPA declines only because it conflicts with a policy that goes is loaded in that one's place first.
+    A text that OPA declines only because it conflicts with a policy that goes is loaded in that
+    one's place first.
     """
     gone = sorted(memory.owned - desired.texts.keys() - desired.broken, reverse=True)
     left = {_of(item) for item in desired.broken}
@@ -243,14 +280,20 @@ def _removals(desired: Snapshot, served: Served, memory: Memory, now: float) -> 
         rejection = memory.rejected.get((item, text))
         if rejection and policy_problems.conflicts(rejection.problem):
             before = [other for other in gone if other[0] == "policy" and _of(other) == _of(item)]
-            stand_ins += [Put(other, text, item) for other in before if not memory.waits(other, text, now)]
+            stand_ins += [
+                Put(other, text, item) for other in before if not memory.waits(other, text, now)
+            ]
     if stand_ins:
         return stand_ins
-    return [Remove(item) for item in gone if _of(item) not in left and not memory.waits(item, None, now)]
+    return [
+        Remove(item) for item in gone if _of(item) not in left and not memory.waits(item, None, now)
+    ]
 
 
 def _stands_in(item: Item, text: str, gone: Iterable[Item], served: Served) -> bool:
-    """Whether a policy is in force all the same, under an id of its ConfigMap that goes as soon as OPA lets it."""
+    """Whether a policy is in force all the same, under an id of its ConfigMap that goes as soon
+    as OPA lets it.
+    """
     same = (id_ for kind, id_ in gone if kind == "policy" and _of((kind, id_)) == _of(item))
     return any(served.policies.get(id_) == text for id_ in same)
 

@@ -1,6 +1,7 @@
 """Describes problems of a policy or document in the form that OPA and kube-mgmt use.
 
-{"code", "message", "errors": [{"code", "message", "location": {"file", "row", "col"}}]}, where "errors" may be missing
+{"code", "message", "errors": [{"code", "message", "location": {"file", "row", "col"}}]}, where
+"errors" may be missing
 """
 
 from __future__ import annotations
@@ -16,13 +17,23 @@ Problem = dict[str, Any]
 
 OPAS_OWN = ("authz", "log")
 """What OPA reads from files alone, below `system`; see fairlead.policy.bundles.GUARDS."""
-FROM_FILES = "policies of the package system.{} come from OPA's own file and are never loaded from a ConfigMap"
-SYSTEM = "documents below `system` decide who may use OPA's API and are never loaded from a ConfigMap"
-OWNED = "rules of the package system are what OPA decides by, and come from the ConfigMap {} alone: move them there"
+FROM_FILES = (
+    "policies of the package system.{} come from OPA's own file and are never loaded "
+    "from "
+    "a ConfigMap"
+)
+SYSTEM = (
+    "documents below `system` decide who may use OPA's API and are never loaded from a ConfigMap"
+)
+OWNED = (
+    "rules of the package system are what OPA decides by, and come from the ConfigMap {} "
+    "alone: move them there"
+)
 HIDING = "rules at data.{} would hide what is replicated there: choose another package"
 _CONFLICTS = ("multiple default rules ", " conflicts with", "conflicting rules ")
 CHECKED = 200_000
-"""Characters of a policy whose rules OPA is asked for before it is loaded: a megabyte took it more than 30 s."""
+"""Characters of a policy whose rules OPA is asked for before it is loaded: a megabyte took it
+more than 30 s."""
 
 _PACKAGE = re.compile(r"(?:[\s\ufeff]|#[^\n]*+)*+package(?:\s|#[^\n]*+)++(\w+)")
 _NAMES = "|".join(OPAS_OWN)
@@ -31,7 +42,9 @@ _OWN_PACKAGE = re.compile(
 )
 
 
-def problem(code: str, message: str, file: str, row: int | None = None, col: int | None = None) -> Problem:
+def problem(
+    code: str, message: str, file: str, row: int | None = None, col: int | None = None
+) -> Problem:
     """A problem found here rather than by OPA; `row` and `col` count from 1."""
     if row is None:
         return {"code": code, "message": f"{file}: {message}"}
@@ -47,17 +60,24 @@ def of_policy(id_: str, text: str) -> Problem | None:
     """What keeps a policy from being sent to OPA, as far as its text shows it."""
     if match := _OWN_PACKAGE.search(text):
         return problem(
-            "forbidden_package", FROM_FILES.format(match[1] or match[2]), id_, text.count("\n", 0, match.start()) + 1
+            "forbidden_package",
+            FROM_FILES.format(match[1] or match[2]),
+            id_,
+            text.count("\n", 0, match.start()) + 1,
         )
     return None
 
 
-def of_package(id_: str, text: str, *, system: str | None, trees: Sequence[Sequence[str]]) -> Problem | bool:
-    """What keeps a policy from being loaded, by the package that it opens; True where only its rules can tell.
+def of_package(
+    id_: str, text: str, *, system: str | None, trees: Sequence[Sequence[str]]
+) -> Problem | bool:
+    """What keeps a policy from being loaded, by the package that it opens; True where only its
+    rules can tell.
 
-    `system` is the one ConfigMap (<namespace>/<configmap>) that may define the package system, None for any; `trees`
-    are the paths in data that no rule may hide. A package's first part is always spelt out, at the beginning; the other
-    parts, and rules, can be spelt in many ways, and only OPA reads them all.
+    `system` is the one ConfigMap (<namespace>/<configmap>) that may define the package system, None
+    for any; `trees` are the paths in data that no rule may hide. A package's first part is always
+    spelt out, at the beginning; the other parts, and rules, can be spelt in many ways, and only OPA
+    reads them all.
     """
     match = _PACKAGE.match(text)
     root = match[1] if match else None
@@ -67,7 +87,10 @@ def of_package(id_: str, text: str, *, system: str | None, trees: Sequence[Seque
     if match is None or not any(name in text for name in {*names, "\\u"}) or not names:
         return False
     if len(text) > CHECKED:
-        message = f"is too large to be checked for rules that are not allowed in the package {root}: split it"
+        message = (
+            "is too large to be checked for rules that are not allowed in the package "
+            f"{root}: split it"
+        )
         return problem("too_large", message, id_, _row(text, match.start(1)))
     return True
 
@@ -75,7 +98,9 @@ def of_package(id_: str, text: str, *, system: str | None, trees: Sequence[Seque
 def of_rules(
     id_: str, text: str, rules: Sequence[Sequence[Any]] | None, trees: Sequence[Sequence[str]]
 ) -> Problem | None:
-    """What keeps a policy from being loaded, by the paths that it defines, however they are spelt."""
+    """What keeps a policy from being loaded, by the paths that it defines, however they are
+    spelt.
+    """
     match = _PACKAGE.match(text)
     row = _row(text, match.start(1)) if match else 1
     for path in rules or ():
@@ -93,7 +118,11 @@ def of_place(id_: str, trees: Sequence[Sequence[str]]) -> Problem | None:
     path = id_.split("/")
     for tree in trees:
         if path[: len(tree)] == list(tree[: len(path)]):
-            return problem("forbidden_path", f"objects are replicated to {'/'.join(tree)}: choose another name", id_)
+            return problem(
+                "forbidden_path",
+                f"objects are replicated to {'/'.join(tree)}: choose another name",
+                id_,
+            )
     return None
 
 
@@ -104,12 +133,16 @@ def conflicts(error: Problem) -> bool:
 
 def renamed(error: Problem, before: str, after: str) -> Problem:
     """A problem with a policy's id replaced wherever it is told."""
-    named: Problem = json.loads(json.dumps(error).replace(json.dumps(before)[1:-1], json.dumps(after)[1:-1]))
+    named: Problem = json.loads(
+        json.dumps(error).replace(json.dumps(before)[1:-1], json.dumps(after)[1:-1])
+    )
     return named
 
 
 def of_document(id_: str, text: str) -> Problem | None:
-    """What keeps a document from being sent to OPA: its place, or it is no JSON (RFC 8259, so no NaN either)."""
+    """What keeps a document from being sent to OPA: its place, or it is no JSON (RFC 8259, so no
+    NaN either).
+    """
     if id_.startswith("system/"):
         return problem("forbidden_path", SYSTEM, id_)
     try:
@@ -131,7 +164,9 @@ def of_answer(id_: str, error: Problem) -> Problem:
 def of_bytes(id_: str) -> Problem:
     """What is said about a key of binaryData."""
     return problem(
-        "invalid_utf8", "is not UTF-8 text (the ConfigMap has it in binaryData): store it as text in data", id_
+        "invalid_utf8",
+        "is not UTF-8 text (the ConfigMap has it in binaryData): store it as text in data",
+        id_,
     )
 
 

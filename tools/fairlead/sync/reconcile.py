@@ -26,16 +26,19 @@ from fairlead.sync.store import Tree
 log = logging.getLogger(__name__)
 
 MARKER = "fairlead_sync"
-"""The document by which an OPA that lost everything is told from one that did not; no namespace can have this name."""
+"""The document by which an OPA that lost everything is told from one that did not; no namespace
+can have this name."""
 
 _FINER = 1_000_000_000
-"""Nanoseconds by which that need not be brought up to date: each write makes OPA prepare its queries again."""
+"""Nanoseconds by which that need not be brought up to date: each write makes OPA prepare its
+queries again."""
 
 TICK = 0.5
 """Seconds between two looks at the marker, which costs OPA next to nothing."""
 
 COMPARE = 1.0
-"""Seconds between two looks at all that OPA serves; longer where that takes more than a twentieth of the time."""
+"""Seconds between two looks at all that OPA serves; longer where that takes more than a
+twentieth of the time."""
 
 SYSTEM = "fairlead/fairlead-policies"
 """The ConfigMap that alone may define the package system, unless told otherwise."""
@@ -44,7 +47,9 @@ Report = Callable[[dict[Owner, Verdict]], None]
 
 
 class Reconciler:
-    """Drives one OPA to the desired state; `run` belongs to one thread, the rest is safe for others to read."""
+    """Drives one OPA to the desired state; `run` belongs to one thread, the rest is safe for
+    others to read.
+    """
 
     def __init__(
         self,
@@ -59,12 +64,13 @@ class Reconciler:
         resources: Sequence[Resource] = (),
         system: str | None = SYSTEM,
     ) -> None:
-        """`connect` gives a client with the credentials that hold now; `report` takes what is wrong, by ConfigMap.
+        """`connect` gives a client with the credentials that hold now; `report` takes what is
+        wrong, by ConfigMap.
 
-        `confirmed` tells up to when all is known of the cluster (time.monotonic), None while it is not; for how many
-        seconds OPA is Ready with that says `max_staleness`, None for ever. `resources` are replicated below
-        `replicate_path`, beside namespaces. `system` is the ConfigMap (<namespace>/<configmap>) that may define the
-        package system, None for any.
+        `confirmed` tells up to when all is known of the cluster (time.monotonic), None while it is
+        not; for how many seconds OPA is Ready with that says `max_staleness`, None for ever.
+        `resources` are replicated below `replicate_path`, beside namespaces. `system` is the
+        ConfigMap (<namespace>/<configmap>) that may define the package system, None for any.
         """
         self.trouble: str | None = "OPA has not been loaded yet"
         """Why OPA may not hold what it should; None while it does."""
@@ -73,14 +79,17 @@ class Reconciler:
         self.looked = float("-inf")
         """When OPA last answered as it should (time.monotonic)."""
         self.confirmed: int | None = None
-        """Up to when OPA is known to hold all that the cluster says, in nanoseconds since the epoch."""
+        """Up to when OPA is known to hold all that the cluster says, in nanoseconds since the
+        epoch."""
         self._known = confirmed
         self._max_staleness = max_staleness
         self._desired = desired
         self._connect = connect
         self._report = report
         self._metrics = metrics
-        self._namespaced = {NAMESPACES: False} | {resource.name: resource.namespaced for resource in resources}
+        self._namespaced = {NAMESPACES: False} | {
+            resource.name: resource.namespaced for resource in resources
+        }
         self._paths = {name: [*replicate_path, name] for name in self._namespaced}
         self._system = system
         self._instance = secrets.token_hex(8)
@@ -92,11 +101,15 @@ class Reconciler:
         self._behind: float | None = time.monotonic()
 
     def run(self, stop: Event, turn: Callable[[], None]) -> None:
-        """Reconcile at every change and every tick until `stop` is set; a failure is told and tried again."""
+        """Reconcile at every change and every tick until `stop` is set; a failure is told and
+        tried again.
+        """
         loops.repeat(self._step, stop, self._failed, turn=turn, longest=1.0)
 
     def cycle(self) -> None:
-        """Compare, where it is time to, and do what is missing. Raises FairleadError where OPA cannot be asked."""
+        """Compare, where it is time to, and do what is missing. Raises FairleadError where OPA
+        cannot be asked.
+        """
         self._behind = self._behind or self._desired.changed_at()
         opa = self._connect()
         known = self._known()  # before what is desired is taken, which may be newer
@@ -106,7 +119,9 @@ class Reconciler:
         unwritable = self._apply(opa, desired)
         # The same object as next time, if nothing changes: so nothing need be compared.
         listed = {name: objects for name, objects in desired.trees.items() if objects is not None}
-        self._served.trees |= {name: objects for name, objects in listed.items() if name not in unwritable}
+        self._served.trees |= {
+            name: objects for name, objects in listed.items() if name not in unwritable
+        }
         if NAMESPACES not in unwritable:
             self._desired.loaded(desired)
         self._note_owned(opa)
@@ -158,7 +173,8 @@ class Reconciler:
         return fingerprints
 
     def _tree(self, opa: OpaApi, name: str, expected: Tree | None) -> Tree | None:
-        """What OPA holds of a tree, which is `wanted` itself where it is the same; None where there is none.
+        """What OPA holds of a tree, which is `wanted` itself where it is the same; None where there
+        is none.
 
         Namespace by namespace: the whole may be far larger than what we can hold at once.
         """
@@ -188,7 +204,9 @@ class Reconciler:
             if not todo:
                 return unwritable
             self._behind = self._behind or now
-            self._memory.owned |= {operation.item for operation in todo if isinstance(operation, plans.Put)}
+            self._memory.owned |= {
+                operation.item for operation in todo if isinstance(operation, plans.Put)
+            }
             self._note_owned(opa)
             for operation in todo:
                 try:
@@ -199,7 +217,11 @@ class Reconciler:
                         self._compare_at = float("-inf")
                         continue
                     kind, id_ = operation.item
-                    reason = policy_problems.of_answer(id_, error.error) if kind == "document" else error.error
+                    reason = (
+                        policy_problems.of_answer(id_, error.error)
+                        if kind == "document"
+                        else error.error
+                    )
                     self._memory.reject(operation, reason, time.monotonic())
                     log.debug("OPA declines %s", error)
 
@@ -212,7 +234,9 @@ class Reconciler:
             self._remove(opa, operation, desired)
 
     def _replicate(self, opa: OpaApi, operation: plans.Replicate) -> None:
-        """In one request where OPA takes it, in pieces otherwise; what is there after each is remembered."""
+        """In one request where OPA takes it, in pieces otherwise; what is there after each is
+        remembered.
+        """
         name, target, base = operation.name, operation.wanted, operation.held
         path = self._paths[name]
         if base is None:
@@ -254,7 +278,11 @@ class Reconciler:
             return policy_problems.of_place(id_, trees)
         reason = policy_problems.of_package(id_, operation.text, system=self._system, trees=trees)
         if isinstance(reason, bool):
-            return policy_problems.of_rules(id_, operation.text, opa.rules(operation.text), trees) if reason else None
+            return (
+                policy_problems.of_rules(id_, operation.text, opa.rules(operation.text), trees)
+                if reason
+                else None
+            )
         return reason
 
     def _remove(self, opa: OpaApi, operation: plans.Remove, desired: Snapshot) -> None:
@@ -275,7 +303,10 @@ class Reconciler:
 
     def _note_owned(self, opa: OpaApi) -> None:
         """Keep the marker current, before anything is put and after anything is removed."""
-        marker = {"instance": self._instance, "owned": [list(item) for item in sorted(self._memory.owned)]}
+        marker = {
+            "instance": self._instance,
+            "owned": [list(item) for item in sorted(self._memory.owned)],
+        }
         if marker != self._written:
             opa.put_document([MARKER], marker)
             self._written = marker
@@ -302,7 +333,9 @@ class Reconciler:
         self._report(verdicts)
         self._verdicts = verdicts
         self.rejected = tuple(
-            sorted(item[1] for item, text in self._memory.rejected if text == desired.texts.get(item))
+            sorted(
+                item[1] for item, text in self._memory.rejected if text == desired.texts.get(item)
+            )
         )
         unknown = [*([] if desired.complete else ["ConfigMaps"]), *desired.unknown]
         if unknown:
@@ -314,13 +347,19 @@ class Reconciler:
         if self.trouble is None:
             self._behind = None
         rejected = sum(1 for verdict in verdicts.values() if verdict.problems)
-        self._metrics.holds(desired, self._served, rejected, len(pending) + len(unknown) + len(unwritable))
+        self._metrics.holds(
+            desired, self._served, rejected, len(pending) + len(unknown) + len(unwritable)
+        )
 
     def _log(self, config_map: ConfigMap, problems: Sequence[Problem]) -> None:
         """Say what is wrong with a ConfigMap, once."""
         before = self._verdicts.get(config_map.owner)
         if problems and (before is None or list(before.problems) != problems):
-            log.warning("%s: %s", "/".join(config_map.owner), "; ".join(describe(error) for error in problems))
+            log.warning(
+                "%s: %s",
+                "/".join(config_map.owner),
+                "; ".join(describe(error) for error in problems),
+            )
 
     def _failed(self, error: BaseException) -> None:
         self._compare_at = float("-inf")  # what OPA was asked for may have been done all the same

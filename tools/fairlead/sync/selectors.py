@@ -1,6 +1,7 @@
 """Checks a label selector before it is sent: an API server would be asked with it again and again.
 
-Source: Kubernetes documentation, "Labels and Selectors", and the grammar of k8s.io/apimachinery/pkg/labels.
+Source: Kubernetes documentation, "Labels and Selectors", and the grammar of
+k8s.io/apimachinery/pkg/labels.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ _REQUIREMENT = re.compile(
 
 
 def check(selector: str) -> str:
-    """`selector`, where it is a legal label selector; empty is legal and selects all. Raises ValueError."""
+    """`selector`, where it is a legal label selector; empty is legal and selects all. Raises
+    ValueError.
+    """
     position = 0
     while position < len(selector):
         match = _REQUIREMENT.match(selector, position)
         if match is None:
             raise ValueError(
-                f"{selector!r} is not a label selector, such as 'agentpool' or 'env in (prod, test), !legacy'"
+                f"{selector!r} is not a label selector, such as 'agentpool' or 'env in (prod, "
+                "test), !legacy'"
             )
         labels.check_key(match["absent"] or match["key"])
         for value in (match["values"] or match["value"] or "").split(","):

@@ -25,7 +25,8 @@ from fairlead.sync.decision_uploads import LARGEST, Decisions
 log = logging.getLogger(__name__)
 
 LOOK_UPS = 128
-"""Connections served at a time to clients on loopback, which is OPA: one for each request that it looks up."""
+"""Connections served at a time to clients on loopback, which is OPA: one for each request that
+it looks up."""
 
 OTHERS = 16
 """Connections served at a time to everyone else, so that they cannot keep OPA from its look-ups."""
@@ -53,7 +54,9 @@ class Certificate:
         try:
             self._context = self._load()
         except (OSError, ValueError) as error:
-            raise InputError(certificate, f"is no certificate that goes with the key {key}: {error}") from error
+            raise InputError(
+                certificate, f"is no certificate that goes with the key {key}: {error}"
+            ) from error
 
     def context(self) -> ssl.SSLContext:
         """What to serve with now; the last good pair while the files cannot be used."""
@@ -64,12 +67,18 @@ class Certificate:
                     self._context = self._load()
                     log.info("serving with the new certificate of %s", self._files[0])
                 except (OSError, ValueError) as error:
-                    log.warning("%s cannot be used, serving with the certificate before: %s", self._files[0], error)
+                    log.warning(
+                        "%s cannot be used, serving with the certificate before: %s",
+                        self._files[0],
+                        error,
+                    )
                 self._seen = state
             return self._context
 
     def not_after(self) -> float:
-        """When the certificate in the file ends, in seconds since 1970; 0 where that cannot be told."""
+        """When the certificate in the file ends, in seconds since 1970; 0 where that cannot be
+        told.
+        """
         try:
             return certificates.not_after(self._files[0].read_bytes()).timestamp()
         except (OSError, ValueError):
@@ -101,9 +110,10 @@ class Server(ThreadingHTTPServer):
 
     `serve_forever` belongs to one thread.
 
-    `health` gives an object whose "healthy" decides between 200 and 503, as "live" does in that of `live`. `look_up`
-    gives a namespace's name and labels or None where there is none, and raises FairleadError where that cannot be
-    known. Where `look_up` or `decisions` is None, nobody is served with it.
+    `health` gives an object whose "healthy" decides between 200 and 503, as "live" does in that of
+    `live`. `look_up` gives a namespace's name and labels or None where there is none, and raises
+    FairleadError where that cannot be known. Where `look_up` or `decisions` is None, nobody is
+    served with it.
     """
 
     block_on_close = False
@@ -131,7 +141,8 @@ class Server(ThreadingHTTPServer):
         self.decisions = decisions
         self._certificate = certificate
         self.uploads = Lock()
-        """Held by the one upload that is read and taken at a time; OPA sends one after the other."""
+        """Held by the one upload that is read and taken at a time; OPA sends one after the
+        other."""
         self._slots = {True: Slots(LOOK_UPS, LOOK_UPS), False: Slots(OTHERS, EACH)}
         try:
             super().__init__((host, port), _Handler)
@@ -158,7 +169,8 @@ class Server(ThreadingHTTPServer):
     def _serve(self, slots: Slots, connection: Connection, client_address: Any) -> None:
         """Serve one connection, in its thread.
 
-        It shakes hands here and not where connections are accepted: a slow client must hold up nobody else.
+        It shakes hands here and not where connections are accepted: a slow client must hold up
+        nobody else.
         """
         try:
             connection.do_handshake()
@@ -187,19 +199,27 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         if path == "/health":
             health = self.server.health()
-            self._answer(HTTPStatus.OK if health["healthy"] else HTTPStatus.SERVICE_UNAVAILABLE, health)
+            self._answer(
+                HTTPStatus.OK if health["healthy"] else HTTPStatus.SERVICE_UNAVAILABLE, health
+            )
         elif path == "/live":
             live = self.server.live()
             self._answer(HTTPStatus.OK if live["live"] else HTTPStatus.SERVICE_UNAVAILABLE, live)
         elif path == "/metrics":
-            self._send(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", self.server.metrics.text())
+            self._send(
+                HTTPStatus.OK,
+                "text/plain; version=0.0.4; charset=utf-8",
+                self.server.metrics.text(),
+            )
         elif path.startswith("/v1/namespaces/") and self.server.look_up:
             self._namespace(self.server.look_up, path)
         else:
             self._answer(HTTPStatus.NOT_FOUND, {})
 
     def do_POST(self) -> None:
-        """Judge who asks for what before any of the body is read: nobody but OPA has one that is."""
+        """Judge who asks for what before any of the body is read: nobody but OPA has one that
+        is.
+        """
         decisions = self.server.decisions
         if self.path != "/logs" or decisions is None:
             self._answer(HTTPStatus.NOT_FOUND, {})
@@ -209,9 +229,15 @@ class _Handler(BaseHTTPRequestHandler):
     def _logs(self, decisions: Decisions) -> None:
         length = self.headers.get("Content-Length", "")
         if not _LENGTH.fullmatch(length) or int(length) > LARGEST:
-            self._answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"message": f"give the length, at most {LARGEST}"})
+            self._answer(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                {"message": f"give the length, at most {LARGEST}"},
+            )
         elif not self.server.uploads.acquire(blocking=False):
-            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, {"message": "another upload is being taken: send it again"})
+            self._answer(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                {"message": "another upload is being taken: send it again"},
+            )
         else:
             try:
                 self._take(decisions, int(length))
@@ -245,7 +271,9 @@ class _Handler(BaseHTTPRequestHandler):
         except FairleadError as error:
             self._answer(HTTPStatus.SERVICE_UNAVAILABLE, {"message": str(error)})
         else:
-            self._answer(HTTPStatus.NOT_FOUND if namespace is None else HTTPStatus.OK, namespace or {})
+            self._answer(
+                HTTPStatus.NOT_FOUND if namespace is None else HTTPStatus.OK, namespace or {}
+            )
 
     def _answer(self, status: HTTPStatus, value: dict[str, Any]) -> None:
         self._send(status, "application/json", json.dumps(value).encode())
@@ -265,7 +293,9 @@ class _Handler(BaseHTTPRequestHandler):
 def _endpoint(endpoint: str) -> tuple[str, int]:
     host, colon, port = endpoint.rpartition(":")
     if not colon or not port.isdigit() or not 0 <= int(port) <= 65535:
-        raise UsageError(f"{endpoint!r} is no endpoint: give host:port, for instance 127.0.0.1:8444")
+        raise UsageError(
+            f"{endpoint!r} is no endpoint: give host:port, for instance 127.0.0.1:8444"
+        )
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - a host left out means all, as for kube-mgmt
 
 

@@ -42,12 +42,14 @@ _ENDING = 3.0  # seconds in which the status of this replica can be taken back
 class Options:
     """What a sidecar needs to know; each field is a flag of `fairlead sync`.
 
-    `policy` and `data` are the (label, value) of ConfigMaps with policies and with data, None where not wanted.
-    `namespaces` are where ConfigMaps are read, ("*",) for all. `resources` are replicated beside namespaces, but for
-    the objects in `ignored`. `system` is the ConfigMap (<namespace>/<configmap>) whose policies alone may define the
-    package system, None for any. `replica` is a name that no other replica has. `health_endpoint` is host:port, None
-    for no server. `log_decisions` takes each decision that OPA uploads, as a line of JSON; None where nobody does.
-    `max_staleness` is for how many seconds OPA stays Ready with data that nobody confirms, None for ever.
+    `policy` and `data` are the (label, value) of ConfigMaps with policies and with data, None where
+    not wanted. `namespaces` are where ConfigMaps are read, ("*",) for all. `resources` are
+    replicated beside namespaces, but for the objects in `ignored`. `system` is the ConfigMap
+    (<namespace>/<configmap>) whose policies alone may define the package system, None for any.
+    `replica` is a name that no other replica has. `health_endpoint` is host:port, None for no
+    server. `log_decisions` takes each decision that OPA uploads, as a line of JSON; None where
+    nobody does. `max_staleness` is for how many seconds OPA stays Ready with data that nobody
+    confirms, None for ever.
     """
 
     kubeconfig: Path | None = None
@@ -93,10 +95,21 @@ class Sidecar:
         selectors = _sources(options)
         self._pulse = Pulse([*map(str, selectors), _RECONCILE, _STATUS])
         self._api = ApiServer(options.kubeconfig, self._pulse.turn)
-        self._opa = OpaCredentials(options.opa_url, options.opa_ca_file, options.opa_auth_token_file, self._pulse.turn)
-        self._desired = Desired(selectors, namespace_labels=options.namespace_labels, data_label=options.data)
+        self._opa = OpaCredentials(
+            options.opa_url, options.opa_ca_file, options.opa_auth_token_file, self._pulse.turn
+        )
+        self._desired = Desired(
+            selectors, namespace_labels=options.namespace_labels, data_label=options.data
+        )
         self._watches = [
-            Watch(self._api, source, selector, self._desired, self._metrics, seconds=seconds(options.max_staleness))
+            Watch(
+                self._api,
+                source,
+                selector,
+                self._desired,
+                self._metrics,
+                seconds=seconds(options.max_staleness),
+            )
             for source, selector in selectors.items()
         ]
         self._status = StatusWriter(self._api, self._desired, self._metrics, options.replica)
@@ -148,7 +161,9 @@ class Sidecar:
         status = Thread(target=self._status.run, args=(stop, turn), name=_STATUS, daemon=True)
         status.start()
         if self._server:
-            Thread(target=self._server.serve_forever, args=(0.2,), name="server", daemon=True).start()
+            Thread(
+                target=self._server.serve_forever, args=(0.2,), name="server", daemon=True
+            ).start()
             log.info("serving at %s:%d", *self._server.server_address[:2])
         try:
             stop.wait()
@@ -162,17 +177,20 @@ class Sidecar:
             status.join(_ENDING)
 
     def live(self) -> dict[str, Any]:
-        """{"live", "hung"}: whether all threads go on, and which do not; whether all is well is another question."""
+        """{"live", "hung"}: whether all threads go on, and which do not; whether all is well is
+        another question.
+        """
         hung = self._pulse.hung()
         return {"live": not hung, "hung": hung}
 
     def health(self) -> dict[str, Any]:
         """{"healthy", "reasons", "rejected", "confirmed", "replica", "token", "ca", "certificate"}.
 
-        Whether OPA holds all that the cluster says, now, and if not why; what OPA rejected is no reason: it goes on
-        with what was in force before, and the ConfigMap says what is wrong. "confirmed" is up to when OPA is known
-        to hold everything (RFC 3339), None while it never was. The last three are digests (12 hex digits of the
-        SHA-256) of the token and the CA file in use towards OPA, and of the certificate's file served with here.
+        Whether OPA holds all that the cluster says, now, and if not why; what OPA rejected is no
+        reason: it goes on with what was in force before, and the ConfigMap says what is wrong.
+        "confirmed" is up to when OPA is known to hold everything (RFC 3339), None while it never
+        was. The last three are digests (12 hex digits of the SHA-256) of the token and the CA file
+        in use towards OPA, and of the certificate's file served with here.
         """
         reconciler = self._reconciler
         reasons = [watch.trouble for watch in self._watches]
@@ -192,7 +210,9 @@ class Sidecar:
         }
 
     def _confirmed(self) -> float | None:
-        """Up to when all is known of the cluster: of the source that told least lately; None before all were listed."""
+        """Up to when all is known of the cluster: of the source that told least lately; None
+        before all were listed.
+        """
         times = [watch.confirmed for watch in self._watches]
         known = [time for time in times if time is not None]
         return min(known) if len(known) == len(times) else None
@@ -207,11 +227,13 @@ class Sidecar:
         return late
 
     def look_up(self, name: str) -> dict[str, Any] | None:
-        """A namespace's name and labels, all of them, as the API server has them at this moment; None without one.
+        """A namespace's name and labels, all of them, as the API server has them at this moment;
+        None without one.
 
-        Never from memory: who asks has reason to think that it is behind. Whoever is told of a state by this or by OPA
-        is never told of an earlier one afterwards. Raises FairleadError where the API server cannot be asked, or while
-        another state is on its way to OPA, which OPA cannot get before it has this answer.
+        Never from memory: who asks has reason to think that it is behind. Whoever is told of a
+        state by this or by OPA is never told of an earlier one afterwards. Raises FairleadError
+        where the API server cannot be asked, or while another state is on its way to OPA, which OPA
+        cannot get before it has this answer.
         """
         for _ in range(_LOOKS):
             live = self._api.namespace(name)
@@ -228,10 +250,14 @@ class Sidecar:
 
 def _sources(options: Options) -> dict[Source, Mapping[str, str]]:
     """What to watch, and by which selectors."""
-    sources: dict[Source, Mapping[str, str]] = {Source("namespaces"): {"labelSelector": options.namespace_selector}}
+    sources: dict[Source, Mapping[str, str]] = {
+        Source("namespaces"): {"labelSelector": options.namespace_selector}
+    }
     others = ",".join(f"metadata.namespace!={name}" for name in options.ignored)
     for resource in options.resources:
-        sources[Source("objects", resource=resource)] = {"fieldSelector": others} if resource.namespaced else {}
+        sources[Source("objects", resource=resource)] = (
+            {"fieldSelector": others} if resource.namespaced else {}
+        )
     everywhere = "*" in options.namespaces
     for namespace in (None,) if everywhere else options.namespaces:
         if options.policy:

@@ -1,7 +1,8 @@
 """Writes the status of each ConfigMap into its annotations, in kube-mgmt's form.
 
-Each replica writes an annotation of its own, and with it, in the same request, the one that all share, which follows
-from the replicas' own: whoever writes it writes the same, so nobody ever has to write it back.
+Each replica writes an annotation of its own, and with it, in the same request, the one that all
+share, which follows from the replicas' own: whoever writes it writes the same, so nobody ever has
+to write it back.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ log = logging.getLogger(__name__)
 
 _LONGEST = 1000  # characters of one message: OPA quotes whole lines
 _MOST = 10  # errors of one policy
-_LARGEST = 8192  # characters of one annotation, if it tells more than one error: all of an object's share 256 KiB
-_AGAIN = (1.0, 60.0)  # seconds until an annotation that someone else changes is set again, doubling from the first
+# characters of one annotation, if it tells more than one error: all of an object's share 256 KiB
+_LARGEST = 8192
+# seconds until an annotation that someone else changes is set again, doubling from the first
+_AGAIN = (1.0, 60.0)
 _PAUSE = (0.05, 0.25)  # seconds after another replica was faster
 _ENDING = (1.0, 2.0)  # seconds to connect and to wait for an answer when the process ends
 
@@ -38,19 +41,25 @@ Annotations = dict[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is wrong with a ConfigMap whose data had this fingerprint: nothing if there are no problems."""
+    """What is wrong with a ConfigMap whose data had this fingerprint: nothing if there are no
+    problems.
+    """
 
     fingerprint: str
     problems: tuple[Problem, ...]
 
 
 def text(problems: Sequence[Problem], **more: str) -> str:
-    """An annotation: {"status": "ok"}, or {"status": "error", "error": ...} with one problem or a list of several."""
+    """An annotation: {"status": "ok"}, or {"status": "error", "error": ...} with one problem or
+    a list of several.
+    """
     short = [_short(problem) for problem in problems[:_MOST]]
     while True:
         error = {"error": short[0] if len(short) == 1 else short} if short else {}
         document = json.dumps(
-            {"status": "error" if short else "ok", **error, **more}, separators=(",", ":"), ensure_ascii=False
+            {"status": "error" if short else "ok", **error, **more},
+            separators=(",", ":"),
+            ensure_ascii=False,
         )
         if len(document) <= _LARGEST or len(short) < 2:
             return document
@@ -58,7 +67,9 @@ def text(problems: Sequence[Problem], **more: str) -> str:
 
 
 def overall(replicas: Mapping[str, str]) -> str:
-    """The annotation that all replicas share, by those of the replicas: an error as soon as one tells an error."""
+    """The annotation that all replicas share, by those of the replicas: an error as soon as one
+    tells an error.
+    """
     problems: list[Problem] = []
     for _, own in sorted(replicas.items()):
         error = _entry(own).get("error")
@@ -68,15 +79,21 @@ def overall(replicas: Mapping[str, str]) -> str:
 
 
 def replica(name: str) -> str:
-    """`name` as a part of an annotation's key: where it cannot be one, what is left of it and a digest."""
+    """`name` as a part of an annotation's key: where it cannot be one, what is left of it and a
+    digest.
+    """
     legal = re.sub(r"[^A-Za-z0-9_.-]", "-", name).strip("_.-")
     if name and legal == name and len(name) <= 63:
         return name
-    return f"{legal[:50].rstrip('_.-')}-{hashlib.sha256(name.encode()).hexdigest()[:12]}".lstrip("-")
+    return f"{legal[:50].rstrip('_.-')}-{hashlib.sha256(name.encode()).hexdigest()[:12]}".lstrip(
+        "-"
+    )
 
 
 class StatusWriter:
-    """Annotates ConfigMaps for one replica; `run` belongs to one thread, so that a slow API server never delays OPA."""
+    """Annotates ConfigMaps for one replica; `run` belongs to one thread, so that a slow API
+    server never delays OPA.
+    """
 
     def __init__(self, api: ApiServer, desired: Desired, metrics: Metrics, replica: str) -> None:
         """`replica` is the name that no other replica has, as `replica` gives it."""
@@ -93,13 +110,17 @@ class StatusWriter:
         self._pairs: set[tuple[Owner, str]] = set()
 
     def report(self, verdicts: Mapping[Owner, Verdict]) -> None:
-        """Take what is wrong with each ConfigMap that has been settled; nothing, where nothing is."""
+        """Take what is wrong with each ConfigMap that has been settled; nothing, where nothing
+        is.
+        """
         if verdicts != self._wanted:
             self._wanted = dict(verdicts)
             self._news.set()
 
     def run(self, stop: Event, turn: Callable[[], None]) -> None:
-        """Write until `stop` is set, then take this replica's word back; what fails is told and tried again."""
+        """Write until `stop` is set, then take this replica's word back; what fails is told and
+        tried again.
+        """
         loops.repeat(self.write, stop, self._failed, turn=turn, longest=5.0)
         self.retire()
 
@@ -108,7 +129,9 @@ class StatusWriter:
         self._news.set()
 
     def write(self) -> None:
-        """Wait for a report, a second at most, and annotate. Raises ApiServerError once all have been tried."""
+        """Wait for a report, a second at most, and annotate. Raises ApiServerError once all have
+        been tried.
+        """
         self._news.wait(self._pause)
         self._news.clear()
         self._pause = 1.0
@@ -126,7 +149,9 @@ class StatusWriter:
             raise failed
 
     def retire(self) -> None:
-        """Take this replica's word back, as far as that can be done at once: its OPA ends with it."""
+        """Take this replica's word back, as far as that can be done at once: its OPA ends with
+        it.
+        """
         for owner in self._wanted:
             try:
                 self._take_back(owner)
@@ -136,7 +161,9 @@ class StatusWriter:
                     return
 
     def _take_back(self, owner: Owner) -> None:
-        """Remove this replica's annotation; the watch may not have brought yet what was written a moment ago."""
+        """Remove this replica's annotation; the watch may not have brought yet what was written
+        a moment ago.
+        """
         known = self._desired.config_map(owner)
         if known is None:
             return
@@ -145,7 +172,10 @@ class StatusWriter:
             if self._own not in live.annotations:
                 return
             others = self._others(live)
-            changes: Annotations = {self._own: None, **({STATUS: overall(others)} if others else {})}
+            changes: Annotations = {
+                self._own: None,
+                **({STATUS: overall(others)} if others else {}),
+            }
             try:
                 self._api.annotate(*owner, live.resource_version, changes, timeout=_ENDING)
             except ApiServerError as error:
@@ -155,13 +185,17 @@ class StatusWriter:
                 return
 
     def _forget(self, verdicts: Mapping[Owner, Verdict]) -> None:
-        """Forget what was written of ConfigMaps that are gone, and of data that have changed since."""
+        """Forget what was written of ConfigMaps that are gone, and of data that have changed
+        since.
+        """
         pairs = {(owner, verdict.fingerprint) for owner, verdict in verdicts.items()}
         if pairs != self._pairs:
             self._pairs = pairs
             known = {owner for owner, _ in pairs}
             self._seen = {owner: version for owner, version in self._seen.items() if owner in known}
-            self._found = {owner: annotations for owner, annotations in self._found.items() if owner in known}
+            self._found = {
+                owner: annotations for owner, annotations in self._found.items() if owner in known
+            }
             self._written = {}
 
     def _failed(self, error: BaseException) -> None:
@@ -176,14 +210,15 @@ class StatusWriter:
         return {
             key: value
             for key, value in config_map.annotations.items()
-            if key not in (STATUS, RETRIES, self._own) and _entry(value).get("of") == config_map.fingerprint
+            if key not in (STATUS, RETRIES, self._own)
+            and _entry(value).get("of") == config_map.fingerprint
         }
 
     def _annotate(self, config_map: ConfigMap, own: str) -> None:
         """Annotate, unless the ConfigMap says so already or has just been told so.
 
-        A replica that comes again takes away what it found from others: those that are still there tell it again at
-        once, and those that are not have no say any longer.
+        A replica that comes again takes away what it found from others: those that are still there
+        tell it again at once, and those that are not have no say any longer.
         """
         owner = config_map.owner
         known = self._found.setdefault(owner, dict(config_map.annotations))
@@ -194,8 +229,11 @@ class StatusWriter:
         changes: Annotations = {key: None for key in config_map.annotations if key not in others}
         changes |= {STATUS: status, self._own: own}
         if config_map.kind == "policies":
-            changes[RETRIES] = "0"  # as kube-mgmt has it of policies that it will not try again by itself
-        changes = {key: value for key, value in changes.items() if config_map.annotations.get(key) != value}
+            # as kube-mgmt has it of policies that it will not try again by itself
+            changes[RETRIES] = "0"
+        changes = {
+            key: value for key, value in changes.items() if config_map.annotations.get(key) != value
+        }
         if not changes or self._seen.get(owner) == config_map.resource_version:
             return
         attempt = owner, frozenset({own, *others.values(), *others})
@@ -218,7 +256,9 @@ class StatusWriter:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """When the same may be written again (time.monotonic), which is only needed where someone else undoes it."""
+    """When the same may be written again (time.monotonic), which is only needed where someone
+    else undoes it.
+    """
 
     again_at: float
     delay: float

@@ -1,8 +1,8 @@
 """Replicated objects in canonical text, and the patches that bring them into OPA in pieces that OPA
 accepts.
 
-OPA refuses a request above its limit (3 MiB as it is deployed), and the work of one JSON Patch grows with the square of
-its operations: both bound a piece.
+OPA refuses a request above its limit (3 MiB as it is deployed), and the work of one JSON Patch
+grows with the square of its operations: both bound a piece.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 
 Key = tuple[str, str]  # namespace, empty where there is none, and name
 Tree = Mapping[Key, str]
-"""All objects of one resource, each as `canonical` JSON text: smaller than objects, and compared at once."""
+"""All objects of one resource, each as `canonical` JSON text: smaller than objects, and compared
+at once."""
 
 Change = tuple[Key, str | None]
 """An object as it should be, or None for its removal."""
@@ -31,7 +32,8 @@ def canonical(value: Any) -> str:
 
 
 def read(document: Mapping[str, Any], *, namespaced: bool) -> Iterator[tuple[Key, Any]]:
-    """The objects of a document as OPA has it: {name: object}, or {namespace: {name: object}} where namespaced.
+    """The objects of a document as OPA has it: {name: object}, or {namespace: {name: object}} where
+    namespaced.
 
     What is there instead of a namespace's objects comes with an empty name.
     """
@@ -52,7 +54,9 @@ def whole(tree: Tree) -> str:
     objects = {namespace: f"{{{','.join(parts)}}}" for namespace, parts in members.items()}
     if "" in objects or not objects:
         return objects.get("", "{}")
-    return f"{{{','.join(f'{json.dumps(namespace)}:{text}' for namespace, text in objects.items())}}}"
+    return (
+        f"{{{','.join(f'{json.dumps(namespace)}:{text}' for namespace, text in objects.items())}}}"
+    )
 
 
 def size(tree: Tree) -> int:
@@ -63,7 +67,9 @@ def size(tree: Tree) -> int:
 def pieces(
     target: Tree, held: Tree, *, most: int = PIECE, operations: int = OPERATIONS
 ) -> Iterator[tuple[str, list[Change]]]:
-    """JSON Patches that make `wanted` out of `held`, and what each of them changes; nothing where they are the same."""
+    """JSON Patches that make `wanted` out of `held`, and what each of them changes; nothing
+    where they are the same.
+    """
     body: list[str] = []
     changes: list[Change] = []
     length = 0
@@ -79,14 +85,20 @@ def pieces(
 
 
 def _operations(target: Tree, held: Tree) -> Iterator[tuple[str, list[Change]]]:
-    """Single operations: namespaces that are new or hold no objects, then objects, then what must go."""
+    """Single operations: namespaces that are new or hold no objects, then objects, then what
+    must go.
+    """
     changed = [key for key, text in target.items() if held.get(key) != text]
     gone = [key for key in held if key not in target]
     fresh: set[str] = set()
     empty: set[str] = set()
     if any(namespace for namespace, _ in (*changed, *gone)):
         needed, members = _namespaces(target), _members(held)
-        fresh = {namespace for namespace in needed if not all(name for _, name in members.get(namespace, [("", "")]))}
+        fresh = {
+            namespace
+            for namespace in needed
+            if not all(name for _, name in members.get(namespace, [("", "")]))
+        }
         empty = members.keys() - needed - {""}
         for namespace in sorted(fresh):
             yield _add((namespace,), "{}"), [(key, None) for key in members.get(namespace, ())]

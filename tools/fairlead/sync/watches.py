@@ -18,17 +18,21 @@ from fairlead.sync.metrics import Metrics
 log = logging.getLogger(__name__)
 
 GRACE = 5.0
-"""Seconds that a watch may be away before it counts as lost: it ends every minute or so anyway, and is resumed."""
+"""Seconds that a watch may be away before it counts as lost: it ends every minute or so anyway,
+and is resumed."""
 
 SECONDS = (40, 60)
-"""How long one watch request lasts; short, so that a connection that died unnoticed cannot hide changes for long."""
+"""How long one watch request lasts; short, so that a connection that died unnoticed cannot hide
+changes for long."""
 
 _LEAST = 3
 """Seconds that one lasts at least."""
 
 
 def seconds(max_staleness: int | None) -> tuple[int, int]:
-    """How long watch requests last so that each source is confirmed well within `max_staleness` seconds."""
+    """How long watch requests last so that each source is confirmed well within `max_staleness`
+    seconds.
+    """
     if max_staleness is None:
         return SECONDS
     longest = max(_LEAST, min(SECONDS[1], max_staleness // 3))
@@ -36,7 +40,9 @@ def seconds(max_staleness: int | None) -> tuple[int, int]:
 
 
 class Watch:
-    """Follows one source into the desired state; `run` belongs to one thread, the rest is safe for others to read."""
+    """Follows one source into the desired state; `run` belongs to one thread, the rest is safe
+    for others to read.
+    """
 
     def __init__(
         self,
@@ -55,8 +61,9 @@ class Watch:
         self.confirmed: float | None = None
         """Up to when all is known of this source (time.monotonic), None before its first list.
 
-        That is its last list, event or bookmark, or the end of a watch by the API server's own word: where nothing
-        changes it sends no bookmark, and that a watch is open may be because its connection is dead.
+        That is its last list, event or bookmark, or the end of a watch by the API server's own
+        word: where nothing changes it sends no bookmark, and that a watch is open may be because
+        its connection is dead.
         """
         self.source = source
         self._api = api
@@ -82,7 +89,9 @@ class Watch:
         loops.repeat(self.follow, stop, self._failed, turn=turn, longest=3.0)
 
     def follow(self) -> None:
-        """One list, where there is none to go on from, and one watch. Raises ApiServerError when it breaks off."""
+        """One list, where there is none to go on from, and one watch. Raises ApiServerError when
+        it breaks off.
+        """
         fresh = self._version is None
         if self._version is None:
             self._version = self._list()
@@ -110,12 +119,15 @@ class Watch:
             nonlocal version
             version = resource_version
 
-        objects = self._api.objects(self._path, self._selector, metadata_only=self._thin, version=read)
+        objects = self._api.objects(
+            self._path, self._selector, metadata_only=self._thin, version=read
+        )
         try:
             self._desired.replace(self.source, objects)
         except ApiServerError as error:
             if error.status == 404 and self.source.resource:
-                self._desired.replace(self.source, [])  # of a kind that the cluster does not know there are none
+                # of a kind that the cluster does not know there are none
+                self._desired.replace(self.source, [])
                 self.confirmed = began
             raise
         self.confirmed = began
@@ -136,9 +148,12 @@ class Watch:
                 self._desired.apply(self.source, type_ == "DELETED", value)
             version = value["metadata"]["resourceVersion"]
             if _older(version, since):
-                raise ApiServerError(f"resourceVersion {version} after {since}: the cluster was restored", 410)
+                raise ApiServerError(
+                    f"resourceVersion {version} after {since}: the cluster was restored", 410
+                )
             self._version = since = version
-            self.confirmed = time.monotonic()  # last, as who reads it first and what is desired then has all of it
+            # last, as who reads it first and what is desired then has all of it
+            self.confirmed = time.monotonic()
 
     @property
     def _thin(self) -> bool:
@@ -166,9 +181,15 @@ def _path(source: Source) -> str:
         return source.resource.path
     if source.kind == "namespaces":
         return "/api/v1/namespaces"
-    return f"/api/v1/namespaces/{source.namespace}/configmaps" if source.namespace else "/api/v1/configmaps"
+    return (
+        f"/api/v1/namespaces/{source.namespace}/configmaps"
+        if source.namespace
+        else "/api/v1/configmaps"
+    )
 
 
 def _older(version: str, than: str) -> bool:
-    """Whether a resourceVersion goes back, which one watch never does (KEP-5504 makes them comparable numbers)."""
+    """Whether a resourceVersion goes back, which one watch never does (KEP-5504 makes them
+    comparable numbers).
+    """
     return version.isdigit() and than.isdigit() and int(version) < int(than)

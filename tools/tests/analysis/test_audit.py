@@ -1,4 +1,5 @@
-"""What `fairlead audit` makes of pods and workloads as an API server stores them; with the real OPA."""
+"""What `fairlead audit` makes of pods and workloads as an API server stores them; with the real
+OPA."""
 
 from __future__ import annotations
 
@@ -16,16 +17,27 @@ from fairlead.settings.models import Pool, Settings
 
 NAMESPACES = {
     name: {"metadata": {"name": name, "labels": labels}}
-    for name, labels in {"payments": {"agentpool": "pool1"}, "free": {}, "out": {"agentpool": ""}}.items()
+    for name, labels in {
+        "payments": {"agentpool": "pool1"},
+        "free": {},
+        "out": {"agentpool": ""},
+    }.items()
 }
 NODES = {"pool1-0": {"agentpool": "pool1"}, "pool2-0": {"agentpool": "pool2"}, "bare": {}}
 TOLERATIONS = [
-    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    {
+        "key": f"node.kubernetes.io/{key}",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": 300,
+    }
     for key in ("not-ready", "unreachable")
 ]
 
 
-def pod(namespace: str = "payments", *, author: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+def pod(
+    namespace: str = "payments", *, author: dict[str, Any] | None = None, **spec: Any
+) -> dict[str, Any]:
     """A pod as it is stored; `author` has the fields of the spec that its author set."""
     fields: dict[str, Any] = {"f:spec": {f"f:{key}": {} for key in author or {}}}
     return {
@@ -37,7 +49,11 @@ def pod(namespace: str = "payments", *, author: dict[str, Any] | None = None, **
             "uid": "1",
             "managedFields": [
                 {"manager": "kubectl", "operation": "Update", "fieldsV1": fields},
-                {"manager": "kubelet", "subresource": "status", "fieldsV1": {"f:spec": {"f:nodeName": {}}}},
+                {
+                    "manager": "kubelet",
+                    "subresource": "status",
+                    "fieldsV1": {"f:spec": {"f:nodeName": {}}},
+                },
             ],
         },
         "spec": {"containers": [], "tolerations": TOLERATIONS, **(author or {}), **spec},
@@ -53,10 +69,15 @@ def owned(manifest: dict[str, Any], api_version: str, kind: str, name: str) -> d
 
 def mirrored(manifest: dict[str, Any]) -> dict[str, Any]:
     """The same, which says of itself that it shows a static pod."""
-    return {**manifest, "metadata": {**manifest["metadata"], "annotations": {"kubernetes.io/config.mirror": "x"}}}
+    return {
+        **manifest,
+        "metadata": {**manifest["metadata"], "annotations": {"kubernetes.io/config.mirror": "x"}},
+    }
 
 
-def workload(kind: str, spec: dict[str, Any], api_version: str = "apps/v1", **more: Any) -> dict[str, Any]:
+def workload(
+    kind: str, spec: dict[str, Any], api_version: str = "apps/v1", **more: Any
+) -> dict[str, Any]:
     metadata = {"name": "web", "namespace": "payments"}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec, **more}
 
@@ -72,7 +93,10 @@ def found(subjects: list[Subject], settings: Settings | None = None) -> list[Fin
             progress=Progress(),
         )
     )
-    return [audit.judge(subject, [next(decided) for _ in subject.reviews], NODES) for subject in subjects]
+    return [
+        audit.judge(subject, [next(decided) for _ in subject.reviews], NODES)
+        for subject in subjects
+    ]
 
 
 def of(stored: dict[str, Any], settings: Settings | None = None) -> Finding:
@@ -80,7 +104,11 @@ def of(stored: dict[str, Any], settings: Settings | None = None) -> Finding:
     if stored["kind"] == "Pod":
         subjects = inventory.of_pod(stored)
     else:
-        path = ("spec", "jobTemplate", "spec", "template") if stored["kind"] == "CronJob" else ("spec", "template")
+        path = (
+            ("spec", "jobTemplate", "spec", "template")
+            if stored["kind"] == "CronJob"
+            else ("spec", "template")
+        )
         subjects = inventory.of_workload(stored, path)
     return found(list(subjects), settings)[0]
 
@@ -94,7 +122,11 @@ def of(stored: dict[str, Any], settings: Settings | None = None) -> Finding:
         (pod(), CHANGED, "add /spec/nodeSelector"),
         (pod(author={"nodeName": "pool1-0"}), REFUSED, "remove spec.nodeName"),
         (pod(nodeSelector={"disk": "ssd"}, nodeName="pool1-0"), REFUSED, "spec.nodeSelector disk"),
-        (pod(nodeName="pool2-0"), OUTSIDE, "runs on pool2-0, which is not labelled agentpool=pool1"),
+        (
+            pod(nodeName="pool2-0"),
+            OUTSIDE,
+            "runs on pool2-0, which is not labelled agentpool=pool1",
+        ),
         (pod(nodeName="bare"), OUTSIDE, "runs on bare"),
         (pod(nodeName="pool2-0", nodeSelector={"agentpool": "pool1"}), OUTSIDE, "runs on pool2-0"),
         (pod(author={"nodeName": "pool2-0"}), OUTSIDE, "would be refused: "),
@@ -104,12 +136,18 @@ def of(stored: dict[str, Any], settings: Settings | None = None) -> Finding:
         (owned(pod(nodeName="pool2-0"), "apps/v1", "DaemonSet", "agent"), ALONE, ""),
         (owned(pod(nodeName="pool2-0"), "acme.io/v1", "DaemonSet", "agent"), OUTSIDE, ""),
         (owned(mirrored(pod(author={"nodeName": "pool2-0"})), "v1", "Node", "pool2-0"), ALONE, ""),
-        (owned(mirrored(pod(author={"nodeName": "pool2-0"})), "v1", "Node", "pool1-0"), OUTSIDE, ""),
+        (
+            owned(mirrored(pod(author={"nodeName": "pool2-0"})), "v1", "Node", "pool1-0"),
+            OUTSIDE,
+            "",
+        ),
         (mirrored(pod(author={"nodeName": "pool2-0"})), OUTSIDE, ""),
         (owned(pod(author={"nodeName": "pool2-0"}), "v1", "Node", "pool2-0"), OUTSIDE, ""),
     ],
 )
-def test_a_pod_is_judged_as_its_author_would_send_it_again(stored: dict[str, Any], finding: str, words: str) -> None:
+def test_a_pod_is_judged_as_its_author_would_send_it_again(
+    stored: dict[str, Any], finding: str, words: str
+) -> None:
     judged = of(stored)
     assert judged.finding == finding
     assert words in judged.message
@@ -124,7 +162,13 @@ def test_a_pod_of_which_nobody_noted_who_wrote_what_was_bound_by_the_scheduler()
 
 def test_a_finding_names_the_pool_and_the_node() -> None:
     assert of(pod(nodeName="pool2-0")) == Finding(
-        "payments", "Pod", "web", "pool1", "pool2-0", OUTSIDE, "runs on pool2-0, which is not labelled agentpool=pool1"
+        "payments",
+        "Pod",
+        "web",
+        "pool1",
+        "pool2-0",
+        OUTSIDE,
+        "runs on pool2-0, which is not labelled agentpool=pool1",
     )
 
 
@@ -151,7 +195,9 @@ def test_a_daemon_set_that_an_earlier_pool_placed_is_told_with_the_way_out() -> 
     assert refused.message.endswith("kubectl -n payments rollout restart daemonset web")
     withdrawn = of({**moved, "metadata": {"name": "web", "namespace": "free"}})
     assert (withdrawn.finding, withdrawn.pool) == (CHANGED, None)
-    assert withdrawn.message.startswith("remove /spec/template/spec/nodeSelector; remove /spec/template/metadata/")
+    assert withdrawn.message.startswith(
+        "remove /spec/template/spec/nodeSelector; remove /spec/template/metadata/"
+    )
 
 
 def test_a_cron_jobs_pods_are_those_of_its_jobs() -> None:
@@ -189,19 +235,41 @@ def test_an_undeclared_pool_has_no_nodes_to_be_outside_of() -> None:
 def test_all_labels_of_a_declared_pool_are_compared() -> None:
     settings = Settings(pools={"pool1": Pool(node_selector={"agentpool": "pool1", "disk": "ssd"})})
     judged = of(pod(nodeName="pool1-0"), settings)
-    assert (judged.finding, judged.message) == (OUTSIDE, "runs on pool1-0, which is not labelled disk=ssd")
+    assert (judged.finding, judged.message) == (
+        OUTSIDE,
+        "runs on pool1-0, which is not labelled disk=ssd",
+    )
 
 
 def test_batches_keep_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch, "BATCH", 2)
-    stored = [pod(), pod("free"), pod(author={"nodeName": "pool1-0"}), pod(nodeName="pool2-0"), pod("out")]
+    stored = [
+        pod(),
+        pod("free"),
+        pod(author={"nodeName": "pool1-0"}),
+        pod(nodeName="pool2-0"),
+        pod("out"),
+    ]
     subjects = [subject for each in stored for subject in inventory.of_pod(each)]
-    assert [finding.finding for finding in found(subjects)] == [CHANGED, UNMAPPED, REFUSED, OUTSIDE, UNMAPPED]
+    assert [finding.finding for finding in found(subjects)] == [
+        CHANGED,
+        UNMAPPED,
+        REFUSED,
+        OUTSIDE,
+        UNMAPPED,
+    ]
 
 
 def test_people_see_one_line_for_all_that_are_told_the_same() -> None:
     findings = [
-        {"namespace": space, "kind": "Pod", "name": name, "node": node, "message": message, "finding": "f"}
+        {
+            "namespace": space,
+            "kind": "Pod",
+            "name": name,
+            "node": node,
+            "message": message,
+            "finding": "f",
+        }
         for space, name, node, message in (
             ("a", "one", "n1", "one runs on n1"),
             ("a", "two", "n2", "two runs on n2"),

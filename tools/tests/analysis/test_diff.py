@@ -31,21 +31,32 @@ REFUSED = Decision(False, "no", (), (), "gpu", {})
         (REFUSED, replace(REFUSED, message="never"), diff.TOLD),
     ],
 )
-def test_decisions_differ_by_what_is_done_and_told(deployed: Decision, new: Decision, difference: str | None) -> None:
+def test_decisions_differ_by_what_is_done_and_told(
+    deployed: Decision, new: Decision, difference: str | None
+) -> None:
     assert diff.compare(deployed, new) == difference
 
 
 def decide(settings: Settings, *pods: dict[str, Any]) -> list[Decision]:
     """The decisions of the policies as they are deployed."""
-    reviews = [review for pod in pods for subject in inventory.of_pod(pod) for review in subject.reviews]
+    reviews = [
+        review for pod in pods for subject in inventory.of_pod(pod) for review in subject.reviews
+    ]
     namespaces = {"payments": {"metadata": {"labels": {"agentpool": "gpu"}}}}
     modules = staging.stage(bundles.bundle(settings), Progress()).modules
-    return batch.decide(reviews, modules=modules, kubernetes={"namespaces": namespaces}, progress=Progress())
+    return batch.decide(
+        reviews, modules=modules, kubernetes={"namespaces": namespaces}, progress=Progress()
+    )
 
 
 def test_staged_policies_decide_by_their_own_settings() -> None:
     stored = [
-        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "payments"}, "spec": spec}
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "payments"},
+            "spec": spec,
+        }
         for name, spec in (("plain", {}), ("own", {"nodeSelector": {"disk": "ssd"}}))
     ]
     plain, own = decide(Settings(), *stored)

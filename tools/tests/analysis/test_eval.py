@@ -17,7 +17,10 @@ from fairlead.common.errors import FairleadError, InputError, UsageError
 from fairlead.opa import cli
 from fairlead.policy import bundles
 
-POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: payments}\nspec: {containers: []}\n"
+POD = (
+    "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: payments}\nspec: {containers: "
+    "[]}\n"
+)
 REVIEW = paths.root() / "testdata" / "review.json"
 
 
@@ -30,7 +33,9 @@ def pod(tmp_path: Path) -> Path:
 
 
 def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(command, [str(a) for a in arguments], standalone_mode=False, catch_exceptions=False)
+    return CliRunner().invoke(
+        command, [str(a) for a in arguments], standalone_mode=False, catch_exceptions=False
+    )
 
 
 def decided(*arguments: str | Path) -> Any:
@@ -40,11 +45,24 @@ def decided(*arguments: str | Path) -> Any:
 
 def test_a_manifest_in_a_mapped_namespace_is_patched(pod: Path) -> None:
     data = decided(pod, "--namespace-labels", "agentpool=pool1")
-    assert list(data) == ["allowed", "message", "warnings", "patch", "object", "explanation", "review"]
+    assert list(data) == [
+        "allowed",
+        "message",
+        "warnings",
+        "patch",
+        "object",
+        "explanation",
+        "review",
+    ]
     assert data["allowed"] is True
-    assert data["patch"] == [{"op": "add", "path": "/spec/nodeSelector", "value": {"agentpool": "pool1"}}]
+    assert data["patch"] == [
+        {"op": "add", "path": "/spec/nodeSelector", "value": {"agentpool": "pool1"}}
+    ]
     assert data["object"]["spec"] == {"containers": [], "nodeSelector": {"agentpool": "pool1"}}
-    assert data["explanation"][0] == 'namespace "payments" belongs to pool "pool1" by its label agentpool'
+    assert (
+        data["explanation"][0]
+        == 'namespace "payments" belongs to pool "pool1" by its label agentpool'
+    )
     assert data["review"]["response"]["patchType"] == "JSONPatch"
 
 
@@ -73,13 +91,18 @@ def test_what_an_earlier_pool_gave_to_a_daemon_set_is_explained(tmp_path: Path) 
     note = {"fairlead.dev/assigned": '{"nodeSelector":{"agentpool":"pool1"},"tolerations":[]}'}
     template = {"metadata": {"annotations": note}, "spec": {"nodeSelector": {"agentpool": "pool1"}}}
     metadata = {"name": "agent", "namespace": "payments"}
-    manifest = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": {"template": template}}
+    manifest = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": metadata,
+        "spec": {"template": template},
+    }
     path.write_text(json.dumps(manifest))
     moved = decided(path, "--namespace-labels", "agentpool=pool2")
     assert moved["object"]["spec"]["template"]["spec"] == {"nodeSelector": {"agentpool": "pool2"}}
     assert (
-        "its template has nodeSelector agentpool=pool1 of an earlier decision, and not of its author"
-        in (moved["explanation"])
+        "its template has nodeSelector agentpool=pool1 of an earlier decision, and not of its "
+        "author" in (moved["explanation"])
     )
     free = decided(path, "--namespace-labels", "")
     assert free["object"]["spec"]["template"] == {"metadata": {"annotations": {}}, "spec": {}}
@@ -109,22 +132,33 @@ def test_a_namespace_without_labels_is_left_alone(pod: Path) -> None:
 def test_a_running_cluster_knows_its_namespaces(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Cluster:
         def namespaces(self) -> dict[str, Any]:
-            return {"payments": {"metadata": {"name": "payments", "labels": {"agentpool": "pool3"}}}}
+            return {
+                "payments": {"metadata": {"name": "payments", "labels": {"agentpool": "pool3"}}}
+            }
 
     monkeypatch.setattr(registry, "find", {registry.Target(name="mine"): Cluster()}.__getitem__)
-    assert decided(pod, "--live", "--name", "mine")["object"]["spec"]["nodeSelector"] == {"agentpool": "pool3"}
+    assert decided(pod, "--live", "--name", "mine")["object"]["spec"]["nodeSelector"] == {
+        "agentpool": "pool3"
+    }
     other = pod.with_name("other.yaml")
     other.write_text(POD.replace("payments", "other"))
-    assert decided(other, "--live", "--name", "mine")["explanation"] == ['the cluster has no namespace "other"']
+    assert decided(other, "--live", "--name", "mine")["explanation"] == [
+        'the cluster has no namespace "other"'
+    ]
 
 
 def test_settings_are_those_of_the_file(pod: Path, tmp_path: Path) -> None:
     settings = tmp_path / "fairlead.yaml"
-    settings.write_text("nodeLabel: gke\npools: {gpu: {tolerations: [{key: gpu, operator: Exists}]}}\n")
+    settings.write_text(
+        "nodeLabel: gke\npools: {gpu: {tolerations: [{key: gpu, operator: Exists}]}}\n"
+    )
     data = decided(pod, "--namespace-labels", "agentpool=gpu", "--settings", settings)
     assert data["object"]["spec"]["nodeSelector"] == {"cloud.google.com/gke-nodepool": "gpu"}
     assert data["object"]["spec"]["tolerations"] == [{"key": "gpu", "operator": "Exists"}]
-    assert decided(pod, "--namespace-labels", "agentpool=tpu", "--settings", settings)["allowed"] is False
+    assert (
+        decided(pod, "--namespace-labels", "agentpool=tpu", "--settings", settings)["allowed"]
+        is False
+    )
 
 
 @pytest.mark.parametrize("operation", ["UPDATE", "DELETE", "CONNECT"])
@@ -138,12 +172,17 @@ def test_several_documents_get_a_list(tmp_path: Path) -> None:
     path.write_text(f"{POD}---\napiVersion: v1\nkind: Service\nmetadata: {{name: web}}\n")
     data = decided(path, "--namespace-labels", "agentpool=pool1")
     assert [len(answer["patch"]) for answer in data] == [1, 0]
-    assert "\n\nallowed  CREATE of Service default/web\n" in run(path, "--namespace-labels", "agentpool=pool1").stdout
+    assert (
+        "\n\nallowed  CREATE of Service default/web\n"
+        in run(path, "--namespace-labels", "agentpool=pool1").stdout
+    )
 
 
 def test_a_malformed_review_is_decided_by_the_policies(tmp_path: Path) -> None:
     path = tmp_path / "review.yaml"
-    path.write_text("apiVersion: admission.k8s.io/v1\nkind: AdmissionReview\nrequest: {uid: a, kind: Pod}\n")
+    path.write_text(
+        "apiVersion: admission.k8s.io/v1\nkind: AdmissionReview\nrequest: {uid: a, kind: Pod}\n"
+    )
     data = decided(path)
     assert data["allowed"] is False
     assert data["review"]["response"]["uid"] == "a"
@@ -179,11 +218,16 @@ def test_a_review_says_itself_what_it_is(option: str) -> None:
         (b"", "is empty"),
         (b"\xff\xfe\x00", "not UTF-8"),
         (b'{"apiVersion": "v1", "kind": "P', "not valid YAML"),
-        (b'{"apiVersion":"v1","kind":"Pod","spec":' + b'{"a":' * 200 + b"1" + b"}" * 201, "nested deeper than 100"),
+        (
+            b'{"apiVersion":"v1","kind":"Pod","spec":' + b'{"a":' * 200 + b"1" + b"}" * 201,
+            "nested deeper than 100",
+        ),
         (b'{"apiVersion":"v1","kind":"Pod","spec":' + b"[" * 50_000, "YAML"),
     ],
 )
-def test_a_file_that_holds_nothing_to_decide_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
+def test_a_file_that_holds_nothing_to_decide_is_refused(
+    tmp_path: Path, content: bytes, words: str
+) -> None:
     path = tmp_path / "input"
     path.write_bytes(content)
     with pytest.raises(InputError, match=words):
@@ -202,7 +246,9 @@ def test_a_query_is_evaluated() -> None:
 
 
 def test_a_module_that_does_not_compile_is_named_with_its_line() -> None:
-    with pytest.raises(FairleadError, match=r"OPA cannot evaluate data\.a: a\.rego:3: rego_unsafe_var_error"):
+    with pytest.raises(
+        FairleadError, match=r"OPA cannot evaluate data\.a: a\.rego:3: rego_unsafe_var_error"
+    ):
         cli.evaluate("data.a", modules={"a.rego": "package a\n\nx := y"}, data={})
 
 
@@ -227,7 +273,10 @@ def test_tests_that_fail_are_named_and_leave_nothing_measured(tmp_path: Path) ->
     (tmp_path / "a_test.rego").write_text(f"package a_test\n\ntest_good if data.a.x == 1\n\n{bad}")
     tested = cli.test(tmp_path)
     assert tested.passed == 1
-    assert [name.rpartition(": ")[2] for name in tested.failed] == ["data.a_test.test_bad", "data.a_test.test_error"]
+    assert [name.rpartition(": ")[2] for name in tested.failed] == [
+        "data.a_test.test_bad",
+        "data.a_test.test_error",
+    ]
     assert tested.failed[0].split(": ")[0].endswith("a_test.rego:5")
     assert (tested.coverage, tested.uncovered) == (0.0, ())
 

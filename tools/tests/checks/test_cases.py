@@ -36,7 +36,9 @@ def test_what_is_left_out_is_default(tmp_path: Path) -> None:
 
 
 def test_settings_are_read_as_in_their_own_file(tmp_path: Path) -> None:
-    (case,) = cases.load(write(tmp_path, GOOD + "  settings: {nodeLabel: gke, podSelector: merge}\n"))
+    (case,) = cases.load(
+        write(tmp_path, GOOD + "  settings: {nodeLabel: gke, podSelector: merge}\n")
+    )
     assert case.settings.node_label == "cloud.google.com/gke-nodepool"
     assert case.settings.pod_selector == "merge"
 
@@ -60,24 +62,38 @@ def test_a_name_that_stands_twice_names_both_places(tmp_path: Path) -> None:
     [
         ("intent:", "intend:", r":2: unknown key 'intend': a case has name, intent"),
         ("name: one", "name: 1", r":1: name: every case needs one, as text"),
-        ("labels:", "lables:", r":3: unknown key 'lables': the namespace of a case has name, labels, state"),
+        (
+            "labels:",
+            "lables:",
+            r":3: unknown key 'lables': the namespace of a case has name, labels, state",
+        ),
         ("pool1", "-pool1", r":3: labels.agentpool: '-pool1' is not a label value"),
         ("{name: payments,", "{name: payments, state: old,", r":3: state: "),
         ("CREATE", "MOVE", r":5: operation: "),
         ("CREATE", "UPDATE", r"UPDATE needs an oldObject"),
         ("object: {api", "oldObject: {api", r"CREATE needs an object"),
         ("object: {apiVersion: v1,", "object: {", r"object has no apiVersion"),
-        ("object: {", "oldobject: {", r":6: unknown key 'oldobject': the request of a case has operation, object, old"),
+        (
+            "object: {",
+            "oldobject: {",
+            r":6: unknown key 'oldobject': the request of a case has operation, object, old",
+        ),
         ("  expect: {allowed: true}\n", "", r":1: expect: every case needs one"),
         ("allowed: true", "allowed: yes please", r":7: allowed: "),
         ("allowed: true", "allowed: true, message: x", r"an allowed request has no message"),
         ("allowed: true", "allowed: false, object: {}", r"a refused request has no object"),
-        ("  expect:", "  settings: {podSelecter: merge}\n  expect:", r":7: unknown key 'podSelecter': did you mean"),
+        (
+            "  expect:",
+            "  settings: {podSelecter: merge}\n  expect:",
+            r":7: unknown key 'podSelecter': did you mean",
+        ),
         ("  expect:", "  settings: [merge]\n  expect:", r":7: a mapping is expected"),
         ("- name", "name", r"not valid YAML|a list of cases"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, old: str, new: str, words: str) -> None:
+def test_what_is_wrong_is_told_with_its_line(
+    tmp_path: Path, old: str, new: str, words: str
+) -> None:
     assert old in GOOD
     with pytest.raises(InputError, match=words):
         cases.load(write(tmp_path, GOOD.replace(old, new, 1)))
@@ -110,6 +126,11 @@ def test_our_own_cases_cover_every_operation_state_and_setting() -> None:
     assert {case.request.operation for case in ours} == {"CREATE", "UPDATE", "DELETE", "CONNECT"}
     assert {case.namespace.state for case in ours if case.namespace} == {"known", "new", "absent"}
     assert {case.settings.pod_selector for case in ours} == {"reject", "merge"}
-    assert {mode for case in ours for mode in case.settings.enforcement.values()} == {"deny", "warn"}
-    assert {bool(case.settings.pools) for case in ours} == {bool(case.settings.default_pool) for case in ours}
+    assert {mode for case in ours for mode in case.settings.enforcement.values()} == {
+        "deny",
+        "warn",
+    }
+    assert {bool(case.settings.pools) for case in ours} == {
+        bool(case.settings.default_pool) for case in ours
+    }
     assert {case.expect.allowed for case in ours} == {True, False}

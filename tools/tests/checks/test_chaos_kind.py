@@ -1,4 +1,5 @@
-"""What breaks in a KIND cluster: which command reaches which node; a real API server tells what runs where."""
+"""What breaks in a KIND cluster: which command reaches which node; a real API server tells what
+runs where."""
 
 from __future__ import annotations
 
@@ -37,7 +38,15 @@ def control_plane() -> Iterator[Embedded]:
         opa, server = {"app.kubernetes.io/name": "opa"}, {"component": "kube-apiserver"}
         add(objects, core, "opa-a", NAMESPACE, opa, "worker", ["opa", "sync"])
         add(objects, core, "opa-b", NAMESPACE, opa, "worker2", ["opa", "sync"])
-        add(objects, core, "kube-apiserver-x", "kube-system", server, "control-plane", ["kube-apiserver"])
+        add(
+            objects,
+            core,
+            "kube-apiserver-x",
+            "kube-system",
+            server,
+            "control-plane",
+            ["kube-apiserver"],
+        )
         yield made
 
 
@@ -52,7 +61,14 @@ def add(
 ) -> None:
     metadata = {"name": name, "namespace": namespace}
     spec = {"nodeName": node, "containers": [{"name": each, "image": "i"} for each in runs]}
-    objects.create({"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "labels": labels}, "spec": spec})
+    objects.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {**metadata, "labels": labels},
+            "spec": spec,
+        }
+    )
     statuses = [
         {"name": each, "image": "i", "imageID": "", "ready": True, "restartCount": 0}
         | {"containerID": f"containerd://{name}-{each}", "state": {"running": {}}}
@@ -62,7 +78,9 @@ def add(
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, control_plane: Embedded) -> Iterator[World]:
+def world(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, control_plane: Embedded
+) -> Iterator[World]:
     made = World(tmp_path)
     for key, value in made.environment.items():
         monkeypatch.setenv(key, value)
@@ -86,9 +104,14 @@ def broken(world: World, *faults: Fault) -> tuple[KindFaults, list[list[str]]]:
 
 
 def test_what_is_killed_ends_and_its_kubelet_starts_it_at_once(world: World) -> None:
-    made, calls = broken(world, Fault("kill sync", 0, 0, 1), Fault("kill kube-apiserver", 0, 0, None))
+    made, calls = broken(
+        world, Fault("kill sync", 0, 0, 1), Fault("kill kube-apiserver", 0, 0, None)
+    )
     assert made.failed == []
-    assert [fault.target for fault in made.broke] == ["opa-b/sync", "kube-apiserver-x/kube-apiserver"]
+    assert [fault.target for fault in made.broke] == [
+        "opa-b/sync",
+        "kube-apiserver-x/kube-apiserver",
+    ]
     restart = ["systemctl", "restart", "kubelet"]
     assert calls == [
         *(["worker2", "kill", "-KILL", "4711"], ["worker2", *restart]),
@@ -108,11 +131,20 @@ def test_etcd_is_compacted_from_its_node(world: World) -> None:
     made, calls = broken(world, Fault(COMPACT, 0, 0, None))
     assert [fault.target for fault in made.broke] == ["etcd"]
     asked, compacted = calls
-    assert (asked[0], asked[1], asked[-1]) == ("control-plane", "curl", "https://127.0.0.1:2379/v3/kv/range")
-    assert compacted[-2:] == ['{"revision": 42, "physical": true}', "https://127.0.0.1:2379/v3/kv/compaction"]
+    assert (asked[0], asked[1], asked[-1]) == (
+        "control-plane",
+        "curl",
+        "https://127.0.0.1:2379/v3/kv/range",
+    )
+    assert compacted[-2:] == [
+        '{"revision": 42, "physical": true}',
+        "https://127.0.0.1:2379/v3/kv/compaction",
+    ]
 
 
-def test_what_runs_no_more_is_told_as_not_possible(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_runs_no_more_is_told_as_not_possible(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fairlead.checks.chaos.faults._PATIENCE", 0.5)
     world.set("pid", "0")
     made, calls = broken(world, Fault("kill opa", 0, 0, 0))

@@ -12,11 +12,19 @@ from fairlead.checks.chaos.changes import Change
 from fairlead.checks.chaos.faults import Broke
 from fairlead.checks.chaos.invariants import Attempt, Verdict
 
-REFUSED = 'admission webhook "node-pool.fairlead.dev" denied the request: pod "{}" sets spec.nodeSelector'
+REFUSED = (
+    'admission webhook "node-pool.fairlead.dev" denied the request: pod "{}" sets spec.nodeSelector'
+)
 
 
 def attempt(began: float, ended: float, status: int = 201, **changed: Any) -> Attempt:
-    values: dict[str, Any] = {"namespace": "a", "pool": "gpu", "pod": "web", "wish": "plain", "reason": ""}
+    values: dict[str, Any] = {
+        "namespace": "a",
+        "pool": "gpu",
+        "pod": "web",
+        "wish": "plain",
+        "reason": "",
+    }
     return Attempt(**{**values, "began": began, "ended": ended, "status": status, **changed})
 
 
@@ -64,7 +72,9 @@ def test_recovery_lasts_from_the_end_of_an_episode_until_a_pod_is_placed() -> No
 
 
 @pytest.mark.parametrize(
-    ("percent", "value"), [(50, 10.0), (95, 19.0), (100, 20.0), (1, 1.0)], ids=["median", "p95", "longest", "least"]
+    ("percent", "value"),
+    [(50, 10.0), (95, 19.0), (100, 20.0), (1, 1.0)],
+    ids=["median", "p95", "longest", "least"],
 )
 def test_a_percentile_is_one_of_the_values(percent: float, value: float) -> None:
     assert report.percentile([float(n) for n in range(20, 0, -1)], percent) == value
@@ -72,7 +82,10 @@ def test_a_percentile_is_one_of_the_values(percent: float, value: float) -> None
 
 
 def test_the_same_reason_with_other_names_counts_together() -> None:
-    attempts = [attempt(0, 1, 403, reason=REFUSED.format(name), pool=pool) for name, pool in (("x", "p"), ("y1", None))]
+    attempts = [
+        attempt(0, 1, 403, reason=REFUSED.format(name), pool=pool)
+        for name, pool in (("x", "p"), ("y1", None))
+    ]
     (row,) = report.summary(attempts, [], [], [])["refused"]
     assert (row["count"], row["mapped"], row["unmapped"]) == (2, 1, 1)
     assert "node-pool.fairlead.dev denied the request" in row["why"]
@@ -80,10 +93,17 @@ def test_the_same_reason_with_other_names_counts_together() -> None:
 
 def test_the_summary_names_violations_and_is_json() -> None:
     verdict = Verdict("it holds", 100, tuple(f"a/pod-{n}: is wrong" for n in range(30)))
-    changes = [Change("push", 1.0, 2.5, None), Change("push", 3.0, 4.0, "revision 0123456789ab is not taken")]
+    changes = [
+        Change("push", 1.0, 2.5, None),
+        Change("push", 3.0, 4.0, "revision 0123456789ab is not taken"),
+    ]
     summary = json.loads(json.dumps(report.summary([], [], changes, [verdict])))
     (invariant,) = summary["invariants"]
-    assert (invariant["holds"], invariant["violations"], len(invariant["named"])) == (False, 30, report.SHOWN)
+    assert (invariant["holds"], invariant["violations"], len(invariant["named"])) == (
+        False,
+        30,
+        report.SHOWN,
+    )
     assert invariant["named"][0] == "a/pod-0: is wrong"
     (push,) = summary["changes"]
     assert (push["done"], push["failed"], push["p95"]) == (1, 1, 1.5)

@@ -34,11 +34,17 @@ def test_all_code_is_typed_once() -> None:
     counts = dict.fromkeys(code(), 0)
     for arguments in checkout._TYPED:
         folders = tuple(argument for argument in arguments if not argument.startswith("--"))
-        excluded = [argument.partition("=")[2] for argument in arguments if argument.startswith("--exclude=")]
+        excluded = [
+            argument.partition("=")[2]
+            for argument in arguments
+            if argument.startswith("--exclude=")
+        ]
         if "--package=fairlead" in arguments:
             folders = ("tools/fairlead",)
         for path in counts:
-            counts[path] += below(path, folders) and not any(re.search(pattern, path) for pattern in excluded)
+            counts[path] += below(path, folders) and not any(
+                re.search(pattern, path) for pattern in excluded
+            )
     assert {path: count for path, count in counts.items() if count != 1} == {}
 
 
@@ -50,6 +56,8 @@ def test_the_type_checker_tells_all_that_is_wrong(monkeypatch: pytest.MonkeyPatc
         raise FairleadError(f"wrong in {argv[-1]}")
 
     monkeypatch.setattr(checkout, "_program", failing)
-    with pytest.raises(FairleadError, match=r"wrong in --package=fairlead(.|\n)*wrong in integration/tests"):
+    with pytest.raises(
+        FairleadError, match=r"wrong in --package=fairlead(.|\n)*wrong in integration/tests"
+    ):
         checkout._typed(["mypy"])
     assert len(asked) == len(checkout._TYPED)

@@ -1,4 +1,5 @@
-"""devcontainer.json says the same as the Dockerfile and the Makefile, in the keys of the specification."""
+"""devcontainer.json says the same as the Dockerfile and the Makefile, in the keys of the
+specification."""
 
 from __future__ import annotations
 
@@ -12,8 +13,18 @@ import pytest
 from fairlead.common import paths
 
 FOLDER = paths.root() / ".devcontainer"
-# Of the specification (containers.dev/implementors/json_reference), those for an image that is built.
-KEYS = {"name", "build", "workspaceFolder", "workspaceMount", "remoteUser", "mounts", "runArgs", "customizations"}
+# Of the specification (containers.dev/implementors/json_reference), those for an image that is
+# built.
+KEYS = {
+    "name",
+    "build",
+    "workspaceFolder",
+    "workspaceMount",
+    "remoteUser",
+    "mounts",
+    "runArgs",
+    "customizations",
+}
 KEYS |= {"onCreateCommand", "postCreateCommand"}
 
 
@@ -60,11 +71,15 @@ def test_the_socket_of_docker_is_where_its_client_looks(config: dict[str, Any]) 
     assert config["mounts"] == ["source=/var/run/docker.sock,target=/var/run/docker.sock,type=bind"]
 
 
-def test_editors_find_the_tests_the_interpreter_and_opa(config: dict[str, Any], dockerfile: str) -> None:
+def test_editors_find_the_tests_the_interpreter_and_opa(
+    config: dict[str, Any], dockerfile: str
+) -> None:
     vscode = config["customizations"]["vscode"]
     assert set(vscode["extensions"]) == {"tsandall.opa", "ms-python.python"}
     settings = vscode["settings"]
-    pytest_options = tomllib.loads((paths.root() / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    pytest_options = tomllib.loads((paths.root() / "pyproject.toml").read_text())["tool"]["pytest"][
+        "ini_options"
+    ]
     assert settings["python.testing.pytestEnabled"] is True
     assert settings["python.testing.pytestArgs"] == pytest_options["testpaths"]
     home = re.search(r"HOME=(\S+)", dockerfile)

@@ -1,4 +1,5 @@
-"""Engines and `fairlead verify`: with the real OPA, wrong expectations and broken policies included."""
+"""Engines and `fairlead verify`: with the real OPA, wrong expectations and broken policies
+included."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ CASE = """\
     operation: CREATE
     object: {apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: c, image: nginx}]}}
   expect: {allowed: true, object: {spec: {nodeSelector: {agentpool: pool1}}}, warnings: []}
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture
@@ -71,7 +72,9 @@ def test_every_case_holds_on_opa() -> None:
         ({"allowed": True, "warnings": ["careful"]}, "warnings: expected a part 'careful', got []"),
     ],
 )
-def test_a_wrong_expectation_fails_with_the_difference(case: Case, expect: dict[str, Any], detail: str) -> None:
+def test_a_wrong_expectation_fails_with_the_difference(
+    case: Case, expect: dict[str, Any], detail: str
+) -> None:
     (result,) = on_opa(replace(case, expect=Expect.model_validate(expect)))
     assert result == verify.Result("one", "node-pool", "opa", False, detail)
 
@@ -80,16 +83,38 @@ def test_a_wrong_expectation_fails_with_the_difference(case: Case, expect: dict[
     ("expect", "decision", "lines"),
     [
         (Expect(allowed=False, message="b"), Decision(False, "abc"), []),
-        (Expect(allowed=False, message="x"), Decision(False, "abc"), ["message: expected a part 'x', got 'abc'"]),
+        (
+            Expect(allowed=False, message="x"),
+            Decision(False, "abc"),
+            ["message: expected a part 'x', got 'abc'"],
+        ),
         (Expect(allowed=True), Decision(False, "abc"), ["expected allowed, got refused: abc"]),
-        (Expect(allowed=True, warnings=[]), Decision(True, warnings=("a",)), ["warnings: expected none, got ['a']"]),
+        (
+            Expect(allowed=True, warnings=[]),
+            Decision(True, warnings=("a",)),
+            ["warnings: expected none, got ['a']"],
+        ),
         (Expect(allowed=True, warnings=["a"]), Decision(True, warnings=("bab",)), []),
-        (Expect(allowed=True, object={"a": None, "b": None}), Decision(True, object={"a": {}, "b": []}), []),
-        (Expect(allowed=True, object={"a": True}), Decision(True, object={"a": 1}), ["object.a: expected True, got 1"]),
-        (Expect(allowed=True, object={"a": {"b": 1}}), Decision(True), ["object: expected {'a': {'b': 1}}, got none"]),
+        (
+            Expect(allowed=True, object={"a": None, "b": None}),
+            Decision(True, object={"a": {}, "b": []}),
+            [],
+        ),
+        (
+            Expect(allowed=True, object={"a": True}),
+            Decision(True, object={"a": 1}),
+            ["object.a: expected True, got 1"],
+        ),
+        (
+            Expect(allowed=True, object={"a": {"b": 1}}),
+            Decision(True),
+            ["object: expected {'a': {'b': 1}}, got none"],
+        ),
     ],
 )
-def test_a_decision_is_compared_part_by_part(expect: Expect, decision: Decision, lines: list[str]) -> None:
+def test_a_decision_is_compared_part_by_part(
+    expect: Expect, decision: Decision, lines: list[str]
+) -> None:
     assert verify.differences(expect, decision) == lines
 
 
@@ -106,13 +131,17 @@ def broken(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, old: str, n
 def test_a_policy_that_refuses_its_own_output_fails(
     case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    broken(monkeypatch, tmp_path, "node_pool/node_pool.rego", "not _fits\n", "node_selector != {}\n")
+    broken(
+        monkeypatch, tmp_path, "node_pool/node_pool.rego", "not _fits\n", "node_selector != {}\n"
+    )
     (result,) = on_opa(case)
     assert result.passed is False
     assert "refuse what they made of the object themselves: pod" in result.detail
 
 
-def test_a_policy_that_never_stops_patching_fails(case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_policy_that_never_stops_patching_fails(
+    case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     ends = "_selector_operations := [] if _selector_after == node_selector\n\nelse"
     broken(monkeypatch, tmp_path, "node_pool/mutation.rego", ends, "_selector_operations")
     (result,) = on_opa(case)
@@ -120,7 +149,9 @@ def test_a_policy_that_never_stops_patching_fails(case: Case, monkeypatch: pytes
     assert "not idempotent" in result.detail
 
 
-def test_a_decision_that_is_missing_is_no_refusal(case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_decision_that_is_missing_is_no_refusal(
+    case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     broken(monkeypatch, tmp_path, "main.rego", "package system", "package elsewhere")
     (result,) = on_opa(replace(case, expect=Expect(allowed=False)))
     assert result.passed is False
@@ -130,8 +161,16 @@ def test_a_decision_that_is_missing_is_no_refusal(case: Case, monkeypatch: pytes
 def test_a_case_that_opa_fails_at_does_not_take_the_others_along(
     case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    conflict = '\nname := "a" if input.request.name == "x"\n\nname := "b" if input.request.name == "x"\n'
-    broken(monkeypatch, tmp_path, "review/review.rego", "\n# METADATA\n# description: Why", f"{conflict}\n# Why")
+    conflict = (
+        '\nname := "a" if input.request.name == "x"\n\nname := "b" if input.request.name == "x"\n'
+    )
+    broken(
+        monkeypatch,
+        tmp_path,
+        "review/review.rego",
+        "\n# METADATA\n# description: Why",
+        f"{conflict}\n# Why",
+    )
     pod = {**case.request.manifest, "metadata": {"name": "x"}, "spec": {"nodeName": "n"}}
     other = replace(case, name="two", request=case.request.model_copy(update={"object": pod}))
     first, second = on_opa(case, other)
@@ -153,7 +192,9 @@ class Mute:
     name = "mute"
     asks_cluster = False
 
-    def decide(self, asked: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Inexpressible]]:
+    def decide(
+        self, asked: Sequence[Case], progress: Progress
+    ) -> Iterator[tuple[Case, Inexpressible]]:
         yield from ((case, Inexpressible("it has no mouth")) for case in asked)
 
 
@@ -165,10 +206,15 @@ def test_what_cannot_be_expressed_is_neither_passed_nor_failed(case: Case) -> No
 def test_the_table_in_the_docs_lists_just_what_cannot_be_expressed() -> None:
     text = (paths.root() / "docs" / "conformance.md").read_text()
     section = text.partition("## What an engine cannot express")[2].partition("\n## ")[0]
-    rows = [tuple(cell.strip() for cell in row) for row in re.findall(r"^\|(.+)\|(.+)\|(.+)\|$", section, re.MULTILINE)]
+    rows = [
+        tuple(cell.strip() for cell in row)
+        for row in re.findall(r"^\|(.+)\|(.+)\|(.+)\|$", section, re.MULTILINE)
+    ]
     assert rows[0] == ("case", "engine", "reason")
     documented = {(case, engine) for case, engine, _ in rows[2:]}
-    real = {(result.case, result.engine) for result in on_opa(*cases.load()) if result.passed is None}
+    real = {
+        (result.case, result.engine) for result in on_opa(*cases.load()) if result.passed is None
+    }
     assert documented == real
 
 
@@ -178,7 +224,9 @@ def test_all_engines_are_listed_once_and_in_order() -> None:
 
 
 def test_an_unknown_engine_is_refused_with_the_list() -> None:
-    with pytest.raises(UsageError, match=r"unknown engine 'opaa': did you mean 'opa'\? There are: opa, webhook"):
+    with pytest.raises(
+        UsageError, match=r"unknown engine 'opaa': did you mean 'opa'\? There are: opa, webhook"
+    ):
         engines.load(["opaa"])
     with pytest.raises(UsageError, match=r"unknown engine 'x'\. There are: opa, webhook"):
         engines.load(["x"])
@@ -195,7 +243,11 @@ def test_the_command_ends_with_0_where_all_passed_and_1_where_not(tmp_path: Path
     assert good.return_value == 0
     expected = {"case": "one", "intent": "node-pool", "engine": "opa", "passed": True, "detail": ""}
     assert json.loads(good.stdout) == [expected]
-    path.write_text(CASE.replace("allowed: true, object: {spec: {nodeSelector: {agentpool: pool1}}}", "allowed: false"))
+    path.write_text(
+        CASE.replace(
+            "allowed: true, object: {spec: {nodeSelector: {agentpool: pool1}}}", "allowed: false"
+        )
+    )
     bad = run("--cases", str(path), "--engine", "opa")
     assert bad.return_value == 1
     assert "expected refused, got allowed" in bad.stdout

@@ -1,4 +1,5 @@
-"""How cases are asked of an API server; the real one is asked in integration/tests and by `fairlead verify`."""
+"""How cases are asked of an API server; the real one is asked in integration/tests and by
+`fairlead verify`."""
 
 from __future__ import annotations
 
@@ -46,13 +47,17 @@ class Api(client.ApiClient):
 
 
 def test_warnings_are_read_from_all_headers_with_their_quotes() -> None:
-    api = Api(Answer(201, POD, [r'299 - "pod \"web\" a, b"', '299 - "c", 299 - "d"', '110 - "stale"']))
+    api = Api(
+        Answer(201, POD, [r'299 - "pod \"web\" a, b"', '299 - "c", 299 - "d"', '110 - "stale"'])
+    )
     assert Rest(api).call("POST", "/x").warnings == ('pod "web" a, b', "c", "d")
 
 
 def test_a_user_is_impersonated_with_every_group() -> None:
     api = Api(Answer(200, {}, []))
-    Rest(api).call("GET", "/x", query={"command": ["a", "b"]}, user={"username": "eve", "groups": ["g1", "g2"]})
+    Rest(api).call(
+        "GET", "/x", query={"command": ["a", "b"]}, user={"username": "eve", "groups": ["g1", "g2"]}
+    )
     _, url, headers, _ = api.asked
     assert url == "https://server/x?command=a&command=b"
     assert headers["Impersonate-User"] == "eve"
@@ -69,14 +74,31 @@ def test_nobody_is_impersonated_unasked() -> None:
     ("status", "body", "denied", "message"),
     [
         (201, {"message": "fine"}, False, ""),
-        (403, {"message": 'admission webhook "a.b" denied the request: no, because'}, True, "no, because"),
-        (403, {"message": "pods is forbidden: User cannot create"}, False, "pods is forbidden: User cannot create"),
-        (500, {"message": 'failed calling webhook "a.b": timeout'}, False, 'failed calling webhook "a.b": timeout'),
+        (
+            403,
+            {"message": 'admission webhook "a.b" denied the request: no, because'},
+            True,
+            "no, because",
+        ),
+        (
+            403,
+            {"message": "pods is forbidden: User cannot create"},
+            False,
+            "pods is forbidden: User cannot create",
+        ),
+        (
+            500,
+            {"message": 'failed calling webhook "a.b": timeout'},
+            False,
+            'failed calling webhook "a.b": timeout',
+        ),
         (502, b"bad gateway", False, "bad gateway"),
         (500, b"[]", False, "the API server answers 500"),
     ],
 )
-def test_a_refusal_is_told_in_the_webhooks_own_words(status: int, body: Any, denied: bool, message: str) -> None:
+def test_a_refusal_is_told_in_the_webhooks_own_words(
+    status: int, body: Any, denied: bool, message: str
+) -> None:
     response = Rest(Api(Answer(status, body, []))).call("POST", "/x")
     assert (response.ok, response.denied, response.message) == (status == 201, denied, message)
 
@@ -85,7 +107,11 @@ def test_a_refusal_is_told_in_the_webhooks_own_words(status: int, body: Any, den
     ("manifest", "parts", "path"),
     [
         (POD, (), "/api/v1/namespaces/a/pods"),
-        ({"apiVersion": "apps/v1", "kind": "Deployment"}, ("web",), "/apis/apps/v1/namespaces/a/deployments/web"),
+        (
+            {"apiVersion": "apps/v1", "kind": "Deployment"},
+            ("web",),
+            "/apis/apps/v1/namespaces/a/deployments/web",
+        ),
         ({"apiVersion": "v1", "kind": "Namespace"}, ("b",), "/api/v1/namespaces/b"),
         (
             {"apiVersion": "policy/v1", "kind": "Eviction"},
@@ -94,12 +120,21 @@ def test_a_refusal_is_told_in_the_webhooks_own_words(status: int, body: Any, den
         ),
     ],
 )
-def test_objects_have_their_paths(manifest: dict[str, Any], parts: tuple[str, ...], path: str) -> None:
+def test_objects_have_their_paths(
+    manifest: dict[str, Any], parts: tuple[str, ...], path: str
+) -> None:
     assert path_of(manifest, "a", *parts) == path
 
 
 def test_a_change_is_carried_over_to_the_live_object() -> None:
-    live = {"a": 1, "b": {"x": 1, "default": 2}, "c": [{"n": 1, "default": 3}], "gone": 1, "default": 4, "list": [1, 2]}
+    live = {
+        "a": 1,
+        "b": {"x": 1, "default": 2},
+        "c": [{"n": 1, "default": 3}],
+        "gone": 1,
+        "default": 4,
+        "list": [1, 2],
+    }
     old = {"a": 1, "b": {"x": 1}, "c": [{"n": 1}], "gone": 1, "list": [1]}
     new = {"a": 1, "b": {"x": 2}, "c": [{"n": 5}], "list": [1, 3], "more": {"y": 1}}
     assert carry(live, old, new) == {
@@ -114,12 +149,19 @@ def test_a_change_is_carried_over_to_the_live_object() -> None:
 
 def test_what_does_not_change_is_left_as_it_is_live() -> None:
     live = {"spec": {"nodeName": "n1", "volumes": [1]}}
-    assert carry(live, {"spec": {}}, {"spec": {}, "metadata": {"labels": {}}}) == live | {"metadata": {"labels": {}}}
+    assert carry(live, {"spec": {}}, {"spec": {}, "metadata": {"labels": {}}}) == live | {
+        "metadata": {"labels": {}}
+    }
 
 
 def test_the_api_servers_own_tolerations_do_not_count() -> None:
     own = [
-        {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+        {
+            "key": f"node.kubernetes.io/{key}",
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": 300,
+        }
         for key in ("not-ready", "unreachable")
     ]
     gpu = {"key": "gpu", "operator": "Exists"}

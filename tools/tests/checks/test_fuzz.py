@@ -32,7 +32,12 @@ from fairlead.settings.models import Settings
 
 SEED = 1
 MIB = 1024 * 1024
-POD: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": []}}
+POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web"},
+    "spec": {"containers": []},
+}
 ASSIGN = {"op": "add", "path": "/spec/nodeSelector", "value": {"agentpool": "pool1"}}
 
 
@@ -45,7 +50,12 @@ def test_the_guard_lets_through_what_the_contract_lists() -> None:
     assert result["why"] is None, result
     assert result["tried"] >= 1_500
     assert result["rotations"] == 3, "once for each OPA"
-    assert counts(result).keys() >= {"listed: 200", "refused: 401", "valid token: 200", "in another spelling"}
+    assert counts(result).keys() >= {
+        "listed: 200",
+        "refused: 401",
+        "valid token: 200",
+        "in another spelling",
+    }
 
 
 @pytest.mark.parametrize(
@@ -61,7 +71,10 @@ def test_the_guard_lets_through_what_the_contract_lists() -> None:
 )
 def test_a_hole_in_the_guard_is_found(hole: str, leak: str) -> None:
     result = guard.run(
-        examples=1_500, seed=SEED, progress=Progress(), guard=lambda tokens: f"{bundles.authz_module(tokens)}\n{hole}\n"
+        examples=1_500,
+        seed=SEED,
+        progress=Progress(),
+        guard=lambda tokens: f"{bundles.authz_module(tokens)}\n{hole}\n",
     )
     assert result["why"]
     assert leak in json.dumps(result["example"])
@@ -73,7 +86,10 @@ def test_a_guard_that_refuses_the_api_server_is_found() -> None:
 
     result = guard.run(examples=1_500, seed=SEED, progress=Progress(), guard=deaf)
     assert "the contract lists this request" in result["why"]
-    assert (result["example"]["method"], result["example"]["target"][:2]) in {("POST", "/"), ("POST", "/?")}
+    assert (result["example"]["method"], result["example"]["target"][:2]) in {
+        ("POST", "/"),
+        ("POST", "/?"),
+    }
 
 
 def test_a_token_in_the_log_is_found() -> None:
@@ -109,7 +125,9 @@ def test_a_token_in_the_log_is_found() -> None:
         ("GET", "/v1/data", False, False),
     ],
 )
-def test_what_the_contract_lists_in_which_spelling(method: str, target: str, listed: bool, equivalent: bool) -> None:
+def test_what_the_contract_lists_in_which_spelling(
+    method: str, target: str, listed: bool, equivalent: bool
+) -> None:
     assert (guard.listed(method, target), guard.equivalent(method, target)) == (listed, equivalent)
 
 
@@ -134,7 +152,12 @@ def test_malformed_reviews_are_answered_well() -> None:
     result = reviews.run(examples=1_500, seed=SEED, progress=Progress())
     assert result["why"] is None, result
     assert result["tried"] >= 1_500
-    assert counts(result).keys() >= {"allowed: pod placed", "denied: pod", "denied: not readable", "allowed: no pod"}
+    assert counts(result).keys() >= {
+        "allowed: pod placed",
+        "denied: pod",
+        "denied: not readable",
+        "allowed: no pod",
+    }
 
 
 def test_policies_that_only_warn_are_found() -> None:
@@ -158,7 +181,17 @@ def test_policies_that_let_all_pods_through_fail_the_command(tmp_path: Path) -> 
     folder = tmp_path / "policies"
     shutil.copytree(paths.root() / "policies", folder)
     (folder / "main.rego").write_text(ALLOWS_ALL)
-    arguments = ["reviews", "--examples", "10", "--seed", "7", "-o", "json", "--policies", str(folder)]
+    arguments = [
+        "reviews",
+        "--examples",
+        "10",
+        "--seed",
+        "7",
+        "-o",
+        "json",
+        "--policies",
+        str(folder),
+    ]
     done = CliRunner().invoke(command, arguments)
     assert isinstance(done.exception, FairleadError)
     assert done.exception.exit_code == 1
@@ -187,10 +220,17 @@ def test_attacks_leave_opa_within_its_memory_and_others_served() -> None:
 
 
 def test_limits_that_let_an_attack_succeed_are_found() -> None:
-    """3 MiB of review, packed or not, for an OPA of 512 MiB: once deployed, and brought down by 16 requests."""
+    """3 MiB of review, packed or not, for an OPA of 512 MiB: once deployed, and brought down by
+    16 requests.
+    """
     lax = [f"--set=server.decoding.{key}={3 * MIB}" for key in ("max_length", "gzip.max_length")]
     result = load.on_opa(
-        examples=10, seed=SEED, progress=Progress(), flags=lax, proxied=False, memory={"opa": 512 * MIB}
+        examples=10,
+        seed=SEED,
+        progress=Progress(),
+        flags=lax,
+        proxied=False,
+        memory={"opa": 512 * MIB},
     )
     assert "limit of 512 MiB" in result["why"], result
     assert result["memory"]["opa"] >= 512 * MIB
@@ -198,7 +238,9 @@ def test_limits_that_let_an_attack_succeed_are_found() -> None:
 
 
 def test_without_the_proxy_an_attack_succeeds() -> None:
-    result = load.on_opa(examples=10, seed=SEED, progress=Progress(), proxied=False, memory={"opa": 512 * MIB})
+    result = load.on_opa(
+        examples=10, seed=SEED, progress=Progress(), proxied=False, memory={"opa": 512 * MIB}
+    )
     assert "limit of 512 MiB" in result["why"], result
     assert result["example"]["way"] == "review"
 
@@ -231,7 +273,9 @@ def test_limits_are_those_of_the_manifests() -> None:
         container["name"]: container["resources"]["limits"]
         for container in deployment["spec"]["template"]["spec"]["containers"]
     }
-    assert {name: {"memory": f"{size // MIB}Mi"} for name, size in limits.deployed(Settings()).items()} == shown
+    assert {
+        name: {"memory": f"{size // MIB}Mi"} for name, size in limits.deployed(Settings()).items()
+    } == shown
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -247,7 +291,9 @@ def test_an_attack_is_as_large_as_it_says_and_json(way: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [Request, Body, Attack])
-@pytest.mark.parametrize("text", ['{"verb": "GET"}', '{"way": "x", "shape": "env", "size": 1, "clients": 1}'])
+@pytest.mark.parametrize(
+    "text", ['{"verb": "GET"}', '{"way": "x", "shape": "env", "size": 1, "clients": 1}']
+)
 def test_a_kept_example_that_is_none_is_named(
     tmp_path: Path, kind: type[Request] | type[Body] | type[Attack], text: str
 ) -> None:
@@ -277,15 +323,26 @@ def body(**request: Any) -> Body:
         "namespace": "payments",
         "object": POD,
     }
-    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked | request}
+    review = {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": asked | request,
+    }
     return Body(json.dumps(review).encode())
 
 
 def answer(*, version: str = "v1", patch: list[Any] | None = None, **response: Any) -> Response:
     full: dict[str, Any] = {"uid": "1", "allowed": True, **response}
     if patch is not None:
-        full |= {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(patch).encode()).decode()}
-    review = {"apiVersion": f"admission.k8s.io/{version}", "kind": "AdmissionReview", "response": full}
+        full |= {
+            "patchType": "JSONPatch",
+            "patch": base64.b64encode(json.dumps(patch).encode()).decode(),
+        }
+    review = {
+        "apiVersion": f"admission.k8s.io/{version}",
+        "kind": "AdmissionReview",
+        "response": full,
+    }
     return Response(200, b"", json.dumps(review).encode())
 
 
@@ -308,7 +365,11 @@ def daemon_set(kind: str = "DaemonSet", **more: Any) -> Body:
 def change(path: str, value: Any = None) -> dict[str, Any]:
     """An operation below a template; a removal where there is no value."""
     path = f"/spec/template/{path}"
-    return {"op": "remove", "path": path} if value is None else {"op": "add", "path": path, "value": value}
+    return (
+        {"op": "remove", "path": path}
+        if value is None
+        else {"op": "add", "path": path, "value": value}
+    )
 
 
 SELECTOR = change("spec/nodeSelector", {"agentpool": "pool1"})
@@ -335,7 +396,11 @@ NOTE = change("metadata/annotations/fairlead.dev~1assigned", "{}")
             "allowed: pod's update",
         ),
         (daemon_set(), answer(patch=[SELECTOR, NOTE]), "allowed: no pod, patched"),
-        (daemon_set(namespace="playground"), answer(patch=[change("spec/tolerations")]), "allowed: no pod, patched"),
+        (
+            daemon_set(namespace="playground"),
+            answer(patch=[change("spec/tolerations")]),
+            "allowed: no pod, patched",
+        ),
         (body(uid=7), answer(uid="", **DENIED), "denied: not readable"),
         (Body(b"{"), Response(400, b"", b"{}"), "400: not JSON, or too large"),
         (Body(b"x", encoding="gzip"), None, "no answer to gzip that is none"),
@@ -361,7 +426,10 @@ def test_good_answers_pass(asked: Body, answered: Response | None, outcome: str)
 def test_a_wider_toleration_is_as_good_as_the_pools(toleration: Any, covers: bool) -> None:
     own = pod(nodeSelector={"agentpool": "pool1", "disk": "ssd"}, tolerations=[toleration])
     if covers:
-        assert reviews.judge(body(object=own), answer(), reviews.PROFILES["pools"]) == "allowed: pod placed"
+        assert (
+            reviews.judge(body(object=own), answer(), reviews.PROFILES["pools"])
+            == "allowed: pod placed"
+        )
         return
     with pytest.raises(Violation, match="without the pool's tolerations"):
         reviews.judge(body(object=own), answer(), reviews.PROFILES["pools"])
@@ -371,14 +439,26 @@ def test_a_wider_toleration_is_as_good_as_the_pools(toleration: Any, covers: boo
     ("asked", "answered", "why"),
     [
         (body(), answer(), "allowed with nodeSelector None"),
-        (body(object=pod(nodeSelector={"agentpool": "pool2"})), answer(), "allowed with nodeSelector"),
+        (
+            body(object=pod(nodeSelector={"agentpool": "pool2"})),
+            answer(),
+            "allowed with nodeSelector",
+        ),
         (body(object=pod(nodeName="n1")), answer(patch=[ASSIGN]), "nodeName"),
         (body(object={}), answer(), "without a spec"),
         (body(namespace="new"), answer(), "which nobody knows"),
         (body(namespace="playground"), answer(patch=[ASSIGN]), "a namespace without a pool"),
-        (body(), answer(patch=[ASSIGN, {"op": "remove", "path": "/metadata/name"}]), "changes more of the pod"),
+        (
+            body(),
+            answer(patch=[ASSIGN, {"op": "remove", "path": "/metadata/name"}]),
+            "changes more of the pod",
+        ),
         (body(), answer(patch=[{**ASSIGN, "path": "/nowhere/spec"}]), "does not apply"),
-        (body(operation="UPDATE", oldObject=POD), answer(patch=[ASSIGN]), "an update of a pod is patched"),
+        (
+            body(operation="UPDATE", oldObject=POD),
+            answer(patch=[ASSIGN]),
+            "an update of a pod is patched",
+        ),
         (
             body(operation="UPDATE", oldObject=POD, object=pod(nodeSelector={"zone": "a"})),
             answer(),

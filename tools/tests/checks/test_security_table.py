@@ -23,4 +23,6 @@ def test_the_tests_of_a_row_are_there(file: str, names: str) -> None:
     code = (paths.root() / file).read_text(encoding="utf-8")
     missing = [name for name in re.findall(r"test_\w+", names) if f"def {name}(" not in code]
     assert not missing
-    assert TEXT.count("`test_") == sum(len(re.findall(r"`test_", names)) for _, names in LINK.findall(TEXT))
+    assert TEXT.count("`test_") == sum(
+        len(re.findall(r"`test_", names)) for _, names in LINK.findall(TEXT)
+    )

@@ -1,4 +1,5 @@
-"""What drives fairlead from outside: the Makefile and the workflow name what is there, and hand on what they should."""
+"""What drives fairlead from outside: the Makefile and the workflow name what is there, and hand
+on what they should."""
 
 from __future__ import annotations
 
@@ -46,7 +47,9 @@ def test_the_workflow_may_only_read_and_ends(workflow: dict[str, Any]) -> None:
     assert workflow["permissions"] == {"contents": "read"}
     assert workflow["concurrency"]["group"]
     assert all(0 < job["timeout-minutes"] <= 120 for job in workflow["jobs"].values())
-    checkouts = [step for step in steps(workflow) if step.get("uses", "").startswith("actions/checkout@")]
+    checkouts = [
+        step for step in steps(workflow) if step.get("uses", "").startswith("actions/checkout@")
+    ]
     assert len(checkouts) == len(workflow["jobs"])
     assert all(step["with"]["persist-credentials"] == "false" for step in checkouts)
 
@@ -67,7 +70,11 @@ def test_the_workflow_runs_lint_the_tests_and_the_end_to_end_run(workflow: dict[
 
 
 def test_the_workflow_caches_by_the_pins_and_keeps_what_failed(workflow: dict[str, Any]) -> None:
-    (cache,) = [step["with"] for step in steps(workflow) if step.get("uses", "").startswith("actions/cache@")]
+    (cache,) = [
+        step["with"]
+        for step in steps(workflow)
+        if step.get("uses", "").startswith("actions/cache@")
+    ]
     assert cache["path"] == "~/.cache/fairlead"
     (hashed,) = re.findall(r"hashFiles\('([^']+)/\*\*'\)", cache["key"])
     assert (paths.root() / hashed / "opa" / "go.sum").is_file()
@@ -89,7 +96,14 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def make(checkout: Path, *arguments: str, **variables: str) -> str:
-    ours = {"FAIRLEAD_CLUSTER", "KIND_CLUSTER_NAME", "MAKEFLAGS", "MAKELEVEL", "VENV", *IMAGE_VARIABLES.values()}
+    ours = {
+        "FAIRLEAD_CLUSTER",
+        "KIND_CLUSTER_NAME",
+        "MAKEFLAGS",
+        "MAKELEVEL",
+        "VENV",
+        *IMAGE_VARIABLES.values(),
+    }
     environment = {name: value for name, value in os.environ.items() if name not in ours}
     done = subprocess.run(
         ["make", "-s", *arguments],  # noqa: S607 - the user's own
@@ -104,7 +118,8 @@ def make(checkout: Path, *arguments: str, **variables: str) -> str:
 
 def test_make_hands_variables_on_from_the_environment_and_the_command_line(checkout: Path) -> None:
     assert (
-        make(checkout, "kind-start", OPA_IMAGE="a:1", KIND_CLUSTER_NAME="b") == "|b|a:1|up --cluster kind --no-deploy"
+        make(checkout, "kind-start", OPA_IMAGE="a:1", KIND_CLUSTER_NAME="b")
+        == "|b|a:1|up --cluster kind --no-deploy"
     )
     assert make(checkout, "kind-deploy", "OPA_IMAGE=a:1") == "||a:1|up --cluster kind"
     assert make(checkout, "kind-stop", "ARGS=--name c") == "|||down --cluster kind --name c"
@@ -116,7 +131,9 @@ def test_make_means_the_kind_cluster_where_it_is_the_only_one(checkout: Path) ->
     assert make(checkout, "integration") == "embedded|||verify"
     made = checkout / ".fairlead" / "kind-fairlead"
     made.mkdir(parents=True)
-    assert make(checkout, "update-rego") == "embedded|||push", "one that is being made counts for nothing"
+    assert make(checkout, "update-rego") == "embedded|||push", (
+        "one that is being made counts for nothing"
+    )
     (made / "containers.json").touch()
     assert make(checkout, "update-rego") == "kind|||push"
     assert make(checkout, "logs-sidecar") == "kind|||logs sidecar"
@@ -128,7 +145,13 @@ def test_make_means_the_kind_cluster_where_it_is_the_only_one(checkout: Path) ->
 
 
 def test_help_and_the_documentation_tell_every_variable(checkout: Path) -> None:
-    variables = {"FAIRLEAD_CLUSTER", "KIND_CLUSTER_NAME", "KIND_CONFIG", "KIND_NODE_IMAGE", "BASE_IMAGE"}
+    variables = {
+        "FAIRLEAD_CLUSTER",
+        "KIND_CLUSTER_NAME",
+        "KIND_CONFIG",
+        "KIND_NODE_IMAGE",
+        "BASE_IMAGE",
+    }
     variables |= set(IMAGE_VARIABLES.values())
     told = make(checkout, "help")
     assert set(re.findall(r"^([A-Z_]+) ", told, re.MULTILINE)) == variables
@@ -142,5 +165,12 @@ def test_the_documentation_names_targets_that_are_there() -> None:
     page = (paths.root() / "docs" / "kind.md").read_text()
     named = set(re.findall(r"`make ([a-z0-9-]+)", page))
     assert named <= TARGETS
-    assert named >= {"kind-start", "kind-deploy", "integration", "update-rego", "force-update-rego", "logs"}
+    assert named >= {
+        "kind-start",
+        "kind-deploy",
+        "integration",
+        "update-rego",
+        "force-update-rego",
+        "logs",
+    }
     assert named >= {"logs-sidecar", "kind-stop", "docker-e2e", "image"}

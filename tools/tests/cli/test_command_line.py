@@ -1,4 +1,5 @@
-"""Bad input through the command line: exit code 2, a line or two on stderr that name the place, and nothing else."""
+"""Bad input through the command line: exit code 2, a line or two on stderr that name the place,
+and nothing else."""
 
 from __future__ import annotations
 
@@ -53,8 +54,26 @@ def test_what_is_not_there_is_told(arguments: tuple[str, ...], words: str) -> No
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[" * 100_000, "a: [", "a: &x [*x]", '{"a": ' + "9" * 5000 + "}", "\x00", "a: {a: 1, a: 2}"],
-    ids=["empty", "half", "deep", "half YAML", "cycle", "long number", "control character", "key twice"],
+    [
+        "",
+        "{",
+        "[" * 100_000,
+        "a: [",
+        "a: &x [*x]",
+        '{"a": ' + "9" * 5000 + "}",
+        "\x00",
+        "a: {a: 1, a: 2}",
+    ],
+    ids=[
+        "empty",
+        "half",
+        "deep",
+        "half YAML",
+        "cycle",
+        "long number",
+        "control character",
+        "key twice",
+    ],
 )
 def test_half_written_files_are_told_by_name(tmp_path: Path, text: str) -> None:
     for name, arguments in {
@@ -82,10 +101,14 @@ def named(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[
             yield from named(subcommand, (*path, name))
     elif any("--name" in parameter.opts for parameter in command.params):
         required = [
-            parameter for parameter in command.params if isinstance(parameter, click.Argument) and parameter.required
+            parameter
+            for parameter in command.params
+            if isinstance(parameter, click.Argument) and parameter.required
         ]
         values = [
-            parameter.type.choices[0] if isinstance(parameter.type, click.Choice) else "testdata/review.json"
+            parameter.type.choices[0]
+            if isinstance(parameter.type, click.Choice)
+            else "testdata/review.json"
             for parameter in required
         ]
         yield (*path, *map(str, values), *(["--live"] if path == ("eval",) else []))
@@ -123,7 +146,9 @@ def test_results_are_all_that_is_on_standard_output(tmp_path: Path) -> None:
 
 def test_what_no_encoding_has_is_told_escaped(tmp_path: Path) -> None:
     path = tmp_path / "pod.json"
-    path.write_text('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "\\ud800"}, "spec": {}}')
+    path.write_text(
+        '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "\\ud800"}, "spec": {}}'
+    )
     for form in ("json", "yaml", "table"):
         done = fairlead("eval", path, "-o", form)
         assert "Traceback" not in done.stderr
@@ -147,6 +172,8 @@ def work(**_):
 entry.cli.main = work
 entry.main()
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=50)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=50
+    )
     assert done.returncode == 130
     assert done.stderr.strip() == "error: interrupted"

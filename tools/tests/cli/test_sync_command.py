@@ -58,14 +58,25 @@ class Pod:
             "--namespaces",
             "fairlead",
         ]
-        arguments += ["--health-endpoint", f"127.0.0.1:{self.port}", "--log-level", "debug", "--replica", "test"]
+        arguments += [
+            "--health-endpoint",
+            f"127.0.0.1:{self.port}",
+            "--log-level",
+            "debug",
+            "--replica",
+            "test",
+        ]
         arguments += ["--replicate", "v1/pods", "--replicate-fields", "v1/pods=spec.nodeName"]
         arguments += ["--tls-cert-file", opa.certificate, "--tls-private-key-file", opa.key]
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen([sys.executable, "-m", "fairlead", "sync", *arguments], stderr=log)
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "fairlead", "sync", *arguments], stderr=log
+            )
 
     def get(self, path: str) -> requests.Response:
-        return requests.get(f"https://127.0.0.1:{self.port}{path}", verify=str(self.opa.ca), timeout=DEADLINE)
+        return requests.get(
+            f"https://127.0.0.1:{self.port}{path}", verify=str(self.opa.ca), timeout=DEADLINE
+        )
 
     def healthy(self) -> bool:
         try:
@@ -96,9 +107,17 @@ def pod(tmp_path: Path) -> Iterator[Pod]:
 
 def test_it_brings_policies_data_and_namespaces_to_opa_and_word_back(pod: Pod) -> None:
     pod.cluster.put("namespaces", "payments", labels={"agentpool": "pool1", "other": "x"})
-    pod.cluster.put("configmaps", "rules", namespace="fairlead", labels=POLICY, data={"a.rego": "package a\nx := 1"})
+    pod.cluster.put(
+        "configmaps",
+        "rules",
+        namespace="fairlead",
+        labels=POLICY,
+        data={"a.rego": "package a\nx := 1"},
+    )
     pod.cluster.put("configmaps", "facts", namespace="fairlead", labels=DATA, data={"v": "[1]"})
-    pod.cluster.put("configmaps", "elsewhere", namespace="other", labels=POLICY, data={"a.rego": "package b"})
+    pod.cluster.put(
+        "configmaps", "elsewhere", namespace="other", labels=POLICY, data={"a.rego": "package b"}
+    )
     pod.cluster.put("configmaps", "unlabelled", namespace="fairlead", data={"a.rego": "package c"})
     pod.until(pod.healthy, "healthy")
     assert pod.opa.own_policies() == {"fairlead/rules/a.rego": "package a\nx := 1"}
@@ -107,7 +126,13 @@ def test_it_brings_policies_data_and_namespaces_to_opa_and_word_back(pod: Pod) -
     assert pod.opa.api().document(["kubernetes", "namespaces"]) == {"payments": thin}
     for name in ("rules", "facts"):
         pod.until(lambda name=name: pod.status(name) == {"status": "ok"}, f"status of {name}")
-    pod.cluster.put("configmaps", "rules", namespace="fairlead", labels=POLICY, data={"a.rego": "package a\nx := y"})
+    pod.cluster.put(
+        "configmaps",
+        "rules",
+        namespace="fairlead",
+        labels=POLICY,
+        data={"a.rego": "package a\nx := y"},
+    )
     pod.until(lambda: (pod.status("rules") or {}).get("status") == "error", "error")
     assert pod.status("rules")["error"]["errors"][0]["location"] == {
         "file": "fairlead/rules/a.rego",
@@ -117,7 +142,9 @@ def test_it_brings_policies_data_and_namespaces_to_opa_and_word_back(pod: Pod) -
     assert pod.opa.own_policies() == {"fairlead/rules/a.rego": "package a\nx := 1"}
     health = pod.get("/health").json()
     confirmed: Any = pod.opa.api().document(["fairlead_confirmed"])
-    assert health.pop("confirmed") == datetime.fromtimestamp(confirmed["at"] // 10**9, UTC).isoformat()
+    assert (
+        health.pop("confirmed") == datetime.fromtimestamp(confirmed["at"] // 10**9, UTC).isoformat()
+    )
     assert health == {
         "healthy": True,
         "reasons": [],
@@ -146,14 +173,18 @@ def test_it_is_live_while_those_that_it_asks_are_away(pod: Pod) -> None:
 def test_a_namespace_is_looked_up_whole_and_as_it_is_now(pod: Pod) -> None:
     pod.until(pod.healthy, "healthy")
     pod.cluster.put("namespaces", "plain", labels={"other": "x"})
-    assert pod.get("/v1/namespaces/plain").json() == {"metadata": {"name": "plain", "labels": {"other": "x"}}}
+    assert pod.get("/v1/namespaces/plain").json() == {
+        "metadata": {"name": "plain", "labels": {"other": "x"}}
+    }
     assert pod.get("/v1/namespaces/none").status_code == 404
     pod.cluster.token = "another"
     assert pod.get("/v1/namespaces/none").status_code == 503
 
 
 def test_a_restarted_opa_is_loaded_again_and_health_is_live(pod: Pod) -> None:
-    pod.cluster.put("configmaps", "rules", namespace="fairlead", labels=POLICY, data={"a.rego": "package a"})
+    pod.cluster.put(
+        "configmaps", "rules", namespace="fairlead", labels=POLICY, data={"a.rego": "package a"}
+    )
     pod.until(pod.healthy, "healthy")
     pod.opa.kill()
     pod.until(lambda: not pod.healthy(), "unhealthy while OPA is away")
@@ -168,9 +199,14 @@ def test_a_token_file_that_is_wrong_empty_or_gone_is_told_and_a_good_one_is_take
     pod.token.write_text("wrong-token")
     pod.until(lambda: "refuses" in str(pod.get("/health").json()["reasons"]), "refused")
     pod.token.write_text("")
-    pod.until(lambda: "is empty" in str(pod.get("/health").json()["reasons"]), "told that it is empty")
+    pod.until(
+        lambda: "is empty" in str(pod.get("/health").json()["reasons"]), "told that it is empty"
+    )
     pod.token.unlink()
-    pod.until(lambda: "cannot be read" in str(pod.get("/health").json()["reasons"]), "told that it is gone")
+    pod.until(
+        lambda: "cannot be read" in str(pod.get("/health").json()["reasons"]),
+        "told that it is gone",
+    )
     pod.token.write_text(TOKEN + "\n")
     pod.until(pod.healthy, "healthy again")
     assert TOKEN not in pod.log.read_text()
@@ -185,10 +221,14 @@ def test_a_new_token_and_a_new_ca_are_in_use_without_a_failed_request(pod: Pod) 
     assert pod.healthy()
     assert b'fairlead_sync_errors_total{peer="opa"} 0.0' in pod.get("/metrics").content
     pod.opa.ca.write_text("-----BEGIN CERTIFICATE-----\nhalf")
-    pod.until(lambda: "no certificate" in str(health(pod, both)["reasons"]), "told that the CA is none")
+    pod.until(
+        lambda: "no certificate" in str(health(pod, both)["reasons"]), "told that the CA is none"
+    )
     assert health(pod, both)["ca"] == digest(both), "the last good one stays in use"
     pod.opa.ca.unlink()
-    pod.until(lambda: "cannot be read" in str(health(pod, both)["reasons"]), "told that the CA is gone")
+    pod.until(
+        lambda: "cannot be read" in str(health(pod, both)["reasons"]), "told that the CA is gone"
+    )
     pod.opa.ca.write_bytes(both)
     pod.until(pod.healthy, "healthy again")
     assert b'fairlead_sync_errors_total{peer="opa"} 0.0' in pod.get("/metrics").content
@@ -198,7 +238,9 @@ def health(pod: Pod, ca: bytes) -> dict[str, Any]:
     """What /health says, verified by a CA that need not be in its file."""
     ca_copy = pod.log.with_name("kept.crt")
     ca_copy.write_bytes(ca)
-    answer = requests.get(f"https://127.0.0.1:{pod.port}/health", verify=str(ca_copy), timeout=DEADLINE)
+    answer = requests.get(
+        f"https://127.0.0.1:{pod.port}/health", verify=str(ca_copy), timeout=DEADLINE
+    )
     return dict(answer.json())
 
 
@@ -209,7 +251,11 @@ def test_further_resources_are_replicated_as_far_as_asked_for(pod: Pod) -> None:
     assert pod.opa.api().document(["kubernetes", "pods"]) == {"shop": {"web": thin}}
     pod.cluster.put("pods", "web", namespace="shop", spec={"nodeName": "n2"})
     pod.until(
-        lambda: pod.opa.api().document(["kubernetes", "pods", "shop", "web", "spec", "nodeName"]) == "n2", "change"
+        lambda: (
+            pod.opa.api().document(["kubernetes", "pods", "shop", "web", "spec", "nodeName"])
+            == "n2"
+        ),
+        "change",
     )
     pod.cluster.delete("pods", "web", namespace="shop")
     pod.until(lambda: pod.opa.api().document(["kubernetes", "pods"]) == {}, "removal")
@@ -217,8 +263,13 @@ def test_further_resources_are_replicated_as_far_as_asked_for(pod: Pod) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_ends_in_order_when_told_to(pod: Pod, number: signal.Signals) -> None:
-    pod.cluster.put("configmaps", "rules", namespace="fairlead", labels=POLICY, data={"a.rego": "package a"})
-    pod.until(lambda: REPLICA_STATUS + "test" in pod.cluster.annotations("rules"), "status of this replica")
+    pod.cluster.put(
+        "configmaps", "rules", namespace="fairlead", labels=POLICY, data={"a.rego": "package a"}
+    )
+    pod.until(
+        lambda: REPLICA_STATUS + "test" in pod.cluster.annotations("rules"),
+        "status of this replica",
+    )
     os.kill(pod.process.pid, number)
     assert pod.process.wait(DEADLINE) == 0
     assert pod.cluster.annotations("rules") == {STATUS: '{"status":"ok"}', RETRIES: "0"}
@@ -239,11 +290,20 @@ def test_it_ends_in_order_when_told_to(pod: Pod, number: signal.Signals) -> None
         (["--namespace-selector", "a=b=c"], "--namespace-selector"),
         (["--kubeconfig", "none"], "none: cannot be used as a kubeconfig"),
         (["--replicate", "pods"], "--replicate: 'pods' is not group/version/resource"),
-        (["--replicate-cluster", "v1/namespaces"], "--replicate-cluster: namespaces are always replicated"),
+        (
+            ["--replicate-cluster", "v1/namespaces"],
+            "--replicate-cluster: namespaces are always replicated",
+        ),
         (["--replicate", "v1/events,events.k8s.io/v1/events"], "keep one"),
         (["--replicate-fields", "v1/pods=spec"], "v1/pods is not replicated"),
-        (["--replicate", "v1/pods", "--replicate-fields", "v1/pods"], "is not like v1/pods=spec.nodeName"),
-        (["--replicate", "v1/pods", "--replicate-fields", "v1/pods=a..b"], "'a..b' is not a dotted path"),
+        (
+            ["--replicate", "v1/pods", "--replicate-fields", "v1/pods"],
+            "is not like v1/pods=spec.nodeName",
+        ),
+        (
+            ["--replicate", "v1/pods", "--replicate-fields", "v1/pods=a..b"],
+            "'a..b' is not a dotted path",
+        ),
         (["--replicate-ignore-namespaces", "a b"], "--replicate-ignore-namespaces"),
         (["--system-policies", "x"], "--system-policies: 'x' is not namespace/name"),
         (["--replica", "a b"], "--replica: 'a b'"),
@@ -257,13 +317,27 @@ def test_wrong_flags_are_refused(arguments: list[str], message: str) -> None:
 
 @pytest.mark.parametrize(
     "legal",
-    ["", "a", "!a", "a=b", "a==b", "a!=b", "a=", "example.com/a in (b, c)", "a notin (b),!c", " a , b = c ", "a>1"],
+    [
+        "",
+        "a",
+        "!a",
+        "a=b",
+        "a==b",
+        "a!=b",
+        "a=",
+        "example.com/a in (b, c)",
+        "a notin (b),!c",
+        " a , b = c ",
+        "a>1",
+    ],
 )
 def test_a_legal_selector_is_taken(legal: str) -> None:
     assert selectors.check(legal) == legal
 
 
-@pytest.mark.parametrize("illegal", ["a=b=c", "=", "a b", "a in b", "a in (b", "!", "a,,b", "-a", "a=-", "(a)"])
+@pytest.mark.parametrize(
+    "illegal", ["a=b=c", "=", "a b", "a in b", "a in (b", "!", "a,,b", "-a", "a=-", "(a)"]
+)
 def test_an_illegal_selector_is_refused(illegal: str) -> None:
     with pytest.raises(ValueError, match="is not a label"):
         selectors.check(illegal)

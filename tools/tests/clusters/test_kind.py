@@ -1,4 +1,5 @@
-"""KIND clusters by the real kind, in a Docker engine that is a folder: what goes wrong, and that nothing is left."""
+"""KIND clusters by the real kind, in a Docker engine that is a folder: what goes wrong, and that
+nothing is left."""
 
 from __future__ import annotations
 
@@ -66,7 +67,9 @@ def test_an_engine_that_cannot_be_used_is_told_in_a_line(
     assert not world.state.exists()
 
 
-def test_the_projects_configuration_has_one_control_plane_and_a_worker_in_each_of_two_pools() -> None:
+def test_the_projects_configuration_has_one_control_plane_and_a_worker_in_each_of_two_pools() -> (
+    None
+):
     document = yaml.safe_load((paths.root() / "integration" / "kind.yaml").read_text())
     nodes = document.pop("nodes")
     assert document == {"kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4"}
@@ -95,7 +98,9 @@ def test_a_configuration_that_kind_does_not_take_is_told_in_its_words(
     assert not world.state.exists()
 
 
-def test_a_configuration_that_is_not_there_is_told_by_name(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configuration_that_is_not_there_is_told_by_name(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KIND_CONFIG", "nowhere.yaml")
     with pytest.raises(InputError, match=r"^nowhere\.yaml: .*KIND_CONFIG"):
         cluster(world).create(progress=SILENT)
@@ -145,7 +150,9 @@ def test_what_fails_half_way_leaves_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_what_is_interrupted_leaves_neither_containers_nor_processes(world: World, number: signal.Signals) -> None:
+def test_what_is_interrupted_leaves_neither_containers_nor_processes(
+    world: World, number: signal.Signals
+) -> None:
     world.set("run", "hang")
     process = world.start("up", "--cluster", "kind")
     hung = world.hangs()
@@ -164,7 +171,9 @@ def test_what_a_kill_left_is_removed_by_down(world: World) -> None:
     hung = world.hangs()
     process.kill()
     process.communicate()
-    waiting.until(lambda: not any(map(_runs, hung)), deadline=30, what="what kind started has ended")
+    waiting.until(
+        lambda: not any(map(_runs, hung)), deadline=30, what="what kind started has ended"
+    )
     assert len(world.containers()) == 3
     done = world.fairlead("down", "--cluster", "kind")
     assert done.returncode == 0, done.stderr
@@ -174,7 +183,10 @@ def test_what_a_kill_left_is_removed_by_down(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("sidecar", "images"),
-    [(sidecars.KUBE_MGMT, ["opa:1", "sync:1", "kube-mgmt:1"]), (sidecars.SYNC, ["opa:1", "sync:1"])],
+    [
+        (sidecars.KUBE_MGMT, ["opa:1", "sync:1", "kube-mgmt:1"]),
+        (sidecars.SYNC, ["opa:1", "sync:1"]),
+    ],
     ids=["kube-mgmt", "sync"],
 )
 def test_images_of_the_engine_are_loaded_as_they_are(
@@ -187,7 +199,9 @@ def test_images_of_the_engine_are_loaded_as_they_are(
     (saved,) = world.calls("save")
     assert saved[-len(images) :] == images
     loaded = [call for call in world.calls("exec") if "import" in call]
-    assert {node for call in loaded for node in call if node in world.containers()} == set(world.containers())
+    assert {node for call in loaded for node in call if node in world.containers()} == set(
+        world.containers()
+    )
 
 
 def test_the_image_that_no_registry_has_is_built_where_the_engine_has_none(
@@ -234,7 +248,9 @@ def test_an_image_that_is_nowhere_is_told_with_its_variable(
     assert not world.calls("save")
 
 
-def test_the_pull_policies_never_and_always_are_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pull_policies_never_and_always_are_kept(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.add_containers("control-plane")
     world.set("registry", *IMAGES.values())
     monkeypatch.setenv(IMAGE_VARIABLES["pull_policy"], "Always")

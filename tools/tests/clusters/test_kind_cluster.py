@@ -1,4 +1,5 @@
-"""The life of a KIND cluster: the real kind, a Docker engine that is a folder, and a real API server behind it."""
+"""The life of a KIND cluster: the real kind, a Docker engine that is a folder, and a real API
+server behind it."""
 
 from __future__ import annotations
 
@@ -39,7 +40,10 @@ def objects(control_plane: Embedded) -> clients.Objects:
 
 @pytest.fixture
 def world(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, control_plane: Embedded, objects: clients.Objects
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    control_plane: Embedded,
+    objects: clients.Objects,
 ) -> Iterator[World]:
     """An engine in which each cluster that kind makes has the API server of `control_plane`."""
     made = World(tmp_path)
@@ -59,7 +63,9 @@ def test_a_cluster_is_made_once_and_removed_once(world: World, objects: clients.
     assert KindCluster(world.name).create(progress=SILENT) is True
     assert len(world.containers()) == 3
     for worker, pool in (("worker", "pool1"), ("worker2", "pool2")):
-        assert any(f"agentpool={pool}" in line for line in world.lines(f"kubeadm.{world.name}-{worker}"))
+        assert any(
+            f"agentpool={pool}" in line for line in world.lines(f"kubeadm.{world.name}-{worker}")
+        )
     assert objects.get("v1", "ConfigMap", MARK, "kube-public")
     calls = len(world.calls("run"))
 
@@ -99,7 +105,8 @@ def test_another_checkout_knows_it_by_its_mark(world: World) -> None:
 def test_one_without_the_mark_is_somebody_elses(world: World, objects: clients.Objects) -> None:
     KindCluster(world.name).create(progress=SILENT)
     objects.delete("v1", "ConfigMap", MARK, "kube-public")
-    assert KindCluster(world.name).running() is True  # its containers are those that were noted down
+    # its containers are those that were noted down
+    assert KindCluster(world.name).running() is True
 
     world.add_containers("control-plane", "worker")  # in place of ours
     with pytest.raises(UsageError, match=r"was not made by Fairlead: .*KIND_CLUSTER_NAME"):
@@ -138,7 +145,9 @@ def test_where_nothing_is_deployed_status_says_so(world: World) -> None:
 
 def test_up_makes_it_and_loads_the_images(world: World) -> None:
     for _ in range(2):
-        done = world.fairlead("up", "--cluster", "kind", "--no-deploy", "--sidecar", "sync", "-o", "json")
+        done = world.fairlead(
+            "up", "--cluster", "kind", "--no-deploy", "--sidecar", "sync", "-o", "json"
+        )
         assert done.returncode == 0, done.stderr
         answer = json.loads(done.stdout)
         assert (answer["name"], answer["cluster"]) == (world.name, "kind")

@@ -33,9 +33,14 @@ def kubeconfig(path: Path, *contexts: str, **user: Any) -> Path:
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": contexts[0] if contexts else "",
-        "contexts": [{"name": name, "context": {"cluster": f"{name}-c", "user": "u"}} for name in contexts],
+        "contexts": [
+            {"name": name, "context": {"cluster": f"{name}-c", "user": "u"}} for name in contexts
+        ],
         "clusters": [
-            {"name": f"{name}-c", "cluster": {"server": f"https://{name}:6443", "certificate-authority": "ca.crt"}}
+            {
+                "name": f"{name}-c",
+                "cluster": {"server": f"https://{name}:6443", "certificate-authority": "ca.crt"},
+            }
             for name in contexts
         ],
         "users": [{"name": "u", "user": user}],
@@ -46,7 +51,9 @@ def kubeconfig(path: Path, *contexts: str, **user: Any) -> Path:
 
 
 def test_a_target_is_found_by_flags_and_by_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert registry.of_environment() == registry.chosen("embedded") == Target("embedded", "fairlead")
+    assert (
+        registry.of_environment() == registry.chosen("embedded") == Target("embedded", "fairlead")
+    )
     monkeypatch.setenv("KIND_CLUSTER_NAME", "box")
     monkeypatch.setenv("FAIRLEAD_CONTEXT", "far")
     assert registry.chosen("embedded") == Target("embedded", "fairlead")
@@ -61,7 +68,9 @@ def test_a_target_is_found_by_flags_and_by_variables(monkeypatch: pytest.MonkeyP
             monkeypatch.setenv(name, value)
         assert registry.of_environment() == target
     monkeypatch.setenv("FAIRLEAD_CLUSTER", "moon")
-    with pytest.raises(UsageError, match="FAIRLEAD_CLUSTER: 'moon' is not one of embedded, kind, context"):
+    with pytest.raises(
+        UsageError, match="FAIRLEAD_CLUSTER: 'moon' is not one of embedded, kind, context"
+    ):
         registry.of_environment()
 
 
@@ -78,7 +87,10 @@ def test_flags_that_contradict_each_other_are_refused() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("status", "--context", "far", "--cluster", "kind"), "--context means --cluster context, not kind"),
+        (
+            ("status", "--context", "far", "--cluster", "kind"),
+            "--context means --cluster context, not kind",
+        ),
         (("status", "--context", "far", "--name", "x"), "--name is for clusters"),
         (("status", "--context", "far"), "no context 'far' in"),
         (("status", "--cluster", "context", "--kubeconfig", "nowhere"), "nowhere: cannot be read"),
@@ -93,7 +105,9 @@ def test_the_command_line_refuses_them_and_changes_nothing(
     tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     kubeconfig(tmp_path / ".kube" / "config", "near")
-    done = subprocess.run([sys.executable, "-m", "fairlead", *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "fairlead", *arguments], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
 
@@ -110,12 +124,19 @@ def test_a_context_named_on_the_command_line_goes_before_the_kind_of_the_environ
 
 def test_an_embedded_cluster_that_does_not_run_is_told() -> None:
     assert isinstance(registry.make(Target()), EmbeddedCluster)
-    with pytest.raises(UsageError, match=r"no cluster 'nowhere' is running \(running: .*\).*up --name nowhere"):
+    with pytest.raises(
+        UsageError, match=r"no cluster 'nowhere' is running \(running: .*\).*up --name nowhere"
+    ):
         registry.find(Target(name="nowhere"))
 
 
 def test_the_private_kubeconfig_holds_one_context_alone(tmp_path: Path) -> None:
-    source = kubeconfig(tmp_path / "far" / "config", "near", "far", **{"client-key": "keys/k.pem", "tokenFile": "/t"})
+    source = kubeconfig(
+        tmp_path / "far" / "config",
+        "near",
+        "far",
+        **{"client-key": "keys/k.pem", "tokenFile": "/t"},
+    )
     cluster = remote.of_context("far", source)
     assert (cluster.name, cluster.kind) == ("far", "context")
     assert cluster.kubeconfig.is_relative_to(tmp_path / "checkout" / ".fairlead")
@@ -129,17 +150,29 @@ def test_the_private_kubeconfig_holds_one_context_alone(tmp_path: Path) -> None:
         "clusters": [
             {
                 "name": "far-c",
-                "cluster": {"server": "https://far:6443", "certificate-authority": str(tmp_path / "far" / "ca.crt")},
+                "cluster": {
+                    "server": "https://far:6443",
+                    "certificate-authority": str(tmp_path / "far" / "ca.crt"),
+                },
             }
         ],
-        "users": [{"name": "u", "user": {"client-key": str(tmp_path / "far" / "keys" / "k.pem"), "tokenFile": "/t"}}],
+        "users": [
+            {
+                "name": "u",
+                "user": {"client-key": str(tmp_path / "far" / "keys" / "k.pem"), "tokenFile": "/t"},
+            }
+        ],
     }
 
 
-@pytest.mark.parametrize("name", ["arn:aws:eks:eu-1:1:cluster/x", "..", "a/../../b", "K8S", "x" * 300, "é"])
+@pytest.mark.parametrize(
+    "name", ["arn:aws:eks:eu-1:1:cluster/x", "..", "a/../../b", "K8S", "x" * 300, "é"]
+)
 def test_any_name_of_a_context_makes_a_folder_of_its_own(tmp_path: Path, name: str) -> None:
     source = kubeconfig(tmp_path / "config", name, f"{name}-2")
-    folders = {remote.of_context(context, source).kubeconfig.parent for context in (name, f"{name}-2")}
+    folders = {
+        remote.of_context(context, source).kubeconfig.parent for context in (name, f"{name}-2")
+    }
     assert len(folders) == 2
     assert {folder.parent for folder in folders} == {tmp_path / "checkout" / ".fairlead"}
     assert registry.running() == []
@@ -162,7 +195,8 @@ def test_copies_end_with_their_cluster_and_no_other_does(tmp_path: Path) -> None
     source = kubeconfig(tmp_path / "config", "near", "far")
     near, far = (remote.of_context(name, source).kubeconfig for name in ("near", "far"))
     near.with_name("opa-ca.crt").touch()
-    embedded = near.parent.with_name("context-12345678") / "kubeconfig"  # an embedded cluster's, by its name
+    # an embedded cluster's, by its name
+    embedded = near.parent.with_name("context-12345678") / "kubeconfig"
     embedded.parent.mkdir()
     embedded.write_bytes(near.read_bytes())
     embedded.with_name("pki").mkdir()
@@ -177,7 +211,10 @@ def test_copies_end_with_their_cluster_and_no_other_does(tmp_path: Path) -> None
 
 
 def test_a_credential_plugin_beside_the_kubeconfig_is_found(tmp_path: Path) -> None:
-    for command, expected in {"./bin/login": str(tmp_path / "bin" / "login"), "login": "login"}.items():
+    for command, expected in {
+        "./bin/login": str(tmp_path / "bin" / "login"),
+        "login": "login",
+    }.items():
         source = kubeconfig(tmp_path / "config", "near", exec={"command": command, "args": ["x"]})
         copy = yaml.safe_load(remote.of_context(None, source).kubeconfig.read_text())
         assert copy["users"][0]["user"]["exec"] == {"command": expected, "args": ["x"]}
@@ -189,7 +226,9 @@ def test_a_context_that_is_not_there_is_told_with_those_that_are(tmp_path: Path)
         remote.of_context("x", source)
     with pytest.raises(UsageError, match=r"no context is the current one.*\(there are: none\)"):
         remote.of_context(None, kubeconfig(tmp_path / "empty"))
-    with pytest.raises(UsageError, match=rf"no kubeconfig at {tmp_path}/.kube/config: name one by --kubeconfig"):
+    with pytest.raises(
+        UsageError, match=rf"no kubeconfig at {tmp_path}/.kube/config: name one by --kubeconfig"
+    ):
         remote.of_context(None, None)
 
 
@@ -209,5 +248,7 @@ def test_a_context_whose_cluster_is_missing_is_told(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path / "config", "near")
     document = yaml.safe_load(path.read_text())
     path.write_text(yaml.safe_dump({**document, "clusters": None}))
-    with pytest.raises(InputError, match="context 'near' names the cluster 'near-c', which is not there"):
+    with pytest.raises(
+        InputError, match="context 'near' names the cluster 'near-c', which is not there"
+    ):
         remote.of_context("near", path)

@@ -33,7 +33,9 @@ def expressions(webhook: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def webhooks(rendered: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Those of both kinds, by the first part of their names; each begins with what the API server calls first."""
+    """Those of both kinds, by the first part of their names; each begins with what the API
+    server calls first.
+    """
     kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     return {
         webhook["name"].removesuffix(".fairlead.dev"): webhook
@@ -57,7 +59,11 @@ def test_the_webhooks_fail_closed_and_ask_for_mapped_namespaces_only() -> None:
             assert ("agentpool", "NotIn", [""]) in expressions(webhook)
         assert webhook["clientConfig"]["service"]["name"] == "opa"
         assert webhook["matchConditions"]
-    assert {name for name, webhook in rendered.items() if webhook.get("reinvocationPolicy") == "IfNeeded"} == {
+    assert {
+        name
+        for name, webhook in rendered.items()
+        if webhook.get("reinvocationPolicy") == "IfNeeded"
+    } == {
         "node-pool",
         "daemonsets",
         *UNMAPPED,
@@ -74,15 +80,30 @@ def test_without_a_pool_only_what_a_pool_gave_to_a_daemon_set_is_asked_about() -
         for name, selector in selectors.items():
             assert expressions(rendered[name])[1:] == [("agentpool", *selector)]
             assert rendered[name]["failurePolicy"] == "Ignore"
-            conditions = {condition["name"]: condition["expression"] for condition in rendered[name]["matchConditions"]}
+            conditions = {
+                condition["name"]: condition["expression"]
+                for condition in rendered[name]["matchConditions"]
+            }
             assert conditions.keys() >= {"template-changes", "has-something-of-a-pool"}
             assert "'fairlead.dev/assigned' in" in conditions["has-something-of-a-pool"]
 
 
 def test_the_webhooks_ask_for_just_what_policies_have_a_say_in_and_change_nothing_else() -> None:
     rendered = webhooks(render({"pools": {"cheap": {}}, "timeoutSeconds": 3}))
-    workloads = {"deployments", "replicasets", "statefulsets", "jobs", "cronjobs", "replicationcontrollers"}
-    resources = {"node-pool": {"pods"}, "final-state": {"pods"}, "daemonsets": {"daemonsets"}, "workloads": workloads}
+    workloads = {
+        "deployments",
+        "replicasets",
+        "statefulsets",
+        "jobs",
+        "cronjobs",
+        "replicationcontrollers",
+    }
+    resources = {
+        "node-pool": {"pods"},
+        "final-state": {"pods"},
+        "daemonsets": {"daemonsets"},
+        "workloads": workloads,
+    }
     assert {name: set(webhook["rules"][0]["resources"]) for name, webhook in rendered.items()} == {
         **resources,
         "namespaces": {"namespaces"},
@@ -109,11 +130,18 @@ def test_the_validating_webhook_is_the_last_that_is_applied() -> None:
 
 def test_the_failure_policy_is_the_settings_but_what_only_warns_never_fails_closed() -> None:
     def policies(chosen: dict[str, Any]) -> dict[str, str]:
-        return {name: webhook["failurePolicy"] for name, webhook in webhooks(render(chosen)).items()}
+        return {
+            name: webhook["failurePolicy"] for name, webhook in webhooks(render(chosen)).items()
+        }
 
     assert set(policies({"failurePolicy": "Ignore"}).values()) == {"Ignore"}
     trial = policies({"enforcement": "warn"})
-    ours = {"node-pool": "Fail", "daemonsets": "Fail", "final-state": "Ignore", "workloads": "Ignore"}
+    ours = {
+        "node-pool": "Fail",
+        "daemonsets": "Fail",
+        "final-state": "Ignore",
+        "workloads": "Ignore",
+    }
     assert trial == {**ours, **dict.fromkeys(UNMAPPED, "Ignore")}
 
 
@@ -122,7 +150,9 @@ def test_updates_of_tolerations_are_asked_about_where_a_pool_limits_them() -> No
         rendered = webhooks(render({"pools": {"a": {"allowedTolerations": allowed}, "b": {}}}))
         for name in ("node-pool", "final-state"):
             condition = rendered[name]["matchConditions"][0]
-            assert ("object.spec.?tolerations != oldObject.spec.?tolerations" in condition["expression"]) == asked
+            assert (
+                "object.spec.?tolerations != oldObject.spec.?tolerations" in condition["expression"]
+            ) == asked
 
 
 def test_what_is_too_large_is_left_out_by_each_webhook_and_refused_where_anything_is() -> None:
@@ -140,11 +170,13 @@ def test_what_is_too_large_is_left_out_by_each_webhook_and_refused_where_anythin
     def asked(chosen: dict[str, Any]) -> set[str]:
         rendered = webhooks(render({"pools": {"a": {}}, **chosen}))
         conditions = {
-            name: [condition["name"] for condition in webhook["matchConditions"]] for name, webhook in rendered.items()
+            name: [condition["name"] for condition in webhook["matchConditions"]]
+            for name, webhook in rendered.items()
         }
         return {name for name, names in conditions.items() if "small-enough" in names}
 
-    # The final state is asked of after the policy that refuses; where that only warns, it is to leave it out itself.
+    # The final state is asked of after the policy that refuses; where that only warns, it is to
+    # leave it out itself.
     unmapped = {"opted-out-daemonsets", "unlabelled-daemonsets"}
     assert asked({}) == {"node-pool", "daemonsets", "namespaces", "workloads", *unmapped}
     assert asked({"enforcement": "warn"}) == {*asked({}), "final-state"}
@@ -186,12 +218,20 @@ def test_the_embedded_cluster_reaches_opa_by_url() -> None:
 def test_each_container_mounts_only_what_it_needs() -> None:
     spec = render()["Deployment"]["spec"]["template"]["spec"]
     mounts = {c["name"]: {m["name"] for m in c["volumeMounts"]} for c in spec["containers"]}
-    assert mounts == {"opa": {"tls", "authz"}, "proxy": {"tls"}, "sync": {"tls", "token", "service-account"}}
+    assert mounts == {
+        "opa": {"tls", "authz"},
+        "proxy": {"tls"},
+        "sync": {"tls", "token", "service-account"},
+    }
     assert spec["automountServiceAccountToken"] is False
 
     spec = render(sidecar=sidecars.KUBE_MGMT)["Deployment"]["spec"]["template"]["spec"]
     mounts = {c["name"]: {m["name"] for m in c["volumeMounts"]} for c in spec["containers"]}
-    assert mounts == {"opa": {"tls", "authz"}, "proxy": {"tls"}, "kube-mgmt": {"ca", "token", "service-account"}}
+    assert mounts == {
+        "opa": {"tls", "authz"},
+        "proxy": {"tls"},
+        "kube-mgmt": {"ca", "token", "service-account"},
+    }
     (ca,) = [volume["secret"] for volume in spec["volumes"] if volume["name"] == "ca"]
     assert [item["key"] for item in ca["items"]] == ["ca.crt"]
 
@@ -203,11 +243,15 @@ def containers(**more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def test_opa_listens_on_loopback_and_others_reach_its_proxy() -> None:
-    """With either sidecar; who asks is the proxy's to limit, and the proxy outlives no OPA that it could ask."""
+    """With either sidecar; who asks is the proxy's to limit, and the proxy outlives no OPA that
+    it could ask.
+    """
     for sidecar in sidecars.SIDECARS.values():
         rendered = render(sidecar=sidecar)
         opa, proxy, _ = rendered["Deployment"]["spec"]["template"]["spec"]["containers"]
-        assert [argument for argument in opa["args"] if argument.startswith("--addr")] == ["--addr=127.0.0.1:8181"]
+        assert [argument for argument in opa["args"] if argument.startswith("--addr")] == [
+            "--addr=127.0.0.1:8181"
+        ]
         assert "ports" not in opa
         assert proxy["ports"] == [
             {"name": rendered["Service"]["spec"]["ports"][0]["targetPort"], "containerPort": 8443}
@@ -216,13 +260,17 @@ def test_opa_listens_on_loopback_and_others_reach_its_proxy() -> None:
         assert proxy["image"] == Settings().images.fairlead
         assert proxy["env"] == [{"name": "GOMEMLIMIT", "value": "172MiB"}]
         assert proxy["resources"]["limits"] == {"memory": "192Mi"}
-        sleeps = [container["lifecycle"]["preStop"]["sleep"]["seconds"] for container in (proxy, opa)]
+        sleeps = [
+            container["lifecycle"]["preStop"]["sleep"]["seconds"] for container in (proxy, opa)
+        ]
         assert sleeps == sorted(sleeps)
 
 
 def test_opa_asks_the_sidecar_for_namespaces_only_where_that_answers() -> None:
     opa, sync = containers()
-    assert {e["name"]: e["value"] for e in opa["env"]}["FAIRLEAD_NAMESPACES_URL"].endswith(":8444/v1/namespaces")
+    assert {e["name"]: e["value"] for e in opa["env"]}["FAIRLEAD_NAMESPACES_URL"].endswith(
+        ":8444/v1/namespaces"
+    )
     assert "--health-endpoint=0.0.0.0:8444" in sync["args"]
     opa, _ = containers(sidecar=sidecars.KUBE_MGMT)
     assert {"name": "FAIRLEAD_MAPPED_ONLY", "value": "true"} in opa["env"]
@@ -230,7 +278,9 @@ def test_opa_asks_the_sidecar_for_namespaces_only_where_that_answers() -> None:
 
 
 def test_opa_and_its_sidecar_are_restarted_within_20_seconds_of_hanging() -> None:
-    """A port that is open tells nothing of a process that hangs; nor may an API server that is away restart any."""
+    """A port that is open tells nothing of a process that hangs; nor may an API server that is
+    away restart any.
+    """
     opa, sync = containers()
     proxy = render()["Deployment"]["spec"]["template"]["spec"]["containers"][1]
     for container, port, path in (
@@ -249,11 +299,17 @@ def test_opa_and_its_sidecar_are_restarted_within_20_seconds_of_hanging() -> Non
 def test_a_probe_names_a_port_of_its_own_container_alone(sidecar: sidecars.Sidecar) -> None:
     """A kubelet looks a name up nowhere else: `strconv.Atoi: parsing "https": invalid syntax`."""
     settings = Settings()
-    manifest_list = manifests.render(settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecar)
+    manifest_list = manifests.render(
+        settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecar
+    )
     templates = [each["spec"]["template"] for each in manifest_list if each["kind"] == "Deployment"]
     for container in (each for template in templates for each in template["spec"]["containers"]):
         names = {port["name"] for port in container.get("ports", ())}
-        probes = [container[key] for key in ("startupProbe", "livenessProbe", "readinessProbe") if key in container]
+        probes = [
+            container[key]
+            for key in ("startupProbe", "livenessProbe", "readinessProbe")
+            if key in container
+        ]
         probed = [probe["httpGet"]["port"] for probe in probes]
         assert probed, f"{container['name']} has no probe"
         assert {port for port in probed if isinstance(port, str)} <= names, container["name"]
@@ -267,7 +323,10 @@ def test_kube_mgmt_verifies_opa_and_is_restarted_when_that_is_not_ready() -> Non
     for probe in ("startupProbe", "livenessProbe"):
         asked = {"scheme": "HTTPS", "path": "/health/ready", "port": 8443}
         assert kube_mgmt[probe]["httpGet"] == asked
-    assert kube_mgmt["livenessProbe"]["failureThreshold"] < kube_mgmt["startupProbe"]["failureThreshold"]
+    assert (
+        kube_mgmt["livenessProbe"]["failureThreshold"]
+        < kube_mgmt["startupProbe"]["failureThreshold"]
+    )
     # A kubelet that restarts a container waits for its preStop, unless the probe says for how long.
     drain = kube_mgmt["lifecycle"]["preStop"]["sleep"]["seconds"]
     assert kube_mgmt["livenessProbe"]["terminationGracePeriodSeconds"] <= 2 < drain
@@ -275,12 +334,17 @@ def test_kube_mgmt_verifies_opa_and_is_restarted_when_that_is_not_ready() -> Non
 
 def test_only_a_sidecar_that_answers_look_ups_may_get_a_namespace() -> None:
     assert render()["ClusterRole"]["rules"][0]["verbs"] == ["get", "list", "watch"]
-    assert render(sidecar=sidecars.KUBE_MGMT)["ClusterRole"]["rules"][0]["verbs"] == ["list", "watch"]
+    assert render(sidecar=sidecars.KUBE_MGMT)["ClusterRole"]["rules"][0]["verbs"] == [
+        "list",
+        "watch",
+    ]
 
 
 def test_other_credentials_take_other_pods_where_the_sidecar_reads_them_once() -> None:
     def annotations(sidecar: sidecars.Sidecar) -> list[Any]:
-        made = [render(sidecar=sidecar)["Deployment"]["spec"]["template"]["metadata"] for _ in range(2)]
+        made = [
+            render(sidecar=sidecar)["Deployment"]["spec"]["template"]["metadata"] for _ in range(2)
+        ]
         return [metadata.get("annotations") for metadata in made]
 
     assert annotations(sidecars.SYNC) == [None, None]
@@ -298,10 +362,23 @@ def every(chosen: dict[str, Any] | None = None) -> dict[tuple[str, str], dict[st
 
 def test_each_guard_fails_closed_and_denies_but_the_one_that_only_warns() -> None:
     objects = every()
-    guards = {name: o["spec"] for (kind, name), o in objects.items() if kind == "ValidatingAdmissionPolicy"}
-    bindings = {name: o["spec"] for (kind, name), o in objects.items() if kind == "ValidatingAdmissionPolicyBinding"}
-    assert {name: spec["policyName"] for name, spec in bindings.items()} == {name: name for name in guards}
-    assert {name: (spec["failurePolicy"], *bindings[name]["validationActions"]) for name, spec in guards.items()} == {
+    guards = {
+        name: o["spec"]
+        for (kind, name), o in objects.items()
+        if kind == "ValidatingAdmissionPolicy"
+    }
+    bindings = {
+        name: o["spec"]
+        for (kind, name), o in objects.items()
+        if kind == "ValidatingAdmissionPolicyBinding"
+    }
+    assert {name: spec["policyName"] for name, spec in bindings.items()} == {
+        name: name for name in guards
+    }
+    assert {
+        name: (spec["failurePolicy"], *bindings[name]["validationActions"])
+        for name, spec in guards.items()
+    } == {
         "fairlead-objects": ("Fail", "Deny"),
         "fairlead-cluster-objects": ("Fail", "Deny"),
         "fairlead-pool-label": ("Fail", "Deny"),
@@ -316,7 +393,9 @@ def test_each_guard_fails_closed_and_denies_but_the_one_that_only_warns() -> Non
 
 
 def test_all_that_is_in_our_namespace_is_guarded_but_what_is_named() -> None:
-    constraints = every()["ValidatingAdmissionPolicy", "fairlead-objects"]["spec"]["matchConstraints"]
+    constraints = every()["ValidatingAdmissionPolicy", "fairlead-objects"]["spec"][
+        "matchConstraints"
+    ]
     whole, itself = constraints["resourceRules"]
     assert {key: whole[key] for key in ("apiGroups", "apiVersions", "operations", "resources")} == {
         "apiGroups": ["*"],
@@ -325,7 +404,9 @@ def test_all_that_is_in_our_namespace_is_guarded_but_what_is_named() -> None:
         "resources": ["*/*"],
     }
     assert itself["resources"] == ["namespaces", "namespaces/*"]
-    exempt = [(rule["apiGroups"], rule["resources"]) for rule in constraints["excludeResourceRules"]]
+    exempt = [
+        (rule["apiGroups"], rule["resources"]) for rule in constraints["excludeResourceRules"]
+    ]
     assert exempt == [
         ([""], ["events", "pods/eviction", "pods/status"]),
         (["events.k8s.io"], ["events"]),
@@ -346,7 +427,8 @@ def test_groups_get_what_settings_grant_them_and_lose_it_again() -> None:
     def groups(chosen: dict[str, Any]) -> list[list[str]]:
         names = ("fairlead-admin", "fairlead-pool-admin")
         return [
-            [subject["name"] for subject in every(chosen)["ClusterRoleBinding", name]["subjects"]] for name in names
+            [subject["name"] for subject in every(chosen)["ClusterRoleBinding", name]["subjects"]]
+            for name in names
         ]
 
     assert groups({}) == [[], []]
@@ -354,8 +436,16 @@ def test_groups_get_what_settings_grant_them_and_lose_it_again() -> None:
 
 
 def test_no_role_has_a_wildcard_and_none_writes_more_than_a_status() -> None:
-    roles = {name: o["rules"] for (kind, name), o in every().items() if kind in ("Role", "ClusterRole")}
-    assert roles.keys() == {"opa", "fairlead-opa", "fairlead-admin", "fairlead-pool-admin", "fairlead-keeper"}
+    roles = {
+        name: o["rules"] for (kind, name), o in every().items() if kind in ("Role", "ClusterRole")
+    }
+    assert roles.keys() == {
+        "opa",
+        "fairlead-opa",
+        "fairlead-admin",
+        "fairlead-pool-admin",
+        "fairlead-keeper",
+    }
     for name in ("opa", "fairlead-opa"):
         for rule in roles[name]:
             assert "*" not in rule["verbs"] + rule["resources"] + rule["apiGroups"]
@@ -373,7 +463,10 @@ def test_pods_are_hardened(sidecar: sidecars.Sidecar) -> None:
     assert spec["topologySpreadConstraints"][0]["topologyKey"] == "kubernetes.io/hostname"
     for container in spec["containers"]:
         context = container["securityContext"]
-        assert (context["readOnlyRootFilesystem"], context["allowPrivilegeEscalation"]) == (True, False)
+        assert (context["readOnlyRootFilesystem"], context["allowPrivilegeEscalation"]) == (
+            True,
+            False,
+        )
         assert context["capabilities"] == {"drop": ["ALL"]}
         assert container["resources"]["requests"].keys() == {"cpu", "memory"}
         assert container["resources"]["limits"].keys() == {"memory"}
@@ -384,11 +477,15 @@ def test_the_network_policy_lets_in_what_is_served_and_out_what_watches() -> Non
     def ports(chosen: dict[str, Any], **more: Any) -> tuple[list[int], list[int]]:
         spec = render(chosen, **more)["NetworkPolicy"]["spec"]
         assert (spec["podSelector"], spec["policyTypes"]) == ({}, ["Ingress", "Egress"])
-        into, out = ([port["port"] for port in spec[way][0]["ports"]] for way in ("ingress", "egress"))
+        into, out = (
+            [port["port"] for port in spec[way][0]["ports"]] for way in ("ingress", "egress")
+        )
         return into, out
 
     assert ports({}) == ([8443, 8444], [443, 6443, 8443, 16443])
-    logged = render({"decisionLogs": {"service": {"url": "https://logs.example"}}})["NetworkPolicy"]["spec"]["egress"]
+    logged = render({"decisionLogs": {"service": {"url": "https://logs.example"}}})[
+        "NetworkPolicy"
+    ]["spec"]["egress"]
     assert logged[2:] == [{"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP"}]}]
     assert ports({"apiServerPorts": [7443]}, sidecar=sidecars.KUBE_MGMT) == ([8443, 8444], [7443])
     unkept = {"apiServerPorts": [7443], "certificates": "cert-manager"}
@@ -400,7 +497,8 @@ def test_the_network_policy_lets_the_named_networks_alone_ask_opa() -> None:
     opa, sync = render(chosen)["NetworkPolicy"]["spec"]["ingress"]
     assert [port["port"] for port in opa["ports"]] == [8443]
     networks = [{"ipBlock": {"cidr": "10.0.0.0/24"}}, {"ipBlock": {"cidr": "fd00::/64"}}]
-    assert opa["from"] == [*networks, {"podSelector": {}}]  # the last is what renews the certificate
+    # the last is what renews the certificate
+    assert opa["from"] == [*networks, {"podSelector": {}}]
     assert sync == {"ports": [{"protocol": "TCP", "port": 8444}]}
     by_others = {**chosen, "certificates": "cert-manager"}
     (alone,) = render(by_others, sidecar=sidecars.KUBE_MGMT)["NetworkPolicy"]["spec"]["ingress"]
@@ -424,9 +522,12 @@ def test_what_is_beyond_the_basic_plane_is_rendered_to_the_letter(tmp_path: Path
     settings = Settings(admins=[emoji], contact="\U0001f692")
     bundle = bundles.bundle(settings, policies)
     rendered = manifests.render(settings, bundle, Credentials.fresh())
-    assert [subject["name"] for m in rendered if m["kind"] == "ClusterRoleBinding" for subject in m["subjects"]].count(
-        emoji
-    ) == 1
+    assert [
+        subject["name"]
+        for m in rendered
+        if m["kind"] == "ClusterRoleBinding"
+        for subject in m["subjects"]
+    ].count(emoji) == 1
     (config_map,) = [m for m in rendered if m["kind"] == "ConfigMap"]
     assert config_map == manifests.policies(settings, bundle)
     assert list(yaml.safe_load_all(manifests.dump(rendered))) == rendered
@@ -443,18 +544,32 @@ def test_only_the_secret_holds_the_token() -> None:
 
 
 def test_a_preview_is_what_kubectl_reads() -> None:
-    documents = list(yaml.safe_load_all(manifests.dump(deploy.preview(Settings(), progress=Progress()))))
+    documents = list(
+        yaml.safe_load_all(manifests.dump(deploy.preview(Settings(), progress=Progress())))
+    )
     kinds = [document["kind"] for document in documents]
-    assert (kinds[0], kinds[-1], kinds.count("Deployment")) == ("Namespace", "ValidatingWebhookConfiguration", 2)
+    assert (kinds[0], kinds[-1], kinds.count("Deployment")) == (
+        "Namespace",
+        "ValidatingWebhookConfiguration",
+        2,
+    )
     config_map = next(d for d in documents if d["kind"] == "ConfigMap")
     assert bundles.revision(config_map["data"]) == bundles.bundle(Settings()).revision
 
 
-@pytest.mark.parametrize(("named", "chosen"), [(None, "kube-mgmt"), ("kube-mgmt", "kube-mgmt"), ("sync", "sync")])
-def test_where_images_can_be_pulled_kube_mgmt_is_the_default(named: str | None, chosen: str) -> None:
-    documents = yaml.safe_load_all(manifests.dump(deploy.preview(Settings(), sidecar=named, progress=Progress())))
+@pytest.mark.parametrize(
+    ("named", "chosen"), [(None, "kube-mgmt"), ("kube-mgmt", "kube-mgmt"), ("sync", "sync")]
+)
+def test_where_images_can_be_pulled_kube_mgmt_is_the_default(
+    named: str | None, chosen: str
+) -> None:
+    documents = yaml.safe_load_all(
+        manifests.dump(deploy.preview(Settings(), sidecar=named, progress=Progress()))
+    )
     deployments = [d for d in documents if d["kind"] == "Deployment"]
-    containers = [c["name"] for d in deployments for c in d["spec"]["template"]["spec"]["containers"]]
+    containers = [
+        c["name"] for d in deployments for c in d["spec"]["template"]["spec"]["containers"]
+    ]
     assert containers == ["opa", "proxy", chosen] + ["keeper"] * (chosen == "kube-mgmt")
 
 
@@ -470,7 +585,10 @@ def test_damaged_credentials_are_made_anew(damage: str) -> None:
     assert Credentials.kept(token, tls) == good
     assert Credentials.kept(None, tls) is None
     assert (
-        Credentials.kept({k: v for k, v in token.items() if k != damage}, {k: v for k, v in tls.items() if k != damage})
+        Credentials.kept(
+            {k: v for k, v in token.items() if k != damage},
+            {k: v for k, v in tls.items() if k != damage},
+        )
         is None
     )
 
@@ -488,10 +606,16 @@ def test_a_push_applies_the_very_config_map_that_a_deployment_does(chosen: dict[
     assert render(chosen)["ConfigMap"] == manifests.policies(settings, bundles.bundle(settings))
 
 
-@pytest.mark.parametrize(("sidecar", "account"), [(sidecars.SYNC, "opa"), (sidecars.KUBE_MGMT, "fairlead-keeper")])
-def test_what_renews_the_certificate_may_write_just_that_and_by_name(sidecar: sidecars.Sidecar, account: str) -> None:
+@pytest.mark.parametrize(
+    ("sidecar", "account"), [(sidecars.SYNC, "opa"), (sidecars.KUBE_MGMT, "fairlead-keeper")]
+)
+def test_what_renews_the_certificate_may_write_just_that_and_by_name(
+    sidecar: sidecars.Sidecar, account: str
+) -> None:
     settings = Settings()
-    rendered = manifests.render(settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecar)
+    rendered = manifests.render(
+        settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecar
+    )
     by_name = {(o["kind"], o["metadata"]["name"]): o for o in rendered}
     writes = {
         (resource, *rule.get("resourceNames", [None])): sorted(set(rule["verbs"]) - {"get", "list"})
@@ -499,7 +623,9 @@ def test_what_renews_the_certificate_may_write_just_that_and_by_name(sidecar: si
         for rule in by_name[kind, "fairlead-keeper"]["rules"]
         for resource in rule["resources"]
     }
-    rolling: dict[tuple[str, str | None], list[str]] = {("deployments", "opa"): ["patch"]} if account != "opa" else {}
+    rolling: dict[tuple[str, str | None], list[str]] = (
+        {("deployments", "opa"): ["patch"]} if account != "opa" else {}
+    )
     assert writes == {
         ("secrets", "opa-tls"): ["patch"],
         ("leases", "fairlead-keeper"): ["patch"],
@@ -510,16 +636,28 @@ def test_what_renews_the_certificate_may_write_just_that_and_by_name(sidecar: si
         ("validatingwebhookconfigurations", "fairlead"): ["patch"],
     }
     for kind in ("RoleBinding", "ClusterRoleBinding"):
-        assert [subject["name"] for subject in by_name[kind, "fairlead-keeper"]["subjects"]] == [account]
+        assert [subject["name"] for subject in by_name[kind, "fairlead-keeper"]["subjects"]] == [
+            account
+        ]
 
 
 @pytest.mark.parametrize("sidecar", sidecars.SIDECARS.values(), ids=list(sidecars.SIDECARS))
 def test_who_does_not_renew_gets_no_right_to(sidecar: sidecars.Sidecar) -> None:
     settings = Settings.model_validate({"certificates": "cert-manager"})
-    rendered = manifests.render(settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecar)
-    bindings = [o for o in rendered if o["kind"].endswith("Binding") and o["metadata"]["name"] == "fairlead-keeper"]
+    rendered = manifests.render(
+        settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecar
+    )
+    bindings = [
+        o
+        for o in rendered
+        if o["kind"].endswith("Binding") and o["metadata"]["name"] == "fairlead-keeper"
+    ]
     assert [binding["subjects"] for binding in bindings] == [[], []]
-    assert not [o for o in rendered if o["kind"] == "Deployment" and o["metadata"]["name"] == "fairlead-keeper"]
+    assert not [
+        o
+        for o in rendered
+        if o["kind"] == "Deployment" and o["metadata"]["name"] == "fairlead-keeper"
+    ]
     text = manifests.dump(rendered)
     assert "--certificate-life" not in text
     assert "system:serviceaccount:fairlead:fairlead-keeper" not in text

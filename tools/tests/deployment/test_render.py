@@ -52,11 +52,20 @@ def lasting(left: timedelta) -> Credentials:
 
 def put(path: Path, credentials: Credentials) -> None:
     """Put the credentials into a file as `fairlead render` would have."""
-    b64 = {name: b64encode(value).decode() for name, value in vars(credentials).items() if name != "token"}
+    b64 = {
+        name: b64encode(value).decode()
+        for name, value in vars(credentials).items()
+        if name != "token"
+    }
     token = {"token": b64encode(credentials.token.encode()).decode(), "authz.rego": ""}
     tls = {"tls.crt": b64["certificate"], "tls.key": b64["key"], "ca.crt": b64["ca"]}
     documents = [
-        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "fairlead"}, "data": data}
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name, "namespace": "fairlead"},
+            "data": data,
+        }
         for name, data in (("opa-token", token), ("opa-tls", tls))
     ]
     path.write_text(yaml.safe_dump_all(documents))
@@ -64,7 +73,11 @@ def put(path: Path, credentials: Credentials) -> None:
 
 def bundles(objects: list[dict[str, Any]]) -> set[bytes]:
     """By which authorities the API server verifies OPA."""
-    webhooks = [manifest["webhooks"] for manifest in objects if manifest["kind"].endswith("WebhookConfiguration")]
+    webhooks = [
+        manifest["webhooks"]
+        for manifest in objects
+        if manifest["kind"].endswith("WebhookConfiguration")
+    ]
     assert len(webhooks) == 2
     return {b64decode(webhook["clientConfig"]["caBundle"]) for each in webhooks for webhook in each}
 
@@ -72,7 +85,11 @@ def bundles(objects: list[dict[str, Any]]) -> set[bytes]:
 def verified(certificate: bytes, ca: bytes) -> bool:
     """Whether who trusts `ca` takes the certificate for OPA's, as the API server calls it."""
     store = verification.Store(x509.load_pem_x509_certificates(ca))
-    verifier = verification.PolicyBuilder().store(store).build_server_verifier(x509.DNSName("opa.fairlead.svc"))
+    verifier = (
+        verification.PolicyBuilder()
+        .store(store)
+        .build_server_verifier(x509.DNSName("opa.fairlead.svc"))
+    )
     try:
         verifier.verify(x509.load_pem_x509_certificate(certificate), [])
     except verification.VerificationError:
@@ -82,7 +99,10 @@ def verified(certificate: bytes, ca: bytes) -> bool:
 
 def authorities(pem: bytes) -> list[bytes]:
     """What tells the certificates of `pem` apart, in their order."""
-    return [certificate.fingerprint(hashes.SHA256()) for certificate in x509.load_pem_x509_certificates(pem)]
+    return [
+        certificate.fingerprint(hashes.SHA256())
+        for certificate in x509.load_pem_x509_certificates(pem)
+    ]
 
 
 @given(st.text(st.sampled_from("ab \t\n#:|-'\"\u00e9\u2028\r")))
@@ -100,7 +120,12 @@ def test_policies_are_readable_lines() -> None:
 def test_what_is_printed_is_what_a_dry_run_prints() -> None:
     def shape(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The objects without what each output has of its own."""
-        own = ("Secret", "Deployment", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+        own = (
+            "Secret",
+            "Deployment",
+            "MutatingWebhookConfiguration",
+            "ValidatingWebhookConfiguration",
+        )
         return [manifest for manifest in objects if manifest["kind"] not in own]
 
     printed, previewed = rendered().objects, deploy.preview(Settings(), progress=SILENT)
@@ -111,7 +136,9 @@ def test_what_is_printed_is_what_a_dry_run_prints() -> None:
 
 
 @pytest.mark.parametrize("sidecar", ["sync", "kube-mgmt"])
-def test_with_a_file_of_secrets_the_output_stays_the_same_and_fits_it(tmp_path: Path, sidecar: str) -> None:
+def test_with_a_file_of_secrets_the_output_stays_the_same_and_fits_it(
+    tmp_path: Path, sidecar: str
+) -> None:
     path = tmp_path / "new" / "secrets.yaml"
     first = rendered(path, sidecar=sidecar)
     text = path.read_bytes()
@@ -131,14 +158,17 @@ def test_the_file_holds_both_secrets_as_they_are_applied(tmp_path: Path) -> None
     without = rendered(path).objects
     secrets = list(yaml.safe_load_all(path.read_text()))
     whole = [manifest for manifest in rendered().objects if manifest["kind"] == "Secret"]
-    whole[1]["metadata"]["annotations"][RENEWED_BY] = "fairlead render"  # a keeper in the cluster leaves it alone
+    # a keeper in the cluster leaves it alone
+    whole[1]["metadata"]["annotations"][RENEWED_BY] = "fairlead render"
     assert [(s["type"], s["metadata"], s["data"].keys()) for s in secrets] == [
         (s["type"], s["metadata"], s["data"].keys()) for s in whole
     ]
     assert len(without) + len(secrets) == len(rendered().objects)
 
 
-@pytest.mark.parametrize(("left", "renewed"), [(RENEW - DAY, True), (RENEW + DAY, False), (-DAY, True)])
+@pytest.mark.parametrize(
+    ("left", "renewed"), [(RENEW - DAY, True), (RENEW + DAY, False), (-DAY, True)]
+)
 def test_a_certificate_that_ends_soon_is_renewed_and_its_authority_stays_trusted(
     tmp_path: Path, left: timedelta, renewed: bool
 ) -> None:
@@ -157,7 +187,9 @@ def test_a_certificate_that_ends_soon_is_renewed_and_its_authority_stays_trusted
     assert rendered(path).notes == ()
 
 
-def test_renewing_replaces_the_token_and_trusts_one_authority_of_the_past_alone(tmp_path: Path) -> None:
+def test_renewing_replaces_the_token_and_trusts_one_authority_of_the_past_alone(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "secrets.yaml"
     rendered(path)
     states = [kept(path)]
@@ -199,7 +231,11 @@ def test_a_changed_guard_and_what_people_added_are_kept_apart(tmp_path: Path) ->
 def test_credentials_that_do_not_fit_are_refused(
     tmp_path: Path, certificate: str, key: str, ca: str, words: str
 ) -> None:
-    of = {"one": lasting(60 * DAY), "other": lasting(60 * DAY), "none": Credentials("", b"-", b"-", b"-")}
+    of = {
+        "one": lasting(60 * DAY),
+        "other": lasting(60 * DAY),
+        "none": Credentials("", b"-", b"-", b"-"),
+    }
     path = tmp_path / "secrets.yaml"
     put(path, Credentials("a-token", of[certificate].certificate, of[key].key, of[ca].ca))
     before = path.read_bytes()
@@ -209,8 +245,14 @@ def test_credentials_that_do_not_fit_are_refused(
     assert path.read_bytes() == before
 
 
-SECRET = "{apiVersion: v1, kind: Secret, metadata: {name: opa-token}, data: {token: YQ==, authz.rego: YQ==}}"
-SEALED = "{apiVersion: v1, kind: Secret, metadata: {name: opa-tls}, data: {tls.crt: 'ENC[x,é]', tls.key: a, ca.crt: a}}"
+SECRET = (
+    "{apiVersion: v1, kind: Secret, metadata: {name: opa-token}, data: {token: YQ==, "
+    "authz.rego: YQ==}}"
+)
+SEALED = (
+    "{apiVersion: v1, kind: Secret, metadata: {name: opa-tls}, data: {tls.crt: 'ENC[x,é]', "
+    "tls.key: a, ca.crt: a}}"
+)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +273,9 @@ SEALED = "{apiVersion: v1, kind: Secret, metadata: {name: opa-tls}, data: {tls.c
     ],
     ids=["empty", "half", "list", "List", "one", "twice", "encrypted", "stringData", "number"],
 )
-def test_a_file_that_holds_no_secrets_is_refused_with_its_line(tmp_path: Path, text: str, words: str) -> None:
+def test_a_file_that_holds_no_secrets_is_refused_with_its_line(
+    tmp_path: Path, text: str, words: str
+) -> None:
     path = tmp_path / "secrets.yaml"
     path.write_text(text)
     with pytest.raises(InputError) as error:
@@ -247,7 +291,9 @@ def test_a_file_that_holds_no_secrets_is_refused_with_its_line(tmp_path: Path, t
 def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
-    assert f"{file / 'secrets.yaml'}: cannot be written" in refused("render", "--secrets", file / "secrets.yaml")
+    assert f"{file / 'secrets.yaml'}: cannot be written" in refused(
+        "render", "--secrets", file / "secrets.yaml"
+    )
     assert f"{tmp_path}: cannot be read" in refused("render", "--secrets", tmp_path)
     assert f"{file}: is no folder" in refused("render", "--kustomize", file)
     assert "cannot be written" in refused("render", "--kustomize", file / "base")
@@ -315,7 +361,11 @@ def test_what_is_no_longer_rendered_goes_and_what_is_somebody_elses_stays(tmp_pa
 
 
 def test_the_overlays_kustomization_can_be_taken_over(tmp_path: Path) -> None:
-    base, secrets, at = tmp_path / "base", tmp_path / "secrets.yaml", tmp_path / "kustomization.yaml"
+    base, secrets, at = (
+        tmp_path / "base",
+        tmp_path / "secrets.yaml",
+        tmp_path / "kustomization.yaml",
+    )
     written(base, secrets=secrets)
     text = at.read_text().partition("\n")[2].replace("secrets.yaml", "sealed.yaml")
     at.write_text(text)

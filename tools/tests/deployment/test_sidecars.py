@@ -24,7 +24,9 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_kube_mgmt_is_found_on_path_or_where_the_variable_says(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kube_mgmt_is_found_on_path_or_where_the_variable_says(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(program.parent))
     assert sidecars.KUBE_MGMT.command() == [str(program)]
     other = program.with_name("other")
@@ -33,8 +35,13 @@ def test_kube_mgmt_is_found_on_path_or_where_the_variable_says(program: Path, mo
     assert sidecars.KUBE_MGMT.command() == [str(other)]
 
 
-def test_without_a_program_it_is_told_how_to_name_one(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="put it on PATH, set FAIRLEAD_KUBE_MGMT to its file, or take --sidecar sync"):
+def test_without_a_program_it_is_told_how_to_name_one(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(
+        UsageError,
+        match="put it on PATH, set FAIRLEAD_KUBE_MGMT to its file, or take --sidecar sync",
+    ):
         sidecars.KUBE_MGMT.command()
     for wrong in (str(program.parent), f"{program}-none"):
         monkeypatch.setenv("FAIRLEAD_KUBE_MGMT", wrong)
@@ -47,8 +54,15 @@ def test_only_a_sidecar_that_confirms_data_can_bound_their_age() -> None:
     sidecars.SYNC.require(bounded)
     flags = sidecars.SYNC.arguments(arguments.MOUNTED, bounded, "127.0.0.1:1", "127.0.0.1:2")
     assert "--max-staleness=30" in flags
-    assert not [a for a in sidecars.SYNC.arguments(arguments.MOUNTED, Settings(), "a:1", "a:2") if "staleness" in a]
-    with pytest.raises(UsageError, match="maxStaleness: kube-mgmt confirms no data: take --sidecar sync, or leave it"):
+    assert not [
+        a
+        for a in sidecars.SYNC.arguments(arguments.MOUNTED, Settings(), "a:1", "a:2")
+        if "staleness" in a
+    ]
+    with pytest.raises(
+        UsageError,
+        match="maxStaleness: kube-mgmt confirms no data: take --sidecar sync, or leave it",
+    ):
         sidecars.KUBE_MGMT.require(bounded)
     sidecars.KUBE_MGMT.require(Settings())
 

@@ -19,8 +19,17 @@ from fairlead.settings.models import Settings
 POD = {
     "apiVersion": "v1",
     "kind": "Pod",
-    "metadata": {"name": "web", "namespace": "shop", "labels": {"app.io/x": "1", "y": "2"}, "managedFields": [1]},
-    "spec": {"nodeName": "n", "containers": [{"name": "a", "image": "i"}, {"name": "b"}], "restartPolicy": "Always"},
+    "metadata": {
+        "name": "web",
+        "namespace": "shop",
+        "labels": {"app.io/x": "1", "y": "2"},
+        "managedFields": [1],
+    },
+    "spec": {
+        "nodeName": "n",
+        "containers": [{"name": "a", "image": "i"}, {"name": "b"}],
+        "restartPolicy": "Always",
+    },
 }
 
 
@@ -63,7 +72,9 @@ def test_what_is_no_field_is_refused(field: str) -> None:
 
 
 def test_two_resources_at_one_place_are_refused() -> None:
-    both = [resources.parse(text, namespaced=True) for text in ("v1/events", "events.k8s.io/v1/events")]
+    both = [
+        resources.parse(text, namespaced=True) for text in ("v1/events", "events.k8s.io/v1/events")
+    ]
     with pytest.raises(ValueError, match="keep one"):
         resources.check_distinct(both)
 
@@ -80,7 +91,9 @@ def test_a_whole_object_comes_without_managed_fields_only() -> None:
 def test_fields_are_kept_with_name_and_namespace() -> None:
     names = {"name": "web", "namespace": "shop"}
     assert thin("spec.nodeName") == {"metadata": names, "spec": {"nodeName": "n"}}
-    assert thin(r"metadata.labels.app\.io/x") == {"metadata": {**names, "labels": {"app.io/x": "1"}}}
+    assert thin(r"metadata.labels.app\.io/x") == {
+        "metadata": {**names, "labels": {"app.io/x": "1"}}
+    }
     assert thin("spec.none", "status.phase", "spec.nodeName.x") == {"metadata": names, "spec": {}}
     assert thin("spec.containers.name", "spec.containers.image") == {
         "metadata": names,
@@ -90,7 +103,8 @@ def test_fields_are_kept_with_name_and_namespace() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "only"), [([], False), (["metadata.labels"], True), (["metadata.labels", "spec.x"], False)]
+    ("fields", "only"),
+    [([], False), (["metadata.labels"], True), (["metadata.labels", "spec.x"], False)],
 )
 def test_metadata_is_asked_for_alone_where_that_suffices(fields: list[str], only: bool) -> None:
     assert resources.parse("v1/pods", namespaced=True, fields=fields).metadata_only is only
@@ -98,7 +112,9 @@ def test_metadata_is_asked_for_alone_where_that_suffices(fields: list[str], only
 
 def test_flags_say_what_they_were_made_of() -> None:
     parsed = [
-        resources.parse("v1/pods", namespaced=True, fields=["spec.nodeName", r"metadata.labels.a\.b"]),
+        resources.parse(
+            "v1/pods", namespaced=True, fields=["spec.nodeName", r"metadata.labels.a\.b"]
+        ),
         Resource("storage.k8s.io", "v1", "storageclasses", False),
     ]
     assert resources.flags(parsed) == [
@@ -122,10 +138,14 @@ def read(folder: Path, text: str) -> Settings:
 
 def test_settings_name_what_the_sidecar_replicates_and_may_read(tmp_path: Path) -> None:
     chosen = read(tmp_path, CHOSEN)
-    rendered: list[dict[str, Any]] = manifests.render(chosen, bundles.bundle(chosen), Credentials.fresh())
+    rendered: list[dict[str, Any]] = manifests.render(
+        chosen, bundles.bundle(chosen), Credentials.fresh()
+    )
     (deployment,) = (manifest for manifest in rendered if manifest["kind"] == "Deployment")
     (sidecar,) = (
-        container for container in deployment["spec"]["template"]["spec"]["containers"] if container["name"] == "sync"
+        container
+        for container in deployment["spec"]["template"]["spec"]["containers"]
+        if container["name"] == "sync"
     )
     assert [flag for flag in sidecar["args"] if flag.startswith("--replicate")] == [
         "--replicate=v1/pods",
@@ -147,15 +167,30 @@ def test_settings_name_what_the_sidecar_replicates_and_may_read(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("replicate:\n  - {version: v1, resource: pods}\n  - {version: v1, resource: Pods}\n", 3, "'Pods' is not a"),
+        (
+            "replicate:\n  - {version: v1, resource: pods}\n  - {version: v1, resource: Pods}\n",
+            3,
+            "'Pods' is not a",
+        ),
         ("replicate:\n  - version: v1\n    resource: namespaces\n", 2, "always replicated"),
         ("replicate:\n  - {resource: pods}\n", 2, "version: Field required"),
-        ("replicate:\n  - {version: v1, resource: pods, fields: [a..b]}\n", 2, "'a..b' is not a dotted path"),
-        ("replicate:\n  - {version: v1, resource: a}\n  - {group: x, version: v1, resource: a}\n", 1, "keep one"),
+        (
+            "replicate:\n  - {version: v1, resource: pods, fields: [a..b]}\n",
+            2,
+            "'a..b' is not a dotted path",
+        ),
+        (
+            "replicate:\n  - {version: v1, resource: a}\n  - {group: x, version: v1, resource: "
+            "a}\n",
+            1,
+            "keep one",
+        ),
         ("replicate: v1/pods\n", 1, "valid list"),
     ],
 )
-def test_what_cannot_be_replicated_is_told_with_its_line(tmp_path: Path, text: str, line: int, words: str) -> None:
+def test_what_cannot_be_replicated_is_told_with_its_line(
+    tmp_path: Path, text: str, line: int, words: str
+) -> None:
     with pytest.raises(InputError, match=rf"fairlead\.yaml:{line}: ") as caught:
         read(tmp_path, text)
     assert words in str(caught.value)

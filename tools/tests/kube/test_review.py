@@ -1,4 +1,5 @@
-"""AdmissionReviews: made as an API server makes them, read from what people wrote, answers applied."""
+"""AdmissionReviews: made as an API server makes them, read from what people wrote, answers
+applied."""
 
 from __future__ import annotations
 
@@ -12,20 +13,32 @@ import pytest
 from fairlead.common.errors import FairleadError, InputError
 from fairlead.kube import admission_reviews
 
-POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "payments"}, "spec": {}}
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web", "namespace": "payments"},
+    "spec": {},
+}
 
 
 def test_a_pod_is_reviewed_in_its_namespace() -> None:
     request = admission_reviews.build(POD)["request"]
     assert request["kind"] == {"group": "", "version": "v1", "kind": "Pod"}
     assert request["resource"] == {"group": "", "version": "v1", "resource": "pods"}
-    assert (request["namespace"], request["name"], request["operation"]) == ("payments", "web", "CREATE")
+    assert (request["namespace"], request["name"], request["operation"]) == (
+        "payments",
+        "web",
+        "CREATE",
+    )
     assert (request["object"], request["oldObject"]) == (POD, None)
     assert "subResource" not in request
 
 
 def test_every_review_has_a_uid_of_its_own() -> None:
-    assert admission_reviews.build(POD)["request"]["uid"] != admission_reviews.build(POD)["request"]["uid"]
+    assert (
+        admission_reviews.build(POD)["request"]["uid"]
+        != admission_reviews.build(POD)["request"]["uid"]
+    )
 
 
 def test_a_deletion_has_only_an_old_object() -> None:
@@ -36,7 +49,9 @@ def test_a_deletion_has_only_an_old_object() -> None:
 def test_a_namespace_is_in_itself_and_a_node_in_none() -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "payments"}}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
-    assert admission_reviews.build(namespace, namespace="other")["request"]["namespace"] == "payments"
+    assert (
+        admission_reviews.build(namespace, namespace="other")["request"]["namespace"] == "payments"
+    )
     assert "namespace" not in admission_reviews.build(node, namespace="other")["request"]
 
 
@@ -91,7 +106,11 @@ def test_a_patch_that_no_api_server_would_take_is_an_error(broken: dict[str, Any
 
 @pytest.mark.parametrize(
     "operation",
-    [{"op": "remove", "path": "/spec/none"}, {"op": "add", "path": "/none/x", "value": 1}, {"op": "up", "path": "/a"}],
+    [
+        {"op": "remove", "path": "/spec/none"},
+        {"op": "add", "path": "/none/x", "value": 1},
+        {"op": "up", "path": "/a"},
+    ],
 )
 def test_a_patch_that_does_not_apply_is_an_error(operation: dict[str, Any]) -> None:
     with pytest.raises(FairleadError, match="does not apply"):
@@ -105,11 +124,16 @@ def read(folder: Path, text: str, name: str = "pod.yaml") -> list[Any]:
 
 
 def test_json_with_tabs_is_read(tmp_path: Path) -> None:
-    assert read(tmp_path, '{\n\t"apiVersion": "v1",\n\t"kind": "Pod"}') == [{"apiVersion": "v1", "kind": "Pod"}]
+    assert read(tmp_path, '{\n\t"apiVersion": "v1",\n\t"kind": "Pod"}') == [
+        {"apiVersion": "v1", "kind": "Pod"}
+    ]
 
 
 def test_documents_and_the_items_of_a_list_are_read_one_by_one(tmp_path: Path) -> None:
-    text = "apiVersion: v1\nkind: A\n---\napiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: B}]\n"
+    text = (
+        "apiVersion: v1\nkind: A\n---\napiVersion: v1\nkind: List\nitems: [{apiVersion: v1, "
+        "kind: B}]\n"
+    )
     assert [manifest["kind"] for manifest in read(tmp_path, text)] == ["A", "B"]
 
 
@@ -121,8 +145,14 @@ def test_documents_and_the_items_of_a_list_are_read_one_by_one(tmp_path: Path) -
         ("apiVersion: v1\nkind: 7\n", ":2: .*kind is missing or no text"),
         ("apiVersion: v1\nkind: Pod\nmetadata: web\n", ":3: metadata: a mapping"),
         ("apiVersion: v1\nkind: Pod\nmetadata:\n  name: 7\n", ":4: metadata.name: text"),
-        ("apiVersion: v1\nkind: Pod\nmetadata:\n  labels:\n    a: -b\n", ":5: metadata.labels: '-b' is not a label"),
-        ("apiVersion: v1\nkind: Pod\nmetadata:\n  labels:\n    a: 7\n", ":5: metadata.labels: 7 .*quote it"),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  labels:\n    a: -b\n",
+            ":5: metadata.labels: '-b' is not a label",
+        ),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  labels:\n    a: 7\n",
+            ":5: metadata.labels: 7 .*quote it",
+        ),
         ("apiVersion: v1\nkind: Pod\nspec: {1: a}\n", "the key 1 is not text"),
         ("apiVersion: v1\nkind: Pod\nspec: .inf\n", "the number inf"),
         ("apiVersion: v1\nkind: Pod\nspec: !!binary aGVsbG8=\n", "holds a bytes"),
@@ -162,6 +192,10 @@ def test_a_review_in_one_line() -> None:
 
 def test_a_number_of_a_patch_may_be_longer_than_python_reads() -> None:
     digits = "7" * 5_000
-    patch = base64.b64encode(b'[{"op": "add", "path": "/x", "value": [5, %b]}]' % digits.encode()).decode()
-    (operation,) = admission_reviews.patch_of({"response": {"patchType": "JSONPatch", "patch": patch}})
+    patch = base64.b64encode(
+        b'[{"op": "add", "path": "/x", "value": [5, %b]}]' % digits.encode()
+    ).decode()
+    (operation,) = admission_reviews.patch_of(
+        {"response": {"patchType": "JSONPatch", "patch": patch}}
+    )
     assert operation["value"] == [5, digits]

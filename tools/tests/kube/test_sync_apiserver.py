@@ -55,7 +55,9 @@ class Followed:
         self.thread.start()
 
     def sees(self, expected: dict[str, dict[str, str]]) -> None:
-        waiting.until(lambda: known(self.desired) == expected, deadline=DEADLINE, what=f"sees {expected}")
+        waiting.until(
+            lambda: known(self.desired) == expected, deadline=DEADLINE, what=f"sees {expected}"
+        )
 
 
 def known(desired: Desired) -> dict[str, dict[str, str]]:
@@ -85,13 +87,17 @@ def test_a_list_is_read_page_by_page(server: FakeApiServer, api: ApiServer) -> N
         server.put("namespaces", f"n{number}", labels=pool("p"))
     versions: list[str] = []
     selector = {"labelSelector": "agentpool"}
-    listed = api.objects("/api/v1/namespaces", selector, metadata_only=True, version=versions.append)
+    listed = api.objects(
+        "/api/v1/namespaces", selector, metadata_only=True, version=versions.append
+    )
     assert [value["metadata"]["name"] for value in listed] == [f"n{number}" for number in range(5)]
     assert versions == ["105"] * 3
     assert server.count("GET", "limit=500") == 3
 
 
-def test_changes_are_followed_and_a_label_removed_is_a_removal(server: FakeApiServer, followed: Followed) -> None:
+def test_changes_are_followed_and_a_label_removed_is_a_removal(
+    server: FakeApiServer, followed: Followed
+) -> None:
     followed.sees({})
     assert followed.watch.trouble is None
     server.put("namespaces", "a", labels=pool("p1") | {"other": "x"})
@@ -106,7 +112,9 @@ def test_changes_are_followed_and_a_label_removed_is_a_removal(server: FakeApiSe
     assert server.count("GET", "limit=500") == 1, "one list, the rest by events"
 
 
-def test_a_compacted_history_is_listed_anew_at_once(server: FakeApiServer, followed: Followed) -> None:
+def test_a_compacted_history_is_listed_anew_at_once(
+    server: FakeApiServer, followed: Followed
+) -> None:
     server.put("namespaces", "a", labels=pool("p1"))
     server.put("namespaces", "b", labels=pool("p1"))
     followed.sees({"a": pool("p1"), "b": pool("p1")})
@@ -116,7 +124,9 @@ def test_a_compacted_history_is_listed_anew_at_once(server: FakeApiServer, follo
         server.put("namespaces", "c", labels=pool("p2"))
         server.compact()
     followed.sees({"b": pool("p1"), "c": pool("p2")})
-    waiting.until(lambda: server.count("GET", "limit=500") == 2, deadline=DEADLINE, what="a second list")
+    waiting.until(
+        lambda: server.count("GET", "limit=500") == 2, deadline=DEADLINE, what="a second list"
+    )
 
 
 def test_a_token_that_changes_is_picked_up_from_its_file(
@@ -126,7 +136,9 @@ def test_a_token_that_changes_is_picked_up_from_its_file(
     server.token = "second"
     server.put("namespaces", "a", labels=pool("p1"))
     server.compact()
-    waiting.until(lambda: server.count("GET", "watch=true") > 1, deadline=DEADLINE, what="is refused")
+    waiting.until(
+        lambda: server.count("GET", "watch=true") > 1, deadline=DEADLINE, what="is refused"
+    )
     (tmp_path / "token").write_text("second")
     followed.sees({"a": pool("p1")})
 
@@ -134,7 +146,9 @@ def test_a_token_that_changes_is_picked_up_from_its_file(
 class Canned:
     """An API whose answers are given."""
 
-    def __init__(self, lists: list[list[str]], watches: list[list[tuple[str, str]] | ApiServerError]) -> None:
+    def __init__(
+        self, lists: list[list[str]], watches: list[list[tuple[str, str]] | ApiServerError]
+    ) -> None:
         self.lists = lists
         self.watches = watches
         self.since: list[str] = []
@@ -179,11 +193,17 @@ def test_a_watch_is_resumed_where_it_ended_also_after_a_bookmark() -> None:
     assert known(desired).keys() == {"a", "n11"}
 
 
-def test_all_is_known_up_to_the_last_list_event_or_end_of_a_watch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That a watch is open says nothing, nor that it breaks off: a connection may be dead, or its server hang."""
+def test_all_is_known_up_to_the_last_list_event_or_end_of_a_watch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That a watch is open says nothing, nor that it breaks off: a connection may be dead, or
+    its server hang.
+    """
     now = itertools.count(100.0)
     monkeypatch.setattr("fairlead.sync.watches.time.monotonic", lambda: next(now))
-    api = Canned([["a"]], [ApiServerError("down"), [], [("BOOKMARK", "20")], ApiServerError("down")])
+    api = Canned(
+        [["a"]], [ApiServerError("down"), [], [("BOOKMARK", "20")], ApiServerError("down")]
+    )
     watch, _ = canned(api)
     assert watch.confirmed is None
     follow(watch, 1)
@@ -199,9 +219,12 @@ def test_all_is_known_up_to_the_last_list_event_or_end_of_a_watch(monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("bound", "expected"), [(None, (40, 60)), (10, (3, 3)), (30, (6, 10)), (90, (20, 30)), (86400, (40, 60))]
+    ("bound", "expected"),
+    [(None, (40, 60)), (10, (3, 3)), (30, (6, 10)), (90, (20, 30)), (86400, (40, 60))],
 )
-def test_watches_are_short_where_all_has_to_be_confirmed_soon(bound: int | None, expected: tuple[int, int]) -> None:
+def test_watches_are_short_where_all_has_to_be_confirmed_soon(
+    bound: int | None, expected: tuple[int, int]
+) -> None:
     assert watching.seconds(bound) == expected
 
 
@@ -222,7 +245,9 @@ def test_a_restored_cluster_whose_versions_go_back_is_listed_anew() -> None:
     assert known(desired).keys() == {"b"}
 
 
-def test_a_watch_that_cannot_be_opened_is_told_after_a_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_that_cannot_be_opened_is_told_after_a_grace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = [100.0]
     monkeypatch.setattr("fairlead.sync.watches.time.monotonic", lambda: now[0])
     api = Canned([[]], [[], ApiServerError("refused"), ApiServerError("refused")])
@@ -247,7 +272,9 @@ def test_a_watch_that_cannot_be_opened_is_told_after_a_grace(monkeypatch: pytest
 def test_errors_and_garbage_among_events_end_the_watch(
     api: ApiServer, monkeypatch: pytest.MonkeyPatch, line: str, message: str
 ) -> None:
-    answer = urllib3.HTTPResponse(body=io.BytesIO(f"{line}\n".encode()), status=200, preload_content=False)
+    answer = urllib3.HTTPResponse(
+        body=io.BytesIO(f"{line}\n".encode()), status=200, preload_content=False
+    )
     monkeypatch.setattr(api, "_send", lambda *_, **__: answer)
     with pytest.raises(ApiServerError, match=message) as caught:
         list(api.events("/x", {}, "1", metadata_only=False, seconds=1, opened=lambda: None))
@@ -263,7 +290,9 @@ def test_a_namespace_is_looked_up_as_it_is_now(server: FakeApiServer, api: ApiSe
         api.namespace("new")
 
 
-def test_an_annotation_is_refused_where_the_config_map_has_changed(server: FakeApiServer, api: ApiServer) -> None:
+def test_an_annotation_is_refused_where_the_config_map_has_changed(
+    server: FakeApiServer, api: ApiServer
+) -> None:
     server.put("configmaps", "map", namespace="fairlead")
     api.annotate("fairlead", "map", str(server.version), {"a": "1"})
     assert server.annotations("map") == {"a": "1"}
@@ -289,20 +318,26 @@ def test_a_token_that_no_header_can_carry_is_told_and_not_shown(kubeconfig: Path
     assert "secret" not in str(caught.value)
 
 
-def test_an_empty_token_file_leaves_the_token_before(server: FakeApiServer, api: ApiServer, tmp_path: Path) -> None:
+def test_an_empty_token_file_leaves_the_token_before(
+    server: FakeApiServer, api: ApiServer, tmp_path: Path
+) -> None:
     (tmp_path / "token").write_text("")
     assert api.namespace("a") is None
     (tmp_path / "token").unlink()
     assert api.namespace("a") is None
 
 
-def test_a_kubeconfig_that_breaks_while_we_run_leaves_the_credentials_before(api: ApiServer, kubeconfig: Path) -> None:
+def test_a_kubeconfig_that_breaks_while_we_run_leaves_the_credentials_before(
+    api: ApiServer, kubeconfig: Path
+) -> None:
     kubeconfig.write_text("{")
     api.renew()
     assert api.namespace("a") is None
 
 
-@pytest.mark.parametrize("text", [None, "", "[]", "a: [", '{"current-context": "x"}', "\x00", "text"])
+@pytest.mark.parametrize(
+    "text", [None, "", "[]", "a: [", '{"current-context": "x"}', "\x00", "text"]
+)
 def test_a_file_that_is_no_kubeconfig_is_refused(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "kubeconfig"
     if text is not None:
@@ -320,7 +355,9 @@ def test_outside_of_a_cluster_a_kubeconfig_must_be_named(monkeypatch: pytest.Mon
 PODS = Source("objects", resource=Resource("", "v1", "pods", True))
 
 
-def test_objects_are_read_from_all_namespaces_and_tell_their_kind(server: FakeApiServer, api: ApiServer) -> None:
+def test_objects_are_read_from_all_namespaces_and_tell_their_kind(
+    server: FakeApiServer, api: ApiServer
+) -> None:
     server.put("pods", "web", namespace="shop", spec={"nodeName": "n1"})
     desired = Desired([PODS], namespace_labels=[], data_label=None)
     selector = {"fieldSelector": "metadata.namespace!=kube-system"}
@@ -333,7 +370,12 @@ def test_objects_are_read_from_all_namespaces_and_tell_their_kind(server: FakeAp
         "metadata": {},
         "spec": {"nodeName": "n1"},
     }
-    assert server.count("GET", "/api/v1/pods?limit=500&fieldSelector=metadata.namespace%21%3Dkube-system") == 1
+    assert (
+        server.count(
+            "GET", "/api/v1/pods?limit=500&fieldSelector=metadata.namespace%21%3Dkube-system"
+        )
+        == 1
+    )
 
 
 def test_of_a_kind_that_the_cluster_does_not_know_there_are_none_and_that_is_told() -> None:

@@ -36,12 +36,19 @@ from fairlead.settings.models import DecisionLogs, LogService, Settings
 SECRET = "hunter2-hunter2"
 FILES = arguments.Files(*(Path(name) for name in ("tls", "authz", "token")))
 CONSOLE = sidecars.KUBE_MGMT.decision_logs(FILES, Settings(), "127.0.0.1:1")
-NAMESPACES = {"kubernetes/namespaces": {"payments": {"metadata": {"labels": {"agentpool": "pool1"}}}}}
+NAMESPACES = {
+    "kubernetes/namespaces": {"payments": {"metadata": {"labels": {"agentpool": "pool1"}}}}
+}
 
 
 def review(uid: str, **spec: Any) -> dict[str, Any]:
     """A pod with a secret wherever one may be."""
-    container = {"name": "c", "env": [{"name": "A", "value": SECRET}], "args": [SECRET], "command": [SECRET]}
+    container = {
+        "name": "c",
+        "env": [{"name": "A", "value": SECRET}],
+        "args": [SECRET],
+        "command": [SECRET],
+    }
     return {
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
@@ -78,9 +85,14 @@ class Logging(Opa):
 
         def find() -> dict[str, Any] | None:
             lines = [
-                json.loads(line) for line in self.log.read_text().splitlines() if line.startswith('{"decision_id"')
+                json.loads(line)
+                for line in self.log.read_text().splitlines()
+                if line.startswith('{"decision_id"')
             ]
-            return next((e for e in lines if (e.get("input") or {}).get("request", {}).get("uid") == uid), None)
+            return next(
+                (e for e in lines if (e.get("input") or {}).get("request", {}).get("uid") == uid),
+                None,
+            )
 
         return waiting.until(find, deadline=20, what=f"decision {uid} is logged")
 
@@ -100,20 +112,33 @@ def test_a_decision_is_logged_with_its_uid_and_no_secret(tmp_path: Path) -> None
 
 
 def test_megabytes_are_logged_in_few_kilobytes(tmp_path: Path) -> None:
-    """Neither what was sent nor what was answered to it, such as a name that a refusal quotes, fills a disk."""
-    wide = [[[]] * 600_000, [{}] * 600_000, {str(number): "x" for number in range(130_000)}, "x" * 2_800_000]
+    """Neither what was sent nor what was answered to it, such as a name that a refusal quotes,
+    fills a disk.
+    """
+    wide = [
+        [[]] * 600_000,
+        [{}] * 600_000,
+        {str(number): "x" for number in range(130_000)},
+        "x" * 2_800_000,
+    ]
     with running(Logging(tmp_path, *CONSOLE)) as opa:
         for number, labels in enumerate(wide):
-            asked = review(str(number), nodeName="n" * 1_000, tolerations=[{"key": "k" * 1_000}] * 100)
+            asked = review(
+                str(number), nodeName="n" * 1_000, tolerations=[{"key": "k" * 1_000}] * 100
+            )
             asked["request"]["object"]["metadata"] |= {"name": "n" * 50_000, "labels": labels}
             opa.decide(asked)
             assert len(json.dumps(opa.logged(str(number)))) < 40_000
 
 
-def test_without_the_mask_secrets_would_be_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_mask_secrets_would_be_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """So the test above can fail."""
     guards = bundles.guards
-    monkeypatch.setattr(bundles, "guards", lambda tokens: guards(tokens) | {bundles.LOG: "package system.log"})
+    monkeypatch.setattr(
+        bundles, "guards", lambda tokens: guards(tokens) | {bundles.LOG: "package system.log"}
+    )
     with running(Logging(tmp_path, *CONSOLE)) as opa:
         opa.decide(review("42"))
         opa.logged("42")
@@ -161,7 +186,9 @@ def test_another_mask_is_refused_before_it_is_left_out(tmp_path: Path) -> None:
 def test_without_the_console_no_decision_is_written() -> None:
     quiet = Settings(decision_logs=DecisionLogs(console=False))
     sync = sidecars.SYNC.arguments(FILES, Settings(), "127.0.0.1:1", "127.0.0.1:2")
-    assert set(sync) - set(sidecars.SYNC.arguments(FILES, quiet, "127.0.0.1:1", "127.0.0.1:2")) == {"--log-decisions"}
+    assert set(sync) - set(sidecars.SYNC.arguments(FILES, quiet, "127.0.0.1:1", "127.0.0.1:2")) == {
+        "--log-decisions"
+    }
     assert sidecars.KUBE_MGMT.decision_logs(FILES, quiet, "127.0.0.1:2") == []
     # The sidecar counts them all the same.
     assert sidecars.SYNC.decision_logs(FILES, quiet, "127.0.0.1:2") == sidecars.SYNC.decision_logs(
@@ -180,7 +207,10 @@ class Service:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                known = (self.path, self.headers["Authorization"]) == ("/opa/logs", f"Bearer {token}")
+                known = (self.path, self.headers["Authorization"]) == (
+                    "/opa/logs",
+                    f"Bearer {token}",
+                )
                 if known:
                     service.entries += json.loads(gzip.decompress(body))
                 self.send_response(200 if known else 401)
@@ -210,16 +240,22 @@ class Service:
 
 
 @pytest.mark.parametrize("sidecar", sidecars.SIDECARS.values(), ids=sidecars.SIDECARS)
-def test_a_service_gets_the_decisions_with_its_token_and_by_its_authority(tmp_path: Path, sidecar: Sidecar) -> None:
+def test_a_service_gets_the_decisions_with_its_token_and_by_its_authority(
+    tmp_path: Path, sidecar: Sidecar
+) -> None:
     service = Service("the-token-of-the-service")
     logs = LogService(url=service.url, secret="logs", private_authority=True)
     settings = Settings(decision_logs=DecisionLogs(service=logs))
     files = arguments.Files(*(tmp_path / name for name in ("tls", "authz", "token")))
-    volume.write(Path(files.logs), {"token": b"the-token-of-the-service\n", "ca.crt": service.made.ca})
+    volume.write(
+        Path(files.logs), {"token": b"the-token-of-the-service\n", "ca.crt": service.made.ca}
+    )
     opa = Logging(tmp_path, *sidecar.decision_logs(files, settings, "127.0.0.1:1"))
     with service.serving(tmp_path), running(opa):
         opa.decide(review("42"))
-        waiting.until(lambda: len(service.entries) > 0, deadline=20, what="the decision is uploaded")
+        waiting.until(
+            lambda: len(service.entries) > 0, deadline=20, what="the decision is uploaded"
+        )
         assert [entry["input"]["request"]["uid"] for entry in service.entries] == ["42"]
         assert SECRET not in json.dumps(service.entries)
         opa.logged("42")
@@ -231,14 +267,22 @@ def test_the_secret_of_a_service_is_mounted_where_opa_reads_it() -> None:
     settings = Settings(decision_logs=DecisionLogs(service=logs))
     for chosen, mounted in ((settings, [("logs", "/run/fairlead/logs", "logs")]), (Settings(), [])):
         rendered = manifests.render(chosen, bundles.bundle(chosen), Credentials.fresh())
-        spec = next(manifest for manifest in rendered if manifest["kind"] == "Deployment")["spec"]["template"]["spec"]
+        spec = next(manifest for manifest in rendered if manifest["kind"] == "Deployment")["spec"][
+            "template"
+        ]["spec"]
         opa = next(container for container in spec["containers"] if container["name"] == "opa")
-        volumes = {volume["name"]: volume.get("secret", {}).get("secretName") for volume in spec["volumes"]}
-        mounts = [(mount["name"], mount["mountPath"], volumes[mount["name"]]) for mount in opa["volumeMounts"]]
+        volumes = {
+            volume["name"]: volume.get("secret", {}).get("secretName") for volume in spec["volumes"]
+        }
+        mounts = [
+            (mount["name"], mount["mountPath"], volumes[mount["name"]])
+            for mount in opa["volumeMounts"]
+        ]
         assert [mount for mount in mounts if mount[0] == "logs"] == mounted
-        assert ("--set=services.logs.credentials.bearer.token_path=/run/fairlead/logs/token" in opa["args"]) == bool(
-            mounted
-        )
+        assert (
+            "--set=services.logs.credentials.bearer.token_path=/run/fairlead/logs/token"
+            in opa["args"]
+        ) == bool(mounted)
 
 
 @pytest.mark.parametrize(
@@ -260,14 +304,18 @@ def test_what_is_shown_of_a_review_is_decided_as_the_review_is() -> None:
     """A mask that hides what policies decide by makes a log that explains nothing."""
     questions = [opa_engine._question(case) for case in cases.load()]
     # What a template's update changes decides whether its placement is judged, and is not shown.
-    questions = [q for q in questions if q.review["request"]["operation"] != "UPDATE" or _is_pod(q.review)]
+    questions = [
+        q for q in questions if q.review["request"]["operation"] != "UPDATE" or _is_pod(q.review)
+    ]
     shown = cli.evaluate(
         "[shown | some review in data.reviews; [mask] := data.system.log.mask "
         'with input as {"path": "system/main", "input": review}; shown := mask.value]',
         modules={bundles.LOG: (bundles.folder() / bundles.LOG).read_text()},
         data={"reviews": [question.review for question in questions]},
     )
-    masked = [replace(question, review=review) for question, review in zip(questions, shown, strict=True)]
+    masked = [
+        replace(question, review=review) for question, review in zip(questions, shown, strict=True)
+    ]
     whole, again = ask(questions, Progress()), ask(masked, Progress())
     assert len(whole) > 90
     assert [answer.review for answer in again] == [answer.review for answer in whole]

@@ -16,7 +16,15 @@ import pytest
 from opa_server import OpaServer
 
 from fairlead.common.errors import UsageError
-from fairlead.opa.api import DocumentRejected, OpaApi, OpaRefused, OpaUnavailable, PolicyRejected, Rejected, describe
+from fairlead.opa.api import (
+    DocumentRejected,
+    OpaApi,
+    OpaRefused,
+    OpaUnavailable,
+    PolicyRejected,
+    Rejected,
+    describe,
+)
 from fairlead.pki.certificates import Authority
 
 
@@ -36,7 +44,9 @@ def opa(server: OpaServer) -> Iterator[OpaApi]:
         api.remove_document([path])
 
 
-def test_a_policy_is_served_as_it_was_put_until_it_is_removed(opa: OpaApi, server: OpaServer) -> None:
+def test_a_policy_is_served_as_it_was_put_until_it_is_removed(
+    opa: OpaApi, server: OpaServer
+) -> None:
     text = 'package a.b\r\n\n# ä "quoted" \\ text\nx := 1 '
     opa.put_policy("ns/map/a b.rego", text)
     assert server.own_policies() == {"ns/map/a b.rego": text}
@@ -48,11 +58,19 @@ def test_removing_a_policy_that_is_not_there_is_fine(opa: OpaApi) -> None:
     opa.remove_policy("ns/map/none.rego")
 
 
-def test_a_rejected_policy_is_told_with_file_and_line_and_the_old_one_stays(opa: OpaApi, server: OpaServer) -> None:
+def test_a_rejected_policy_is_told_with_file_and_line_and_the_old_one_stays(
+    opa: OpaApi, server: OpaServer
+) -> None:
     opa.put_policy("ns/map/a.rego", "package a\nx := 1")
-    with pytest.raises(PolicyRejected, match=r"ns/map/a\.rego:3: var y is unsafe \(rego_unsafe_var_error\)") as caught:
+    with pytest.raises(
+        PolicyRejected, match=r"ns/map/a\.rego:3: var y is unsafe \(rego_unsafe_var_error\)"
+    ) as caught:
         opa.put_policy("ns/map/a.rego", "package a\n\nx := y")
-    assert caught.value.error["errors"][0]["location"] == {"file": "ns/map/a.rego", "row": 3, "col": 6}
+    assert caught.value.error["errors"][0]["location"] == {
+        "file": "ns/map/a.rego",
+        "row": 3,
+        "col": 6,
+    }
     assert server.own_policies() == {"ns/map/a.rego": "package a\nx := 1"}
 
 
@@ -81,7 +99,9 @@ def test_a_policy_that_others_need_cannot_be_removed(opa: OpaApi) -> None:
         ("package a\nx := ", None),
     ],
 )
-def test_rules_are_told_without_loading_them(opa: OpaApi, server: OpaServer, text: str, paths: object) -> None:
+def test_rules_are_told_without_loading_them(
+    opa: OpaApi, server: OpaServer, text: str, paths: object
+) -> None:
     assert opa.rules(text) == paths
     assert server.own_policies() == {}
 
@@ -99,17 +119,24 @@ def test_numbers_in_json_text_are_kept_digit_by_digit(opa: OpaApi) -> None:
     opa.put_json(["documents"], '{"large": 12345678901234567890123, "beyond": 1e400}')
     opa.put_policy(
         "p",
-        "package p\nsame := data.documents.large == 12345678901234567890123\nbeyond := data.documents.beyond > 9e399",
+        "package p\nsame := data.documents.large == 12345678901234567890123\nbeyond := "
+        "data.documents.beyond > 9e399",
     )
     assert opa.document(["p"]) == {"same": True, "beyond": True}
 
 
 def test_a_patch_is_done_whole_or_not_at_all(opa: OpaApi) -> None:
     opa.put_document(["documents"], {"a": 1})
-    opa.patch_json(["documents"], '[{"op": "add", "path": "/b~1c", "value": {"x": 2}}, {"op": "remove", "path": "/a"}]')
+    opa.patch_json(
+        ["documents"],
+        '[{"op": "add", "path": "/b~1c", "value": {"x": 2}}, {"op": "remove", "path": "/a"}]',
+    )
     assert opa.document(["documents"]) == {"b/c": {"x": 2}}
     with pytest.raises(DocumentRejected, match="documents"):
-        opa.patch_json(["documents"], '[{"op": "add", "path": "/d", "value": 1}, {"op": "remove", "path": "/none"}]')
+        opa.patch_json(
+            ["documents"],
+            '[{"op": "add", "path": "/d", "value": 1}, {"op": "remove", "path": "/none"}]',
+        )
     assert opa.document(["documents"]) == {"b/c": {"x": 2}}
     with pytest.raises(DocumentRejected):
         opa.patch_json(["documents", "none"], '[{"op": "add", "path": "/d", "value": 1}]')
@@ -127,7 +154,9 @@ def test_a_number_is_told_by_its_value(opa: OpaApi) -> None:
     assert str(opa.document(["documents"])) == "[1, 1000, 1.5]"
 
 
-def test_authorities_are_those_given_whatever_becomes_of_their_file(server: OpaServer, tmp_path: Path) -> None:
+def test_authorities_are_those_given_whatever_becomes_of_their_file(
+    server: OpaServer, tmp_path: Path
+) -> None:
     both = Authority.create("other", timedelta(hours=1)).cert_pem + server.ca.read_bytes()
     api = OpaApi(server.url, authorities=both, token=opa_server.TOKEN)
     assert api.policies()
@@ -142,13 +171,17 @@ def test_the_host_is_verified_too(server: OpaServer) -> None:
         OpaApi(url, authorities=server.ca.read_bytes(), token=opa_server.TOKEN).policies()
 
 
-@pytest.mark.parametrize("authorities", [b"", b"half", b"-----BEGIN CERTIFICATE-----\nAAAA\n", b"\xff"])
+@pytest.mark.parametrize(
+    "authorities", [b"", b"half", b"-----BEGIN CERTIFICATE-----\nAAAA\n", b"\xff"]
+)
 def test_what_is_no_authority_is_refused(authorities: bytes) -> None:
     with pytest.raises(UsageError, match="no certificate"):
         OpaApi("https://127.0.0.1:1", authorities=authorities)
 
 
-@pytest.mark.parametrize("body", ["[]", '{"result": 1}', '{"result": [1]}', '{"result": {"paths": 1}}'])
+@pytest.mark.parametrize(
+    "body", ["[]", '{"result": 1}', '{"result": [1]}', '{"result": {"paths": 1}}']
+)
 def test_garbage_for_an_answer_to_a_query_is_told(body: str) -> None:
     with _answering(200, body) as url, pytest.raises(OpaUnavailable):
         OpaApi(url).rules("package a")
@@ -183,13 +216,17 @@ def test_the_decision_takes_no_token(opa: OpaApi, server: OpaServer) -> None:
 
 
 def test_an_opa_without_policies_cannot_decide(server: OpaServer) -> None:
-    with pytest.raises(OpaUnavailable, match=r"no policy that decides: document missing: data\.system\.main"):
+    with pytest.raises(
+        OpaUnavailable, match=r"no policy that decides: document missing: data\.system\.main"
+    ):
         server.api().decide({})
 
 
 def test_an_opa_is_ready_once_its_policy_says_so(opa: OpaApi) -> None:
     assert not opa.ready()
-    opa.put_policy("p", "package system.health\ndefault ready := false\nready if data.kubernetes.namespaces")
+    opa.put_policy(
+        "p", "package system.health\ndefault ready := false\nready if data.kubernetes.namespaces"
+    )
     assert not opa.ready()
     opa.put_document(["kubernetes", "namespaces"], {})
     assert opa.ready()
@@ -235,12 +272,16 @@ def test_errors_and_garbage_make_an_opa_unavailable(status: int, body: str) -> N
 
 
 def test_a_review_that_cannot_be_read_is_rejected() -> None:
-    with _answering(400, '{"code": "invalid_parameter", "message": "no"}') as url, pytest.raises(Rejected, match="no"):
+    with (
+        _answering(400, '{"code": "invalid_parameter", "message": "no"}') as url,
+        pytest.raises(Rejected, match="no"),
+    ):
         OpaApi(url).decide({})
 
 
 @pytest.mark.parametrize(
-    "url", ["", "127.0.0.1:8443", "ftp://x", "https://", "https://x:y", "https://x/v2", "https://[::1"]
+    "url",
+    ["", "127.0.0.1:8443", "ftp://x", "https://", "https://x:y", "https://x/v2", "https://[::1"],
 )
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(UsageError, match="address of an OPA"):
@@ -267,7 +308,10 @@ def test_a_token_that_no_header_can_carry_is_refused_and_not_shown(token: str) -
 
 
 def test_an_error_without_details_is_told_by_its_message() -> None:
-    assert describe({"code": "resource_conflict", "message": "conflict"}) == "conflict (resource_conflict)"
+    assert (
+        describe({"code": "resource_conflict", "message": "conflict"})
+        == "conflict (resource_conflict)"
+    )
     assert describe({}) == "no reason given (unknown)"
     assert describe({"errors": 5}) == describe({"errors": [5]}) == "no reason given (unknown)"
     assert describe({"errors": [{"message": "m", "location": "x"}]}) == "m (unknown)"

@@ -48,7 +48,9 @@ def test_sidecars_that_are_missing_or_unhealthy_are_told_with_the_age_of_the_dat
 
     assert of(GOOD) == [f"no sidecar runs beside opa-0; {SINCE}"]
     unhealthy = {**HEALTHY, "healthy": False, "reasons": ["it does not answer (timed out)"]}
-    assert of(GOOD, unhealthy) == [f"the sidecar beside opa-0 is not healthy: it does not answer (timed out); {SINCE}"]
+    assert of(GOOD, unhealthy) == [
+        f"the sidecar beside opa-0 is not healthy: it does not answer (timed out); {SINCE}"
+    ]
     assert of(replace(GOOD, age=91.0), HEALTHY) == [
         f"the sidecar beside opa-0 says that all is well; yet {SINCE.replace('40', '91')}"
     ]
@@ -59,19 +61,28 @@ def test_stale_namespaces_are_told_with_the_time_and_the_way_out() -> None:
     since = datetime.now(UTC) - timedelta(seconds=90)
     (problem,) = problems.of_replication([(OTHER, None), (GOOD, Lag(tuple("abcdefg"), since))])
     assert problem.startswith(f"what opa-0 decides by has been stale since {since.isoformat()}, 9")
-    assert "the last change of 7 namespaces (a, b, c, d, e, ...), as its sidecar does not go on; restart " in problem
+    assert (
+        "the last change of 7 namespaces (a, b, c, d, e, ...), as its sidecar does not go on; "
+        "restart " in problem
+    )
     (problem,) = problems.of_replication([(GOOD, Lag(("gone",), None))])
-    assert problem.startswith("what opa-0 decides by is stale: it lacks the last change of 1 namespaces (gone), ")
+    assert problem.startswith(
+        "what opa-0 decides by is stale: it lacks the last change of 1 namespaces (gone), "
+    )
 
 
 def test_policies_certificates_and_servers_are_told() -> None:
     broken = {"name": "rules", "status": "error", "error": "a.rego:3: no"}
-    assert list(problems.of_policies([broken])) == ["policies of rules are not in force (error: a.rego:3: no)"]
+    assert list(problems.of_policies([broken])) == [
+        "policies of rules are not in force (error: a.rego:3: no)"
+    ]
     pending = {"name": "rules", "status": "pending", "error": None}
     assert list(problems.of_policies([pending])) == ["policies of rules are not in force (pending)"]
     dated = {
         "opa-tls": Authority.create("ended", timedelta(seconds=-1)).cert_pem,
         "opa-tls-ca": Authority.create("good", timedelta(days=1)).cert_pem,
     }
-    assert list(problems.of_certificates(dated)) == ["the certificate opa-tls has ended: `fairlead deploy` replaces it"]
+    assert list(problems.of_certificates(dated)) == [
+        "the certificate opa-tls has ended: `fairlead deploy` replaces it"
+    ]
     assert list(problems.of_servers([{"name": "sync", "running": False}])) == ["sync does not run"]

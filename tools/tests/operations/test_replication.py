@@ -36,12 +36,19 @@ def opa(server: OpaServer) -> Iterator[OpaApi]:
 def namespace(name: str, version: str, *changed: str, **metadata: Any) -> dict[str, Any]:
     """A Namespace that was changed at these times."""
     managers = [{"manager": "kubectl", "operation": "Update", "time": time} for time in changed]
-    known = {"name": name, "resourceVersion": version, "creationTimestamp": CREATED, "managedFields": managers}
+    known = {
+        "name": name,
+        "resourceVersion": version,
+        "creationTimestamp": CREATED,
+        "managedFields": managers,
+    }
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {**known, **metadata}}
 
 
 def replicate(opa: OpaApi, *namespaces: dict[str, Any]) -> None:
-    opa.put_document(["kubernetes", "namespaces"], {one["metadata"]["name"]: one for one in namespaces})
+    opa.put_document(
+        ["kubernetes", "namespaces"], {one["metadata"]["name"]: one for one in namespaces}
+    )
 
 
 def lacks(server: OpaServer, *namespaces: dict[str, Any], patience: float = 0.1) -> Lag | None:
@@ -57,12 +64,16 @@ def lacks(server: OpaServer, *namespaces: dict[str, Any], patience: float = 0.1)
 
 def test_an_opa_with_all_namespaces_lacks_nothing(server: OpaServer, opa: OpaApi) -> None:
     replicate(opa, namespace("a", "10"), namespace("b", "200"))
-    assert lacks(server, namespace("a", "10"), namespace("b", "99")) is None, "OPA's may be newer than what was listed"
+    assert lacks(server, namespace("a", "10"), namespace("b", "99")) is None, (
+        "OPA's may be newer than what was listed"
+    )
     replicate(opa)
     assert lacks(server) is None
 
 
-def test_what_opa_was_not_told_is_named_with_the_time_of_the_first_change(server: OpaServer, opa: OpaApi) -> None:
+def test_what_opa_was_not_told_is_named_with_the_time_of_the_first_change(
+    server: OpaServer, opa: OpaApi
+) -> None:
     replicate(opa, namespace("a", "10"), namespace("b", "99"), namespace("c", "30"))
     found = lacks(
         server,
@@ -78,7 +89,9 @@ def test_an_opa_that_never_got_any_lacks_all(server: OpaServer) -> None:
     assert lacks(server, namespace("a", "1")) == Lag(("a",), datetime.fromisoformat(CREATED))
 
 
-def test_a_deleted_namespace_that_opa_still_has_is_named_without_a_time(server: OpaServer, opa: OpaApi) -> None:
+def test_a_deleted_namespace_that_opa_still_has_is_named_without_a_time(
+    server: OpaServer, opa: OpaApi
+) -> None:
     replicate(opa, namespace("a", "10"), namespace("gone", "11"))
     assert lacks(server, namespace("a", "10")) == Lag(("gone",), None)
 

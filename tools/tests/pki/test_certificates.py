@@ -1,4 +1,5 @@
-"""An authority's certificates stand up to real TLS handshakes, and to the rules that strict verifiers apply."""
+"""An authority's certificates stand up to real TLS handshakes, and to the rules that strict
+verifiers apply."""
 
 from __future__ import annotations
 
@@ -25,12 +26,25 @@ def authority() -> Authority:
 
 
 def handshake(
-    folder: Path, server: KeyPair, server_trusts: bytes, client: KeyPair | None, client_trusts: bytes, name: str
+    folder: Path,
+    server: KeyPair,
+    server_trusts: bytes,
+    client: KeyPair | None,
+    client_trusts: bytes,
+    name: str,
 ) -> str:
-    """The common name by which the server knows the client. Raises ssl.SSLError from whichever side refuses."""
-    accepting, asking = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    """The common name by which the server knows the client. Raises ssl.SSLError from whichever
+    side refuses.
+    """
+    accepting, asking = (
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER),
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+    )
     accepting.verify_mode = ssl.CERT_REQUIRED
-    for context, pair, trusts in ((accepting, server, server_trusts), (asking, client, client_trusts)):
+    for context, pair, trusts in (
+        (accepting, server, server_trusts),
+        (asking, client, client_trusts),
+    ):
         context.verify_flags |= ssl.VERIFY_X509_STRICT  # the default from Python 3.13 on
         context.load_verify_locations(cadata=trusts.decode())
         if pair:
@@ -48,24 +62,39 @@ def handshake(
                 continue
     der = accepter.getpeercert(binary_form=True)
     assert der
-    (name_attribute,) = x509.load_der_x509_certificate(der).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    (name_attribute,) = x509.load_der_x509_certificate(der).subject.get_attributes_for_oid(
+        NameOID.COMMON_NAME
+    )
     return str(name_attribute.value)
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "opa.fairlead.svc"])
-def test_a_server_and_a_client_trust_each_other(authority: Authority, tmp_path: Path, name: str) -> None:
-    server = authority.issue("opa", dns=["localhost", "opa.fairlead.svc"], ips=["127.0.0.1"], server=True, valid=HOUR)
+def test_a_server_and_a_client_trust_each_other(
+    authority: Authority, tmp_path: Path, name: str
+) -> None:
+    server = authority.issue(
+        "opa", dns=["localhost", "opa.fairlead.svc"], ips=["127.0.0.1"], server=True, valid=HOUR
+    )
     client = authority.issue("someone", organizations=["system:masters"], client=True, valid=HOUR)
-    assert handshake(tmp_path, server, authority.cert_pem, client, authority.cert_pem, name) == "someone"
+    assert (
+        handshake(tmp_path, server, authority.cert_pem, client, authority.cert_pem, name)
+        == "someone"
+    )
 
 
-def test_a_name_that_the_certificate_does_not_hold_is_refused(authority: Authority, tmp_path: Path) -> None:
+def test_a_name_that_the_certificate_does_not_hold_is_refused(
+    authority: Authority, tmp_path: Path
+) -> None:
     server = authority.issue("opa", dns=["localhost"], server=True, valid=HOUR)
     with pytest.raises(ssl.SSLCertVerificationError, match="mismatch"):
-        handshake(tmp_path, server, authority.cert_pem, None, authority.cert_pem, "opa.fairlead.svc")
+        handshake(
+            tmp_path, server, authority.cert_pem, None, authority.cert_pem, "opa.fairlead.svc"
+        )
 
 
-def test_another_authority_of_the_same_name_is_not_trusted(authority: Authority, tmp_path: Path) -> None:
+def test_another_authority_of_the_same_name_is_not_trusted(
+    authority: Authority, tmp_path: Path
+) -> None:
     server = authority.issue("opa", dns=["localhost"], server=True, valid=HOUR)
     other = Authority.create("test authority", HOUR)
     with pytest.raises(ssl.SSLCertVerificationError):
@@ -88,7 +117,10 @@ def test_an_authority_read_again_still_issues(authority: Authority, tmp_path: Pa
     again = Authority.from_pem(authority.cert_pem, authority.key_pem)
     server = again.issue("opa", dns=["localhost"], server=True, valid=HOUR)
     client = again.issue("someone", client=True, valid=HOUR)
-    assert handshake(tmp_path, server, authority.cert_pem, client, authority.cert_pem, "localhost") == "someone"
+    assert (
+        handshake(tmp_path, server, authority.cert_pem, client, authority.cert_pem, "localhost")
+        == "someone"
+    )
 
 
 def test_a_key_of_another_authority_is_refused(authority: Authority) -> None:
@@ -107,7 +139,9 @@ def test_the_end_is_when_it_was_asked_for(authority: Authority) -> None:
     assert before + HOUR / 2 <= end <= datetime.now(UTC) + HOUR / 2
 
 
-def test_one_that_has_ended_can_be_made_and_is_refused(authority: Authority, tmp_path: Path) -> None:
+def test_one_that_has_ended_can_be_made_and_is_refused(
+    authority: Authority, tmp_path: Path
+) -> None:
     ended = authority.issue("opa", dns=["localhost"], server=True, valid=-HOUR)
     with pytest.raises(ssl.SSLCertVerificationError, match="expired"):
         handshake(tmp_path, ended, authority.cert_pem, None, authority.cert_pem, "localhost")
@@ -135,7 +169,9 @@ def test_the_signing_key_is_one_that_the_api_server_reads() -> None:
     assert isinstance(serialization.load_pem_private_key(key, None), ec.EllipticCurvePrivateKey)
 
 
-def test_keys_are_for_their_owner_alone_even_where_a_file_was_open_to_all(authority: Authority, tmp_path: Path) -> None:
+def test_keys_are_for_their_owner_alone_even_where_a_file_was_open_to_all(
+    authority: Authority, tmp_path: Path
+) -> None:
     (tmp_path / "opa.key").write_text("old")
     (tmp_path / "opa.key").chmod(0o644)
     cert, key = authority.issue("opa", server=True, valid=HOUR).write(tmp_path, "opa")

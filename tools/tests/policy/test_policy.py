@@ -29,13 +29,24 @@ REVIEW = {
         "object": {"metadata": {"name": "web"}, "spec": {}},
     },
 }
-DATA = {"kubernetes": {"namespaces": {"payments": {"metadata": {"labels": {"agentpool": "pool1"}}}}}}
+DATA = {
+    "kubernetes": {"namespaces": {"payments": {"metadata": {"labels": {"agentpool": "pool1"}}}}}
+}
 
 
 def test_the_bundle_holds_all_modules_but_tests_and_the_guard() -> None:
     modules = bundles.bundle(Settings()).modules
-    assert {"main.rego", "health.rego", "settings.rego", "node_pool.node_pool.rego"} <= modules.keys()
-    assert not [key for key in modules if "test" in key or "authz" in key or not re.fullmatch(r"[-._a-zA-Z0-9]+", key)]
+    assert {
+        "main.rego",
+        "health.rego",
+        "settings.rego",
+        "node_pool.node_pool.rego",
+    } <= modules.keys()
+    assert not [
+        key
+        for key in modules
+        if "test" in key or "authz" in key or not re.fullmatch(r"[-._a-zA-Z0-9]+", key)
+    ]
 
 
 def test_the_revision_follows_the_texts_and_the_settings() -> None:
@@ -49,7 +60,9 @@ def test_the_revision_follows_the_texts_and_the_settings() -> None:
     assert len(same | other) == 4
 
 
-@pytest.mark.parametrize("missing", ["main.rego", "settings.rego", *(f"{n}.{n}.rego" for n in ("node_pool", "review"))])
+@pytest.mark.parametrize(
+    "missing", ["main.rego", "settings.rego", *(f"{n}.{n}.rego" for n in ("node_pool", "review"))]
+)
 def test_while_a_module_is_missing_there_is_no_answer(missing: str) -> None:
     modules = dict(bundles.bundle(Settings()).modules)
     whole = cli.evaluate("data.system.main", modules=modules, data=DATA, input=REVIEW)
@@ -61,13 +74,15 @@ def test_while_a_module_is_missing_there_is_no_answer(missing: str) -> None:
 
 def test_every_intent_that_decides_has_an_enforcement() -> None:
     modules = bundles.bundle(Settings()).modules
-    assert cli.evaluate("object.keys(data.system._decisions)", modules=modules, data=DATA, input=REVIEW) == sorted(
-        INTENTS
-    )
+    assert cli.evaluate(
+        "object.keys(data.system._decisions)", modules=modules, data=DATA, input=REVIEW
+    ) == sorted(INTENTS)
 
 
 def test_all_that_decides_is_loaded_in_one_pass_module_by_module() -> None:
-    """As sidecars do it, in the order of names; what fails is tried again, by upstream's kube-mgmt just twice."""
+    """As sidecars do it, in the order of names; what fails is tried again, by upstream's
+    kube-mgmt just twice.
+    """
     modules, loaded = bundles.bundle(Settings()).modules, dict[str, str]()
     for key in sorted(modules):
         more = {**loaded, key: modules[key]}
@@ -96,7 +111,9 @@ def test_a_settings_module_that_cannot_take_a_setting_is_refused(tmp_path: Path)
     copy = tmp_path / "policies"
     shutil.copytree(bundles.folder(), copy)
     settings = copy / "settings.rego"
-    settings.write_text(settings.read_text().replace('pod_selector := "reject"', 'pod_selector = "reject"'))
+    settings.write_text(
+        settings.read_text().replace('pod_selector := "reject"', 'pod_selector = "reject"')
+    )
     with pytest.raises(InputError, match="has 0 lines `pod_selector"):
         bundles.bundle(Settings(), copy)
 
@@ -118,7 +135,9 @@ def test_settings_reach_the_policies() -> None:
         }
     )
     modules = bundles.bundle(settings).modules
-    assert cli.evaluate("data.settings", modules=modules, data={}) == bundles.settings_document(settings)
+    assert cli.evaluate("data.settings", modules=modules, data={}) == bundles.settings_document(
+        settings
+    )
     assert bundles.settings_document(settings)["pools"] == {
         "gpu": {
             "nodeSelector": {"kubernetes.azure.com/agentpool": "gpu"},
@@ -135,9 +154,13 @@ def test_the_lines_of_the_readme_for_plain_opa_work(tmp_path: Path) -> None:
     lines = re.findall(r"^opa .*$", readme, flags=re.MULTILINE)
     assert len(lines) == 2
     for line in [*lines, f"opa build -b policies -o {tmp_path / 'bundle.tar.gz'}"]:
-        done = subprocess.run([opa, *line.split()[1:]], cwd=paths.root(), capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [opa, *line.split()[1:]], cwd=paths.root(), capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, f"{line}: {done.stderr}"
-    decided = subprocess.run([opa, *lines[1].split()[1:]], cwd=paths.root(), capture_output=True, text=True, check=True)
+    decided = subprocess.run(
+        [opa, *lines[1].split()[1:]], cwd=paths.root(), capture_output=True, text=True, check=True
+    )
     value = json.loads(decided.stdout)["result"][0]["expressions"][0]["value"]
     assert value["response"]["allowed"] is True
     assert value["response"]["patchType"] == "JSONPatch"

@@ -1,4 +1,5 @@
-"""What a decision and its log entry cost grows no faster than the request, whatever it has many of."""
+"""What a decision and its log entry cost grows no faster than the request, whatever it has many
+of."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ SETTINGS = Settings(
         )
     },
 )
-NAMESPACES = {"kubernetes": {"namespaces": {"training": {"metadata": {"labels": {"agentpool": "gpu"}}}}}}
+NAMESPACES = {
+    "kubernetes": {"namespaces": {"training": {"metadata": {"labels": {"agentpool": "gpu"}}}}}
+}
 
 
 def numbered(count: int) -> dict[str, str]:
@@ -35,11 +38,19 @@ def numbered(count: int) -> dict[str, str]:
 
 
 def tolerations(count: int, last: str = "spot") -> dict[str, Any]:
-    return {"tolerations": [*({"key": "spot", "value": str(number)} for number in range(count)), {"key": last}]}
+    return {
+        "tolerations": [
+            *({"key": "spot", "value": str(number)} for number in range(count)),
+            {"key": last},
+        ]
+    }
 
 
 def pod(spec: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
-    return {"metadata": {"name": "web", **metadata}, "spec": {"nodeSelector": {"agentpool": "gpu"}, **(spec or {})}}
+    return {
+        "metadata": {"name": "web", **metadata},
+        "spec": {"nodeSelector": {"agentpool": "gpu"}, **(spec or {})},
+    }
 
 
 def review(new: Any, old: Any = None, kind: str = "/Pod", **request: Any) -> dict[str, Any]:
@@ -65,22 +76,35 @@ def noted(count: int) -> dict[str, Any]:
     """A DaemonSet's template of which another pool gave all, so that all of it is taken away."""
     given = {"nodeSelector": numbered(count), **tolerations(count)}
     note = {"fairlead.dev/assigned": json.dumps(given)}
-    return {"metadata": {"name": "agent"}, "spec": {"template": {"metadata": {"annotations": note}, "spec": given}}}
+    return {
+        "metadata": {"name": "agent"},
+        "spec": {"template": {"metadata": {"annotations": note}, "spec": given}},
+    }
 
 
 SHAPES: dict[str, Callable[[int], dict[str, Any]]] = {
     "tolerations": lambda count: review(pod(tolerations(count))),
-    "an added toleration": lambda count: review(pod(tolerations(count, "new")), pod(tolerations(count))),
+    "an added toleration": lambda count: review(
+        pod(tolerations(count, "new")), pod(tolerations(count))
+    ),
     "all tolerations refused": lambda count: review(
         pod({"tolerations": [{"key": f"key-{number}"} for number in range(count)]})
     ),
     "a changed nodeSelector": lambda count: review(pod({"nodeSelector": numbered(count)}), pod()),
     "nodeSelector": lambda count: review(pod({"nodeSelector": numbered(count)})),
     "labels": lambda count: review(pod(labels=numbered(count), annotations=numbered(count))),
-    "labels of a wrong type": lambda count: review(pod(labels=[[]] * count, annotations=[{}] * count)),
-    "owners": lambda count: review(pod(ownerReferences=[{"name": "web", "controller": False}] * count)),
-    "groups": lambda count: review(pod(), userInfo={"username": "jane", "groups": list(numbered(count))}),
-    "env": lambda count: review(pod({"containers": [{"name": "c", "env": [{"name": "a"}] * count}]})),
+    "labels of a wrong type": lambda count: review(
+        pod(labels=[[]] * count, annotations=[{}] * count)
+    ),
+    "owners": lambda count: review(
+        pod(ownerReferences=[{"name": "web", "controller": False}] * count)
+    ),
+    "groups": lambda count: review(
+        pod(), userInfo={"username": "jane", "groups": list(numbered(count))}
+    ),
+    "env": lambda count: review(
+        pod({"containers": [{"name": "c", "env": [{"name": "a"}] * count}]})
+    ),
     "a template": lambda count: review(
         daemon_set(tolerations(count, "new")), daemon_set(tolerations(count)), "apps/DaemonSet"
     ),
@@ -93,7 +117,10 @@ SHAPES: dict[str, Callable[[int], dict[str, Any]]] = {
 
 def processor_time(query: str, asked: dict[str, Any]) -> float:
     """Seconds that `opa eval` computes, whatever else the machine does meanwhile."""
-    modules = {**bundles.bundle(SETTINGS).modules, bundles.LOG: files.read_text(bundles.folder() / bundles.LOG)}
+    modules = {
+        **bundles.bundle(SETTINGS).modules,
+        bundles.LOG: files.read_text(bundles.folder() / bundles.LOG),
+    }
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert cli.evaluate(query, modules=modules, data=NAMESPACES, input=asked) is not None
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -109,7 +136,9 @@ def test_a_decision_costs_no_more_than_its_request_grows(shape: str) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_log_entry_costs_no_more_than_its_request_grows(shape: str) -> None:
     few, many = (
-        processor_time("data.system.log.mask", {"path": "system/main", "input": SHAPES[shape](count)})
+        processor_time(
+            "data.system.log.mask", {"path": "system/main", "input": SHAPES[shape](count)}
+        )
         for count in (FEW, MANY)
     )
     assert many < GROWTH * few, f"{few:.2f} s became {many:.2f} s"

@@ -50,7 +50,9 @@ def test_a_new_policy_passes_the_checks_of_policies(checkout: Path) -> None:
     assert (list(result.failed), result.coverage) == ([], 100.0)
 
 
-def test_its_cases_hold_and_all_others_still_do(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_cases_hold_and_all_others_still_do(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scaffolds.policy("sample-policy", checkout)
     monkeypatch.setattr(bundles, "folder", lambda: checkout / "policies")
     text = (checkout / "testdata/cases/sample-policy.yaml").read_text()
@@ -63,12 +65,20 @@ def test_its_cases_hold_and_all_others_still_do(checkout: Path, monkeypatch: pyt
 def test_each_registration_lists_it_beside_the_one_that_is_there(checkout: Path) -> None:
     scaffolds.policy("sample-policy", checkout)
     main = (checkout / "policies/main.rego").read_text()
-    assert '_decisions := {"node-pool": node_pool.decision, "sample-policy": sample_policy.decision' in main
+    assert (
+        '_decisions := {"node-pool": node_pool.decision, "sample-policy": sample_policy.decision'
+        in main
+    )
     assert '_audits := {"node-pool": node_pool.audit, "sample-policy": sample_policy.audit' in main
     models = (checkout / "tools/fairlead/settings/models.py").read_text()
-    assert re.search(r'^Intent = Literal\[.*"node-pool", .*"sample-policy".*\]$', models, re.MULTILINE)
+    assert re.search(
+        r'^Intent = Literal\[.*"node-pool", .*"sample-policy".*\]$', models, re.MULTILINE
+    )
     for name in ("settings.rego", "settings_test.rego"):
-        assert '"node-pool": "deny", "sample-policy": "deny"' in (checkout / "policies" / name).read_text()
+        assert (
+            '"node-pool": "deny", "sample-policy": "deny"'
+            in (checkout / "policies" / name).read_text()
+        )
     roots = json.loads((checkout / "policies/.manifest").read_text())["roots"]
     assert {"sample_policy", "sample_policy_test"} <= set(roots)
     assert roots == sorted(roots)
@@ -78,7 +88,9 @@ def test_a_second_one_is_registered_beside_the_first(checkout: Path) -> None:
     scaffolds.policy("sample-policy", checkout)
     scaffolds.policy("another-sample", checkout)
     opa_cli.check(checkout / "policies", checkout / "tools" / "schemas")
-    assert '"another-sample": another_sample.decision' in (checkout / "policies/main.rego").read_text()
+    assert (
+        '"another-sample": another_sample.decision' in (checkout / "policies/main.rego").read_text()
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,7 +103,9 @@ def test_a_second_one_is_registered_beside_the_first(checkout: Path) -> None:
         ("review", "is there already"),
     ],
 )
-def test_a_name_that_cannot_be_is_refused_and_nothing_is_written(checkout: Path, name: str, message: str) -> None:
+def test_a_name_that_cannot_be_is_refused_and_nothing_is_written(
+    checkout: Path, name: str, message: str
+) -> None:
     before = {path: path.stat().st_mtime_ns for path in checkout.rglob("*")}
     with pytest.raises(UsageError, match=re.escape(message)):
         scaffolds.policy(name, checkout)

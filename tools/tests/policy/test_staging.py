@@ -45,13 +45,17 @@ def test_a_package_that_opa_reads_from_a_file_is_refused_with_the_file_wherever_
     assert caught.value.exit_code == 2
     assert str(caught.value).startswith(f"{policies / file}:{row}: ")
     guard = "authz.rego" if "authz" in package else "log.rego"
-    assert f"package {package}, which is OPA's own and comes from {guard} alone" in str(caught.value)
+    assert f"package {package}, which is OPA's own and comes from {guard} alone" in str(
+        caught.value
+    )
 
 
 def test_what_only_resembles_it_is_staged(policies: Path) -> None:
     (policies / "extra.rego").write_text("package system.authzed\n\nx := data.system.authz.allow\n")
     (policies / "more.rego").write_text("package log\n\nauthz := true\n")
-    assert {"extra.rego"} <= staging.stage(bundles.bundle(Settings(), policies), QUIET).modules.keys()
+    assert {"extra.rego"} <= staging.stage(
+        bundles.bundle(Settings(), policies), QUIET
+    ).modules.keys()
 
 
 def test_packages_get_names_of_their_revision_and_what_opa_asks_keeps_its_own() -> None:

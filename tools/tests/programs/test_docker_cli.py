@@ -1,6 +1,7 @@
 """What stops Docker is told in one line, and what was started in it ends with us.
 
-The program docker is a script here, which says what Docker's own said: no engine is needed, and none is touched.
+The program docker is a script here, which says what Docker's own said: no engine is needed, and
+none is touched.
 """
 
 from __future__ import annotations
@@ -27,13 +28,17 @@ DEADLINE = 30  # seconds
 
 # What `docker version` says of versions 20.10 to 29.
 STOPPED = (
-    "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?",
-    "failed to connect to the docker API at unix:///var/run/docker.sock; check if the path is correct and if the "
+    "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon "
+    "running?",
+    "failed to connect to the docker API at unix:///var/run/docker.sock; check if the path is "
+    "correct and if the "
     "daemon is running: dial unix /var/run/docker.sock: connect: no such file or directory",
 )
 DENIED = (
-    "Got permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock: "
-    'Get "http://%2Fvar%2Frun%2Fdocker.sock/v1.24/version": dial unix /var/run/docker.sock: connect: permission denied',
+    "Got permission denied while trying to connect to the Docker daemon socket at "
+    "unix:///var/run/docker.sock: "
+    'Get "http://%2Fvar%2Frun%2Fdocker.sock/v1.24/version": dial unix /var/run/docker.sock: '
+    "connect: permission denied",
     "permission denied while trying to connect to the docker API at unix:///var/run/docker.sock",
 )
 CLASSIC = (
@@ -42,7 +47,11 @@ CLASSIC = (
     "Step 2/2 : RUN  make   it",
     "\x1b[91mkubectl: compiling 25%\x1b[0m",
 )
-BUILDKIT = ("#5 [build 2/4] RUN  make   it", "#5 12.34 kubectl: compiling 25%", "#6 exporting to image")
+BUILDKIT = (
+    "#5 [build 2/4] RUN  make   it",
+    "#5 12.34 kubectl: compiling 25%",
+    "#6 exporting to image",
+)
 
 Docker = Callable[[str], Path]
 
@@ -57,11 +66,19 @@ class Told(Progress):
 
 @pytest.fixture
 def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Docker:
-    """Puts a shell script on PATH as docker; the file returned holds the arguments of each call, one call a line."""
+    """Puts a shell script on PATH as docker; the file returned holds the arguments of each call,
+    one call a line.
+    """
     log = tmp_path / "log"
     log.touch()
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
-    for name in ("BASE_IMAGE", "DOCKER_BUILD_NETWORK", "DEVCONTAINER_IMAGE", "FAIRLEAD_IMAGE", "KIND_CONFIG"):
+    for name in (
+        "BASE_IMAGE",
+        "DOCKER_BUILD_NETWORK",
+        "DEVCONTAINER_IMAGE",
+        "FAIRLEAD_IMAGE",
+        "KIND_CONFIG",
+    ):
         monkeypatch.delenv(name, raising=False)
 
     def put(script: str) -> Path:
@@ -96,7 +113,9 @@ def test_a_stopped_engine_is_told_in_one_line(docker: Docker, text: str) -> None
     docker(f"echo '{text}' >&2; exit 1")
     with pytest.raises(UsageError) as refused:
         docker_cli.available()
-    assert str(refused.value).startswith("no Docker engine answers at unix:///var/run/docker.sock: start it")
+    assert str(refused.value).startswith(
+        "no Docker engine answers at unix:///var/run/docker.sock: start it"
+    )
     assert "\n" not in str(refused.value)
 
 
@@ -105,7 +124,9 @@ def test_a_socket_without_rights_is_told_in_one_line(docker: Docker, text: str) 
     docker(f"echo '{text}' >&2; exit 1")
     with pytest.raises(UsageError) as refused:
         docker_cli.available()
-    assert str(refused.value).startswith("no right to use the Docker engine at unix:///var/run/docker.sock: join")
+    assert str(refused.value).startswith(
+        "no right to use the Docker engine at unix:///var/run/docker.sock: join"
+    )
     assert "\n" not in str(refused.value)
 
 
@@ -116,19 +137,27 @@ def test_another_failure_is_told_in_its_own_words(docker: Docker) -> None:
 
 
 @pytest.mark.skipif(shutil.which("docker") is None, reason="no docker on PATH")
-def test_the_real_program_without_an_engine_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_real_program_without_an_engine_is_understood(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
-    with pytest.raises(UsageError, match=rf"no Docker engine answers at unix://{tmp_path}/none\.sock: start it"):
+    with pytest.raises(
+        UsageError, match=rf"no Docker engine answers at unix://{tmp_path}/none\.sock: start it"
+    ):
         docker_cli.available()
 
 
-@pytest.mark.parametrize(("lines", "step"), [(CLASSIC, (1, 2)), (BUILDKIT, (1, 4))], ids=["classic", "BuildKit"])
+@pytest.mark.parametrize(
+    ("lines", "step"), [(CLASSIC, (1, 2)), (BUILDKIT, (1, 4))], ids=["classic", "BuildKit"]
+)
 def test_a_build_tells_its_steps_and_the_programs_in_them(
     docker: Docker, tmp_path: Path, lines: tuple[str, ...], step: tuple[int, int]
 ) -> None:
     log = docker(saying(lines))
     listener = Told()
-    docker_cli.build("a:1", tmp_path / "D", tmp_path, {"BASE_IMAGE": "b:2"}, network="host", progress=listener)
+    docker_cli.build(
+        "a:1", tmp_path / "D", tmp_path, {"BASE_IMAGE": "b:2"}, network="host", progress=listener
+    )
     assert ("a:1", "RUN make it", *step) in listener.heard
     assert ("kubectl", "compiling 25%", 0, 0) in listener.heard
     assert listener.heard[-1] == ("a:1", "ready", 1, 1)
@@ -140,7 +169,10 @@ def test_a_build_tells_its_steps_and_the_programs_in_them(
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("pull access denied for nowhere, repository does not exist", "BASE_IMAGE=nowhere:1.*cannot be pulled"),
+        (
+            "pull access denied for nowhere, repository does not exist",
+            "BASE_IMAGE=nowhere:1.*cannot be pulled",
+        ),
         ("E: Unable to fetch some archives", "DOCKER_BUILD_NETWORK=host"),
         ("a.go:1: broken", "then repeat"),
     ],
@@ -185,7 +217,9 @@ def test_an_engine_that_is_reached_over_the_network_has_no_socket_to_mount(docke
         ("unix:///home/me/.docker/run/docker.sock", "Docker Desktop", "/var/run/docker.sock"),
     ],
 )
-def test_the_socket_is_the_one_that_the_engine_can_mount(docker: Docker, endpoint: str, system: str, path: str) -> None:
+def test_the_socket_is_the_one_that_the_engine_can_mount(
+    docker: Docker, endpoint: str, system: str, path: str
+) -> None:
     log = docker(f"case $1 in context) echo {endpoint};; info) echo {system};; run) echo 42;; esac")
     assert docker_cli.socket("a:1") == (path, 42)
     assert f"--volume {path}:/var/run/docker.sock" in log.read_text()
@@ -196,7 +230,9 @@ def test_a_run_ends_with_the_code_of_what_it_ran_and_leaves_no_container(
     docker: Docker, tmp_path: Path, code: int
 ) -> None:
     log = docker(f"case $1 in run) exit {code};; esac")
-    assert docker_cli.run("a:1", ["b"], environment={"C": "d"}, results={"/e": tmp_path / "f"}) == code
+    assert (
+        docker_cli.run("a:1", ["b"], environment={"C": "d"}, results={"/e": tmp_path / "f"}) == code
+    )
     run, copy, remove = log.read_text().splitlines()
     name = run.split()[2]
     assert run == f"run --name {name} --init --pull=never --env=C=d a:1 b"
@@ -213,7 +249,9 @@ def test_a_container_that_docker_could_not_run_is_removed_and_told(docker: Docke
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout of its own, for what a run writes into it, on a machine that has built no program yet."""
+    """A checkout of its own, for what a run writes into it, on a machine that has built no
+    program yet.
+    """
     folder = tmp_path / "checkout"
     (folder / "policies").mkdir(parents=True)
     (folder / "policies" / "main.rego").touch()
@@ -281,7 +319,9 @@ def test_a_cluster_of_kind_gets_the_socket_and_what_is_set(
     assert "OPA_IMAGE" not in call
 
 
-def test_an_embedded_cluster_gets_no_socket(docker: Docker, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_embedded_cluster_gets_no_socket(
+    docker: Docker, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FAIRLEAD_CLUSTER", "embedded")
     monkeypatch.setenv("DEVCONTAINER_IMAGE", "mine:1")
     log = docker(f"case $1 in {ENGINE} esac")
@@ -309,7 +349,9 @@ def test_programs_that_this_machine_has_built_are_not_built_again(
         f"image) case $* in *fairlead-programs*) exit 1;; esac; echo 1;; {ENGINE} esac"
     )
     assert docker_e2e.run([], progress=Progress()) == 0
-    first, second = (line.split() for line in log.read_text().splitlines() if line.startswith("build "))
+    first, second = (
+        line.split() for line in log.read_text().splitlines() if line.startswith("build ")
+    )
     tag = first[first.index("--tag") + 1]
     assert tag.startswith("fairlead-programs:")
     assert f"--build-arg=PROGRAMS_IMAGE={tag}" in second
@@ -322,7 +364,10 @@ def test_its_logs_are_where_the_run_leaves_them() -> None:
 
 @pytest.mark.parametrize(
     ("variable", "value", "words"),
-    [("FAIRLEAD_CLUSTER", "x", "'x' is not one of kind, embedded"), ("KIND_CONFIG", "/nowhere", "no file /nowhere")],
+    [
+        ("FAIRLEAD_CLUSTER", "x", "'x' is not one of kind, embedded"),
+        ("KIND_CONFIG", "/nowhere", "no file /nowhere"),
+    ],
 )
 def test_a_wrong_variable_is_named_before_anything_is_done(
     docker: Docker, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, words: str

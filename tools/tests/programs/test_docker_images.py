@@ -1,4 +1,5 @@
-"""The Dockerfiles build with BuildKit and with the classic builder, and hold what is needed and no more."""
+"""The Dockerfiles build with BuildKit and with the classic builder, and hold what is needed and
+no more."""
 
 from __future__ import annotations
 
@@ -60,7 +61,11 @@ def test_nothing_in_it_needs_buildkit(path: Path) -> None:
         if instruction.name == "RUN":
             assert not instruction.words[0].startswith(("--", "<<"))
         if instruction.name == "COPY":
-            assert all(re.match("--(from|chown)=", word) for word in instruction.words if word.startswith("--"))
+            assert all(
+                re.match("--(from|chown)=", word)
+                for word in instruction.words
+                if word.startswith("--")
+            )
 
 
 @every
@@ -95,7 +100,11 @@ def test_the_sidecar_is_labelled_and_tagged_with_its_version() -> None:
 
 @every
 def test_what_it_copies_is_there_and_is_sent_to_the_builder(path: Path) -> None:
-    ignored = {line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")}
+    ignored = {
+        line
+        for line in (ROOT / ".dockerignore").read_text().splitlines()
+        if not line.startswith("#")
+    }
     for each in instructions(path):
         if each.name == "COPY" and not any(word.startswith("--from=") for word in each.words):
             for source in [word for word in each.words if not word.startswith("--")][:-1]:
@@ -108,14 +117,21 @@ def test_what_pip_installs_is_pinned_with_its_hash(path: Path) -> None:
     for each in instructions(path):
         for command in " ".join(each.words).split("&&"):
             if each.name == "RUN" and re.search(r"pip\b.* install", command):
-                assert "--require-hashes" in command or "--no-deps --no-build-isolation -e ." in command
+                assert (
+                    "--require-hashes" in command
+                    or "--no-deps --no-build-isolation -e ." in command
+                )
 
 
 def loaded() -> list[str]:
-    """All modules that `fairlead sync` and `fairlead keeper` have loaded once they are about to run."""
+    """All modules that `fairlead sync` and `fairlead keeper` have loaded once they are about to
+    run.
+    """
     modules = "fairlead.__main__, fairlead.cli.sync, fairlead.cli.keeper"
     script = f"import {modules}, sys, json; print(json.dumps(list(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     names: list[str] = json.loads(done.stdout)
     return names
 
@@ -124,14 +140,19 @@ def test_the_sidecar_has_the_packages_that_sync_imports_and_what_they_need() -> 
     distributions = metadata.packages_distributions()
     packages: set[str] = set()
     left = {name for module in loaded() for name in distributions.get(module.split(".")[0], [])}
-    left -= {"fairlead", "setuptools"}  # the second is loaded by its own hook, in every Python that has it
+    # the second is loaded by its own hook, in every Python that has it
+    left -= {"fairlead", "setuptools"}
     while left:
         name = left.pop()
         if canonicalize_name(name) in packages:
             continue
         packages.add(canonicalize_name(name))
         needs = map(Requirement, metadata.requires(name) or [])
-        left |= {each.name for each in needs if each.marker is None or each.marker.evaluate({"extra": ""})}
+        left |= {
+            each.name
+            for each in needs
+            if each.marker is None or each.marker.evaluate({"extra": ""})
+        }
     listed = (SIDECAR.parent / "packages.txt").read_text().split()
     assert listed == sorted(packages), "bring integration/image/packages.txt up to this"
 
@@ -151,16 +172,22 @@ def collect() -> ModuleType:
     return module
 
 
-def test_the_sidecar_has_every_module_that_sync_imports_and_no_other_command(collect: ModuleType) -> None:
+def test_the_sidecar_has_every_module_that_sync_imports_and_no_other_command(
+    collect: ModuleType,
+) -> None:
     files = {str(path) for path in collect.own_modules(ROOT / "tools")}
     needed = {name.replace(".", "/") for name in loaded() if name.split(".")[0] == "fairlead"}
     assert needed <= {file.removesuffix(".py").removesuffix("/__init__") for file in files}
     commands = {file for file in files if file.startswith("fairlead/cli/")}
-    assert commands == {f"fairlead/cli/{name}.py" for name in ("__init__", "keeper", "output", "renewals", "sync")}
+    assert commands == {
+        f"fairlead/cli/{name}.py" for name in ("__init__", "keeper", "output", "renewals", "sync")
+    }
 
 
 def test_sync_loads_nothing_that_the_sidecar_leaves_out(collect: ModuleType) -> None:
-    left_out = [pattern.removesuffix(".py") for pattern in (*collect.UNUSED, *collect.UNUSED_PACKAGES)]
+    left_out = [
+        pattern.removesuffix(".py") for pattern in (*collect.UNUSED, *collect.UNUSED_PACKAGES)
+    ]
     loaded_paths = [Path(name.replace(".", "/")) for name in loaded()]
     assert Path("kubernetes/client") in loaded_paths
     assert [path for path in loaded_paths if any(path.match(pattern) for pattern in left_out)] == []

@@ -47,12 +47,16 @@ def test_the_environment_names_the_file(tmp_path: Path, monkeypatch: pytest.Monk
         ("acme.io/pool", "acme.io/pool"),
     ],
 )
-def test_a_platforms_name_stands_for_its_node_label(tmp_path: Path, preset: str, label: str) -> None:
+def test_a_platforms_name_stands_for_its_node_label(
+    tmp_path: Path, preset: str, label: str
+) -> None:
     assert load(write(tmp_path, f"nodeLabel: {preset}\n")).node_label == label
 
 
 def test_a_pool_without_a_selector_has_the_node_label(tmp_path: Path) -> None:
-    settings = load(write(tmp_path, "nodeLabel: pool\npools:\n  gpu: {}\n  big: {nodeSelector: {a: b, c: d}}\n"))
+    settings = load(
+        write(tmp_path, "nodeLabel: pool\npools:\n  gpu: {}\n  big: {nodeSelector: {a: b, c: d}}\n")
+    )
     assert settings.assignment("gpu").node_selector == {"pool": "gpu"}
     assert settings.assignment("big").node_selector == {"a": "b", "c": "d"}
 
@@ -62,7 +66,11 @@ def test_the_labels_that_make_a_node_one_of_a_pool_are_those_of_all_pools(tmp_pa
         return load(write(tmp_path, text)).pool_keys()
 
     assert keys("nodeLabel: pool\n") == ["pool"]
-    assert keys("nodeLabel: pool\npools:\n  gpu: {}\n  big: {nodeSelector: {a: b, c: d}}\n") == ["a", "c", "pool"]
+    assert keys("nodeLabel: pool\npools:\n  gpu: {}\n  big: {nodeSelector: {a: b, c: d}}\n") == [
+        "a",
+        "c",
+        "pool",
+    ]
     assert keys("nodeLabel: pool\npools:\n  big: {nodeSelector: {a: b}}\n") == ["a"]
 
 
@@ -107,16 +115,36 @@ def test_what_a_kubelet_may_set_is_what_node_restriction_lets_it(key: str, may: 
         ("timeoutSeconds: 31\n", 1, "less than or equal to 30"),
         ("enforcement: maybe\n", 1, "'deny' or 'warn'"),
         ("enforcement: 3\n", 1, "valid dictionary"),
-        ("enforcement:\n  node-pool: warn\n  node-pol: warn\n", 3, "enforcement.node-pol: Input should be "),
-        ("enforcement:\n  node-pool: maybe\n", 2, "enforcement.node-pool: Input should be 'deny' or 'warn'"),
+        (
+            "enforcement:\n  node-pool: warn\n  node-pol: warn\n",
+            3,
+            "enforcement.node-pol: Input should be ",
+        ),
+        (
+            "enforcement:\n  node-pool: maybe\n",
+            2,
+            "enforcement.node-pool: Input should be 'deny' or 'warn'",
+        ),
         ("namespaceLabel: 'a b'\n", 1, "is not a label key"),
         ("defaultPool: '-x'\n", 1, "is not a label value"),
         ("defaultPool: ''\n", 1, "at least 1 character"),
         ("pools:\n  gpu:\n    nodeSelector:\n      a: 'b c'\n", 4, "is not a label value"),
         ("pools:\n  gpu:\n    tolerations:\n      - key: a\n        efect: x\n", 5, "unknown key"),
-        ("pools:\n  gpu:\n    tolerations:\n      - {operator: Exists, value: x, key: y}\n", 4, "Exists has no value"),
-        ("pools:\n  gpu:\n    allowedTolerations:\n      - {key: a, operator: exists}\n", 4, "'Exists', 'Equal'"),
-        ("podSelector: merge\npools:\n  gpu:\n    allowedNodeSelector: {zone: a}\n", 4, "valid list"),
+        (
+            "pools:\n  gpu:\n    tolerations:\n      - {operator: Exists, value: x, key: y}\n",
+            4,
+            "Exists has no value",
+        ),
+        (
+            "pools:\n  gpu:\n    allowedTolerations:\n      - {key: a, operator: exists}\n",
+            4,
+            "'Exists', 'Equal'",
+        ),
+        (
+            "podSelector: merge\npools:\n  gpu:\n    allowedNodeSelector: {zone: a}\n",
+            4,
+            "valid list",
+        ),
         (
             "pools: {gpu: {allowedNodeSelector: {zone: [a]}}}\n",
             None,
@@ -134,7 +162,9 @@ def test_what_a_kubelet_may_set_is_what_node_restriction_lets_it(key: str, may: 
         ("nodeLabel: a\n---\nnodeLabel: b\n", 3, "more than one document"),
     ],
 )
-def test_what_is_wrong_is_told_with_file_and_line(tmp_path: Path, text: str, line: int | None, words: str) -> None:
+def test_what_is_wrong_is_told_with_file_and_line(
+    tmp_path: Path, text: str, line: int | None, words: str
+) -> None:
     path = write(tmp_path, text)
     with pytest.raises(InputError) as error:
         load(path)
@@ -144,8 +174,13 @@ def test_what_is_wrong_is_told_with_file_and_line(tmp_path: Path, text: str, lin
 
 def test_one_word_enforces_all_intents_and_a_map_those_it_names(tmp_path: Path) -> None:
     denied = dict.fromkeys(INTENTS, "deny")
-    assert load(write(tmp_path, "enforcement: warn\n")).enforcement == dict.fromkeys(INTENTS, "warn")
-    assert load(write(tmp_path, "enforcement: {node-pool: warn}\n")).enforcement == {**denied, "node-pool": "warn"}
+    assert load(write(tmp_path, "enforcement: warn\n")).enforcement == dict.fromkeys(
+        INTENTS, "warn"
+    )
+    assert load(write(tmp_path, "enforcement: {node-pool: warn}\n")).enforcement == {
+        **denied,
+        "node-pool": "warn",
+    }
     assert load(write(tmp_path, "enforcement: {}\n")).enforcement == denied
     assert load(write(tmp_path, "enforcement: warn\n")).enforced() == Settings()
 
@@ -187,7 +222,10 @@ def test_the_committed_settings_module_is_what_the_defaults_render_to() -> None:
 def test_the_environments_image_comes_before_the_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str, variable: str
 ) -> None:
-    path = write(tmp_path, "replicas: 3\nimages: {opa: a:1, kubeMgmt: b:1, fairlead: c:1, pullPolicy: Always}\n")
+    path = write(
+        tmp_path,
+        "replicas: 3\nimages: {opa: a:1, kubeMgmt: b:1, fairlead: c:1, pullPolicy: Always}\n",
+    )
     value = "Never" if field == "pull_policy" else "mine:2"
     monkeypatch.setenv(variable, value)
     of_the_file = {"opa": "a:1", "kube_mgmt": "b:1", "fairlead": "c:1", "pull_policy": "Always"}
@@ -210,7 +248,9 @@ def test_an_empty_variable_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -
         ("IMAGE_PULL_POLICY", "never", "'never' is not IfNotPresent, Always or Never"),
     ],
 )
-def test_a_bad_variable_is_told_by_name(monkeypatch: pytest.MonkeyPatch, variable: str, value: str, words: str) -> None:
+def test_a_bad_variable_is_told_by_name(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, words: str
+) -> None:
     monkeypatch.setenv(variable, value)
     with pytest.raises(UsageError, match=f"^{variable}: {words}"):
         load()
@@ -222,7 +262,12 @@ def test_a_bad_variable_is_told_by_name(monkeypatch: pytest.MonkeyPatch, variabl
         ("contact: x", "fairlead", timedelta(days=90), timedelta(days=30)),
         ("certificates: cert-manager", "cert-manager", timedelta(days=90), timedelta(days=30)),
         ("certificates: {life: 36h}", "fairlead", timedelta(hours=36), timedelta(hours=12)),
-        ("certificates: {life: 2m, renewBefore: 110s}", "fairlead", timedelta(minutes=2), timedelta(seconds=110)),
+        (
+            "certificates: {life: 2m, renewBefore: 110s}",
+            "fairlead",
+            timedelta(minutes=2),
+            timedelta(seconds=110),
+        ),
     ],
 )
 def test_who_renews_certificates_and_when(
@@ -245,7 +290,9 @@ def test_who_renews_certificates_and_when(
         ("certificates: {life: 90d, renewBefore: 90d}", "not between a third"),
     ],
 )
-def test_a_certificate_that_could_not_be_renewed_in_time_is_a_mistake(tmp_path: Path, text: str, words: str) -> None:
+def test_a_certificate_that_could_not_be_renewed_in_time_is_a_mistake(
+    tmp_path: Path, text: str, words: str
+) -> None:
     with pytest.raises(InputError) as error:
         load(write(tmp_path, f"{text}\n"))
     assert words in str(error.value)

@@ -1,4 +1,5 @@
-"""Just enough of an API server to list, watch, read and annotate: for what a real one does too seldom or too late."""
+"""Just enough of an API server to list, watch, read and annotate: for what a real one does too
+seldom or too late."""
 
 from __future__ import annotations
 
@@ -36,7 +37,13 @@ class FakeApiServer(ThreadingHTTPServer):
         self.epoch = 0
 
     def put(
-        self, resource: str, name: str, *, namespace: str = "", labels: dict[str, str] | None = None, **rest: Any
+        self,
+        resource: str,
+        name: str,
+        *,
+        namespace: str = "",
+        labels: dict[str, str] | None = None,
+        **rest: Any,
     ) -> None:
         """Create or replace an object; annotations stay."""
         key = (resource, namespace, name)
@@ -66,10 +73,16 @@ class FakeApiServer(ThreadingHTTPServer):
         """A merge patch of metadata; None where the resourceVersion is not the object's."""
         with self.changed:
             before = self.objects[key]
-            if patch["metadata"].get("resourceVersion") not in (None, before["metadata"]["resourceVersion"]):
+            if patch["metadata"].get("resourceVersion") not in (
+                None,
+                before["metadata"]["resourceVersion"],
+            ):
                 return None
             after = copy.deepcopy(before)
-            annotations_after = {**after["metadata"].get("annotations", {}), **patch["metadata"]["annotations"]}
+            annotations_after = {
+                **after["metadata"].get("annotations", {}),
+                **patch["metadata"]["annotations"],
+            }
             after["metadata"]["annotations"] = {
                 name: text for name, text in annotations_after.items() if text is not None
             }
@@ -79,7 +92,9 @@ class FakeApiServer(ThreadingHTTPServer):
     def annotations(self, name: str, namespace: str = "fairlead") -> dict[str, str]:
         """Those of a ConfigMap."""
         with self.changed:
-            return dict(self.objects["configmaps", namespace, name]["metadata"].get("annotations") or {})
+            return dict(
+                self.objects["configmaps", namespace, name]["metadata"].get("annotations") or {}
+            )
 
     def count(self, method: str, part: str) -> int:
         """How many requests had `part` in their path or query."""
@@ -91,7 +106,12 @@ class FakeApiServer(ThreadingHTTPServer):
         document = {
             "current-context": "test",
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-            "clusters": [{"name": "test", "cluster": {"server": f"http://127.0.0.1:{self.server_address[1]}"}}],
+            "clusters": [
+                {
+                    "name": "test",
+                    "cluster": {"server": f"http://127.0.0.1:{self.server_address[1]}"},
+                }
+            ],
             "users": [{"name": "test", "user": {"tokenFile": "token"}}],
         }
         path = folder / "kubeconfig"
@@ -116,7 +136,9 @@ class FakeApiServer(ThreadingHTTPServer):
         assert current is not None
         current["metadata"]["resourceVersion"] = str(self.version)
         kind = "DELETED" if after is None else "MODIFIED" if before else "ADDED"
-        self.history.append((self.version, kind, key, copy.deepcopy(current), copy.deepcopy(before)))
+        self.history.append(
+            (self.version, kind, key, copy.deepcopy(current), copy.deepcopy(before))
+        )
         self.changed.notify_all()
 
 
@@ -125,7 +147,10 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        parts, query = self._parts(), {key: values[0] for key, values in parse_qs(urlsplit(self.path).query).items()}
+        parts, query = (
+            self._parts(),
+            {key: values[0] for key, values in parse_qs(urlsplit(self.path).query).items()},
+        )
         if not self._allowed():
             return
         resource, namespace, name = parts
@@ -174,7 +199,9 @@ class _Handler(BaseHTTPRequestHandler):
             metadata |= {"continue": str(end)} if end < len(matching) else {}
             kind = resource.removesuffix("s").capitalize() + "List"
             items = matching[start:end]
-            self._json(200, {"apiVersion": "v1", "kind": kind, "metadata": metadata, "items": items})
+            self._json(
+                200, {"apiVersion": "v1", "kind": kind, "metadata": metadata, "items": items}
+            )
 
     def _watch(self, resource: str, namespace: str, query: dict[str, str]) -> None:
         since = int(query["resourceVersion"])
@@ -218,7 +245,9 @@ class _Handler(BaseHTTPRequestHandler):
 def _matches(value: Object | None, query: dict[str, str]) -> bool:
     label, _, value_of_label = query.get("labelSelector", "").partition("=")
     labels = value["metadata"]["labels"] if value else {}
-    return bool(value) and (not label or (labels.get(label) == value_of_label if value_of_label else label in labels))
+    return bool(value) and (
+        not label or (labels.get(label) == value_of_label if value_of_label else label in labels)
+    )
 
 
 def _event(kind: str, value: Object, before: Object | None, query: dict[str, str]) -> str | None:

@@ -1,10 +1,11 @@
-"""A `docker` whose engine is a folder: what it has, what it can pull, and containers that hold no node but answer kind.
+"""A `docker` whose engine is a folder: what it has, what it can pull, and containers that hold no
+node but answer kind.
 
-Its messages are those of Docker's own program. FAKE_DOCKER is the folder; in it lie, each where it matters:
-`engine` (stopped or denied), `pid` (that of every container of a pod),
-`images` and `registry` (a name a line), `run` (fail or hang), `admin.conf` (what every
-control plane has as its own), `endpoint` (host:port of its API server), `kubeadm.<node>` (what kind configures a node
-by), and `log`, what this was called with.
+Its messages are those of Docker's own program. FAKE_DOCKER is the folder; in it lie, each where it
+matters: `engine` (stopped or denied), `pid` (that of every container of a pod), `images` and
+`registry` (a name a line), `run` (fail or hang), `admin.conf` (what every control plane has as its
+own), `endpoint` (host:port of its API server), `kubeadm.<node>` (what kind configures a node by),
+and `log`, what this was called with.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ FOLDER = Path(os.environ["FAKE_DOCKER"])
 SOCKET = "unix:///var/run/docker.sock"
 ENGINE = {
     "stopped": f"Cannot connect to the Docker daemon at {SOCKET}. Is the docker daemon running?",
-    "denied": f"permission denied while trying to connect to the Docker daemon socket at {SOCKET}: Get "
-    '"http://%2Fvar%2Frun%2Fdocker.sock/v1.50/version": dial unix /var/run/docker.sock: connect: permission denied',
+    "denied": f"permission denied while trying to connect to the Docker daemon socket at {SOCKET}: "
+    "Get "
+    '"http://%2Fvar%2Frun%2Fdocker.sock/v1.50/version": dial unix /var/run/docker.sock: connect: '
+    "permission denied",
 }
 Containers = dict[str, dict[str, Any]]
 
@@ -58,7 +61,9 @@ def fail(text: str) -> None:
 def values(arguments: list[str], *flags: str) -> list[str]:
     """What follows each of these flags, as `--flag value` or `--flag=value`."""
     after = [value for flag, value in pairwise(arguments) if flag in flags]
-    return after + [a.partition("=")[2] for a in arguments if a.partition("=")[0] in flags and "=" in a]
+    return after + [
+        a.partition("=")[2] for a in arguments if a.partition("=")[0] in flags and "=" in a
+    ]
 
 
 def ps(arguments: list[str]) -> None:
@@ -66,7 +71,10 @@ def ps(arguments: list[str]) -> None:
     with containers() as stored:
         for name, container in stored.items():
             labels = container["labels"]
-            filters = [value.removeprefix("label=").partition("=") for value in values(arguments, "--filter")]
+            filters = [
+                value.removeprefix("label=").partition("=")
+                for value in values(arguments, "--filter")
+            ]
             if all(key in labels and value in ("", labels[key]) for key, _, value in filters):
                 label = re.search(r'\.Label "([^"]+)"', template)
                 say(labels[label[1]] if label else name if "Names" in template else container["id"])
@@ -87,7 +95,10 @@ def run(arguments: list[str]) -> None:
 def inspect(arguments: list[str]) -> None:
     if "--type=image" in arguments or "image" in arguments:
         if arguments[-1] not in lines("images"):
-            fail(f"Error response from daemon: no such image: {arguments[-1]}: No such image: {arguments[-1]}")
+            fail(
+                f"Error response from daemon: no such image: {arguments[-1]}: No such image: "
+                f"{arguments[-1]}"
+            )
         if "{{.Size}}" in arguments:
             say("90000000")
             return
@@ -145,7 +156,11 @@ def main(arguments: list[str]) -> None:
         case ["version", *_]:
             say("28.2.2")
         case ["info", *rest]:
-            say(json.dumps({"CgroupVersion": "2", "SecurityOptions": []}) if "{{json .}}" in rest else "overlay2")
+            say(
+                json.dumps({"CgroupVersion": "2", "SecurityOptions": []})
+                if "{{json .}}" in rest
+                else "overlay2"
+            )
         case ["ps", *rest]:
             ps(rest)
         case ["run", *rest]:
@@ -158,7 +173,10 @@ def main(arguments: list[str]) -> None:
             inspect([*(["image"] if arguments[0] == "image" else []), *rest])
         case ["pull", *rest]:
             if rest[-1] not in lines("registry"):
-                fail(f"Error response from daemon: pull access denied for {rest[-1]}, repository does not exist")
+                fail(
+                    f"Error response from daemon: pull access denied for {rest[-1]}, repository "
+                    "does not exist"
+                )
             with (FOLDER / "images").open("a") as images:
                 images.write(rest[-1] + "\n")
         case ["build", *rest]:

@@ -1,4 +1,5 @@
-"""A Go that compiles nothing: what `go` on PATH is in these tests. FAKE_GO holds the folder that steers and logs it."""
+"""A Go that compiles nothing: what `go` on PATH is in these tests. FAKE_GO holds the folder that
+steers and logs it."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""A machine with the real `kind` and a Docker engine of folders (fake_docker.py), for tests of KIND clusters."""
+"""A machine with the real `kind` and a Docker engine of folders (fake_docker.py), for tests of
+KIND clusters."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ IMAGES = {"OPA_IMAGE": "opa:1", "KUBE_MGMT_IMAGE": "kube-mgmt:1", "FAIRLEAD_IMAG
 
 
 class World:
-    """The engine's folder, the environment that leads there, and a name that no other cluster has."""
+    """The engine's folder, the environment that leads there, and a name that no other cluster
+    has.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._started: list[subprocess.Popen[str]] = []
@@ -30,7 +33,9 @@ class World:
         self.name = f"test-{uuid.uuid4().hex[:10]}"
         self.state = paths.state(f"kind-{self.name}")
         docker = self.bin / "docker"
-        docker.write_text(f"#!{sys.executable} -IS\n{Path(__file__).with_name('fake_docker.py').read_text()}")
+        docker.write_text(
+            f"#!{sys.executable} -IS\n{Path(__file__).with_name('fake_docker.py').read_text()}"
+        )
         docker.chmod(0o755)
         kind = toolchain.ensure(["kind"])["kind"]
         self.environment = {
@@ -71,7 +76,9 @@ class World:
 
     def hangs(self) -> list[int]:
         """The pids of the calls of `docker run` that hang, once each of three nodes has one."""
-        waiting.until(lambda: len(self.lines("hangs")) == 3, deadline=60, what="kind makes three nodes")
+        waiting.until(
+            lambda: len(self.lines("hangs")) == 3, deadline=60, what="kind makes three nodes"
+        )
         return [int(line) for line in self.lines("hangs")]
 
     def calls(self, *command: str) -> list[list[str]]:

@@ -46,7 +46,13 @@ class OpaServer:
 
     def start(self) -> None:
         """Start, and wait until it answers."""
-        arguments = ["run", "--server", "--addr", f"127.0.0.1:{self._port}", "--authentication=token"]
+        arguments = [
+            "run",
+            "--server",
+            "--addr",
+            f"127.0.0.1:{self._port}",
+            "--authentication=token",
+        ]
         arguments += [
             "--authorization=basic",
             f"--tls-cert-file={self.certificate}",
@@ -54,7 +60,9 @@ class OpaServer:
         ]
         with self._log.open("ab") as log:
             program = toolchain.ensure(["opa"])["opa"]
-            self._process = subprocess.Popen([program, *arguments, self._guard], stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                [program, *arguments, self._guard], stdout=log, stderr=log
+            )
         api = self.api()
         waiting.until(lambda: api.policies() is not None, deadline=DEADLINE, what="OPA answers")
 
@@ -71,7 +79,11 @@ class OpaServer:
 
     def own_policies(self) -> dict[str, str]:
         """What it serves beside its guard."""
-        return {id_: text for id_, text in self.api().policies().items() if not id_.endswith("guard.rego")}
+        return {
+            id_: text
+            for id_, text in self.api().policies().items()
+            if not id_.endswith("guard.rego")
+        }
 
 
 @contextmanager

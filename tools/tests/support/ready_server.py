@@ -1,4 +1,5 @@
-"""A server that speaks TLS, says whether it is Ready, and tells everyone else its name, or what they sent."""
+"""A server that speaks TLS, says whether it is Ready, and tells everyone else its name, or what
+they sent."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ VALID = timedelta(hours=1)
 
 
 class ReadyServer:
-    """Serves on loopback from `start` to `stop`, with a certificate of `authority`; `ready` may change at any time."""
+    """Serves on loopback from `start` to `stop`, with a certificate of `authority`; `ready` may
+    change at any time.
+    """
 
     def __init__(self, name: str, authority: Authority, folder: Path) -> None:
         self.name = name

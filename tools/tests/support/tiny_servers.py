@@ -17,7 +17,8 @@ STUBBORN = [
     sys.executable,
     "-S",
     "-c",
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(1000)",
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); "
+    "time.sleep(1000)",
 ]
 # A command that has started servers, told their pids, and works on.
 COMMAND = """
@@ -67,7 +68,9 @@ def command(
     folder: Path, how: str, argv: list[str], names: Sequence[str] = ("first", "second")
 ) -> tuple[subprocess.Popen[str], list[int]]:
     arguments = [str(folder), how, json.dumps(argv), *names]
-    process = subprocess.Popen([sys.executable, "-c", COMMAND, *arguments], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, *arguments], stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout
     return process, json.loads(process.stdout.readline())
 
@@ -75,5 +78,8 @@ def command(
 def telling(path: Path, what: str) -> list[str]:
     """A server that adds `what` to the file `path` when it is told to end."""
     end = f"lambda *_: (open({str(path)!r}, 'a').write({what!r}), sys.exit())"
-    code = f"import signal, sys, time; signal.signal(signal.SIGTERM, {end}); print('up', flush=True); time.sleep(1000)"
+    code = (
+        f"import signal, sys, time; signal.signal(signal.SIGTERM, {end}); print('up', "
+        "flush=True); time.sleep(1000)"
+    )
     return [sys.executable, "-S", "-c", code]

@@ -1,4 +1,5 @@
-"""A machine of its own for each test: an own PATH, cache and checkout, and a Go that compiles nothing."""
+"""A machine of its own for each test: an own PATH, cache and checkout, and a Go that compiles
+nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ class Told(Progress):
 
 
 class World:
-    """The folders of the machine, and what stands in them. Its environment is that of this process."""
+    """The folders of the machine, and what stands in them. Its environment is that of this
+    process.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.bin = folder / "bin"

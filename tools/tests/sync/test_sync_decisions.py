@@ -1,4 +1,5 @@
-"""What the sidecar takes of OPA's uploads: in bounded memory, and with a bound on what it writes."""
+"""What the sidecar takes of OPA's uploads: in bounded memory, and with a bound on what it
+writes."""
 
 from __future__ import annotations
 
@@ -17,13 +18,18 @@ from fairlead.sync.metrics import Metrics
 
 MIB = 1024 * 1024
 ALLOWED = {"response": {"uid": "1", "allowed": True}}
-REFUSED = {"response": {"uid": "1", "allowed": False, "auditAnnotations": {"node-pool": "refused: a"}}}
+REFUSED = {
+    "response": {"uid": "1", "allowed": False, "auditAnnotations": {"node-pool": "refused: a"}}
+}
 MALFORMED = {"response": {"uid": "", "allowed": False, "status": {"message": "no review"}}}
 
 
 def batch(*entries: str | dict[str, Any]) -> bytes:
     """As OPA packs it; text is taken for JSON."""
-    texts = [entry if isinstance(entry, str) else json.dumps(entry, separators=(",", ":")) for entry in entries]
+    texts = [
+        entry if isinstance(entry, str) else json.dumps(entry, separators=(",", ":"))
+        for entry in entries
+    ]
     return gzip.compress(f"[{','.join(texts)}]".encode())
 
 
@@ -32,7 +38,10 @@ def entry(id_: str, result: Any = ALLOWED, **others: Any) -> dict[str, Any]:
 
 
 def ids(packed: bytes) -> list[str | None]:
-    return [decision.entry["decision_id"] if decision.entry else None for decision in batches.read(packed)]
+    return [
+        decision.entry["decision_id"] if decision.entry else None
+        for decision in batches.read(packed)
+    ]
 
 
 class Log:
@@ -87,7 +96,9 @@ sys.stderr.write(str(most() - before))
 def test_a_batch_is_read_in_bounded_memory(large: str) -> None:
     """3,116 bytes of gzip made the sidecar take 500 MiB; its limit is half of that."""
     packed = batch(entry("1"), *[large] * 4, entry("2", REFUSED))
-    done = subprocess.run([sys.executable, "-c", TAKES], input=packed, capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", TAKES], input=packed, capture_output=True, check=True
+    )
     assert int(done.stderr.split()[-1]) < 32 * MIB
     assert [json.loads(line)["decision_id"] for line in done.stdout.splitlines()] == ["1", "2"]
     assert b"4 unread" in done.stderr
@@ -96,15 +107,29 @@ def test_a_batch_is_read_in_bounded_memory(large: str) -> None:
 def test_no_more_is_unpacked_than_opa_may_have_packed(log: Log) -> None:
     """It is no error, whereupon OPA would send it again for ever."""
     blanks = " " * (batches.UNPACKED // 2)
-    assert ids(batch(entry("1"), blanks + json.dumps(entry("2")) + blanks, entry("3"))) == ["1", "2", None]
-    assert ids(batch(entry("1"), '{"a":"' + "x" * batches.UNPACKED + '"}', entry("2"))) == ["1", None]
+    assert ids(batch(entry("1"), blanks + json.dumps(entry("2")) + blanks, entry("3"))) == [
+        "1",
+        "2",
+        None,
+    ]
+    assert ids(batch(entry("1"), '{"a":"' + "x" * batches.UNPACKED + '"}', entry("2"))) == [
+        "1",
+        None,
+    ]
 
 
 @pytest.mark.parametrize(
-    "odd", ['{"a":' + "9" * 5000 + "}", '{"a":' + "[" * 5000 + "]" * 5000 + "}", '{"a":"' + "x" * 70_000 + '"}']
+    "odd",
+    [
+        '{"a":' + "9" * 5000 + "}",
+        '{"a":' + "[" * 5000 + "]" * 5000 + "}",
+        '{"a":"' + "x" * 70_000 + '"}',
+    ],
 )
 def test_what_cannot_be_read_is_no_reason_to_lose_what_can(log: Log, odd: str) -> None:
-    """OPA's JSON has numbers of any length and any depth, and what is not taken it sends again, for ever."""
+    """OPA's JSON has numbers of any length and any depth, and what is not taken it sends again,
+    for ever.
+    """
     log.decisions.take(batch(odd, entry("1"), odd, odd, entry("2"), odd))
     assert [json.loads(line)["decision_id"] for line in log.lines] == ["1", "2"]
     assert log.unwritten("unread") == 4
@@ -112,14 +137,17 @@ def test_what_cannot_be_read_is_no_reason_to_lose_what_can(log: Log, odd: str) -
 
 def test_the_longest_decision_is_still_read() -> None:
     frame = len('{"decision_id":"1","a":""}')
-    longest = json.dumps({"decision_id": "1", "a": "x" * (batches.LONGEST - frame)}, separators=(",", ":"))
+    longest = json.dumps(
+        {"decision_id": "1", "a": "x" * (batches.LONGEST - frame)}, separators=(",", ":")
+    )
     assert len(longest) == batches.LONGEST
     assert ids(batch(longest, longest)) == ["1", "1"]
     assert ids(batch(longest.replace("xx", "xxx"))) == [None]
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[", "]", "{}", "[{}", "[{},]", "[,{}]", "[{} {}]", "[{}]]", "[1]", '["{}"]', "[{]}"]
+    "text",
+    ["", "[", "]", "{}", "[{}", "[{},]", "[,{}]", "[{} {}]", "[{}]]", "[1]", '["{}"]', "[{]}"],
 )
 def test_what_is_no_array_of_objects_is_none(text: str) -> None:
     with pytest.raises(ValueError, match="not a JSON array"):
@@ -132,27 +160,40 @@ def test_blanks_are_none_of_our_business() -> None:
 
 
 def test_a_line_is_one_in_every_encoding(log: Log) -> None:
-    log.decisions.take(gzip.compress('[{"decision_id":\n"1","a":"é\U0001f4a9"},{"b":1e400}]'.encode()))
+    log.decisions.take(
+        gzip.compress('[{"decision_id":\n"1","a":"é\U0001f4a9"},{"b":1e400}]'.encode())
+    )
     assert log.lines == ['{"decision_id":"1","a":"\\u00e9\\ud83d\\udca9"}\n', '{"b":1e400}\n']
 
 
-def test_a_flood_of_reviews_that_say_nothing_hides_no_refusal(log: Log, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_flood_of_reviews_that_say_nothing_hides_no_refusal(
+    log: Log, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.WARNING)
-    garbage = batch(*[entry(str(number), MALFORMED, input={"a": "x" * 1000}) for number in range(500)])
-    errors = batch(*[entry(str(number), None, error={"message": "x" * 1000}) for number in range(500)])
+    garbage = batch(
+        *[entry(str(number), MALFORMED, input={"a": "x" * 1000}) for number in range(500)]
+    )
+    errors = batch(
+        *[entry(str(number), None, error={"message": "x" * 1000}) for number in range(500)]
+    )
     for second in range(60):
         log.now = float(second)
         log.decisions.take(garbage)
         log.decisions.take(errors)
         log.decisions.take(batch(entry(f"refused-{second}", REFUSED), entry(f"allowed-{second}")))
     shown = [json.loads(line)["decision_id"] for line in log.lines]
-    assert [uid for uid in shown if uid.startswith("refused")] == [f"refused-{second}" for second in range(60)]
-    assert [uid for uid in shown if uid.startswith("allowed")] == [f"allowed-{second}" for second in range(60)]
+    assert [uid for uid in shown if uid.startswith("refused")] == [
+        f"refused-{second}" for second in range(60)
+    ]
+    assert [uid for uid in shown if uid.startswith("allowed")] == [
+        f"allowed-{second}" for second in range(60)
+    ]
     rate, most = BUDGETS["malformed"]
     assert sum(map(len, log.lines)) < 2 * (most + 60 * rate) + 60 * 1000
     lost = log.unwritten("malformed") + log.unwritten("failed")
     assert lost == 2 * 60 * 500 - (len(shown) - 120)
-    assert log.metrics.decisions.labels("", "denied")._value.get() == 60 * 500  # all of them are counted
+    # all of them are counted
+    assert log.metrics.decisions.labels("", "denied")._value.get() == 60 * 500
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == 6
     assert "not in the log" in messages[0]
@@ -160,7 +201,9 @@ def test_a_flood_of_reviews_that_say_nothing_hides_no_refusal(log: Log, caplog: 
 
 
 def test_a_flood_of_refusals_is_bounded_and_more_is_written_after_a_rest(log: Log) -> None:
-    refusals = batch(*[entry(str(number), REFUSED, input={"a": "x" * 2000}) for number in range(400)])
+    refusals = batch(
+        *[entry(str(number), REFUSED, input={"a": "x" * 2000}) for number in range(400)]
+    )
     for _ in range(20):
         log.decisions.take(refusals)
     size = sum(map(len, log.lines))
@@ -169,4 +212,8 @@ def test_a_flood_of_refusals_is_bounded_and_more_is_written_after_a_rest(log: Lo
     assert "allowed" in log.lines[-1]
     log.now += 1
     log.decisions.take(refusals)
-    assert BUDGETS["refused"][0] - 3000 < sum(map(len, log.lines)) - size <= BUDGETS["refused"][0] + len(log.lines[-1])
+    assert (
+        BUDGETS["refused"][0] - 3000
+        < sum(map(len, log.lines)) - size
+        <= BUDGETS["refused"][0] + len(log.lines[-1])
+    )

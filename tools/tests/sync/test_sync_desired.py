@@ -20,11 +20,15 @@ DATA_LABEL = ("openpolicyagent.org/data", "opa")
 
 @pytest.fixture
 def desired() -> Desired:
-    return Desired([POLICIES, DATA, NAMESPACES], namespace_labels=["agentpool", "team"], data_label=DATA_LABEL)
+    return Desired(
+        [POLICIES, DATA, NAMESPACES], namespace_labels=["agentpool", "team"], data_label=DATA_LABEL
+    )
 
 
 def config_map(name: str, data: dict[str, str] | None = None, **rest: Any) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": "fairlead", "resourceVersion": "1"} | rest.pop("metadata", {})
+    metadata = {"name": name, "namespace": "fairlead", "resourceVersion": "1"} | rest.pop(
+        "metadata", {}
+    )
     return {"metadata": metadata, "data": data, **rest}
 
 
@@ -44,7 +48,9 @@ def known(desired: Desired) -> dict[str, dict[str, str]]:
 
 def thin(snapshot: Snapshot) -> dict[str, Any]:
     """The metadata of each namespace as OPA gets it, which is all that it gets."""
-    namespaces = {name: json.loads(text) for (_, name), text in (snapshot.trees["namespaces"] or {}).items()}
+    namespaces = {
+        name: json.loads(text) for (_, name), text in (snapshot.trees["namespaces"] or {}).items()
+    }
     assert all(value.keys() == {"metadata"} for value in namespaces.values())
     return {name: value["metadata"] for name, value in namespaces.items()}
 
@@ -59,7 +65,9 @@ def test_each_key_of_a_labelled_config_map_is_a_policy_or_a_document(desired: De
     }
 
 
-def test_a_namespace_is_only_its_name_and_the_labels_asked_for_or_that_it_lacks_them(desired: Desired) -> None:
+def test_a_namespace_is_only_its_name_and_the_labels_asked_for_or_that_it_lacks_them(
+    desired: Desired,
+) -> None:
     listed = [namespace("a", {"agentpool": "p1", "team": "t", "other": "x"}), namespace("b", None)]
     desired.replace(NAMESPACES, [*listed, namespace("c", {"agentpool": ""})])
     assert thin(desired.take()) == {
@@ -86,10 +94,14 @@ def test_no_event_takes_a_namespace_back_behind_what_was_looked_up(desired: Desi
     assert known(desired) == pools(b="p")
 
 
-def test_a_list_that_was_read_before_a_look_up_does_not_take_it_back_either(desired: Desired) -> None:
+def test_a_list_that_was_read_before_a_look_up_does_not_take_it_back_either(
+    desired: Desired,
+) -> None:
     desired.replace(NAMESPACES, [])
     desired.looked_up("a", {"agentpool": "new"}, "7")
-    desired.replace(NAMESPACES, [namespace("a", {"agentpool": "old"}, 5), namespace("b", {"agentpool": "p"}, 4)])
+    desired.replace(
+        NAMESPACES, [namespace("a", {"agentpool": "old"}, 5), namespace("b", {"agentpool": "p"}, 4)]
+    )
     assert known(desired) == pools(b="p")
 
 
@@ -177,7 +189,11 @@ def test_what_changes_is_told_once_and_the_rest_not(desired: Desired) -> None:
     assert desired.changed_at() is not None
     desired.take()
     assert desired.changed_at() is None
-    own = config_map("rules", {"a.rego": "package a"}, metadata={"resourceVersion": "2", "annotations": {STATUS: "x"}})
+    own = config_map(
+        "rules",
+        {"a.rego": "package a"},
+        metadata={"resourceVersion": "2", "annotations": {STATUS: "x"}},
+    )
     desired.apply(POLICIES, False, own)
     desired.replace(POLICIES, [own])
     assert not desired.changed.is_set(), "our own annotation is no change of what OPA should hold"
@@ -197,16 +213,27 @@ def test_with_both_labels_a_config_map_holds_data_as_for_kube_mgmt(desired: Desi
 
 @pytest.mark.parametrize(
     "text",
-    ["package system.authz", "# c\n  package  system.authz # d", 'package system["authz"]', "package system[`authz`]"],
+    [
+        "package system.authz",
+        "# c\n  package  system.authz # d",
+        'package system["authz"]',
+        "package system[`authz`]",
+    ],
 )
 def test_a_policy_of_system_authz_is_refused_with_its_line(desired: Desired, text: str) -> None:
-    desired.replace(POLICIES, [config_map("rules", {"a.rego": text, "b.rego": "package system.authzed"})])
+    desired.replace(
+        POLICIES, [config_map("rules", {"a.rego": text, "b.rego": "package system.authzed"})]
+    )
     taken = desired.take()
     assert list(taken.texts) == [("policy", "fairlead/rules/b.rego")]
     assert taken.broken == {("policy", "fairlead/rules/a.rego")}
     row = text.count("\n") + 1
     problem = taken.config_maps[0].problems["a.rego"]
-    assert problem["errors"][0]["location"] == {"file": "fairlead/rules/a.rego", "row": row, "col": 1}
+    assert problem["errors"][0]["location"] == {
+        "file": "fairlead/rules/a.rego",
+        "row": row,
+        "col": 1,
+    }
     assert "system.authz" in problem["message"]
 
 
@@ -220,7 +247,9 @@ def test_a_policy_of_system_authz_is_refused_with_its_line(desired: Desired, tex
         ("9" * 5000, "fairlead/facts/k: is not JSON: "),
     ],
 )
-def test_data_that_is_no_json_is_told_and_what_opa_has_is_kept(desired: Desired, text: str, message: str) -> None:
+def test_data_that_is_no_json_is_told_and_what_opa_has_is_kept(
+    desired: Desired, text: str, message: str
+) -> None:
     desired.replace(DATA, [config_map("facts", {"k": text, "good": "null"})])
     taken = desired.take()
     assert taken.texts == {("document", "fairlead/facts/good"): "null"}
@@ -251,7 +280,15 @@ def test_an_event_before_the_first_list_is_left_to_the_list(desired: Desired) ->
 def test_objects_are_kept_by_namespace_and_name_and_without_what_only_servers_read() -> None:
     pods = Source("objects", resource=Resource("", "v1", "pods", True))
     desired = Desired([pods], namespace_labels=[], data_label=None)
-    desired.replace(pods, [{"metadata": {"namespace": "shop", "name": "web", "managedFields": [{}]}, "spec": {"x": 1}}])
+    desired.replace(
+        pods,
+        [
+            {
+                "metadata": {"namespace": "shop", "name": "web", "managedFields": [{}]},
+                "spec": {"x": 1},
+            }
+        ],
+    )
     assert desired.take().trees == {
         "pods": {("shop", "web"): '{"metadata":{"name":"web","namespace":"shop"},"spec":{"x":1}}'}
     }

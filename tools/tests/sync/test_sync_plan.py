@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fairlead.sync.desired import ConfigMap, Item, Snapshot
-from fairlead.sync.plans import RETRY, Memory, Operation, Put, Remove, Replicate, Served, operations, ours, problems
+from fairlead.sync.plans import (
+    RETRY,
+    Memory,
+    Operation,
+    Put,
+    Remove,
+    Replicate,
+    Served,
+    operations,
+    ours,
+    problems,
+)
 from fairlead.sync.store import Tree
 
 A: Item = ("policy", "ns/map/a")
@@ -24,17 +35,23 @@ def snapshot(
     trees: dict[str, Tree | None] | None = None,
     complete: bool = True,
 ) -> Snapshot:
-    return Snapshot(texts or {}, broken, trees if trees is not None else {"namespaces": {}}, complete, ())
+    return Snapshot(
+        texts or {}, broken, trees if trees is not None else {"namespaces": {}}, complete, ()
+    )
 
 
-def held(policies: dict[str, str] | None = None, trees: dict[str, Tree | None] | None = None) -> Served:
+def held(
+    policies: dict[str, str] | None = None, trees: dict[str, Tree | None] | None = None
+) -> Served:
     return Served(policies or {}, {}, trees if trees is not None else {"namespaces": {}})
 
 
 class Opa:
     """Takes what it is told to, and notes it."""
 
-    def __init__(self, served: Served, accepts: Callable[[Put | Remove], bool] = lambda _: True) -> None:
+    def __init__(
+        self, served: Served, accepts: Callable[[Put | Remove], bool] = lambda _: True
+    ) -> None:
         self.served = served
         self.accepts = accepts
         self.done: list[Put | Remove] = []
@@ -44,7 +61,9 @@ class Opa:
         """What is done until nothing is left to do, in order."""
         self.done = []
         while todo := operations(desired, self.served, self.memory, 0):
-            self.memory.owned |= {operation.item for operation in todo if isinstance(operation, Put)}
+            self.memory.owned |= {
+                operation.item for operation in todo if isinstance(operation, Put)
+            }
             for operation in todo:
                 self.take(operation)
             assert len(self.done) < 100, "it goes on for ever"
@@ -65,7 +84,10 @@ class Opa:
 
 def test_an_empty_opa_gets_trees_and_documents_before_policies() -> None:
     desired = snapshot({A: "a", DOCUMENT: "1"}, trees={"namespaces": ONE})
-    assert operations(desired, Served(), Memory(), 0) == [Replicate("namespaces", ONE, None), Put(DOCUMENT, "1")]
+    assert operations(desired, Served(), Memory(), 0) == [
+        Replicate("namespaces", ONE, None),
+        Put(DOCUMENT, "1"),
+    ]
     assert operations(snapshot({A: "a"}), held(), Memory(), 0) == [Put(A, "a")]
 
 
@@ -76,7 +98,9 @@ def test_a_tree_is_written_even_where_it_is_empty() -> None:
 def test_an_opa_that_lacks_a_tree_gets_no_policy_while_that_is_not_known() -> None:
     desired = snapshot({A: "a"}, trees={"namespaces": {}, "pods": None})
     assert operations(desired, held(), Memory(), 0) == []
-    assert operations(desired, held(trees={"namespaces": {}, "pods": {}}), Memory(), 0) == [Put(A, "a")]
+    assert operations(desired, held(trees={"namespaces": {}, "pods": {}}), Memory(), 0) == [
+        Put(A, "a")
+    ]
 
 
 def test_only_what_differs_of_trees_is_written_and_what_opa_does_not_take_is_left_out() -> None:
@@ -90,7 +114,11 @@ def test_a_new_revision_is_loaded_beside_the_old_one_before_anything_changes() -
     old = {A: "main old", B: "old"}
     opa = Opa(held())
     opa.settle(snapshot(old))
-    new: dict[Item, str] = {A: "main new", ("policy", "ns/map/z2"): "z2 needs z1", ("policy", "ns/map/z1"): "new"}
+    new: dict[Item, str] = {
+        A: "main new",
+        ("policy", "ns/map/z2"): "z2 needs z1",
+        ("policy", "ns/map/z1"): "new",
+    }
     assert opa.settle(snapshot(new)) == [
         Put(("policy", "ns/map/z1"), "new"),
         Put(("policy", "ns/map/z2"), "z2 needs z1"),
@@ -131,9 +159,13 @@ class Conflict(Opa):
         assert not isinstance(operation, Replicate)
         if isinstance(operation, Put):
             if operation.text.endswith("bad"):
-                self.memory.reject(operation, {"code": "c", "message": f"{operation.item[1]}:1: bad"}, 0)
+                self.memory.reject(
+                    operation, {"code": "c", "message": f"{operation.item[1]}:1: bad"}, 0
+                )
                 return
-            others = {id_: text for id_, text in self.served.policies.items() if id_ != operation.item[1]}
+            others = {
+                id_: text for id_, text in self.served.policies.items() if id_ != operation.item[1]
+            }
             same = [id_ for id_, text in others.items() if text[0] == operation.text[0]]
             if same:
                 message = f"multiple default rules x found at {same[0]}:1, {operation.item[1]}:1"
@@ -168,8 +200,13 @@ def test_a_renamed_policy_that_is_bad_leaves_the_old_one_and_tells_what_is_wrong
 def test_nothing_is_done_where_all_is_right() -> None:
     memory = Memory()
     memory.accept(Put(DOCUMENT, "1"), "print")
-    served = Served({"ns/map/a": "a", "other": "x"}, {"ns/facts/d": "print"}, {"namespaces": dict(ONE)})
-    assert operations(snapshot({A: "a", DOCUMENT: "1"}, trees={"namespaces": ONE}), served, memory, 0) == []
+    served = Served(
+        {"ns/map/a": "a", "other": "x"}, {"ns/facts/d": "print"}, {"namespaces": dict(ONE)}
+    )
+    assert (
+        operations(snapshot({A: "a", DOCUMENT: "1"}, trees={"namespaces": ONE}), served, memory, 0)
+        == []
+    )
 
 
 def test_a_document_that_someone_changed_is_put_again() -> None:
@@ -236,21 +273,30 @@ def test_a_declined_removal_waits_too_and_is_forgotten_when_wanted_again() -> No
 
 def test_of_what_opa_serves_only_the_sidecars_own_counts_as_changed_by_others() -> None:
     memory = Memory(owned={A})
-    assert ours(held({"ns/map/a": "a", "file": "1"}), memory) == ours(held({"ns/map/a": "a", "file": "2"}), memory)
+    assert ours(held({"ns/map/a": "a", "file": "1"}), memory) == ours(
+        held({"ns/map/a": "a", "file": "2"}), memory
+    )
     assert ours(held({"ns/map/a": "a"}), memory) != ours(held(), memory)
 
 
 def test_the_problems_of_a_config_map_are_known_once_each_key_is_settled() -> None:
-    config_map = ConfigMap(("ns", "map"), "policies", {"a": "a", "b": "b"}, {"c": {"message": "bad"}}, "of", "1", {})
+    config_map = ConfigMap(
+        ("ns", "map"), "policies", {"a": "a", "b": "b"}, {"c": {"message": "bad"}}, "of", "1", {}
+    )
     memory = Memory()
     assert problems(config_map, held({"ns/map/a": "a"}), memory) is None
     memory.reject(Put(B, "b"), NO, 0)
     assert problems(config_map, held({"ns/map/a": "a"}), memory) == [NO, {"message": "bad"}]
-    assert problems(config_map, held({"ns/map/a": "a", "ns/map/b": "b"}), memory) == [{"message": "bad"}]
+    assert problems(config_map, held({"ns/map/a": "a", "ns/map/b": "b"}), memory) == [
+        {"message": "bad"}
+    ]
 
 
 def test_a_policy_that_switches_to_a_new_revision_waits_for_all_of_it() -> None:
-    new, old = "package system\n\nimport data.r_bbbbbbbbbbbb.x", "package system\n\nimport data.r_aaaaaaaaaaaa.x"
+    new, old = (
+        "package system\n\nimport data.r_bbbbbbbbbbbb.x",
+        "package system\n\nimport data.r_aaaaaaaaaaaa.x",
+    )
     staged: Item = ("policy", "ns/map/bbbbbbbbbbbb.x.rego")
     main: Item = ("policy", "ns/map/main.rego")
     texts = {staged: "package r_bbbbbbbbbbbb.x", main: new}
@@ -258,7 +304,13 @@ def test_a_policy_that_switches_to_a_new_revision_waits_for_all_of_it() -> None:
     assert main not in [operation.item for operation in opa.settle(snapshot(texts))]
     assert opa.served.policies[main[1]] == old
     broken = ConfigMap(
-        ("ns", "map"), "policies", {id_.rpartition("/")[2]: t for (_, id_), t in texts.items()}, {}, "", "", {}
+        ("ns", "map"),
+        "policies",
+        {id_.rpartition("/")[2]: t for (_, id_), t in texts.items()},
+        {},
+        "",
+        "",
+        {},
     )
     assert problems(broken, opa.served, opa.memory) == [NO]
     opa = Opa(held({main[1]: old}))
@@ -269,4 +321,6 @@ def test_it_waits_for_what_cannot_be_sent_too() -> None:
     main: Item = ("policy", "ns/map/main.rego")
     opa = Opa(held({main[1]: "old"}))
     new = "package system\n\nimport data.r_bbbbbbbbbbbb.x"
-    assert opa.settle(snapshot({main: new}, broken=frozenset({("policy", "ns/map/extra.rego")}))) == []
+    assert (
+        opa.settle(snapshot({main: new}, broken=frozenset({("policy", "ns/map/extra.rego")}))) == []
+    )

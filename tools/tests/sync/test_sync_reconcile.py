@@ -75,10 +75,17 @@ class World:
         namespaces: dict[str, dict[str, str]] | None = None,
         pods: dict[tuple[str, str], dict[str, Any]] | None = None,
     ) -> None:
-        """All ConfigMaps by name, all namespaces with their labels, and all pods by namespace and name."""
+        """All ConfigMaps by name, all namespaces with their labels, and all pods by namespace
+        and name.
+        """
         for source, maps in ((POLICIES, policies), (DATA, data)):
-            self.desired.replace(source, [_config_map(name, texts) for name, texts in (maps or {}).items()])
-        listed = [{"metadata": {"name": name, "labels": labels}} for name, labels in (namespaces or {}).items()]
+            self.desired.replace(
+                source, [_config_map(name, texts) for name, texts in (maps or {}).items()]
+            )
+        listed = [
+            {"metadata": {"name": name, "labels": labels}}
+            for name, labels in (namespaces or {}).items()
+        ]
         self.desired.replace(NAMESPACES, listed)
         named = [_pod(namespace, name, rest) for (namespace, name), rest in (pods or {}).items()]
         self.desired.replace(PODS, named)
@@ -94,7 +101,10 @@ class World:
 
 
 def _config_map(name: str, texts: dict[str, str]) -> dict[str, Any]:
-    return {"metadata": {"name": name, "namespace": "fairlead", "resourceVersion": "1"}, "data": texts}
+    return {
+        "metadata": {"name": name, "namespace": "fairlead", "resourceVersion": "1"},
+        "data": texts,
+    }
 
 
 def _pod(namespace: str, name: str, rest: dict[str, Any]) -> dict[str, Any]:
@@ -108,7 +118,9 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def confirmed(world: World) -> Any:
-    """For how many seconds, in tens, nobody has told OPA that it holds everything; and for how many that counts."""
+    """For how many seconds, in tens, nobody has told OPA that it holds everything; and for how
+    many that counts.
+    """
     document: Any = world.opa.document(["fairlead_confirmed"])
     return document and (round(time.time() - document["at"] / 1e9, -1), document.get("within"))
 
@@ -168,13 +180,19 @@ def test_no_more_is_written_than_tells_anything_new(world: World) -> None:
 
 def test_opa_gets_policies_documents_and_thin_namespaces(world: World) -> None:
     world.cluster(
-        {"map": {"a.rego": "package a"}}, {"facts": {"x.json": '{"v": 1.50}'}}, {"n": {"agentpool": "p", "o": "x"}}
+        {"map": {"a.rego": "package a"}},
+        {"facts": {"x.json": '{"v": 1.50}'}},
+        {"n": {"agentpool": "p", "o": "x"}},
     )
     world.settle()
     assert world.server.own_policies() == {"fairlead/map/a.rego": "package a"}
     assert world.opa.document(["fairlead"]) == {"facts": {"x.json": {"v": 1.5}}}
     namespace = {"metadata": {"name": "n", "labels": {"agentpool": "p"}}}
-    assert world.opa.document(["kubernetes"]) == {"namespaces": {"n": namespace}, "pods": {}, "nodes": {}}
+    assert world.opa.document(["kubernetes"]) == {
+        "namespaces": {"n": namespace},
+        "pods": {},
+        "nodes": {},
+    }
     assert world.problems == {OWNER: [], ("fairlead", "facts"): []}
     assert world.reconciler.trouble is None
     assert world.reconciler.lag() == 0
@@ -201,7 +219,11 @@ def test_a_policy_waits_for_one_that_comes_later(world: World) -> None:
     user = {"a.rego": "package a\nx := data.b.f(1)"}
     world.cluster({"map": user})
     world.settle()
-    assert world.problems[OWNER][0]["errors"][0]["location"] == {"file": "fairlead/map/a.rego", "row": 2, "col": 6}
+    assert world.problems[OWNER][0]["errors"][0]["location"] == {
+        "file": "fairlead/map/a.rego",
+        "row": 2,
+        "col": 6,
+    }
     world.cluster({"map": user, "other": {"b.rego": "package b\nf(x) := x"}})
     world.settle()
     assert world.problems[OWNER] == []
@@ -230,7 +252,9 @@ def test_an_invalid_policy_leaves_the_old_one_in_force_even_if_opa_restarts(worl
 
 def test_removed_keys_labels_and_config_maps_leave_nothing_behind(world: World) -> None:
     world.cluster(
-        {"map": {"a": "package a", "b": "package b"}}, {"facts": {"x": "1", "y": "2"}, "more": {"z": "3"}}, {"n": {}}
+        {"map": {"a": "package a", "b": "package b"}},
+        {"facts": {"x": "1", "y": "2"}, "more": {"z": "3"}},
+        {"n": {}},
     )
     world.settle()
     world.cluster({"map": {"a": "package a"}}, {"facts": {"x": "1"}})
@@ -267,7 +291,9 @@ def test_a_new_sidecar_removes_what_an_earlier_one_left_and_nothing_else(world: 
 
 
 def test_a_restarted_opa_is_noticed_between_two_comparisons_and_loaded_again(world: World) -> None:
-    world.cluster({"map": {"a": "package a\nx := 1"}}, {"facts": {"x": "1"}}, {"n": {"agentpool": "p"}})
+    world.cluster(
+        {"map": {"a": "package a\nx := 1"}}, {"facts": {"x": "1"}}, {"n": {"agentpool": "p"}}
+    )
     world.settle()
     world.server.kill()
     with pytest.raises(OpaUnavailable):
@@ -281,8 +307,14 @@ def test_a_restarted_opa_is_noticed_between_two_comparisons_and_loaded_again(wor
     assert b"fairlead_sync_resyncs_total 2.0" in world.metrics.text()
 
 
-def test_what_someone_changes_in_opa_is_put_right(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    world.cluster({"map": {"a": "package a\nx := 1", "b": "package b"}}, {"facts": {"x": "1"}}, {"n": {}, "m": {}})
+def test_what_someone_changes_in_opa_is_put_right(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.cluster(
+        {"map": {"a": "package a\nx := 1", "b": "package b"}},
+        {"facts": {"x": "1"}},
+        {"n": {}, "m": {}},
+    )
     world.settle()
     world.opa.put_policy("fairlead/map/a", "package a\nx := 2")
     world.opa.remove_policy("fairlead/map/b")
@@ -301,25 +333,40 @@ def test_what_someone_changes_in_opa_is_put_right(world: World, caplog: pytest.L
     assert world.opa.document(["kubernetes", "namespaces"]) == thin
 
 
-def test_nothing_is_written_where_all_is_right(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_written_where_all_is_right(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.cluster({"map": {"a": "package a", "bad": "package"}}, {"facts": {"x": "1"}}, {"n": {}})
     world.settle()
 
     def fail(*_: object) -> None:
         raise AssertionError("written")
 
-    for method in ("put_policy", "put_json", "put_document", "patch_json", "remove_policy", "remove_document"):
+    for method in (
+        "put_policy",
+        "put_json",
+        "put_document",
+        "patch_json",
+        "remove_policy",
+        "remove_document",
+    ):
         monkeypatch.setattr(world.opa, method, fail)
     for _ in range(3):
         world.settle()
 
 
 def test_a_policy_that_guards_opa_is_refused_however_it_is_spelt(world: World) -> None:
-    spelt = {"a": 'package system["\\u0061uthz"]\nallow := true', "b": 'package system\nauthz["allow"] := true'}
+    spelt = {
+        "a": 'package system["\\u0061uthz"]\nallow := true',
+        "b": 'package system\nauthz["allow"] := true',
+    }
     world.cluster({"fairlead-policies": spelt})
     world.settle()
     assert world.server.own_policies() == {}
-    assert ["system.authz" in message for message in world.messages("fairlead-policies")] == [True, True]
+    assert ["system.authz" in message for message in world.messages("fairlead-policies")] == [
+        True,
+        True,
+    ]
 
 
 def test_a_policy_of_what_decision_logs_hide_is_refused_however_it_is_spelt(world: World) -> None:
@@ -327,13 +374,19 @@ def test_a_policy_of_what_decision_logs_hide_is_refused_however_it_is_spelt(worl
     world.cluster({"fairlead-policies": spelt})
     world.settle()
     assert world.server.own_policies() == {}
-    assert ["system.log" in message for message in world.messages("fairlead-policies")] == [True, True]
+    assert ["system.log" in message for message in world.messages("fairlead-policies")] == [
+        True,
+        True,
+    ]
 
 
 def test_what_opa_reads_from_files_alone_is_what_the_sidecar_refuses() -> None:
     packages = {name: (bundles.folder() / name).read_text() for name in bundles.GUARDS}
     assert {f"package system.{own}" for own in policy_problems.OPAS_OWN} == {
-        line for text in packages.values() for line in text.splitlines() if line.startswith("package ")
+        line
+        for text in packages.values()
+        for line in text.splitlines()
+        if line.startswith("package ")
     }
 
 
@@ -361,7 +414,9 @@ def test_bad_data_leaves_the_old_in_force(world: World) -> None:
     assert world.opa.document(["fairlead", "facts"]) == {"x": 1, "y": 3}
 
 
-@pytest.mark.parametrize("broken", [[1], {"instance": 1, "owned": [1, ["x"], ["policy", 2], None]}, {"owned": 1}])
+@pytest.mark.parametrize(
+    "broken", [[1], {"instance": 1, "owned": [1, ["x"], ["policy", 2], None]}, {"owned": 1}]
+)
 def test_a_marker_that_someone_broke_is_written_anew(world: World, broken: object) -> None:
     world.cluster({"map": {"a": "package a"}})
     world.settle()
@@ -372,7 +427,9 @@ def test_a_marker_that_someone_broke_is_written_anew(world: World, broken: objec
     assert list(world.server.own_policies()) == ["fairlead/map/a"]
 
 
-def test_failures_are_told_and_tried_again_until_opa_is_there(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_failures_are_told_and_tried_again_until_opa_is_there(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     world.server.kill()
     world.cluster({"map": {"a": "package a"}})
     stop = Event()
@@ -386,7 +443,9 @@ def test_failures_are_told_and_tried_again_until_opa_is_there(world: World, capl
         )
         assert world.reconciler.lag() > 0
         world.server.start()
-        waiting.until(lambda: world.reconciler.trouble is None, deadline=opa_server.DEADLINE, what="recovery")
+        waiting.until(
+            lambda: world.reconciler.trouble is None, deadline=opa_server.DEADLINE, what="recovery"
+        )
         assert "fairlead/map/a" in world.server.own_policies()
     finally:
         stop.set()
@@ -415,7 +474,13 @@ def test_replicated_objects_that_someone_changes_in_opa_are_put_right(world: Wor
     world.cluster(pods={("shop", "web"): {}, ("bank", "web"): {}})
     world.settle()
     right = world.opa.document(["kubernetes", "pods"])
-    for path, value in ((["shop"], 5), (["bank", "web"], {}), (["stranger"], {}), ([], {"x": {"y": 1}}), ([], 5)):
+    for path, value in (
+        (["shop"], 5),
+        (["bank", "web"], {}),
+        (["stranger"], {}),
+        ([], {"x": {"y": 1}}),
+        ([], 5),
+    ):
         world.opa.put_document(["kubernetes", "pods", *path], value)
         world.settle()
         assert world.opa.document(["kubernetes", "pods"]) == right
@@ -424,7 +489,9 @@ def test_replicated_objects_that_someone_changes_in_opa_are_put_right(world: Wor
     assert world.opa.document(["kubernetes", "pods"]) == right
 
 
-def test_a_load_too_large_for_one_request_comes_in_pieces(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_load_too_large_for_one_request_comes_in_pieces(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(store, "PIECE", 1000)
     monkeypatch.setattr(store.pieces, "__kwdefaults__", {"most": 1000, "operations": 5})
     names = {f"n{number}": {"agentpool": "p"} for number in range(40)}
@@ -440,7 +507,9 @@ def test_a_load_too_large_for_one_request_comes_in_pieces(world: World, monkeypa
     world.cluster({"map": {"a": "package a"}}, namespaces=names, pods=pods)
     world.settle()
     assert (world.opa.document(["kubernetes", "namespaces"]) or {}).keys() == names.keys()
-    assert sum(len(held) for held in (world.opa.document(["kubernetes", "pods"]) or {}).values()) == 40
+    assert (
+        sum(len(held) for held in (world.opa.document(["kubernetes", "pods"]) or {}).values()) == 40
+    )
     assert len(sent) > 10
     assert max(sent) <= 1002
     assert world.reconciler.trouble is None
@@ -458,7 +527,9 @@ def test_objects_that_opa_does_not_take_are_told_and_hold_up_nothing_else(
     monkeypatch.setattr(world.opa, "put_json", refuse)
     world.cluster({"map": {"a": "package a"}}, namespaces={"n": {}}, pods={("shop", "web"): {}})
     world.settle()
-    assert "OPA does not take pods: pods: request body too large" in (world.reconciler.trouble or "")
+    assert "OPA does not take pods: pods: request body too large" in (
+        world.reconciler.trouble or ""
+    )
     assert world.opa.document(["kubernetes", "namespaces", "n"])
     assert "fairlead/map/a" in world.server.own_policies()
     assert b"fairlead_sync_pending 1.0" in world.metrics.text()
@@ -487,13 +558,17 @@ def test_policies_wait_until_all_that_they_may_read_is_known(world: World) -> No
         "# c\npackage # d\n  system\nx := 1",
         'package system["logs"]\nmask := {"x"}',
         "\ufeffpackage system\nmain := 2",
-        "package system\n" + "\n".join(f"x{number} if input.x == {number}" for number in range(30_000)),
+        "package system\n"
+        + "\n".join(f"x{number} if input.x == {number}" for number in range(30_000)),
     ],
 )
 def test_the_package_system_is_defined_by_its_own_config_map_alone(world: World, text: str) -> None:
     world.cluster({**SYSTEM, "map": {"a": "package a", "evil": text}})
     world.settle()
-    assert sorted(world.server.own_policies()) == ["fairlead/fairlead-policies/main.rego", "fairlead/map/a"]
+    assert sorted(world.server.own_policies()) == [
+        "fairlead/fairlead-policies/main.rego",
+        "fairlead/map/a",
+    ]
     assert world.problems["fairlead", "fairlead-policies"] == []
     (message,) = world.messages()
     assert message.startswith(f"fairlead/map/evil:{3 if text.startswith('#') else 1}: ")
@@ -502,13 +577,19 @@ def test_the_package_system_is_defined_by_its_own_config_map_alone(world: World,
 
 
 def test_a_policy_that_only_speaks_of_system_is_loaded(world: World) -> None:
-    texts = {"a": "package a\nx := data.system.main", "b": "package systems\n# package system", "c": "package c.system"}
+    texts = {
+        "a": "package a\nx := data.system.main",
+        "b": "package systems\n# package system",
+        "c": "package c.system",
+    }
     world.cluster({**SYSTEM, "map": texts})
     world.settle()
     assert world.messages() == []
 
 
-def test_rules_where_objects_are_replicated_are_refused_also_where_there_are_none_yet(world: World) -> None:
+def test_rules_where_objects_are_replicated_are_refused_also_where_there_are_none_yet(
+    world: World,
+) -> None:
     texts = {
         "a": "package kubernetes.pods.shop\nweb := 1",
         "b": "package kubernetes\nnodes := 1",
@@ -517,7 +598,10 @@ def test_rules_where_objects_are_replicated_are_refused_also_where_there_are_non
     world.cluster({"map": texts})
     world.settle()
     assert list(world.server.own_policies()) == ["fairlead/map/c"]
-    assert ["data.kubernetes.pods" in world.messages()[0], "data.kubernetes.nodes" in world.messages()[1]] == [True] * 2
+    assert [
+        "data.kubernetes.pods" in world.messages()[0],
+        "data.kubernetes.nodes" in world.messages()[1],
+    ] == [True] * 2
 
 
 def test_data_where_objects_are_replicated_are_refused(world: World) -> None:
@@ -528,7 +612,10 @@ def test_data_where_objects_are_replicated_are_refused(world: World) -> None:
     metadata = {"name": "namespaces", "namespace": "kubernetes", "resourceVersion": "1"}
     world.desired.replace(everything, [{"metadata": metadata, "data": {"x": "1"}}])
     world.settle()
-    assert "objects are replicated to kubernetes/namespaces" in world.problems["kubernetes", "namespaces"][0]["message"]
+    assert (
+        "objects are replicated to kubernetes/namespaces"
+        in world.problems["kubernetes", "namespaces"][0]["message"]
+    )
     assert world.opa.document(["kubernetes", "namespaces"]) == {}
 
 
@@ -558,12 +645,18 @@ def test_a_file_that_is_renamed_while_others_need_it_is_in_force_all_the_same(wo
 
 
 def test_a_file_that_is_renamed_by_a_push_is_in_force_by_its_new_name(world: World) -> None:
-    """What switches to the new revision waits for all else of it, but not for a file whose place is still taken."""
+    """What switches to the new revision waits for all else of it, but not for a file whose place
+    is still taken.
+    """
     renamed = "package system.extra\ndefault x := 1"
 
     def staged(name: str, revision: str) -> dict[str, str]:
         main = f"package system\nmain := data.r_{revision}.one.x"
-        return {f"{revision}.one.rego": f"package r_{revision}.one\nx := 1", "main.rego": main, name: renamed}
+        return {
+            f"{revision}.one.rego": f"package r_{revision}.one\nx := 1",
+            "main.rego": main,
+            name: renamed,
+        }
 
     for name, revision in (("extra.rego", "0123456789ab"), ("other.rego", "abcdef012345")):
         data = staged(name, revision)
@@ -598,15 +691,23 @@ def test_of_an_update_that_is_half_bad_nothing_is_removed(world: World) -> None:
     assert world.opa.document(["a", "x"]) == 2
 
 
-def test_when_all_restart_together_a_bad_policy_is_told_and_the_rest_is_loaded(world: World) -> None:
-    world.cluster({**SYSTEM, "map": {"bad": "package bad\nx := y", "good": "package good"}}, {"facts": {"x": "{"}})
+def test_when_all_restart_together_a_bad_policy_is_told_and_the_rest_is_loaded(
+    world: World,
+) -> None:
+    world.cluster(
+        {**SYSTEM, "map": {"bad": "package bad\nx := y", "good": "package good"}},
+        {"facts": {"x": "{"}},
+    )
     world.settle()
     world.server.kill()
     world.server.start()
     world.sidecar()
     world.problems.clear()
     world.settle()
-    assert sorted(world.server.own_policies()) == ["fairlead/fairlead-policies/main.rego", "fairlead/map/good"]
+    assert sorted(world.server.own_policies()) == [
+        "fairlead/fairlead-policies/main.rego",
+        "fairlead/map/good",
+    ]
     assert world.problems[OWNER][0]["errors"][0]["location"]["file"] == "fairlead/map/bad"
     assert "is not JSON" in world.messages("facts")[0]
     assert world.reconciler.trouble is None
@@ -614,7 +715,10 @@ def test_when_all_restart_together_a_bad_policy_is_told_and_the_rest_is_loaded(w
 
 def test_a_policy_too_large_to_be_checked_is_refused_where_it_matters(world: World) -> None:
     large = "package {}\n# {}\n" + "\n".join(f'x{number} := "{"y" * 900}"' for number in range(300))
-    texts = {"a": large.format("kubernetes.x", "data.kubernetes.pods"), "b": large.format("kubernetes.y", "")}
+    texts = {
+        "a": large.format("kubernetes.x", "data.kubernetes.pods"),
+        "b": large.format("kubernetes.y", ""),
+    }
     world.cluster({"map": texts, "fairlead-policies": {"c": large.format("system", "authz")}})
     world.settle()
     assert list(world.server.own_policies()) == ["fairlead/map/b"]
@@ -635,7 +739,15 @@ def test_a_policy_as_large_as_a_config_map_can_hold_is_loaded(world: World) -> N
 
 @pytest.mark.parametrize(
     ("status", "body"),
-    [(500, b"{}"), (503, b""), (200, b"<html>"), (200, b"[]"), (200, b'{"result": 5}'), (200, b""), (400, b"garbage")],
+    [
+        (500, b"{}"),
+        (503, b""),
+        (200, b"<html>"),
+        (200, b"[]"),
+        (200, b'{"result": 5}'),
+        (200, b""),
+        (400, b"garbage"),
+    ],
 )
 def test_an_opa_that_answers_garbage_is_told_and_nothing_that_was_in_force_is_lost(
     world: World, monkeypatch: pytest.MonkeyPatch, status: int, body: bytes

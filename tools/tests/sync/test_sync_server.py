@@ -59,11 +59,15 @@ class Site:
         self.port = self.server.server_address[1]
 
     def issue(self, name: str) -> None:
-        pair = self.authority.issue(name, dns=["localhost"], ips=["127.0.0.1"], server=True, valid=HOUR)
+        pair = self.authority.issue(
+            name, dns=["localhost"], ips=["127.0.0.1"], server=True, valid=HOUR
+        )
         pair.write(self.folder, "server")
 
     def get(self, path: str) -> requests.Response:
-        return requests.get(f"https://127.0.0.1:{self.port}{path}", verify=str(self.ca), timeout=DEADLINE)
+        return requests.get(
+            f"https://127.0.0.1:{self.port}{path}", verify=str(self.ca), timeout=DEADLINE
+        )
 
     def post(self, path: str, body: bytes) -> requests.Response:
         url = f"https://127.0.0.1:{self.port}{path}"
@@ -108,7 +112,15 @@ def test_live_tells_whether_threads_go_on_whatever_health_says(site: Site) -> No
 def test_metrics_are_in_the_exposition_format(site: Site) -> None:
     answer = site.get("/metrics")
     assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-    names = ("policies", "documents", "namespaces", "errors_total", "resyncs_total", "lag_seconds", "pending")
+    names = (
+        "policies",
+        "documents",
+        "namespaces",
+        "errors_total",
+        "resyncs_total",
+        "lag_seconds",
+        "pending",
+    )
     for name in names:
         assert f"\nfairlead_sync_{name}" in answer.text
     assert "_created" not in answer.text
@@ -152,17 +164,34 @@ def packed(entries: Any) -> bytes:
 
 def test_each_decision_is_counted_by_intent_and_outcome_and_written_as_one_line(site: Site) -> None:
     expected: list[tuple[str, str, dict[str, Any]]] = [
-        ("node-pool", "placed", {"allowed": True, "auditAnnotations": {"node-pool": "placed: gpu"}}),
-        ("node-pool", "denied", {"allowed": False, "auditAnnotations": {"node-pool": "refused: a\nb: c"}}),
-        ("node-pool", "warned", {"allowed": True, "auditAnnotations": {"node-pool": "would be refused: a"}}),
+        (
+            "node-pool",
+            "placed",
+            {"allowed": True, "auditAnnotations": {"node-pool": "placed: gpu"}},
+        ),
+        (
+            "node-pool",
+            "denied",
+            {"allowed": False, "auditAnnotations": {"node-pool": "refused: a\nb: c"}},
+        ),
+        (
+            "node-pool",
+            "warned",
+            {"allowed": True, "auditAnnotations": {"node-pool": "would be refused: a"}},
+        ),
         ("", "allowed", {"allowed": True}),
         ("", "warned", {"allowed": True, "warnings": ["a"]}),
         ("", "denied", {"allowed": False}),
     ]
-    entries = [decision(**response) for _, _, response in expected] + [{"decision_id": "2", "error": "undefined"}]
+    entries = [decision(**response) for _, _, response in expected] + [
+        {"decision_id": "2", "error": "undefined"}
+    ]
     assert site.post("/logs", packed(entries)).status_code == 200
     assert site.post("/logs", packed(entries[:1])).status_code == 200
-    counts = {(intent, outcome): 1 for intent, outcome, _ in expected} | {("node-pool", "placed"): 2, ("", "failed"): 1}
+    counts = {(intent, outcome): 1 for intent, outcome, _ in expected} | {
+        ("node-pool", "placed"): 2,
+        ("", "failed"): 1,
+    }
     page = site.get("/metrics").text
     lines = {line for line in page.splitlines() if line.startswith("fairlead_decisions_total{")}
     assert lines == {
@@ -195,7 +224,9 @@ def test_what_is_no_batch_of_decisions_is_refused_whole(site: Site, body: bytes)
 def test_no_batch_is_larger_than_opa_makes_them(site: Site) -> None:
     context = ssl.create_default_context(cafile=str(site.ca))
     for length in (str(LARGEST + 1), "-1", "x"):
-        connection = http.client.HTTPSConnection("127.0.0.1", site.port, timeout=DEADLINE, context=context)
+        connection = http.client.HTTPSConnection(
+            "127.0.0.1", site.port, timeout=DEADLINE, context=context
+        )
         with contextlib.closing(connection):
             connection.request("POST", "/logs", headers={"Content-Length": length})
             assert connection.getresponse().status == 413
@@ -253,8 +284,12 @@ def test_a_replaced_certificate_is_served_and_a_broken_one_is_not(site: Site) ->
 class Slow:
     """A client that sends what it is told to, and never all of it."""
 
-    def __init__(self, site: Site, sent: bytes = b"", source: str = "127.0.0.1", *, shakes: bool = True) -> None:
-        plain = socket.create_connection(("127.0.0.1", site.port), DEADLINE, source_address=(source, 0))
+    def __init__(
+        self, site: Site, sent: bytes = b"", source: str = "127.0.0.1", *, shakes: bool = True
+    ) -> None:
+        plain = socket.create_connection(
+            ("127.0.0.1", site.port), DEADLINE, source_address=(source, 0)
+        )
         context = ssl.create_default_context(cafile=str(site.ca))
         self._socket = context.wrap_socket(plain, server_hostname="localhost") if shakes else plain
         self.send(sent)
@@ -283,8 +318,16 @@ def test_clients_that_say_nothing_hold_up_nobody_and_take_bounded_threads(
     try:
         assert site.get("/health").status_code == 200
         most = before + library.LOOK_UPS
-        waiting.until(lambda: threading.active_count() <= most, deadline=DEADLINE, what="those that gave way are gone")
-        waiting.until(lambda: threading.active_count() <= before, deadline=DEADLINE, what="silent clients are let go")
+        waiting.until(
+            lambda: threading.active_count() <= most,
+            deadline=DEADLINE,
+            what="those that gave way are gone",
+        )
+        waiting.until(
+            lambda: threading.active_count() <= before,
+            deadline=DEADLINE,
+            what="silent clients are let go",
+        )
         assert site.get("/health").status_code == 200
     finally:
         for client in silent:
@@ -292,9 +335,12 @@ def test_clients_that_say_nothing_hold_up_nobody_and_take_bounded_threads(
 
 
 @pytest.mark.parametrize(
-    "request_", [b"GET /health HTTP/1.1\r\nX: ", b"POST /logs HTTP/1.1\r\nContent-Length: 100000\r\n\r\n"]
+    "request_",
+    [b"GET /health HTTP/1.1\r\nX: ", b"POST /logs HTTP/1.1\r\nContent-Length: 100000\r\n\r\n"],
 )
-def test_a_request_has_a_deadline_as_a_whole(site: Site, monkeypatch: pytest.MonkeyPatch, request_: bytes) -> None:
+def test_a_request_has_a_deadline_as_a_whole(
+    site: Site, monkeypatch: pytest.MonkeyPatch, request_: bytes
+) -> None:
     """A byte now and then does not make it longer."""
     monkeypatch.setattr(connection_limits, "PATIENCE", 1.0)
     client = Slow(site, request_)
@@ -311,11 +357,18 @@ def test_a_request_has_a_deadline_as_a_whole(site: Site, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("sources", [1, 4, 20])
-def test_slow_clients_keep_nobody_else_from_health(site: Site, monkeypatch: pytest.MonkeyPatch, sources: int) -> None:
+def test_slow_clients_keep_nobody_else_from_health(
+    site: Site, monkeypatch: pytest.MonkeyPatch, sources: int
+) -> None:
     monkeypatch.setattr(library, "loopback", lambda _: False)
     monkeypatch.setattr(connection_limits, "PATIENCE", 10 * DEADLINE)
     slow = [
-        Slow(site, b"POST /health HTTP/1.1\r\n", source=f"127.0.0.{2 + number % sources}", shakes=number % 3 > 0)
+        Slow(
+            site,
+            b"POST /health HTTP/1.1\r\n",
+            source=f"127.0.0.{2 + number % sources}",
+            shakes=number % 3 > 0,
+        )
         for number in range(4 * library.OTHERS)
     ]
     try:
@@ -338,9 +391,13 @@ def test_a_source_with_many_slow_clients_costs_those_their_place_and_no_others(
     monkeypatch.setattr(connection_limits, "PATIENCE", 10 * DEADLINE)
     head = b"POST /health HTTP/1.0\r\n"
     patient = Slow(site, head, source="127.0.0.2")
-    # As many as there are slots, then more of one source, and at last one of a source that had none.
+    # As many as there are slots, then more of one source, and at last one of a source that had
+    # none.
     sources = [f"127.0.0.{3 + number // library.EACH}" for number in range(library.OTHERS - 1)]
-    many = [Slow(site, head, source=source) for source in [*sources, *library.EACH * ["127.0.0.3"], "127.0.0.9"]]
+    many = [
+        Slow(site, head, source=source)
+        for source in [*sources, *library.EACH * ["127.0.0.3"], "127.0.0.9"]
+    ]
     try:
         patient.send(b"\r\n")
         assert patient.answer().startswith(b"HTTP/1.0 404 ")
@@ -355,7 +412,11 @@ def test_a_source_that_has_all_it_may_have_takes_nothing_from_another_one(
     monkeypatch.setattr(library, "loopback", lambda _: False)
     monkeypatch.setattr(connection_limits, "PATIENCE", 10 * DEADLINE)
     sources = ["127.0.0.2", "127.0.0.3"]
-    slow = [Slow(site, b"POST /health HTTP/1.0\r\n", source=source) for source in sources for _ in range(library.EACH)]
+    slow = [
+        Slow(site, b"POST /health HTTP/1.0\r\n", source=source)
+        for source in sources
+        for _ in range(library.EACH)
+    ]
     slow += [Slow(site, source="127.0.0.3") for _ in range(library.EACH)]
     try:
         for patient in slow[: library.EACH]:
@@ -385,10 +446,14 @@ def test_who_asks_for_what_is_judged_before_a_body_is_read(
         assert client.answer().startswith(f"HTTP/1.0 {status} ".encode())
 
 
-def test_a_head_is_not_larger_than_any_that_is_meant(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_head_is_not_larger_than_any_that_is_meant(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connection_limits, "PATIENCE", 10 * DEADLINE)
     header = b"X: " + b"x" * 1000 + b"\r\n"
-    with contextlib.closing(Slow(site, b"GET /health HTTP/1.0\r\n" + 10 * header + b"\r\n")) as client:
+    with contextlib.closing(
+        Slow(site, b"GET /health HTTP/1.0\r\n" + 10 * header + b"\r\n")
+    ) as client:
         assert client.answer().startswith(b"HTTP/1.0 200 ")
     with contextlib.closing(Slow(site, b"GET /health HTTP/1.0\r\n" + 20 * header)) as client:
         assert client.answer() == b""
@@ -398,12 +463,18 @@ def test_one_upload_is_taken_at_a_time(site: Site, monkeypatch: pytest.MonkeyPat
     """So its memory is bounded; OPA sends one after the other, and again what was not taken."""
     monkeypatch.setattr(connection_limits, "PATIENCE", 10 * DEADLINE)
     body = packed([decision(allowed=True)])
-    with contextlib.closing(Slow(site, b"POST /logs HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(body))) as client:
-        waiting.until(site.server.uploads.locked, deadline=DEADLINE, what="the first is being taken")
+    with contextlib.closing(
+        Slow(site, b"POST /logs HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(body))
+    ) as client:
+        waiting.until(
+            site.server.uploads.locked, deadline=DEADLINE, what="the first is being taken"
+        )
         assert site.post("/logs", body).status_code == 503
         client.send(body)
         assert client.answer().startswith(b"HTTP/1.0 200 ")
-    waiting.until(lambda: not site.server.uploads.locked(), deadline=DEADLINE, what="the first is taken")
+    waiting.until(
+        lambda: not site.server.uploads.locked(), deadline=DEADLINE, what="the first is taken"
+    )
     assert site.post("/logs", body).status_code == 200
     assert len(site.written) == 2
 
@@ -433,7 +504,9 @@ def test_a_certificate_that_cannot_be_used_is_refused_at_the_start(tmp_path: Pat
         Certificate(certificate, key)
 
 
-@pytest.mark.parametrize("endpoint", ["8444", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:99999", "192.0.2.1:1"])
+@pytest.mark.parametrize(
+    "endpoint", ["8444", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:99999", "192.0.2.1:1"]
+)
 def test_an_endpoint_that_cannot_be_listened_at_is_refused(site: Site, endpoint: str) -> None:
     with pytest.raises(UsageError, match=r"127\.0\.0\.1:8444|cannot listen"):
         Server(

@@ -34,7 +34,12 @@ class FakeApi:
         self.echo = True
 
     def annotate(
-        self, namespace: str, name: str, version: str, annotations: Mapping[str, str | None], **_: object
+        self,
+        namespace: str,
+        name: str,
+        version: str,
+        annotations: Mapping[str, str | None],
+        **_: object,
     ) -> None:
         if self.error:
             raise self.error
@@ -49,7 +54,9 @@ class FakeApi:
             raise self.error
         return self.value()
 
-    def change(self, annotations: Mapping[str, str | None], data: dict[str, str] | None = None) -> None:
+    def change(
+        self, annotations: Mapping[str, str | None], data: dict[str, str] | None = None
+    ) -> None:
         """Change the ConfigMap, as anyone may."""
         self.version += 1
         self.data = data or self.data
@@ -65,12 +72,18 @@ class FakeApi:
 
     def value(self) -> dict[str, Any]:
         """The ConfigMap as the API has it."""
-        metadata: dict[str, Any] = {"namespace": "fairlead", "name": "rules", "resourceVersion": str(self.version)}
+        metadata: dict[str, Any] = {
+            "namespace": "fairlead",
+            "name": "rules",
+            "resourceVersion": str(self.version),
+        }
         return {"metadata": {**metadata, "annotations": dict(self.annotations)}, "data": self.data}
 
     def entries(self) -> dict[str, dict[str, Any]]:
         """What each replica tells."""
-        own = {key: value for key, value in self.annotations.items() if key.startswith(REPLICA_STATUS)}
+        own = {
+            key: value for key, value in self.annotations.items() if key.startswith(REPLICA_STATUS)
+        }
         return {key.removeprefix(REPLICA_STATUS): json.loads(value) for key, value in own.items()}
 
 
@@ -125,15 +138,26 @@ def test_the_annotation_stays_small_whatever_opa_quotes() -> None:
 
 
 def test_all_that_is_wrong_is_told_as_far_as_it_fits() -> None:
-    status = json.loads(text([{"code": "c", "message": f"{number} {'x' * 1500}"} for number in range(20)]))
-    assert [problem["message"][:2] for problem in status["error"]] == [f"{number} " for number in range(7)]
+    status = json.loads(
+        text([{"code": "c", "message": f"{number} {'x' * 1500}"} for number in range(20)])
+    )
+    assert [problem["message"][:2] for problem in status["error"]] == [
+        f"{number} " for number in range(7)
+    ]
 
 
 def test_the_overall_status_follows_from_the_replicas_alone() -> None:
     bad, worse = text([BAD], of="1"), text([BAD, {"code": "d", "message": "n"}], of="1")
     assert overall({"a": text([], of="1"), "b": text([], of="1")}) == OK
-    assert json.loads(overall({"a": text([], of="1"), "b": bad})) == {"status": "error", "error": BAD}
-    assert overall({"b": bad, "a": worse}) == overall({"a": worse, "b": bad}) == text(json.loads(worse)["error"])
+    assert json.loads(overall({"a": text([], of="1"), "b": bad})) == {
+        "status": "error",
+        "error": BAD,
+    }
+    assert (
+        overall({"b": bad, "a": worse})
+        == overall({"a": worse, "b": bad})
+        == text(json.loads(worse)["error"])
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,7 +175,9 @@ def test_what_cannot_be_in_an_annotations_key_is_made_fit(name: str) -> None:
     assert len(part) <= 63
 
 
-def test_a_status_is_written_once_and_not_again_when_it_is_right(instance: Replica, api: FakeApi) -> None:
+def test_a_status_is_written_once_and_not_again_when_it_is_right(
+    instance: Replica, api: FakeApi
+) -> None:
     for _ in range(3):
         instance.write()
     assert api.written == [OK]
@@ -160,14 +186,18 @@ def test_a_status_is_written_once_and_not_again_when_it_is_right(instance: Repli
     assert api.entries() == {"one": {"status": "ok", "of": known.fingerprint}}
 
 
-def test_it_is_not_written_again_before_the_watch_brings_it_back(instance: Replica, api: FakeApi) -> None:
+def test_it_is_not_written_again_before_the_watch_brings_it_back(
+    instance: Replica, api: FakeApi
+) -> None:
     api.echo = False
     for _ in range(3):
         instance.write()
     assert api.written == [OK]
 
 
-def test_a_status_of_policies_says_that_it_is_final_as_kube_mgmts_does(instance: Replica, api: FakeApi) -> None:
+def test_a_status_of_policies_says_that_it_is_final_as_kube_mgmts_does(
+    instance: Replica, api: FakeApi
+) -> None:
     instance.write(BAD)
     assert api.annotations[RETRIES] == "0"
     api.change({RETRIES: "2"})
@@ -196,7 +226,9 @@ def test_a_new_status_is_written_at_once(instance: Replica, api: FakeApi) -> Non
     assert [json.loads(written)["status"] for written in api.written] == ["ok", "error"]
 
 
-def test_nothing_is_told_of_data_that_are_not_there_any_more(instance: Replica, api: FakeApi) -> None:
+def test_nothing_is_told_of_data_that_are_not_there_any_more(
+    instance: Replica, api: FakeApi
+) -> None:
     instance.verdict(BAD)
     api.change({}, {"a.rego": "package b"})
     instance.again()
@@ -211,7 +243,10 @@ def test_replicas_that_disagree_both_tell_and_settle(instance: Replica, api: Fak
         instance.write()
         two.write(BAD)
         assert json.loads(api.annotations[STATUS]) == {"status": "error", "error": BAD}
-    assert {name: entry["status"] for name, entry in api.entries().items()} == {"one": "ok", "two": "error"}
+    assert {name: entry["status"] for name, entry in api.entries().items()} == {
+        "one": "ok",
+        "two": "error",
+    }
     assert json.loads(api.annotations[STATUS]) == {"status": "error", "error": BAD}
     assert api.version == 4, "one tells, the other comes again, and one tells again"
     two.write()
@@ -224,7 +259,9 @@ def test_replicas_that_disagree_both_tell_and_settle(instance: Replica, api: Fak
     assert api.version == settled
 
 
-def test_what_was_told_of_other_data_goes_with_the_next_word(instance: Replica, api: FakeApi) -> None:
+def test_what_was_told_of_other_data_goes_with_the_next_word(
+    instance: Replica, api: FakeApi
+) -> None:
     two = Replica(api, "two")
     instance.write()
     two.write(BAD)
@@ -234,7 +271,9 @@ def test_what_was_told_of_other_data_goes_with_the_next_word(instance: Replica, 
     assert api.annotations[STATUS] == OK
 
 
-def test_a_replica_that_is_gone_has_no_say_once_a_new_one_came(instance: Replica, api: FakeApi) -> None:
+def test_a_replica_that_is_gone_has_no_say_once_a_new_one_came(
+    instance: Replica, api: FakeApi
+) -> None:
     gone = Replica(api, "gone")
     instance.write()
     gone.write(BAD)
@@ -264,7 +303,9 @@ def test_a_fight_with_someone_who_removes_what_replicas_tell_slows_down(
     assert writes < 30
 
 
-def test_a_replica_that_starts_again_by_the_same_name_writes_nothing(instance: Replica, api: FakeApi) -> None:
+def test_a_replica_that_starts_again_by_the_same_name_writes_nothing(
+    instance: Replica, api: FakeApi
+) -> None:
     two = Replica(api, "two")
     instance.write()
     two.write()
@@ -311,14 +352,20 @@ def test_a_change_that_comes_between_does_not_leave_the_word_behind(
     assert api.annotations == {STATUS: OK, RETRIES: "0", "other": "x"}
 
 
-def test_an_api_server_that_is_away_does_not_hold_up_the_end(instance: Replica, api: FakeApi) -> None:
+def test_an_api_server_that_is_away_does_not_hold_up_the_end(
+    instance: Replica, api: FakeApi
+) -> None:
     instance.write()
     api.error = ApiServerError("down")
     instance.writer.retire()
 
 
-@pytest.mark.parametrize("broken", ["", "[]", '{"status":"fine"}', '{"status":"error"}', '{"of":1}', "[" * 100_000])
-def test_a_replicas_word_that_someone_broke_is_removed(instance: Replica, api: FakeApi, broken: str) -> None:
+@pytest.mark.parametrize(
+    "broken", ["", "[]", '{"status":"fine"}', '{"status":"error"}', '{"of":1}', "[" * 100_000]
+)
+def test_a_replicas_word_that_someone_broke_is_removed(
+    instance: Replica, api: FakeApi, broken: str
+) -> None:
     api.change({REPLICA_STATUS + "two": broken})
     instance.write()
     assert api.entries().keys() == {"one"}
@@ -340,7 +387,9 @@ def test_an_annotation_that_someone_broke_is_put_right_but_never_in_a_fight(
     assert api.annotations[STATUS] == OK
 
 
-def test_a_config_map_that_another_has_changed_is_left_to_the_watch(instance: Replica, api: FakeApi) -> None:
+def test_a_config_map_that_another_has_changed_is_left_to_the_watch(
+    instance: Replica, api: FakeApi
+) -> None:
     api.echo = False
     api.change({"other": "x"})
     instance.write()

@@ -20,7 +20,9 @@ def flat(document: Any, *, namespaced: bool) -> dict[Key, str]:
     return {key: canonical(value) for key, value in read(document, namespaced=namespaced)}
 
 
-def patched(document: Any, wanted: dict[Key, str], held: dict[Key, str], **limits: int) -> tuple[Any, int]:
+def patched(
+    document: Any, wanted: dict[Key, str], held: dict[Key, str], **limits: int
+) -> tuple[Any, int]:
     """What OPA would have after all pieces, and how many there were."""
     count = 0
     for text, changes in pieces(wanted, held, **limits):
@@ -40,7 +42,9 @@ def test_pieces_make_what_is_wanted_of_what_is_held(
     namespaced: bool, wanted: dict[Key, str], held: dict[Key, str], most: int
 ) -> None:
     if not namespaced:
-        wanted, held = ({("", name): text for (_, name), text in tree.items()} for tree in (wanted, held))
+        wanted, held = (
+            {("", name): text for (_, name), text in tree.items()} for tree in (wanted, held)
+        )
     document = json.loads(whole(held))
     assert flat(document, namespaced=namespaced) == held
     after, _ = patched(document, wanted, held, operations=most)

@@ -41,7 +41,9 @@ _PEM = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re
 
 @dataclass(frozen=True)
 class Change:
-    """A push or a rotation (`token`, `certificate`), with its times by the monotonic clock, and why it failed."""
+    """A push or a rotation (`token`, `certificate`), with its times by the monotonic clock, and
+    why it failed.
+    """
 
     kind: str
     began: float
@@ -65,7 +67,9 @@ class Changes:
     def push(self, tag: str, progress: Progress = _QUIET) -> bool:
         """Push the variant `tag`; tells whether it is in force."""
         began = time.monotonic()
-        error = self._do("push", lambda: push(self.cluster, self.settings, self.folders[tag], progress=progress))
+        error = self._do(
+            "push", lambda: push(self.cluster, self.settings, self.folders[tag], progress=progress)
+        )
         self.pushes.append(Push(tag, began, time.monotonic(), error is None))
         return error is None
 
@@ -75,14 +79,18 @@ class Changes:
         def action() -> None:
             self._remember()
             try:
-                {"token": rotate.token, "certificate": rotate.certificate}[what](self.cluster, progress=_QUIET)
+                {"token": rotate.token, "certificate": rotate.certificate}[what](
+                    self.cluster, progress=_QUIET
+                )
             finally:
                 self._remember()
 
         return self._do(what, action) is None
 
     def push_until(self, stop: Event, seed: int, pause: tuple[float, float]) -> None:
-        """Push one variant after the other, with a random pause (seconds, from..to) between, until told to stop."""
+        """Push one variant after the other, with a random pause (seconds, from..to) between,
+        until told to stop.
+        """
         chance = random.Random(f"pushes {seed}")  # noqa: S311 - to be repeatable is the point
         count = 0
         while not stop.wait(chance.uniform(*pause)):
@@ -98,7 +106,8 @@ class Changes:
             count += 1
 
     def verdict(self) -> Verdict:
-        """Whether nothing old is valid any more, on any OPA, for the API server, and in what is served.
+        """Whether nothing old is valid any more, on any OPA, for the API server, and in what is
+        served.
 
         Raises FairleadError where a server cannot be asked.
         """
@@ -115,11 +124,19 @@ class Changes:
             for token in sorted(self.tokens | {now.token}):
                 checked += 1
                 if _accepted(opa.url, opa.ca, token) != (token == now.token):
-                    wrong.append("an old token is accepted" if token != now.token else "the token is refused")
-            digests = OpaApi(opa.url, ca=opa.ca, token=now.token).document(["system", "authz", "token_digests"])
+                    wrong.append(
+                        "an old token is accepted" if token != now.token else "the token is refused"
+                    )
+            digests = OpaApi(opa.url, ca=opa.ca, token=now.token).document(
+                ["system", "authz", "token_digests"]
+            )
             if digests != [digest]:
-                wrong.append(f"takes tokens with the digests {digests}, and only {digest} is in use")
-        urls = [server.url for server in self.cluster.opas()] + [server.url for server in self.cluster.sidecars()]
+                wrong.append(
+                    f"takes tokens with the digests {digests}, and only {digest} is in use"
+                )
+        urls = [server.url for server in self.cluster.opas()] + [
+            server.url for server in self.cluster.sidecars()
+        ]
         for url in urls:
             checked += 1
             if _served(url) != leaf:
@@ -132,7 +149,8 @@ class Changes:
                 if trusted != _certificates(now.ca.decode()):
                     old = len(trusted & self.authorities)
                     problems.setdefault(webhook["name"], []).append(
-                        f"trusts {len(trusted)} authorities, {old} of them old, and not just the present one"
+                        f"trusts {len(trusted)} authorities, {old} of them old, and not just the "
+                        "present one"
                     )
         return credentials(problems, checked)
 
@@ -151,7 +169,9 @@ class Changes:
         def look() -> bool:
             objects = clients.Objects(clients.connect(self.cluster.kubeconfig))
             for name, key in ((TOKEN_SECRET, "token"), (TLS_SECRET, "ca.crt")):
-                text = b64decode((objects.get("v1", "Secret", name, NAMESPACE) or {})["data"][key]).decode()
+                text = b64decode(
+                    (objects.get("v1", "Secret", name, NAMESPACE) or {})["data"][key]
+                ).decode()
                 self.tokens |= {text} if key == "token" else set()
                 self.authorities |= _certificates(text) if key == "ca.crt" else set()
             return True
@@ -160,7 +180,8 @@ class Changes:
 
 
 def variants(folder: Path) -> dict[str, Path]:
-    """Two variants of the project's policies, tag -> where: each says in every answer which it is, from three modules.
+    """Two variants of the project's policies, tag -> where: each says in every answer which it is,
+    from three modules.
 
     Raises FairleadError where the policies do not have what is varied.
     """
@@ -170,8 +191,13 @@ def variants(folder: Path) -> dict[str, Path]:
 def _variant(folder: Path, tag: str) -> Path:
     shutil.copytree(bundles.folder(), folder, ignore=shutil.ignore_patterns("*_test.rego"))
     main = folder / "main.rego"
-    marker = f'sprintf("fairlead-chaos main={tag} node_pool=%s review=%s", [node_pool.variant, review.variant])'
-    text, count = re.subn(r"^_warnings := ", f"_warnings := {{{marker}}} | ", main.read_text(), flags=re.MULTILINE)
+    marker = (
+        f'sprintf("fairlead-chaos main={tag} node_pool=%s review=%s", [node_pool.variant, '
+        "review.variant])"
+    )
+    text, count = re.subn(
+        r"^_warnings := ", f"_warnings := {{{marker}}} | ", main.read_text(), flags=re.MULTILINE
+    )
     if count != 1:
         raise FairleadError(f"{main}: has no rule _warnings to add to")
     main.write_text(text)
@@ -201,7 +227,9 @@ def _served(url: str) -> bytes:
     """The certificate (DER) that a server shows. Raises FairleadError."""
     address = urlsplit(url)
     try:
-        pem = ssl.get_server_certificate((str(address.hostname), int(address.port or 443)), timeout=5)
+        pem = ssl.get_server_certificate(
+            (str(address.hostname), int(address.port or 443)), timeout=5
+        )
     except OSError as error:
         raise FairleadError(f"{url}: {error}") from error
     return ssl.PEM_cert_to_DER_cert(pem)

@@ -34,17 +34,23 @@ class EmbeddedFaults(Faults):
         }
         if not servers:
             raise FairleadError(f"no {kind} runs")
-        names = sorted(servers) if fault.pick is None else [sorted(servers)[fault.pick % len(servers)]]
+        names = (
+            sorted(servers) if fault.pick is None else [sorted(servers)[fault.pick % len(servers)]]
+        )
 
         def send(number: signal.Signals) -> bool:
-            sent = [processes.send(servers[name]["pid"], servers[name]["started"], number) for name in names]
+            sent = [
+                processes.send(servers[name]["pid"], servers[name]["started"], number)
+                for name in names
+            ]
             return any(sent)
 
         def go_on() -> None:
             send(signal.SIGCONT)
 
         if not send(signal.SIGKILL if how == "kill" else signal.SIGSTOP):
-            raise FairleadError(f"{', '.join(names)} ended by itself")  # by another fault, and it comes back
+            # by another fault, and it comes back
+            raise FairleadError(f"{', '.join(names)} ended by itself")
         return ", ".join(names), go_on
 
     def _etcd(self, what: str, body: dict[str, Any]) -> dict[str, Any]:

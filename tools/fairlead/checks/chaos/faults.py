@@ -29,7 +29,9 @@ _PATIENCE = 60.0
 
 @dataclass(frozen=True)
 class Broke:
-    """A fault that took place in the episode `episode`, from `began` to `ended` (seconds of the monotonic clock)."""
+    """A fault that took place in the episode `episode`, from `began` to `ended` (seconds of the
+    monotonic clock).
+    """
 
     kind: str
     target: str
@@ -48,7 +50,8 @@ class Faults:
         self._core = client.CoreV1Api(clients.connect(kubeconfig))
 
     def run(self, episodes: Sequence[Episode], stop: Event) -> None:
-        """Carry out the episodes, each at its time from now on; returns when all faults are over or `stop` is set.
+        """Carry out the episodes, each at its time from now on; returns when all faults are over or
+        `stop` is set.
 
         Whatever is stopped or broken then is put right at once.
         """
@@ -84,17 +87,23 @@ class Faults:
             self.broke.append(Broke(fault.kind, target, episode, began, time.monotonic()))
 
     def _signal(self, fault: Fault) -> tuple[str, Callable[[], None]]:
-        """Kill or stop servers; tells which, and what puts it right. Raises FairleadError where none of them runs."""
+        """Kill or stop servers; tells which, and what puts it right. Raises FairleadError where
+        none of them runs.
+        """
         raise NotImplementedError
 
     def _compact(self, _fault: Fault) -> tuple[str, Callable[[], None]]:
-        """Throw away all history of etcd: who watches from an old resourceVersion is told 410 Gone."""
+        """Throw away all history of etcd: who watches from an old resourceVersion is told 410
+        Gone.
+        """
         revision = int(self._etcd("range", {"key": b64encode(b"x").decode()})["header"]["revision"])
         self._etcd("compaction", {"revision": revision, "physical": True})
         return "etcd", lambda: None
 
     def _etcd(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
-        """etcd's gRPC gateway below /v3/kv. Source: etcd documentation, "gRPC gateway". Raises FairleadError."""
+        """etcd's gRPC gateway below /v3/kv. Source: etcd documentation, "gRPC gateway". Raises
+        FairleadError.
+        """
         raise NotImplementedError
 
     def _break(self, fault: Fault) -> tuple[str, Callable[[], None]]:
@@ -102,7 +111,11 @@ class Faults:
         good = self._policies()
         before = dict(good.data or {})
         keys = sorted(before)
-        key = "main.rego" if fault.pick is None else [*keys, "added.rego"][fault.pick % (len(keys) + 1)]
+        key = (
+            "main.rego"
+            if fault.pick is None
+            else [*keys, "added.rego"][fault.pick % (len(keys) + 1)]
+        )
         self._set(good, key, INVALID)
 
         def undo() -> bool:
@@ -121,9 +134,13 @@ class Faults:
             return self._core.read_namespaced_config_map(POLICIES, NAMESPACE)
 
     def _set(self, config_map: client.V1ConfigMap, key: str, text: str | None) -> None:
-        """Change one key of the ConfigMap that is still as it was `found`; a conflict raises, and is tried again."""
+        """Change one key of the ConfigMap that is still as it was `found`; a conflict raises,
+        and is tried again.
+        """
         others = {other: value for other, value in (config_map.data or {}).items() if other != key}
         data = others if text is None else {**others, key: text}
         body = client.V1ConfigMap(metadata=config_map.metadata, data=data)
         with clients.explained("cannot change the policies"):
-            self._core.replace_namespaced_config_map(POLICIES, NAMESPACE, body, field_manager="kubectl-edit")
+            self._core.replace_namespaced_config_map(
+                POLICIES, NAMESPACE, body, field_manager="kubectl-edit"
+            )

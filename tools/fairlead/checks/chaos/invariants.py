@@ -29,9 +29,9 @@ _NO_REASON = "without explanation"
 class Attempt:
     """One create as its client saw it; times in seconds of the monotonic clock.
 
-    `wish` is what the pod asked for: `plain` and `first` (in a namespace made a moment ago) ask for nothing, `own` asks
-    for a nodeSelector that is fine, `evading` for one that is not, and `namespace` is no pod. `status` is HTTP's, 0
-    for no answer.
+    `wish` is what the pod asked for: `plain` and `first` (in a namespace made a moment ago) ask for
+    nothing, `own` asks for a nodeSelector that is fine, `evading` for one that is not, and
+    `namespace` is no pod. `status` is HTTP's, 0 for no answer.
     """
 
     namespace: str
@@ -46,9 +46,11 @@ class Attempt:
 
     @property
     def outcome(self) -> str:
-        """`created`, `there already` (an earlier answer was lost), `refused` (by the policy), or why it failed.
+        """`created`, `there already` (an earlier answer was lost), `refused` (by the policy), or
+        why it failed.
 
-        The latter is `webhook failed` (nobody answered for the policy) or `API server`, which is away or not ready.
+        The latter is `webhook failed` (nobody answered for the policy) or `API server`, which is
+        away or not ready.
         """
         if self.status == 201:
             return "created"
@@ -74,7 +76,9 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Push:
-    """A push of the variant `tag` that began and ended at these times; `done` says that it came into force."""
+    """A push of the variant `tag` that began and ended at these times; `done` says that it came
+    into force.
+    """
 
     tag: str
     began: float
@@ -96,24 +100,42 @@ class Verdict:
         return not self.violations
 
 
-def wrong(pod: Mapping[str, Any], pool: str | None, asked: Spec | None, settings: Settings) -> str | None:
-    """Why a pod must not be as it is: without its namespace's assignment, or altered in a namespace without a pool."""
+def wrong(
+    pod: Mapping[str, Any], pool: str | None, asked: Spec | None, settings: Settings
+) -> str | None:
+    """Why a pod must not be as it is: without its namespace's assignment, or altered in a
+    namespace without a pool.
+    """
     spec = pod["spec"]
     selector = spec.get("nodeSelector") or {}
-    tolerations = [toleration for toleration in spec.get("tolerations") or () if toleration.get("key") not in _ADDED]
+    tolerations = [
+        toleration
+        for toleration in spec.get("tolerations") or ()
+        if toleration.get("key") not in _ADDED
+    ]
     if pool is not None:
         assignment = settings.assignment(pool)
-        missing = {key: value for key, value in assignment.node_selector.items() if selector.get(key) != value}
+        missing = {
+            key: value
+            for key, value in assignment.node_selector.items()
+            if selector.get(key) != value
+        }
         if missing:
             return f"without its assignment {missing}: nodeSelector {selector}"
-        lacking = [toleration.model_dump(by_alias=True, exclude_none=True) for toleration in assignment.tolerations]
+        lacking = [
+            toleration.model_dump(by_alias=True, exclude_none=True)
+            for toleration in assignment.tolerations
+        ]
         lacking = [toleration for toleration in lacking if toleration not in tolerations]
         return f"without its tolerations {lacking}: has {tolerations}" if lacking else None
     if asked is None:
         return "nobody asked for it"
     for field, now in (("nodeSelector", selector), ("tolerations", tolerations)):
         if now != (asked.get(field) or type(now)()):
-            return f"altered in a namespace without a pool: {field} {now}, asked for {asked.get(field)}"
+            return (
+                f"altered in a namespace without a pool: {field} {now}, asked for "
+                f"{asked.get(field)}"
+            )
     return None
 
 
@@ -122,21 +144,31 @@ def pods(wrong: Mapping[str, str], checked: int) -> list[Verdict]:
     altered = {name: why for name, why in wrong.items() if why.startswith(("altered", "nobody"))}
     unplaced = {name: why for name, why in wrong.items() if name not in altered}
     return [
-        Verdict("no pod of a mapped namespace is without its assignment", checked, _lines(unplaced)),
+        Verdict(
+            "no pod of a mapped namespace is without its assignment", checked, _lines(unplaced)
+        ),
         Verdict("no pod of an unmapped namespace is altered", checked, _lines(altered)),
     ]
 
 
 def unmapped(attempts: Sequence[Attempt]) -> Verdict:
-    """Whether everything that a namespace without a pool was refused came from the API server itself."""
+    """Whether everything that a namespace without a pool was refused came from the API server
+    itself.
+    """
     ours = [attempt for attempt in attempts if attempt.pool is None]
-    bad = [f"{attempt}: {attempt.reason}" for attempt in ours if attempt.outcome in ("refused", "webhook failed")]
+    bad = [
+        f"{attempt}: {attempt.reason}"
+        for attempt in ours
+        if attempt.outcome in ("refused", "webhook failed")
+    ]
     return Verdict("unmapped namespaces never see an error from us", len(ours), tuple(bad))
 
 
 def reasons(attempts: Sequence[Attempt]) -> Verdict:
     """Whether each denial and failure says why."""
-    failed = [attempt for attempt in attempts if attempt.outcome not in ("created", "there already")]
+    failed = [
+        attempt for attempt in attempts if attempt.outcome not in ("created", "there already")
+    ]
     bad = [
         f"{attempt}: {attempt.status} {attempt.reason!r}"
         for attempt in failed
@@ -150,7 +182,11 @@ def justified(attempts: Sequence[Attempt]) -> Verdict:
     judged = [attempt for attempt in attempts if attempt.is_pod and attempt.pool is not None]
     bad = []
     for attempt in judged:
-        if attempt.outcome == "refused" and attempt.good and "is not known to the policy yet" not in attempt.reason:
+        if (
+            attempt.outcome == "refused"
+            and attempt.good
+            and "is not known to the policy yet" not in attempt.reason
+        ):
             bad.append(f"{attempt}: refused without a cause: {attempt.reason}")
         if attempt.outcome in ("created", "there already") and not attempt.good:
             bad.append(f"{attempt}: admitted, though it evades its pool")
@@ -158,7 +194,9 @@ def justified(attempts: Sequence[Attempt]) -> Verdict:
 
 
 def answers(attempts: Sequence[Attempt], pushes: Sequence[Push]) -> list[Verdict]:
-    """Whether each answer came from all of one variant, and from the one in force where that is certain."""
+    """Whether each answer came from all of one variant, and from the one in force where that is
+    certain.
+    """
     judged = [
         attempt
         for attempt in attempts
@@ -168,16 +206,27 @@ def answers(attempts: Sequence[Attempt], pushes: Sequence[Push]) -> list[Verdict
     certain = 0
     known = {push.tag for push in pushes}
     for attempt in judged:
-        tags = [set(match.groups()) for warning in attempt.warnings for match in VARIANT.finditer(warning)]
+        tags = [
+            set(match.groups())
+            for warning in attempt.warnings
+            for match in VARIANT.finditer(warning)
+        ]
         if not tags or any(len(tag) != 1 for tag in tags) or not set().union(*tags) <= known:
             mixed.append(f"{attempt}: {'; '.join(attempt.warnings) or 'answered by neither'}")
             continue
         expected = _in_force(attempt, pushes)
         certain += expected is not None
         if expected is not None and set().union(*tags) != {expected}:
-            late.append(f"{attempt}: answered by {'; '.join(attempt.warnings)} after {expected} was in force")
+            late.append(
+                f"{attempt}: answered by {'; '.join(attempt.warnings)} after {expected} was in "
+                "force"
+            )
     return [
-        Verdict("every answer is from all of the old policies or all of the new", len(judged), tuple(mixed)),
+        Verdict(
+            "every answer is from all of the old policies or all of the new",
+            len(judged),
+            tuple(mixed),
+        ),
         Verdict("once a push returns, only its policies answer", certain, tuple(late)),
     ]
 
@@ -189,7 +238,9 @@ def credentials(accepted: Mapping[str, Iterable[str]], checked: int) -> Verdict:
 
 
 def _in_force(attempt: Attempt, pushes: Sequence[Push]) -> str | None:
-    """The variant that alone may answer: that of the last push, where that succeeded and no other has begun since."""
+    """The variant that alone may answer: that of the last push, where that succeeded and no
+    other has begun since.
+    """
     before = [push for push in pushes if push.began <= attempt.ended]
     if not before:
         return None

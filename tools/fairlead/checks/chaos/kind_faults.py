@@ -23,7 +23,9 @@ _PKI = "/etc/kubernetes/pki/etcd"
 
 @dataclass(frozen=True)
 class _Server:
-    """A container of a pod, and the node that runs it, which is also the name of the node's own container."""
+    """A container of a pod, and the node that runs it, which is also the name of the node's own
+    container.
+    """
 
     name: str
     node: str
@@ -33,8 +35,9 @@ class _Server:
 class KindFaults(Faults):
     """Signals to the containers' processes, sent inside of their nodes.
 
-    The kubelet of a node in which a container was killed is started again: otherwise it would wait for up to five
-    minutes before it starts a container that ended several times (CrashLoopBackOff), and a run would test just that.
+    The kubelet of a node in which a container was killed is started again: otherwise it would wait
+    for up to five minutes before it starts a container that ended several times (CrashLoopBackOff),
+    and a run would test just that.
     """
 
     def __init__(self, cluster: KindCluster, progress: Progress) -> None:
@@ -55,7 +58,8 @@ class KindFaults(Faults):
 
         def go_on() -> None:
             for server, pid in pids.items():
-                docker.execute(server.node, ["sh", "-c", f"kill -CONT {pid} || true"])  # its probe may have ended it
+                # its probe may have ended it
+                docker.execute(server.node, ["sh", "-c", f"kill -CONT {pid} || true"])
 
         def start_again() -> None:
             for node in sorted({server.node for server in chosen}):
@@ -68,29 +72,43 @@ class KindFaults(Faults):
         return names, go_on
 
     def _servers(self, kind: str) -> list[_Server]:
-        """The running containers of a kind of server, as the API server has them. Raises FairleadError."""
+        """The running containers of a kind of server, as the API server has them. Raises
+        FairleadError.
+        """
         namespace, labels = (
-            (NAMESPACE, OPA_PODS) if kind != _API_SERVER else ("kube-system", f"component={_API_SERVER}")
+            (NAMESPACE, OPA_PODS)
+            if kind != _API_SERVER
+            else ("kube-system", f"component={_API_SERVER}")
         )
         with clients.explained(f"cannot list the pods of {kind}"):
-            # Any: in the package's models every field may be None, also those that an API server always sets.
+            # Any: in the package's models every field may be None, also those that an API server
+            # always sets.
             pods: list[Any] = self._core.list_namespaced_pod(namespace, label_selector=labels).items
         return [
-            _Server(f"{pod.metadata.name}/{kind}", pod.spec.node_name, status.container_id.rpartition("/")[2])
+            _Server(
+                f"{pod.metadata.name}/{kind}",
+                pod.spec.node_name,
+                status.container_id.rpartition("/")[2],
+            )
             for pod in sorted(pods, key=lambda pod: str(pod.metadata.name))
             for status in pod.status.container_statuses or ()
             if status.name == kind and status.state.running and not pod.metadata.deletion_timestamp
         ]
 
     def _pid(self, server: _Server) -> str:
-        """The container's process, as its node numbers it. Raises FairleadError where it runs no more."""
-        inspected = docker.execute(server.node, ["crictl", "inspect", "--output", "json", server.container])
+        """The container's process, as its node numbers it. Raises FairleadError where it runs no
+        more.
+        """
+        inspected = docker.execute(
+            server.node, ["crictl", "inspect", "--output", "json", server.container]
+        )
         try:
             pid = int(json.loads(inspected)["info"]["pid"])
         except (ValueError, KeyError, TypeError) as error:
             raise FairleadError(f"crictl does not tell the process of {server.name}") from error
         if not pid:
-            raise FairleadError(f"{server.name} ended by itself")  # by another fault, and it comes back
+            # by another fault, and it comes back
+            raise FairleadError(f"{server.name} ended by itself")
         return str(pid)
 
     def _etcd(self, what: str, body: dict[str, Any]) -> dict[str, Any]:

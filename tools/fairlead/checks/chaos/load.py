@@ -24,12 +24,14 @@ from fairlead.kube import clients
 from fairlead.settings.models import Settings
 
 IDLE = "nobody"
-"""The scheduler of most pods: none, as where they would run is decided by then, and running them costs the most."""
+"""The scheduler of most pods: none, as where they would run is decided by then, and running them
+costs the most."""
 # Never: on a real node it is no matter whether the image can be had.
 _CONTAINERS = [{"name": "main", "image": "nginx:1.29", "imagePullPolicy": "Never"}]
 _TIMEOUT = urllib3.Timeout(connect=3.0, read=20.0)
 PAUSE = 0.1
-"""Seconds between two creates of one client: two cores bear eight clients at this pace, with all else that happens."""
+"""Seconds between two creates of one client: two cores bear eight clients at this pace, with all
+else that happens."""
 _RETRY = 0.2
 """Seconds before a create that failed is tried again."""
 _KEEP = 40
@@ -52,9 +54,13 @@ class Ledger:
     _lock: Lock = field(default_factory=Lock)
 
     def more(self, count: int, deadline: float) -> None:
-        """Return when `count` more creates have ended. Raises FairleadError after `deadline` seconds."""
+        """Return when `count` more creates have ended. Raises FairleadError after `deadline`
+        seconds.
+        """
         enough = len(self.attempts) + count
-        waiting.until(lambda: len(self.attempts) >= enough, deadline=deadline, what="the clients go on")
+        waiting.until(
+            lambda: len(self.attempts) >= enough, deadline=deadline, what="the clients go on"
+        )
 
     def ask(self, namespace: str, pod: str, spec: Spec) -> None:
         """Note, before it is asked for, with which spec a pod is created."""
@@ -66,7 +72,9 @@ class Ledger:
         namespace, name = metadata["namespace"], metadata["name"]
         if namespace not in self.pools:
             return  # none of ours
-        why = invariants.wrong(pod, self.pools[namespace], self._asked.get((namespace, name)), self.settings)
+        why = invariants.wrong(
+            pod, self.pools[namespace], self._asked.get((namespace, name)), self.settings
+        )
         with self._lock:
             self.pods.add(metadata["uid"])
             if why:
@@ -78,12 +86,15 @@ class Client:
 
     def __init__(self, kubeconfig: Path, ledger: Ledger) -> None:
         api = clients.connect(kubeconfig)
-        self._pool = api.rest_client.pool_manager  # the raw one: headers carry the warnings, and it costs the least
+        # the raw one: headers carry the warnings, and it costs the least
+        self._pool = api.rest_client.pool_manager
         self._host = api.configuration.host
         self.ledger = ledger
 
     def namespace(self, name: str, pool: str | None, stop: Event) -> bool:
-        """Make a namespace and the service account that pods want, however often it takes; False where stopped."""
+        """Make a namespace and the service account that pods want, however often it takes; False
+        where stopped.
+        """
         account = {"metadata": {"name": "default", "namespace": name}}
         where = f"namespaces/{name}/serviceaccounts"
         return self.bare_namespace(name, pool, stop) and (
@@ -95,25 +106,37 @@ class Client:
         label = self.ledger.settings.namespace_label
         self.ledger.pools[name] = pool
         metadata = {"name": name, "labels": {label: pool} if pool else {}}
-        return self._insist("namespaces", {"metadata": metadata}, name, "(namespace)", "namespace", stop)
+        return self._insist(
+            "namespaces", {"metadata": metadata}, name, "(namespace)", "namespace", stop
+        )
 
     def pod(self, namespace: str, name: str, wish: str, spec: Spec, stop: Event) -> bool:
-        """Create a pod, again and again until the API server takes or the policy refuses it; False where neither."""
+        """Create a pod, again and again until the API server takes or the policy refuses it;
+        False where neither.
+        """
         self.ledger.ask(namespace, name, spec)
         body = {"metadata": {"name": name}, "spec": {"containers": _CONTAINERS, **spec}}
         return self._insist(f"namespaces/{namespace}/pods", body, namespace, name, wish, stop)
 
     def clear(self, namespace: str, *, remove: bool = False) -> bool:
-        """Check all pods of a namespace and remove them (with `remove` the namespace, too); False where it fails."""
+        """Check all pods of a namespace and remove them (with `remove` the namespace, too);
+        False where it fails.
+        """
         path = f"namespaces/{namespace}/pods"
         now = "?gracePeriodSeconds=0"
         for method, where in (("GET", path), ("DELETE", path + now)):
             status, answer, _ = self._send(method, where)
             if status != 200:
                 return False
-            for pod in answer.get("items", ()):  # those that were deleted, too: one may have come in between
+            # those that were deleted, too: one may have come in between
+            for pod in answer.get("items", ()):
                 self.ledger.check(pod)
-        return not remove or self._send("DELETE", f"namespaces/{namespace}")[0] in (200, 202, 404, 409)
+        return not remove or self._send("DELETE", f"namespaces/{namespace}")[0] in (
+            200,
+            202,
+            404,
+            409,
+        )
 
     def pods(self) -> list[dict[str, Any]] | None:
         """Every pod in the API server; None where it cannot be asked."""
@@ -128,7 +151,9 @@ class Client:
                 return pods
             more = f"&continue={quote(answer['metadata']['continue'])}"
 
-    def _insist(self, path: str, body: Mapping[str, Any], namespace: str, name: str, wish: str, stop: Event) -> bool:
+    def _insist(
+        self, path: str, body: Mapping[str, Any], namespace: str, name: str, wish: str, stop: Event
+    ) -> bool:
         while True:
             began = time.monotonic()
             status, answer, warnings = self._send("POST", path, body)
@@ -157,7 +182,9 @@ class Client:
     def _send(
         self, method: str, path: str, body: Mapping[str, Any] | None = None
     ) -> tuple[int, dict[str, Any], list[str]]:
-        """(HTTP status, the object, warnings); where there is no answer 0, and the reason as the message."""
+        """(HTTP status, the object, warnings); where there is no answer 0, and the reason as the
+        message.
+        """
         try:
             answer = self._pool.request(
                 method,
@@ -176,12 +203,16 @@ class Client:
 
 
 @contextmanager
-def working(kubeconfig: Path, ledger: Ledger, count: int, *, seed: int = 0, pause: float = PAUSE) -> Iterator[None]:
+def working(
+    kubeconfig: Path, ledger: Ledger, count: int, *, seed: int = 0, pause: float = PAUSE
+) -> Iterator[None]:
     """`count` clients that work for as long as the block lasts. Raises what ended one of them."""
     stop = Event()
     clients = [Client(kubeconfig, ledger) for _ in range(count)]
     with ThreadPoolExecutor(count) as several:
-        futures = [several.submit(work, client, n, seed, pause, stop) for n, client in enumerate(clients)]
+        futures = [
+            several.submit(work, client, n, seed, pause, stop) for n, client in enumerate(clients)
+        ]
         try:
             yield
         finally:
@@ -191,7 +222,9 @@ def working(kubeconfig: Path, ledger: Ledger, count: int, *, seed: int = 0, paus
 
 
 def work(client: Client, number: int, seed: int, pause: float, stop: Event) -> None:
-    """Be the client `number` until told to stop: one create each `pause` seconds or as soon after as it is possible."""
+    """Be the client `number` until told to stop: one create each `pause` seconds or as soon
+    after as it is possible.
+    """
     chance = random.Random(f"client {seed} {number}")  # noqa: S311 - to be repeatable is the point
     pools = [*client.ledger.settings.pools, None]
     steady = [(f"chaos-{number}-{pool or 'free'}", pool) for pool in pools]
@@ -222,7 +255,9 @@ def work(client: Client, number: int, seed: int, pause: float, stop: Event) -> N
 
 
 def _wish(chance: random.Random, pool: str | None, settings: Settings) -> tuple[str, Spec]:
-    """What a pod asks for itself: mostly nothing, sometimes what the pool gives anyway, sometimes to go elsewhere."""
+    """What a pod asks for itself: mostly nothing, sometimes what the pool gives anyway,
+    sometimes to go elsewhere.
+    """
     draw = chance.random()
     elsewhere: Spec = {"nodeSelector": {"disk": "ssd"}}
     if pool is None:

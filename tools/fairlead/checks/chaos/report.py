@@ -18,13 +18,20 @@ _FAILED = ("refused", "webhook failed", "API server")
 
 
 def summary(
-    attempts: Sequence[Attempt], broke: Sequence[Broke], changes: Sequence[Change], verdicts: Sequence[Verdict]
+    attempts: Sequence[Attempt],
+    broke: Sequence[Broke],
+    changes: Sequence[Change],
+    verdicts: Sequence[Verdict],
 ) -> dict[str, Any]:
-    """{creates, refused, errors, changes, faults, recovery, invariants}; see the functions below, times in seconds."""
+    """{creates, refused, errors, changes, faults, recovery, invariants}; see the functions
+    below, times in seconds.
+    """
     return {
         "creates": creates(attempts),
         "refused": _grouped(attempt for attempt in attempts if attempt.outcome == "refused"),
-        "errors": _grouped(attempt for attempt in attempts if attempt.outcome in ("webhook failed", "API server")),
+        "errors": _grouped(
+            attempt for attempt in attempts if attempt.outcome in ("webhook failed", "API server")
+        ),
         "changes": _changes(changes),
         **faults(attempts, broke),
         "invariants": [
@@ -41,14 +48,18 @@ def summary(
 
 
 def creates(attempts: Sequence[Attempt]) -> dict[str, int]:
-    """How many creates were tried and what became of them; `placed` are pods of mapped namespaces."""
+    """How many creates were tried and what became of them; `placed` are pods of mapped
+    namespaces.
+    """
     pods = [attempt for attempt in attempts if attempt.is_pod]
     created = [attempt for attempt in pods if attempt.outcome in ("created", "there already")]
     return {
         "tried": len(attempts),
         "placed": sum(attempt.pool is not None for attempt in created),
         "left alone": sum(attempt.pool is None for attempt in created),
-        "namespaces": sum(attempt.outcome == "created" and attempt.pod == "(namespace)" for attempt in attempts),
+        "namespaces": sum(
+            attempt.outcome == "created" and attempt.pod == "(namespace)" for attempt in attempts
+        ),
         "first pods": sum(attempt.wish == "first" for attempt in created),
         "refused": sum(attempt.outcome == "refused" for attempt in pods),
         "failed": sum(attempt.outcome in ("webhook failed", "API server") for attempt in attempts),
@@ -56,14 +67,20 @@ def creates(attempts: Sequence[Attempt]) -> dict[str, int]:
 
 
 def faults(attempts: Sequence[Attempt], broke: Sequence[Broke]) -> dict[str, Any]:
-    """`faults`: {fault, times, survived, p50, p95, longest, settled} for each kind; `recovery`: those times of all.
+    """`faults`: {fault, times, survived, p50, p95, longest, settled} for each kind; `recovery`:
+    those times of all.
 
-    A fault's recovery lasts from its end (or that of the last one of its episode) until a pod of a mapped namespace is
-    placed; settled is the longest time until the last of them that failed for it. A fault that nothing survived, as no
-    pod was placed afterwards, counts as not survived.
+    A fault's recovery lasts from its end (or that of the last one of its episode) until a pod of a
+    mapped namespace is placed; settled is the longest time until the last of them that failed for
+    it. A fault that nothing survived, as no pod was placed afterwards, counts as not survived.
     """
     judged = sorted(
-        (attempt for attempt in attempts if attempt.is_pod and attempt.pool is not None and attempt.good), key=_ended
+        (
+            attempt
+            for attempt in attempts
+            if attempt.is_pod and attempt.pool is not None and attempt.good
+        ),
+        key=_ended,
     )
     times: dict[str, list[float]] = {}
     settled: dict[str, float] = {}
@@ -72,15 +89,21 @@ def faults(attempts: Sequence[Attempt], broke: Sequence[Broke]) -> dict[str, Any
     for fault in broke:
         ends[fault.episode] = max(ends.get(fault.episode, 0.0), fault.ended)
     following = {
-        episode: min((o.began for o in broke if o.began > end), default=float("inf")) for episode, end in ends.items()
+        episode: min((o.began for o in broke if o.began > end), default=float("inf"))
+        for episode, end in ends.items()
     }
     for fault in broke:
         counts[fault.kind] += 1
         end, after = ends[fault.episode], following[fault.episode]
-        placed = next((a for a in judged if a.status == 201 and a.ended >= end and a.began >= fault.began), None)
+        placed = next(
+            (a for a in judged if a.status == 201 and a.ended >= end and a.began >= fault.began),
+            None,
+        )
         if placed:
             times.setdefault(fault.kind, []).append(placed.ended - end)
-        lost = [a.ended for a in judged if a.outcome in _FAILED and end <= a.ended and a.began < after]
+        lost = [
+            a.ended for a in judged if a.outcome in _FAILED and end <= a.ended and a.began < after
+        ]
         settled[fault.kind] = max(settled.get(fault.kind, 0.0), max(lost, default=end) - end)
     every = [time for seconds in times.values() for time in seconds]
     rows = [
@@ -105,13 +128,19 @@ def faults(attempts: Sequence[Attempt], broke: Sequence[Broke]) -> dict[str, Any
 
 
 def percentile(values: Iterable[float], percent: float) -> float | None:
-    """The smallest of `values` that `percent` of them do not exceed (nearest rank); None of none."""
+    """The smallest of `values` that `percent` of them do not exceed (nearest rank); None of
+    none.
+    """
     ordered = sorted(values)
-    return round(ordered[max(1, math.ceil(len(ordered) * percent / 100)) - 1], 3) if ordered else None
+    return (
+        round(ordered[max(1, math.ceil(len(ordered) * percent / 100)) - 1], 3) if ordered else None
+    )
 
 
 def plain(reason: str) -> str:
-    """A reason without what differs each time (names, numbers, addresses), so that the same ones count together."""
+    """A reason without what differs each time (names, numbers, addresses), so that the same ones
+    count together.
+    """
     text = re.sub(r'(?<=webhook )"([^"]*)"', r"\1", reason)
     text = re.sub(r"\b(0x)?[0-9a-f]{7,}\b|\d+", "N", re.sub(r'\\?"[^"]*"', '"…"', text))
     return text if len(text) <= 160 else f"{text[:159]}…"
@@ -126,12 +155,17 @@ def _grouped(attempts: Iterable[Attempt]) -> list[dict[str, Any]]:
     groups: dict[str, Counter[bool]] = {}
     for attempt in attempts:
         groups.setdefault(plain(attempt.reason), Counter())[attempt.pool is not None] += 1
-    rows = [{"count": n.total(), "mapped": n[True], "unmapped": n[False], "why": why} for why, n in groups.items()]
+    rows = [
+        {"count": n.total(), "mapped": n[True], "unmapped": n[False], "why": why}
+        for why, n in groups.items()
+    ]
     return sorted(rows, key=lambda row: (-int(str(row["count"])), str(row["why"])))
 
 
 def _changes(changes: Sequence[Change]) -> list[dict[str, Any]]:
-    """{change, done, failed, p50, p95, why} for each kind; times in seconds of those that were done."""
+    """{change, done, failed, p50, p95, why} for each kind; times in seconds of those that were
+    done.
+    """
     rows = []
     for kind in sorted({change.kind for change in changes}):
         ours = [change for change in changes if change.kind == kind]

@@ -31,7 +31,9 @@ from fairlead.settings.models import Images, Pool, Settings, Toleration, overrid
 SETTINGS = Settings(
     pools={
         "pool1": Pool(),
-        "pool2": Pool(tolerations=[Toleration(key="dedicated", value="pool2", effect="NoSchedule")]),
+        "pool2": Pool(
+            tolerations=[Toleration(key="dedicated", value="pool2", effect="NoSchedule")]
+        ),
     }
 )
 """Declared pools, so that an assignment has more than one part."""
@@ -44,7 +46,9 @@ _HEALS = 60.0
 
 @dataclass(frozen=True)
 class Options:
-    """A run: seconds under faults, the seed of all chance, how many clients and OPAs, and the cluster."""
+    """A run: seconds under faults, the seed of all chance, how many clients and OPAs, and the
+    cluster.
+    """
 
     seconds: float = 600.0
     seed: int = 0
@@ -55,12 +59,16 @@ class Options:
 
 
 def run(options: Options, *, progress: Progress) -> dict[str, Any]:
-    """Have a cluster suffer, and return {seed, seconds, interrupted, ...} with all of report.summary.
+    """Have a cluster suffer, and return {seed, seconds, interrupted, ...} with all of
+    report.summary.
 
-    Ctrl-C ends it early, with what was seen so far. Raises FairleadError where the cluster does not come up.
+    Ctrl-C ends it early, with what was seen so far. Raises FairleadError where the cluster does not
+    come up.
     """
     episodes = schedule.plan(options.seed, options.seconds)
-    progress.update("chaos", f"seed {options.seed}: {sum(len(e.faults) for e in episodes)} faults to come")
+    progress.update(
+        "chaos", f"seed {options.seed}: {sum(len(e.faults) for e in episodes)} faults to come"
+    )
     with (
         tempfile.TemporaryDirectory(prefix="fairlead-") as folder,
         _clusters(options, progress) as (cluster, faults),
@@ -88,7 +96,9 @@ def run(options: Options, *, progress: Progress) -> dict[str, Any]:
 def _clusters(options: Options, progress: Progress) -> Iterator[tuple[Cluster, Faults]]:
     """The cluster, and what breaks it; one that was not there before is removed at the end."""
     if options.cluster == "embedded":
-        with up.started(options.name, SETTINGS, {"pool1": 1}, replicas=options.replicas, progress=progress) as embedded:
+        with up.started(
+            options.name, SETTINGS, {"pool1": 1}, replicas=options.replicas, progress=progress
+        ) as embedded:
             yield embedded, EmbeddedFaults(embedded, progress)
         return
     images = overridden(Images(), os.environ)
@@ -126,7 +136,9 @@ def _suffer(
         ]
         end = time.monotonic() + options.seconds
         try:
-            while time.monotonic() < end and not any(future.done() and future.exception() for future in running):
+            while time.monotonic() < end and not any(
+                future.done() and future.exception() for future in running
+            ):
                 calm.wait(0.2)
         except KeyboardInterrupt:
             interrupted = True
@@ -140,7 +152,9 @@ def _suffer(
     return interrupted
 
 
-def _judge(cluster: Cluster, ledger: load.Ledger, changes: Changes, progress: Progress) -> list[Verdict]:
+def _judge(
+    cluster: Cluster, ledger: load.Ledger, changes: Changes, progress: Progress
+) -> list[Verdict]:
     """Check what is in the API server now, and all that was seen."""
     progress.update("chaos", "one more push and rotation of each, now that nothing breaks")
     sick = []
@@ -159,7 +173,9 @@ def _judge(cluster: Cluster, ledger: load.Ledger, changes: Changes, progress: Pr
     timer.cancel()
     after = [attempt for attempt in ledger.attempts[before:] if attempt.is_pod]
     if len(after) != len(SETTINGS.pools) or any(attempt.outcome != "created" for attempt in after):
-        sick.append(f"pods are not placed at once: {'; '.join(attempt.reason for attempt in after)}")
+        sick.append(
+            f"pods are not placed at once: {'; '.join(attempt.reason for attempt in after)}"
+        )
     try:
         for pod in waiting.until(client.pods, deadline=_HEALS, what="all pods can be listed"):
             ledger.check(pod)
@@ -174,5 +190,7 @@ def _judge(cluster: Cluster, ledger: load.Ledger, changes: Changes, progress: Pr
         invariants.reasons(ledger.attempts),
         *invariants.answers(ledger.attempts, changes.pushes),
         rotated,
-        Verdict("all heals by itself: push, rotations and placement work afterwards", 5, tuple(sick)),
+        Verdict(
+            "all heals by itself: push, rotations and placement work afterwards", 5, tuple(sick)
+        ),
     ]

@@ -24,7 +24,8 @@ class _Strict(BaseModel):
 class Namespace(_Strict):
     """The namespace of the request.
 
-    `state` says who knows it: `known`, OPA too; `new`, it exists, but OPA has not seen it yet; `absent`, nobody.
+    `state` says who knows it: `known`, OPA too; `new`, it exists, but OPA has not seen it yet;
+    `absent`, nobody.
     """
 
     name: str = Field(min_length=1)
@@ -33,7 +34,9 @@ class Namespace(_Strict):
 
 
 class Request(_Strict):
-    """What is asked, in the words of an AdmissionReview's request; DELETE has an oldObject, the others an object."""
+    """What is asked, in the words of an AdmissionReview's request; DELETE has an oldObject, the
+    others an object.
+    """
 
     operation: Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
     object: dict[str, Any] | None = None
@@ -46,16 +49,24 @@ class Request(_Strict):
     @classmethod
     def _what_goes(cls, value: Any) -> Any:
         """What a DELETE names as its object is what goes."""
-        if isinstance(value, dict) and value.get("operation") == "DELETE" and "oldObject" not in value:
+        if (
+            isinstance(value, dict)
+            and value.get("operation") == "DELETE"
+            and "oldObject" not in value
+        ):
             return {"oldObject" if key == "object" else key: part for key, part in value.items()}
         return value
 
     @model_validator(mode="after")
     def _objects(self) -> Request:
-        needed = {"UPDATE": ("object", "oldObject"), "DELETE": ("oldObject",)}.get(self.operation, ("object",))
+        needed = {"UPDATE": ("object", "oldObject"), "DELETE": ("oldObject",)}.get(
+            self.operation, ("object",)
+        )
         for field, value in (("object", self.object), ("oldObject", self.old_object)):
             if (field in needed) != (value is not None):
-                raise ValueError(f"{self.operation} {'needs an' if field in needed else 'has no'} {field}")
+                raise ValueError(
+                    f"{self.operation} {'needs an' if field in needed else 'has no'} {field}"
+                )
             for key in ("apiVersion", "kind"):
                 if value is not None and not isinstance(value.get(key), str):
                     raise ValueError(f"{field} has no {key}")
@@ -72,7 +83,8 @@ class Request(_Strict):
 
 
 class Expect(_Strict):
-    """The answer; `message` and each of `warnings` are parts of what is told, `object` a part of the object afterwards.
+    """The answer; `message` and each of `warnings` are parts of what is told, `object` a part of
+    the object afterwards.
 
     In `object`, lists are whole, and null stands for what must be absent or empty.
     """
@@ -108,7 +120,8 @@ _Part = TypeVar("_Part", bound=_Strict)
 
 
 def load(path: Path | None = None) -> list[Case]:
-    """The cases of a file, or of every *.yaml of a folder; those of testdata/cases where `path` is None.
+    """The cases of a file, or of every *.yaml of a folder; those of testdata/cases where `path` is
+    None.
 
     Raises InputError with file and line for a case that is none, and for a name that stands twice.
     """
@@ -123,7 +136,10 @@ def load(path: Path | None = None) -> list[Case]:
             case = _case(document)
             where = f"{source}:{document.line(['name'])}"
             if case.name in seen:
-                raise InputError(where, f"the name {case.name!r} stands at {seen[case.name]}, too: names are unique")
+                raise InputError(
+                    where,
+                    f"the name {case.name!r} stands at {seen[case.name]}, too: names are unique",
+                )
             seen[case.name] = where
             cases.append(case)
     return cases
@@ -146,7 +162,9 @@ def _case(document: files.Document) -> Case:
     for key in ("name", "intent"):
         value = document.value.get(key)
         if not isinstance(value, str) or not value:
-            raise InputError(document.path, f"{key}: every case needs one, as text", line=document.line([key]))
+            raise InputError(
+                document.path, f"{key}: every case needs one, as text", line=document.line([key])
+            )
     settings = _part(document, "settings")
     namespace = _part(document, "namespace")
     return Case(
@@ -181,11 +199,17 @@ def _parsed(document: files.Document, model: type[_Part]) -> _Part:
     return document.parse(model)
 
 
-def _check_keys(document: files.Document, known: Mapping[str, Any] | list[str] | tuple[str, ...], what: str) -> None:
+def _check_keys(
+    document: files.Document, known: Mapping[str, Any] | list[str] | tuple[str, ...], what: str
+) -> None:
     """Raises InputError where the document is no mapping or has a key beside `known`."""
     if not isinstance(document.value, dict):
-        raise InputError(document.path, f"{what} is a mapping with {', '.join(known)}", line=document.line(()))
+        raise InputError(
+            document.path, f"{what} is a mapping with {', '.join(known)}", line=document.line(())
+        )
     for key in document.value:
         if key not in known:
             line = document.line([key])
-            raise InputError(document.path, f"unknown key {key!r}: {what} has {', '.join(known)}", line=line)
+            raise InputError(
+                document.path, f"unknown key {key!r}: {what} has {', '.join(known)}", line=line
+            )

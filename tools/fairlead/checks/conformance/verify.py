@@ -8,13 +8,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead.checks.conformance.cases import Case, Expect
-from fairlead.checks.conformance.engines.base import Decision, Engine, Inexpressible, Outcome, Undecided
+from fairlead.checks.conformance.engines.base import (
+    Decision,
+    Engine,
+    Inexpressible,
+    Outcome,
+    Undecided,
+)
 from fairlead.common.progress import Progress
 
 
 @dataclass(frozen=True)
 class Result:
-    """One case on one engine; `passed` is None where it cannot be expressed, `detail` says why or what differs."""
+    """One case on one engine; `passed` is None where it cannot be expressed, `detail` says why
+    or what differs.
+    """
 
     case: str
     intent: str
@@ -58,19 +66,37 @@ def differences(expect: Expect, decision: Decision) -> list[str]:
 
 def _result(case: Case, engine: Engine, outcome: Outcome) -> Result:
     if isinstance(outcome, Inexpressible):
-        return Result(case.name, case.intent, engine.name, None, f"not expressible: {outcome.reason}")
-    lines = [outcome.reason] if isinstance(outcome, Undecided) else differences(case.expect, outcome)
+        return Result(
+            case.name, case.intent, engine.name, None, f"not expressible: {outcome.reason}"
+        )
+    lines = (
+        [outcome.reason] if isinstance(outcome, Undecided) else differences(case.expect, outcome)
+    )
     return Result(case.name, case.intent, engine.name, not lines, "\n".join(lines))
 
 
 def _different(expected: Any, actual: Any, path: str) -> list[str]:
-    """Where `actual` lacks a part of `expected`. Null is absent or empty: Kubernetes does not tell these apart."""
+    """Where `actual` lacks a part of `expected`. Null is absent or empty: Kubernetes does not
+    tell these apart.
+    """
     if expected is None:
-        return [] if actual is None or actual == {} or actual == [] else [f"{path}: expected none, got {actual!r}"]
+        return (
+            []
+            if actual is None or actual == {} or actual == []
+            else [f"{path}: expected none, got {actual!r}"]
+        )
     if isinstance(expected, dict) and isinstance(actual, dict):
-        return [line for key, value in expected.items() for line in _different(value, actual.get(key), f"{path}.{key}")]
+        return [
+            line
+            for key, value in expected.items()
+            for line in _different(value, actual.get(key), f"{path}.{key}")
+        ]
     same = expected == actual and isinstance(expected, bool) == isinstance(actual, bool)
-    return [] if same else [f"{path}: expected {expected!r}, got {'none' if actual is None else repr(actual)}"]
+    return (
+        []
+        if same
+        else [f"{path}: expected {expected!r}, got {'none' if actual is None else repr(actual)}"]
+    )
 
 
 def _word(allowed: bool) -> str:

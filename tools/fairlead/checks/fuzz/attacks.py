@@ -24,7 +24,8 @@ KIB = 1024
 
 
 class Shape(NamedTuple):
-    """What there is much of: at `spot` of a pod, `unit` after `unit` between `begin` and `end`, numbered where it says.
+    """What there is much of: at `spot` of a pod, `unit` after `unit` between `begin` and `end`,
+    numbered where it says.
 
     `nested` units are each inside the one before, and closed by `close`.
     """
@@ -80,8 +81,8 @@ WAYS: Mapping[str, Way] = {
     "slow request to the sidecar": Way(1, ("labels",)),
     "packed upload to the sidecar": Way(32 * KIB),
 }
-"""How it is sent: to OPA's port without a token, to the API server as a tenant who may edit one namespace, or to the
-sidecar's port."""
+"""How it is sent: to OPA's port without a token, to the API server as a tenant who may edit one
+namespace, or to the sidecar's port."""
 OPA_ALONE = ("review", "packed review", "slow review")
 
 
@@ -100,9 +101,16 @@ class Attack:
         value = files.read_json(path)
         try:
             attack = cls(**value)
-            known = attack.way in WAYS and attack.shape in SHAPES and attack.size > 0 and attack.clients > 0
+            known = (
+                attack.way in WAYS
+                and attack.shape in SHAPES
+                and attack.size > 0
+                and attack.clients > 0
+            )
         except TypeError as error:
-            raise InputError(path, f"is no attack as `fairlead fuzz` prints one: {error}") from error
+            raise InputError(
+                path, f"is no attack as `fairlead fuzz` prints one: {error}"
+            ) from error
         if not known:
             raise InputError(path, f"is no attack as `fairlead fuzz` prints one: {value}")
         return attack
@@ -123,11 +131,15 @@ class Attack:
 
 @st.composite
 def attacks(draw: DrawFn, ways: Sequence[str]) -> Attack:
-    """Any attack by one of the ways; half of them are as large as they can be, and most come from many clients."""
+    """Any attack by one of the ways; half of them are as large as they can be, and most come
+    from many clients.
+    """
     way = draw(st.sampled_from(ways))
     largest = WAYS[way].largest
     size = draw(st.integers(1, largest) | st.just(largest))
-    return Attack(way, draw(st.sampled_from(WAYS[way].shapes)), size, draw(st.integers(1, 16) | st.just(16)))
+    return Attack(
+        way, draw(st.sampled_from(WAYS[way].shapes)), size, draw(st.integers(1, 16) | st.just(16))
+    )
 
 
 @lru_cache(maxsize=4)
@@ -135,7 +147,7 @@ def _body(attack: Attack) -> bytes:
     if attack.way == "pod":
         return _pod(attack.shape, attack.size * KIB).encode()
     if attack.way.endswith("upload to the sidecar"):
-        entry = f'{{"decision_id":"1","input":{_pod(attack.shape, attack.size * KIB // 8)},"result":{{}}}}'
+        entry = f'{{"decision_id":"1","input":{_pod(attack.shape, attack.size * KIB // 8)},"result":{{}}}}'  # noqa: E501
         return gzip.compress(f"[{','.join([entry] * 8)}]".encode())[: decision_uploads.LARGEST]
     body = _review(attack.shape, attack.size * KIB)
     return gzip.compress(body) if attack.way.startswith("packed") else body

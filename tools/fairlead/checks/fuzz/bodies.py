@@ -1,7 +1,7 @@
 """Generates request bodies: mutations of the sample reviews, pods and conformance cases.
 
-Values are replaced, types swapped, keys missing, doubled or of another object; values are huge or deep, all of Unicode,
-numbers at their limits. Some are then no JSON any more, or gzip, or YAML.
+Values are replaced, types swapped, keys missing, doubled or of another object; values are huge or
+deep, all of Unicode, numbers at their limits. Some are then no JSON any more, or gzip, or YAML.
 """
 
 from __future__ import annotations
@@ -50,10 +50,16 @@ class Body:
         """The body of a JSON file, as a failing run prints it. Raises InputError."""
         value = files.read_json(path)
         try:
-            content = base64.b64decode(value["base64"]) if "base64" in value else value["content"].encode()
+            content = (
+                base64.b64decode(value["base64"])
+                if "base64" in value
+                else value["content"].encode()
+            )
             return cls(content, value.get("type", cls.type), value.get("encoding", cls.encoding))
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise InputError(path, f"is no body as `fairlead fuzz` prints one: {error!r}") from error
+            raise InputError(
+                path, f"is no body as `fairlead fuzz` prints one: {error!r}"
+            ) from error
 
     def document(self) -> dict[str, str]:
         """As `load` reads it."""
@@ -68,9 +74,23 @@ class Body:
 _MARK = "\0raw:"
 RAW = {
     **{
-        text: text for text in ("1e308", "1e309", "-1e309", "1e999999999", "1E-999999999", "-0", "0.1e1", "1.0", "-0.0")
+        text: text
+        for text in (
+            "1e308",
+            "1e309",
+            "-1e309",
+            "1e999999999",
+            "1E-999999999",
+            "-0",
+            "0.1e1",
+            "1.0",
+            "-0.0",
+        )
     },
-    **{text: text for text in ("9007199254740993", "9223372036854775808", "18446744073709551616", "1e19")},
+    **{
+        text: text
+        for text in ("9007199254740993", "9223372036854775808", "18446744073709551616", "1e19")
+    },
     "digits": "9" * 5_000,
     "fraction": "0." + "3" * 5_000,
     "deep list": "[" * 5_000 + "]" * 5_000,
@@ -91,34 +111,157 @@ RAW = {
     "leading zero": "007",
 }
 _WORDS = (
-    *("", " ", "a", "Pod", "pod", "Pods", "Namespace", "DaemonSet", "Deployment", "Service", "v1", "apps", "CREATE"),
+    *(
+        "",
+        " ",
+        "a",
+        "Pod",
+        "pod",
+        "Pods",
+        "Namespace",
+        "DaemonSet",
+        "Deployment",
+        "Service",
+        "v1",
+        "apps",
+        "CREATE",
+    ),
     "create",
-    *("UPDATE", "DELETE", "CONNECT", "PATCH", "*", "agentpool", "pool1", "pool2", "pool9", "disk", "ssd", "status"),
+    *(
+        "UPDATE",
+        "DELETE",
+        "CONNECT",
+        "PATCH",
+        "*",
+        "agentpool",
+        "pool1",
+        "pool2",
+        "pool9",
+        "disk",
+        "ssd",
+        "status",
+    ),
     "binding",
-    *(*NAMESPACES, "unknown", "kube-system", "fairlead", "../payments", "payments/../playground", "PAYMENTS"),
+    *(
+        *NAMESPACES,
+        "unknown",
+        "kube-system",
+        "fairlead",
+        "../payments",
+        "payments/../playground",
+        "PAYMENTS",
+    ),
     "payments\0",
-    *("system:node:n1", "system:nodes", "system:masters", "n1", "true", "null", "{}", "[]", "0", "%s"),
+    *(
+        "system:node:n1",
+        "system:nodes",
+        "system:masters",
+        "n1",
+        "true",
+        "null",
+        "{}",
+        "[]",
+        "0",
+        "%s",
+    ),
     *("%!d(MISSING)", "${x}"),
-    *("é", "e\u0301", "\u202e", "\u2028", "\ufeff", "\ufffd", "\U0001f4a9", "\ud800", "\udc00x", "\x7f", "\0", "'"),
+    *(
+        "é",
+        "e\u0301",
+        "\u202e",
+        "\u2028",
+        "\ufeff",
+        "\ufffd",
+        "\U0001f4a9",
+        "\ud800",
+        "\udc00x",
+        "\x7f",
+        "\0",
+        "'",
+    ),
     *('"', "\\", "\\u0041"),
-    *("~", "~0", "~1", "/", "spec/nodeName", "a" * 300, "pool1 ", " pool1", "pool1\n", "POOL1", "\uff50ool1"),
+    *(
+        "~",
+        "~0",
+        "~1",
+        "/",
+        "spec/nodeName",
+        "a" * 300,
+        "pool1 ",
+        " pool1",
+        "pool1\n",
+        "POOL1",
+        "\uff50ool1",
+    ),
     "p\u043e\u043el1",
 )
 _KEYS = (
-    *("nodeSelector", "nodeName", "tolerations", "spec", "metadata", "annotations", "labels", "name", "generateName"),
-    *("kubernetes.io/config.mirror", "agentpool", "disk", "template", "object", "oldObject", "namespace"),
+    *(
+        "nodeSelector",
+        "nodeName",
+        "tolerations",
+        "spec",
+        "metadata",
+        "annotations",
+        "labels",
+        "name",
+        "generateName",
+    ),
+    *(
+        "kubernetes.io/config.mirror",
+        "agentpool",
+        "disk",
+        "template",
+        "object",
+        "oldObject",
+        "namespace",
+    ),
     *("schedulingGates", "fairlead.dev/assigned"),
     "subResource",
-    *("kind", "group", "uid", "operation", "userInfo", "username", "groups", "dryRun", "request", "affinity"),
+    *(
+        "kind",
+        "group",
+        "uid",
+        "operation",
+        "userInfo",
+        "username",
+        "groups",
+        "dryRun",
+        "request",
+        "affinity",
+    ),
     *("NodeName", "node_name"),
 )
 _VALUES: tuple[Any, ...] = (
-    *(None, True, False, 0, 1, -1, 0.5, 1e100, 2**53, -(2**63), [], {}, [None], {"": None}, [[]], [{}], [0, "a", None]),
+    *(
+        None,
+        True,
+        False,
+        0,
+        1,
+        -1,
+        0.5,
+        1e100,
+        2**53,
+        -(2**63),
+        [],
+        {},
+        [None],
+        {"": None},
+        [[]],
+        [{}],
+        [0, "a", None],
+    ),
     *({LABEL: "pool1"}, {LABEL: "pool2"}, {LABEL: None}, {LABEL: 1}, {LABEL: ["pool1"]}),
     *({LABEL: "pool1", "zone": "a"}, {"zone": "a"}),
     *({LABEL: "pool1", "disk": "ssd"}, {LABEL: "pool1", "disk": None}, {LABEL + " ": "pool1"}),
     *({LABEL.upper(): "pool1"}, {"a": 1.0}),
-    *({"nodeSelector": {}}, {"nodeSelector": None}, {"nodeSelector": {LABEL: "pool2"}}, {"nodeName": "n1"}),
+    *(
+        {"nodeSelector": {}},
+        {"nodeSelector": None},
+        {"nodeSelector": {LABEL: "pool2"}},
+        {"nodeName": "n1"},
+    ),
     {"spec": {}},
     *({"kind": "Pod"}, {"group": "", "kind": "Pod"}, {"group": None, "kind": "Pod"}),
     {"group": "", "kind": "DaemonSet"},
@@ -126,26 +269,56 @@ _VALUES: tuple[Any, ...] = (
     {"group": "", "kind": "Namespace"},
     *({"kubernetes.io/config.mirror": "x"}, {"kubernetes.io/config.mirror": False}),
     {"kubernetes.io/config.mirror": None},
-    {"fairlead.dev/assigned": '{"nodeSelector":{"agentpool":"pool1","zone":"a"},"tolerations":[{"key":"gpu"}]}'},
+    {
+        "fairlead.dev/assigned": '{"nodeSelector":{"agentpool":"pool1","zone":"a"},"tolerations":[{"key":"gpu"}]}'  # noqa: E501
+    },
     {"username": "system:node:n1", "groups": ["system:nodes"]},
     {"username": "system:node:", "groups": ["system:nodes"]},
-    *([{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}], [{"key": "gpu"}], [None], ["gpu"], {"0": "gpu"}),
+    *(
+        [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
+        [{"key": "gpu"}],
+        [None],
+        ["gpu"],
+        {"0": "gpu"},
+    ),
     *(_MARK + name for name in RAW),
 )
 _POD = ("request", "object")
 _OLD = ("request", "oldObject")
 _SPOTS: tuple[tuple[str, ...], ...] = (
-    *((), ("apiVersion",), ("kind",), ("request",), ("response",), *(("request", key) for key in _KEYS)),
+    *(
+        (),
+        ("apiVersion",),
+        ("kind",),
+        ("request",),
+        ("response",),
+        *(("request", key) for key in _KEYS),
+    ),
     *(("request", "kind", key) for key in ("group", "kind", "version")),
     *(("request", "userInfo", key) for key in ("username", "groups")),
     *((*root, key) for root in (_POD, _OLD) for key in ("spec", "metadata", "kind", "apiVersion")),
-    *((*root, "spec", key) for root in (_POD, _OLD) for key in ("nodeSelector", "nodeName", "tolerations", "template")),
-    *((*root, "spec", "nodeSelector", key) for root in (_POD, _OLD) for key in (LABEL, "disk", "zone")),
-    *((*root, "metadata", key) for root in (_POD, _OLD) for key in ("name", "generateName", "labels", "annotations")),
+    *(
+        (*root, "spec", key)
+        for root in (_POD, _OLD)
+        for key in ("nodeSelector", "nodeName", "tolerations", "template")
+    ),
+    *(
+        (*root, "spec", "nodeSelector", key)
+        for root in (_POD, _OLD)
+        for key in (LABEL, "disk", "zone")
+    ),
+    *(
+        (*root, "metadata", key)
+        for root in (_POD, _OLD)
+        for key in ("name", "generateName", "labels", "annotations")
+    ),
     *((*root, "metadata", "annotations", "kubernetes.io/config.mirror") for root in (_POD, _OLD)),
     *((*root, "metadata", "labels", LABEL) for root in (_POD, _OLD)),
     *((*root, "spec", "schedulingGates") for root in (_POD, _OLD)),
-    *((*_POD, "spec", "template", "spec", key) for key in ("nodeSelector", "tolerations", "nodeName")),
+    *(
+        (*_POD, "spec", "template", "spec", key)
+        for key in ("nodeSelector", "tolerations", "nodeName")
+    ),
     *((*_POD, "spec", "template", "metadata", *below) for below in ((), ("annotations",))),
     (*_POD, "spec", "template", "metadata", "annotations", "fairlead.dev/assigned"),
 )
@@ -154,8 +327,15 @@ _SPOTS += tuple(spot for spot in _SPOTS if len(spot) > 3) * 3
 
 _TEXT = st.text(max_size=20)
 _ANY = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | _TEXT,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_TEXT | st.sampled_from(_KEYS), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | _TEXT,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(_TEXT | st.sampled_from(_KEYS), inner, max_size=4)
+    ),
     max_leaves=8,
 )
 _VALUE = st.sampled_from(_VALUES) | st.sampled_from(_WORDS) | _ANY
@@ -163,11 +343,15 @@ _KEY = st.sampled_from(_KEYS) | st.sampled_from(_WORDS) | _TEXT
 
 
 def samples() -> list[dict[str, Any]]:
-    """The reviews that all others are made of: the sample review, the sample pods, and the conformance cases."""
+    """The reviews that all others are made of: the sample review, the sample pods, and the
+    conformance cases.
+    """
     root = paths.root() / "testdata"
     reviews = [files.read_json(root / "review.json")]
     reviews += [
-        admission_reviews.build(document.value, namespace=document.value["metadata"].get("namespace", "payments"))
+        admission_reviews.build(
+            document.value, namespace=document.value["metadata"].get("namespace", "payments")
+        )
         for path in sorted((root / "pods").glob("*.yaml"))
         for document in files.read_yaml(path)
     ]
@@ -215,7 +399,19 @@ def _changed(draw: DrawFn, value: Any) -> Any:
         spots = list(_spots(value))
         spot = spots[draw(st.integers(0, len(spots) - 1))]
     change = draw(
-        st.sampled_from(("set", "set", "set", "remove", "wrap in a list", "wrap in an object", "add", "text", "move"))
+        st.sampled_from(
+            (
+                "set",
+                "set",
+                "set",
+                "remove",
+                "wrap in a list",
+                "wrap in an object",
+                "add",
+                "text",
+                "move",
+            )
+        )
     )
     if change == "remove" and spot:
         _remove(value, spot)
@@ -242,7 +438,13 @@ def _changed(draw: DrawFn, value: Any) -> Any:
 
 def _spots(value: Any, at: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
     spots = [at]
-    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    parts = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, part in parts:
         spots += _spots(part, (*at, key))
     return spots
@@ -282,7 +484,10 @@ def _remove(value: Any, spot: tuple[str | int, ...]) -> None:
 _BOMB = b"\n".join(
     [
         b'a: &a ["x","x","x"]',
-        *(b"%c: &%c [*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c]" % (c + 1, c + 1, *[c] * 9) for c in range(97, 106)),
+        *(
+            b"%c: &%c [*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c]" % (c + 1, c + 1, *[c] * 9)
+            for c in range(97, 106)
+        ),
     ]
 )
 _ZEROS = gzip.compress(b"[" + b"0," * 5_000_000 + b"0]")

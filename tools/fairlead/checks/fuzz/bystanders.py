@@ -11,7 +11,8 @@ from threading import Event, Thread
 from typing import Any
 
 Ask = Callable[[], str]
-"""Asks once; returns what is wrong with the answer, "" where nothing is. Raises OSError where there is none."""
+"""Asks once; returns what is wrong with the answer, "" where nothing is. Raises OSError where
+there is none."""
 
 _PAUSE = 0.02  # seconds between two requests of one bystander
 
@@ -60,7 +61,9 @@ class Bystander:
         return thread
 
     def figures(self) -> dict[str, Any]:
-        """{bystander, asked, refused, p50, max, quiet}: times in ms, quiet is the median while nobody attacked."""
+        """{bystander, asked, refused, p50, max, quiet}: times in ms, quiet is the median while
+        nobody attacked.
+        """
         waits = [*self.settled, *self.waits]
         return {
             "bystander": self.name,

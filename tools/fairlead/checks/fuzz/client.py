@@ -23,7 +23,8 @@ import h2.errors
 import h2.events
 import h2.exceptions
 
-_WITHIN = 60.0  # seconds; an answer takes milliseconds, but this machine may be busy with something else
+# seconds; an answer takes milliseconds, but this machine may be busy with something else
+_WITHIN = 60.0
 _SHORT = 65_535
 """Bytes of a body that HTTP/2 sends before the server has to grant more (RFC 9113, 6.9.2)."""
 
@@ -48,19 +49,24 @@ class Client(Protocol):
     """Sends one request after another to one server."""
 
     def send(self, method: bytes, target: bytes, headers: Headers, body: bytes) -> Response | None:
-        """The answer; None where the server ends the connection or the stream instead. Raises OSError."""
+        """The answer; None where the server ends the connection or the stream instead. Raises
+        OSError.
+        """
 
     def close(self) -> None:
         """End the connection."""
 
 
 class Http1:
-    """HTTP/1.0 or 1.1. `send` adds a Host and a Content-Length, and sends headers named Transfer-Encoding for real.
+    """HTTP/1.0 or 1.1. `send` adds a Host and a Content-Length, and sends headers named
+    Transfer-Encoding for real.
 
     It comes from the address `source`, of this machine.
     """
 
-    def __init__(self, address: tuple[str, int], ca: Path, version: str = "1.1", source: str = "") -> None:
+    def __init__(
+        self, address: tuple[str, int], ca: Path, version: str = "1.1", source: str = ""
+    ) -> None:
         self._address = address
         self._source = source
         self._context = ssl.create_default_context(cafile=str(ca))
@@ -69,7 +75,10 @@ class Http1:
 
     def send(self, method: bytes, target: bytes, headers: Headers, body: bytes) -> Response | None:
         """See Client.send."""
-        lines = [method + b" " + target + b" HTTP/" + self._version, b"Host: " + _authority(self._address)]
+        lines = [
+            method + b" " + target + b" HTTP/" + self._version,
+            b"Host: " + _authority(self._address),
+        ]
         lines += [name + b": " + value for name, value in headers]
         if any(name.lower() == b"transfer-encoding" for name, _ in headers):
             sent = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if body else b"0\r\n\r\n"
@@ -94,7 +103,8 @@ class Http1:
     def _exchange(self, message: bytes, method: bytes) -> Response:
         if self._socket is None:
             self._socket = _secured(_connect(self._address, self._source), self._context)
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may answer before it has read all
+        # it may answer before it has read all
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._socket.sendall(message)
         answer = http.client.HTTPResponse(self._socket, method=method.decode("latin-1"))
         try:
@@ -108,7 +118,11 @@ class Http1:
             if ends:
                 self.close()
         head = "\n".join(f"{name}: {value}" for name, value in answer.getheaders())
-        return Response(answer.status, head.encode("latin-1"), _plain(body, answer.getheader("Content-Encoding") or ""))
+        return Response(
+            answer.status,
+            head.encode("latin-1"),
+            _plain(body, answer.getheader("Content-Encoding") or ""),
+        )
 
 
 class Http2:
@@ -120,7 +134,9 @@ class Http2:
         self._h2: h2.connection.H2Connection | None = None
 
     def send(self, method: bytes, target: bytes, headers: Headers, body: bytes) -> Response | None:
-        """See Client.send. Bodies are cut at what HTTP/2 sends without a further word from the server."""
+        """See Client.send. Bodies are cut at what HTTP/2 sends without a further word from the
+        server.
+        """
         fresh = self._socket is None
         try:
             return self._exchange(method, target, headers, body[: _SHORT - 1])
@@ -135,10 +151,16 @@ class Http2:
             self._socket.close()
         self._socket = self._h2 = None
 
-    def _exchange(self, method: bytes, target: bytes, headers: Headers, body: bytes) -> Response | None:
+    def _exchange(
+        self, method: bytes, target: bytes, headers: Headers, body: bytes
+    ) -> Response | None:
         connection, link = self._connected()
         stream = connection.get_next_available_stream_id()
-        head = [(b":method", method), (b":scheme", b"http"), (b":authority", _authority(self._address))]
+        head = [
+            (b":method", method),
+            (b":scheme", b"http"),
+            (b":authority", _authority(self._address)),
+        ]
         head += [(b":path", target), *((name.lower(), value) for name, value in headers)]
         connection.send_headers(stream, head, end_stream=not body)
         for start in range(0, len(body), 16_384):  # the largest frame that a server must take
@@ -172,7 +194,9 @@ class Http2:
     def _connected(self) -> tuple[h2.connection.H2Connection, socket.socket]:
         if self._socket is None or self._h2 is None:
             config = h2.config.H2Configuration(
-                header_encoding=False, validate_outbound_headers=False, normalize_outbound_headers=False
+                header_encoding=False,
+                validate_outbound_headers=False,
+                normalize_outbound_headers=False,
             )
             self._h2 = h2.connection.H2Connection(config)
             self._h2.initiate_connection()
@@ -184,7 +208,11 @@ class Http2:
 def _response(headers: list[tuple[bytes, bytes]], data: bytes) -> Response:
     named = dict(headers)
     head = b"\n".join(name + b": " + value for name, value in headers)
-    return Response(int(named[b":status"]), head, _plain(data, named.get(b"content-encoding", b"").decode("latin-1")))
+    return Response(
+        int(named[b":status"]),
+        head,
+        _plain(data, named.get(b"content-encoding", b"").decode("latin-1")),
+    )
 
 
 def _bytes(value: bytes | str) -> bytes:

@@ -1,20 +1,25 @@
 """Fuzzes OPA's authz policy: asks for every path in every spelling, and checks that only the
 contract is answered.
 
-The contract (docs: "the guarded OPA API"): without a token, `POST /`, also with the query `timeout=<n>s`, `GET /health`
-and `GET /health/ready`; with a token in force as `Authorization: Bearer <token>`, all that OPA serves.
+The contract (docs: "the guarded OPA API"): without a token, `POST /`, also with the query
+`timeout=<n>s`, `GET /health` and `GET /health/ready`; with a token in force as `Authorization:
+Bearer <token>`, all that OPA serves.
 
 What the oracle takes as it is, since it tells nothing and changes nothing:
-- Another spelling of the same address (percent-encoded letters: RFC 3986, 6.2.2; `GET https://host/health`: RFC 9112,
-  3.2.2) may be answered as the plain one is. OPA's policy sees only the decoded path.
-- A piece of a query that Go's library cannot read (with `;` or a broken escape) is none, for guard and handler alike.
-- OPA redirects every path with a slash at its end to the same one without, before any guard and whether there is
-  such a path or not.
-- OPA 1.22 ends the connection, or the stream, of a body that says to be gzip and is none: it closes a reader that was
-  never opened, and Go's HTTP library outlives that. Nobody else's connection is touched, and API servers send no gzip.
-- Go's HTTP library answers by itself, before any guard: 400, 431, 501 or 505 to what is no proper request, the end of
-  the stream to a header that HTTP/2 does not know (RFC 9113, 8.2.1), an empty 200 to `OPTIONS *`. OPA answers 400 to a
-  body that it cannot read. Its guard does not tell `post /` from `POST /`, but its router does: 405.
+- Another spelling of the same address (percent-encoded letters: RFC 3986, 6.2.2; `GET
+  https://host/health`: RFC 9112, 3.2.2) may be answered as the plain one is. OPA's policy sees only
+  the decoded path.
+- A piece of a query that Go's library cannot read (with `;` or a broken escape) is none, for guard
+  and handler alike.
+- OPA redirects every path with a slash at its end to the same one without, before any guard and
+  whether there is such a path or not.
+- OPA 1.22 ends the connection, or the stream, of a body that says to be gzip and is none: it closes
+  a reader that was never opened, and Go's HTTP library outlives that. Nobody else's connection is
+  touched, and API servers send no gzip.
+- Go's HTTP library answers by itself, before any guard: 400, 431, 501 or 505 to what is no proper
+  request, the end of the stream to a header that HTTP/2 does not know (RFC 9113, 8.2.1), an empty
+  200 to `OPTIONS *`. OPA answers 400 to a body that it cannot read. Its guard does not tell `post
+  /` from `POST /`, but its router does: 405.
 """
 
 from __future__ import annotations
@@ -46,11 +51,14 @@ EXAMPLES = 20_000
 FOLDER = "testdata/fuzz/guard"
 """Requests that once were answered wrongly, or might be: each run sends them first."""
 _ROTATIONS = 4
-"""How often the token is rotated, at most; not more often than every thousand requests, but once."""
+"""How often the token is rotated, at most; not more often than every thousand requests, but
+once."""
 _DEBUGGED = 0.1
-"""The part of the requests that is sent to an OPA that logs all it can, and so nothing that is secret."""
+"""The part of the requests that is sent to an OPA that logs all it can, and so nothing that is
+secret."""
 _PROXIED = 0.4
-"""As many more, as a part of them, are sent by way of OPA's proxy, as everyone but the sidecar reaches OPA."""
+"""As many more, as a part of them, are sent by way of OPA's proxy, as everyone but the sidecar
+reaches OPA."""
 _CANARY = secrets.token_hex(16)
 """Stands in OPA's data, policies and environment, and so in no answer without a token."""
 
@@ -81,10 +89,15 @@ def run(
             opa = Opa(
                 Path(folder),
                 bundle=bundles.Bundle(
-                    {**bundle.modules, "canary.rego": f"package canary\n\nvalue := {json.dumps(_CANARY)}\n"}
+                    {
+                        **bundle.modules,
+                        "canary.rego": f"package canary\n\nvalue := {json.dumps(_CANARY)}\n",
+                    }
                 ),
                 data={
-                    "kubernetes/namespaces": {"payments": {"metadata": {"labels": {"agentpool": "pool1"}}}},
+                    "kubernetes/namespaces": {
+                        "payments": {"metadata": {"labels": {"agentpool": "pool1"}}}
+                    },
                     "secret": _CANARY,
                 },
                 guard=guard,
@@ -103,8 +116,12 @@ def run(
     return totals.result("guard", seed, began, asdict, rotations=rotations)
 
 
-def _search(target: _Target, count: int, seed: int, name: str, progress: Progress) -> Search[Request]:
-    """Send those that are kept, then every plain one, then others up to `count`; rotate the token now and then."""
+def _search(
+    target: _Target, count: int, seed: int, name: str, progress: Progress
+) -> Search[Request]:
+    """Send those that are kept, then every plain one, then others up to `count`; rotate the
+    token now and then.
+    """
     result: Search[Request] = Search()
     try:
         known = map(Request.load, sorted((paths.root() / FOLDER).glob("*.json")))
@@ -118,7 +135,14 @@ def _search(target: _Target, count: int, seed: int, name: str, progress: Progres
             left = (count - result.tried) // (rotations + 1 - part)
             examples = requests(queries=target.queries)
             result.add(
-                search(examples, target.check, examples=max(1, left), seed=seed + part, name=name, progress=progress)
+                search(
+                    examples,
+                    target.check,
+                    examples=max(1, left),
+                    seed=seed + part,
+                    name=name,
+                    progress=progress,
+                )
             )
             target.check_state()
         target.check_secrets()
@@ -130,7 +154,9 @@ def _search(target: _Target, count: int, seed: int, name: str, progress: Progres
 
 
 def listed(method: str, target: str) -> bool:
-    """Whether the contract lists the request, exactly as it is spelt, for callers without a token."""
+    """Whether the contract lists the request, exactly as it is spelt, for callers without a
+    token.
+    """
     address, _, query = target.partition("?")
     if (method, address) == ("POST", "/"):
         return target == "/" or bool(re.fullmatch(r"timeout=[0-9]{1,2}s", query))
@@ -138,7 +164,9 @@ def listed(method: str, target: str) -> bool:
 
 
 def equivalent(method: str, target: str) -> bool:
-    """Whether the request is one of the contract's list in another spelling; see the module's own description."""
+    """Whether the request is one of the contract's list in another spelling; see the module's
+    own description.
+    """
     address, _, query = _relative(target).partition("?")
     if not address.startswith("/"):
         return False
@@ -148,7 +176,9 @@ def equivalent(method: str, target: str) -> bool:
         key, _, value = (_unescaped(part.replace("+", " ")) for part in piece.partition("="))
         if ";" not in piece and key is not None and value is not None:
             pairs.append(f"{key}={value}")
-    plain = "/" + "/".join("%" if segment is None or "/" in segment else segment for segment in segments)
+    plain = "/" + "/".join(
+        "%" if segment is None or "/" in segment else segment for segment in segments
+    )
     return listed(method, "?".join([plain, *(["&".join(pairs)] if pairs else [])]))
 
 
@@ -172,11 +202,15 @@ def _unescaped(text: str) -> str | None:
 
 
 def authorized(request: Request) -> bool | None:
-    """Whether the first Authorization header presents a token in force; None for one in a form of no standing.
+    """Whether the first Authorization header presents a token in force; None for one in a form of
+    no standing.
 
-    More blanks or another case of `Bearer` may do or not: who holds the token may ask for everything.
+    More blanks or another case of `Bearer` may do or not: who holds the token may ask for
+    everything.
     """
-    presented = next((value for name, value in request.headers if name.lower() == "authorization"), "")
+    presented = next(
+        (value for name, value in request.headers if name.lower() == "authorization"), ""
+    )
     if presented == "Bearer <valid>":
         return True
     return None if re.fullmatch(r"bearer\s+<valid>\s*", presented, re.IGNORECASE) else False
@@ -212,10 +246,15 @@ class _Target:
 
     def check(self, request: Request) -> str:
         """The outcome of one request. Raises Violation."""
-        sent = {name: _latin(self._filled(getattr(request, name))) for name in ("method", "target", "body")}
+        sent = {
+            name: _latin(self._filled(getattr(request, name)))
+            for name in ("method", "target", "body")
+        }
         headers = [(_latin(name), _latin(self._filled(value))) for name, value in request.headers]
         try:
-            answer = self._clients[request.protocol].send(sent["method"], sent["target"], headers, sent["body"])
+            answer = self._clients[request.protocol].send(
+                sent["method"], sent["target"], headers, sent["body"]
+            )
         except TimeoutError:
             self._clients[request.protocol].close()
             raise Violation("no answer, and no end of the connection either") from None
@@ -240,18 +279,27 @@ class _Target:
     def check_state(self) -> None:
         """Raises Violation where a request changed policies or data."""
         if self._opa.state() != self._state:
-            raise Violation("policies or data are not what they were: a request without a token changed them")
+            raise Violation(
+                "policies or data are not what they were: a request without a token changed them"
+            )
 
     def check_secrets(self) -> None:
-        """Raises Violation where a token stands in OPA's log, in the process list or in a process's environment."""
+        """Raises Violation where a token stands in OPA's log, in the process list or in a
+        process's environment.
+        """
         log = self._opa.log.read_text(encoding="utf-8", errors="replace")
         if '"decision_id"' not in log:
-            raise FairleadError(f"{self._opa.log}: holds no decisions, so that nothing is known about what they tell")
+            raise FairleadError(
+                f"{self._opa.log}: holds no decisions, so that nothing is known about what they "
+                "tell"
+            )
         texts = {"OPA's log": log}
         for process in Path("/proc").glob("[0-9]*"):
             for name in ("cmdline", *(["environ"] if process.name == str(self._opa.pid) else [])):
                 try:
-                    texts[f"the {name} of process {process.name}"] = (process / name).read_text(errors="replace")
+                    texts[f"the {name} of process {process.name}"] = (process / name).read_text(
+                        errors="replace"
+                    )
                 except OSError:  # it has ended, or is another user's
                     continue
         for where, text in texts.items():
@@ -299,7 +347,9 @@ class _Target:
 
 
 def _accepted(request: Request, answer: Response | None) -> str:
-    accepted = (200, 201, 204, 304, 404) if (request.method, request.target) in READS else range(200, 501)
+    accepted = (
+        (200, 201, 204, 304, 404) if (request.method, request.target) in READS else range(200, 501)
+    )
     if answer is None or answer.status in (401, 403) or answer.status not in accepted:
         raise Violation(f"a valid token does not get this answered: {_shown(answer)}")
     return f"valid token: {answer.status}"

@@ -1,11 +1,12 @@
 """Checks one answer of OPA against the contract of node-pool placement (docs/node-pool.md).
 
-- A pod that is created in a mapped namespace and allowed has the assignment once the patch is applied, no nodeName, and
-  is the same pod otherwise. In a namespace that nobody knows it is never allowed. So it is with the update that takes
-  the last gate of a pod without any pool's nodeSelector. Any other update gets no patch, and what it makes of the
-  nodeSelector satisfies the assignment.
-- Of what is no pod, DaemonSets alone are patched, in their template's nodeSelector, tolerations and note. It has the
-  assignment then; where the namespace has no pool, nothing is added.
+- A pod that is created in a mapped namespace and allowed has the assignment once the patch is
+  applied, no nodeName, and is the same pod otherwise. In a namespace that nobody knows it is never
+  allowed. So it is with the update that takes the last gate of a pod without any pool's
+  nodeSelector. Any other update gets no patch, and what it makes of the nodeSelector satisfies the
+  assignment.
+- Of what is no pod, DaemonSets alone are patched, in their template's nodeSelector, tolerations and
+  note. It has the assignment then; where the namespace has no pool, nothing is added.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class Judgement:
         self._allowed = response["allowed"]
         self._uid = response["uid"]
         self._settings = settings
-        self._patch = admission_reviews.patch_of({"response": response}) if "patch" in response else None
+        self._patch = (
+            admission_reviews.patch_of({"response": response}) if "patch" in response else None
+        )
 
     def outcome(self) -> str:
         """What became of it. Raises Violation."""
@@ -51,7 +54,11 @@ class Judgement:
         kind = self._request["kind"]
         above = self._request.get("subResource") in (None, "")
         operation = self._request["operation"]
-        if (kind.get("group", ""), kind["kind"]) == ("", "Pod") and above and operation in ("CREATE", "UPDATE"):
+        if (
+            (kind.get("group", ""), kind["kind"]) == ("", "Pod")
+            and above
+            and operation in ("CREATE", "UPDATE")
+        ):
             return self._created() if operation == "CREATE" else self._updated()
         if not self._allowed:
             return "denied: no pod"
@@ -88,7 +95,9 @@ class Judgement:
         return self._judged(exactly=self._settings.pod_selector == "reject")
 
     def _judged(self, *, exactly: bool) -> str:
-        """An allowed pod that a pool decides on; `exactly` where its nodeSelector may have nothing else."""
+        """An allowed pod that a pool decides on; `exactly` where its nodeSelector may have
+        nothing else.
+        """
         pod = self._request.get("object")
         spec = as_object(as_object(pod).get("spec"), None)
         if spec is None:
@@ -114,9 +123,15 @@ class Judgement:
         if (kind.get("group", ""), kind["kind"]) != ("apps", "DaemonSet"):
             raise Violation("what is neither a pod nor a DaemonSet is patched")
         objects = (self._request.get("object"), self._patched())
-        before, after = (as_object(as_object(as_object(item).get("spec")).get("template")) for item in objects)
-        if _but_template(objects[0]) != _but_template(objects[1]) or _but_note(before) != _but_note(after):
-            raise Violation("the patch changes more than the template's nodeSelector, tolerations and note")
+        before, after = (
+            as_object(as_object(as_object(item).get("spec")).get("template")) for item in objects
+        )
+        if _but_template(objects[0]) != _but_template(objects[1]) or _but_note(before) != _but_note(
+            after
+        ):
+            raise Violation(
+                "the patch changes more than the template's nodeSelector, tolerations and note"
+            )
         old, new = as_object(before.get("spec")), as_object(after.get("spec"))
         if pool := self._pool():
             self._assigned(new, pool, exactly=self._settings.pod_selector == "reject")
@@ -126,14 +141,19 @@ class Judgement:
             for toleration in as_list(new.get("tolerations"))
             if toleration not in as_list(old.get("tolerations"))
         ]
-        selector = [pair for pair in as_object(new.get("nodeSelector")).items() if pair not in _pairs(old)]
+        selector = [
+            pair for pair in as_object(new.get("nodeSelector")).items() if pair not in _pairs(old)
+        ]
         if tolerations or selector:
             raise Violation("the patch adds to a template in a namespace without a pool")
 
     def _updated(self) -> str:
         if not self._allowed:
             return "denied: pod's update"
-        new, old = (as_object(as_object(self._request.get(name)).get("spec"), None) for name in ("object", "oldObject"))
+        new, old = (
+            as_object(as_object(self._request.get(name)).get("spec"), None)
+            for name in ("object", "oldObject")
+        )
         if new is None or old is None:
             raise Violation("an update of a pod without a spec is allowed")
         before = as_object(old.get("nodeSelector"))
@@ -150,7 +170,10 @@ class Judgement:
         pool = self._pool()
         if pool is not None:
             selector = as_object(new.get("nodeSelector"))
-            if pool.node_selector.items() - {k: v for k, v in selector.items() if isinstance(v, str)}.items():
+            if (
+                pool.node_selector.items()
+                - {k: v for k, v in selector.items() if isinstance(v, str)}.items()
+            ):
                 raise Violation("an update may change the nodeSelector so that it leaves the pool")
         return "allowed: pod's update within its pool"
 
@@ -160,10 +183,15 @@ class Judgement:
             value = selector.get(self._settings.node_label)
             return isinstance(value, str) and value != ""
         selectors = (self._settings.assignment(name).node_selector for name in self._settings.pools)
-        return any(all(selector.get(key) == value for key, value in assignment.items()) for assignment in selectors)
+        return any(
+            all(selector.get(key) == value for key, value in assignment.items())
+            for assignment in selectors
+        )
 
     def _pool(self) -> Pool | None:
-        """What the pod must get, None where its namespace has no pool. Raises Violation where it cannot be allowed."""
+        """What the pod must get, None where its namespace has no pool. Raises Violation where it
+        cannot be allowed.
+        """
         namespace = self._request.get("namespace")
         if not isinstance(namespace, str) or namespace not in NAMESPACES:
             raise Violation(f"a pod is allowed in namespace {namespace!r}, which nobody knows")
@@ -173,13 +201,20 @@ class Judgement:
         try:
             return self._settings.assignment(name)
         except KeyError:
-            raise Violation(f"a pod is allowed in a namespace of the undeclared pool {name!r}") from None
+            raise Violation(
+                f"a pod is allowed in a namespace of the undeclared pool {name!r}"
+            ) from None
 
     def _assigned(self, spec: Mapping[str, Any], pool: Pool, *, exactly: bool) -> None:
         selector = as_object(spec.get("nodeSelector"))
         required = pool.node_selector
-        if {key: selector.get(key) for key in required} != required or (exactly and selector != required):
-            raise Violation(f"a pod of a mapped namespace is allowed with nodeSelector {spec.get('nodeSelector')!r}")
+        if {key: selector.get(key) for key in required} != required or (
+            exactly and selector != required
+        ):
+            raise Violation(
+                "a pod of a mapped namespace is allowed with nodeSelector "
+                f"{spec.get('nodeSelector')!r}"
+            )
         tolerations = spec.get("tolerations")
         for toleration in pool.tolerations:
             required_toleration = toleration.model_dump(by_alias=True, exclude_none=True)
@@ -188,7 +223,9 @@ class Judgement:
 
     def _mirror(self, spec: Mapping[str, Any]) -> bool:
         """Whether the pod shows a static one that runs already, and the node itself says so."""
-        annotations = as_object(as_object(as_object(self._request.get("object")).get("metadata")).get("annotations"))
+        annotations = as_object(
+            as_object(as_object(self._request.get("object")).get("metadata")).get("annotations")
+        )
         user, node = as_object(self._request.get("userInfo")), spec.get("nodeName")
         return (
             annotations.get("kubernetes.io/config.mirror", False) is not False
@@ -231,7 +268,10 @@ def _but_placement(pod: Any) -> dict[str, Any]:
 
 
 def _but_template(workload: Any) -> dict[str, Any]:
-    return {**as_object(workload), "spec": _without(as_object(as_object(workload).get("spec")), "template")}
+    return {
+        **as_object(workload),
+        "spec": _without(as_object(as_object(workload).get("spec")), "template"),
+    }
 
 
 def _but_note(template: Mapping[str, Any]) -> dict[str, Any]:
@@ -242,11 +282,16 @@ def _but_note(template: Mapping[str, Any]) -> dict[str, Any]:
     annotations = metadata.get("annotations")
     if isinstance(annotations, dict):
         annotations = _without(annotations, "fairlead.dev/assigned")
-    return {**_but_placement(template), "metadata": {**metadata, "annotations": annotations or None}}
+    return {
+        **_but_placement(template),
+        "metadata": {**metadata, "annotations": annotations or None},
+    }
 
 
 def _covers(wide: Any, narrow: Mapping[str, Any]) -> bool:
-    """Whether a pod that tolerates `wide` tolerates `narrow`, which says Exists for good (docs/node-pool.md)."""
+    """Whether a pod that tolerates `wide` tolerates `narrow`, which says Exists for good
+    (docs/node-pool.md).
+    """
     if wide == narrow:
         return True
     exists = isinstance(wide, dict) and wide.get("operator") == "Exists"
@@ -259,5 +304,7 @@ def _covers(wide: Any, narrow: Mapping[str, Any]) -> bool:
 
 
 def _comparable(text: Any) -> Any:
-    """What is no Unicode (half a surrogate pair, broken UTF-8) comes back as U+FFFD, once or several times."""
+    """What is no Unicode (half a surrogate pair, broken UTF-8) comes back as U+FFFD, once or
+    several times.
+    """
     return re.sub("[\ud800-\udfff\ufffd]+", "\ufffd", text) if isinstance(text, str) else text

@@ -1,7 +1,8 @@
 """The memory limits of the deployed containers: what they are, a cgroup that enforces them, and
 peak use of a process.
 
-The limits are read from the manifests themselves, so that those that are deployed are those that are tested.
+The limits are read from the manifests themselves, so that those that are deployed are those that
+are tested.
 """
 
 from __future__ import annotations
@@ -41,23 +42,34 @@ _CONTROLLERS = (
         "memory.oom_control",
         r"\d+:memory:(.*)",
     ),
-    _Controller(Path("/sys/fs/cgroup"), "memory.max", "memory.current", "memory.events", r"0::(.*)"),
+    _Controller(
+        Path("/sys/fs/cgroup"), "memory.max", "memory.current", "memory.events", r"0::(.*)"
+    ),
 )
 
 
 def deployed(settings: Settings) -> Mapping[str, int]:
     """The limit of each container of OPA's pod with the sidecar `sync`, in bytes."""
-    return {name: _bytes(container["resources"]["limits"]["memory"]) for name, container in _containers(settings)}
+    return {
+        name: _bytes(container["resources"]["limits"]["memory"])
+        for name, container in _containers(settings)
+    }
 
 
 def go_environment(settings: Settings) -> dict[str, str]:
     """What OPA's container tells the Go runtime, as GOMEMLIMIT."""
     opa = dict(_containers(settings))["opa"]
-    return {variable["name"]: variable["value"] for variable in opa["env"] if variable["name"].startswith("GO")}
+    return {
+        variable["name"]: variable["value"]
+        for variable in opa["env"]
+        if variable["name"].startswith("GO")
+    }
 
 
 def peak(pid: int | None) -> int:
-    """Bytes that a process had resident at most; 0 where the system does not tell, as anywhere but on Linux."""
+    """Bytes that a process had resident at most; 0 where the system does not tell, as anywhere
+    but on Linux.
+    """
     return _status(pid, "VmHWM")
 
 
@@ -68,9 +80,11 @@ def forget_peak(pid: int | None) -> None:
 
 
 class MemoryLimit:
-    """A cgroup with a memory limit of `size` bytes, for one process, where this machine allows to make one.
+    """A cgroup with a memory limit of `size` bytes, for one process, where this machine allows to
+    make one.
 
-    A limit of the address space (RLIMIT_AS) would be none of memory: Go and glibc reserve much more than they use.
+    A limit of the address space (RLIMIT_AS) would be none of memory: Go and glibc reserve much more
+    than they use.
     """
 
     def __init__(self, name: str, size: int) -> None:
@@ -103,15 +117,23 @@ class MemoryLimit:
         """How many processes the kernel has ended as they exceeded it."""
         if self._controller is None:
             return 0
-        match = re.search(r"^oom_kill (\d+)$", (self._folder / self._controller.events).read_text(), re.MULTILINE)
+        match = re.search(
+            r"^oom_kill (\d+)$", (self._folder / self._controller.events).read_text(), re.MULTILINE
+        )
         return int(match[1]) if match else 0
 
     def hold(self, pid: int | None) -> None:
-        """Hold a process that runs already to the limit; what stays counted where it was before is taken off."""
+        """Hold a process that runs already to the limit; what stays counted where it was before
+        is taken off.
+        """
         if self._controller is None or pid is None:
             return
         with contextlib.suppress(OSError):  # it has ended
-            match = re.search(f"^{self._controller.membership}$", Path(f"/proc/{pid}/cgroup").read_text(), re.MULTILINE)
+            match = re.search(
+                f"^{self._controller.membership}$",
+                Path(f"/proc/{pid}/cgroup").read_text(),
+                re.MULTILINE,
+            )
             self._before[pid] = self._controller.root / (match[1].lstrip("/") if match else "")
             (self._folder / "cgroup.procs").write_text(str(pid))
             counted = int((self._folder / self._controller.usage).read_text())
@@ -133,7 +155,10 @@ def _containers(settings: Settings) -> list[tuple[str, dict[str, Any]]]:
     bundle = bundles.bundle(settings)
     objects = manifests.render(settings, bundle, Credentials.fresh([]), sidecar=SYNC)
     deployment = next(manifest for manifest in objects if manifest["kind"] == "Deployment")
-    return [(container["name"], container) for container in deployment["spec"]["template"]["spec"]["containers"]]
+    return [
+        (container["name"], container)
+        for container in deployment["spec"]["template"]["spec"]["containers"]
+    ]
 
 
 def _bytes(quantity: str) -> int:

@@ -1,13 +1,15 @@
 """Attacks OPA and its sidecar with requests that cost memory or time, and measures what others
 notice.
 
-It holds when nothing takes more memory than its container is deployed with, no process ends, and nobody who asks for
-nothing odd is refused. With `strict` nobody who asks OPA itself waits for more than _LONGEST either, or, on a machine
-where that is not so while all is quiet, for more than _TIMES the longest wait then. Other waits are only told: API
-servers, too, take their time for huge pods, and those wait as long for whom OPA is not asked.
+It holds when nothing takes more memory than its container is deployed with, no process ends, and
+nobody who asks for nothing odd is refused. With `strict` nobody who asks OPA itself waits for more
+than _LONGEST either, or, on a machine where that is not so while all is quiet, for more than _TIMES
+the longest wait then. Other waits are only told: API servers, too, take their time for huge pods,
+and those wait as long for whom OPA is not asked.
 
-Where this machine allows it, a cgroup holds each process to its limit, so that the kernel ends one that exceeds it;
-elsewhere what it had resident at most is compared with the limit after each attack.
+Where this machine allows it, a cgroup holds each process to its limit, so that the kernel ends one
+that exceeds it; elsewhere what it had resident at most is compared with the limit after each
+attack.
 """
 
 from __future__ import annotations
@@ -57,9 +59,15 @@ _TRIES = 40
 
 
 def run(
-    *, examples: int = EXAMPLES, seed: int, progress: Progress, policies: Path | None = None, strict: bool = True
+    *,
+    examples: int = EXAMPLES,
+    seed: int,
+    progress: Progress,
+    policies: Path | None = None,
+    strict: bool = True,
 ) -> dict[str, Any]:
-    """Attack an embedded cluster of its own, which has the policies of a folder; the result is that of `attack`.
+    """Attack an embedded cluster of its own, which has the policies of a folder; the result is that
+    of `attack`.
 
     Raises FairleadError where the cluster does not come up.
     """
@@ -67,15 +75,30 @@ def run(
     with started(f"fuzz-load-{os.getpid()}", settings, {"pool1": 1}, progress=progress) as cluster:
         if policies:
             deploy(cluster, settings, policies, progress=progress)
-        return on_cluster(cluster, settings, examples=examples, seed=seed, progress=progress, strict=strict)
+        return on_cluster(
+            cluster, settings, examples=examples, seed=seed, progress=progress, strict=strict
+        )
 
 
 def on_cluster(
-    cluster: EmbeddedCluster, settings: Settings, *, examples: int, seed: int, progress: Progress, strict: bool
+    cluster: EmbeddedCluster,
+    settings: Settings,
+    *,
+    examples: int,
+    seed: int,
+    progress: Progress,
+    strict: bool,
 ) -> dict[str, Any]:
     """Attack a cluster that runs; it has two namespaces more then."""
     site = OnCluster(cluster, settings)
-    return attack(site, limits.deployed(settings), examples=examples, seed=seed, progress=progress, strict=strict)
+    return attack(
+        site,
+        limits.deployed(settings),
+        examples=examples,
+        seed=seed,
+        progress=progress,
+        strict=strict,
+    )
 
 
 def on_opa(
@@ -88,7 +111,8 @@ def on_opa(
     proxied: bool = True,
     memory: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """Attack an OPA alone, with these flags besides, and `memory` instead of what is deployed; never `strict`.
+    """Attack an OPA alone, with these flags besides, and `memory` instead of what is deployed;
+    never `strict`.
 
     It has its proxy before it, unless it is not `proxied`.
     """
@@ -106,27 +130,48 @@ def on_opa(
         )
         with running(opa):
             sizes = memory or limits.deployed(settings)
-            return attack(Alone(opa), sizes, examples=examples, seed=seed, progress=progress, strict=False)
+            return attack(
+                Alone(opa), sizes, examples=examples, seed=seed, progress=progress, strict=False
+            )
 
 
 def attack(
-    site: Site, memory: Mapping[str, int], *, examples: int, seed: int, progress: Progress, strict: bool
+    site: Site,
+    memory: Mapping[str, int],
+    *,
+    examples: int,
+    seed: int,
+    progress: Progress,
+    strict: bool,
 ) -> dict[str, Any]:
-    """Attack `site`: {fuzz, seed, tried, seconds, outcomes, memory, limits, bystanders, log, why, example}.
+    """Attack `site`: {fuzz, seed, tried, seconds, outcomes, memory, limits, bystanders, log, why,
+    example}.
 
-    `memory` has the limits by container. Of the result, `memory` is what each process had resident at most and `limits`
-    what it may have, in bytes, with whether the kernel enforced them; `bystanders` are as Bystander.figures has them;
-    `log` is by how many bytes the logs grew. `why` and `example` are as everywhere.
+    `memory` has the limits by container. Of the result, `memory` is what each process had resident
+    at most and `limits` what it may have, in bytes, with whether the kernel enforced them;
+    `bystanders` are as Bystander.figures has them; `log` is by how many bytes the logs grew. `why`
+    and `example` are as everywhere.
     """
     began = time.monotonic()
     totals: Search[Attack] = Search()
     with _target(site, memory, strict=strict) as target:
         try:
             target.check_quiet()
-            totals.try_known(map(Attack.load, sorted((paths.root() / FOLDER).glob("*.json"))), target.check_known)
+            totals.try_known(
+                map(Attack.load, sorted((paths.root() / FOLDER).glob("*.json"))), target.check_known
+            )
             if not totals.why:
                 strategy = attacks(site.ways)
-                totals.add(search(strategy, target.check, examples=examples, seed=seed, name="load", progress=progress))
+                totals.add(
+                    search(
+                        strategy,
+                        target.check,
+                        examples=examples,
+                        seed=seed,
+                        name="load",
+                        progress=progress,
+                    )
+                )
         except Violation as violation:
             totals.why = totals.why or str(violation)
         return totals.result("load", seed, began, Attack.document, **target.figures())
@@ -175,7 +220,8 @@ class _Target:
                 why = self._failed[one] = str(violation)
                 self._recover()
         if why:
-            raise Violation(why)  # here alone: hypothesis takes what is raised elsewhere for another failure
+            # here alone: hypothesis takes what is raised elsewhere for another failure
+            raise Violation(why)
         return outcome
 
     def figures(self) -> dict[str, Any]:
@@ -183,7 +229,10 @@ class _Target:
         self._peak()
         return {
             "memory": dict(self._peaks),
-            "limits": {name: {"bytes": held.size, "enforced": held.enforced} for name, held in self._held.items()},
+            "limits": {
+                name: {"bytes": held.size, "enforced": held.enforced}
+                for name, held in self._held.items()
+            },
             "bystanders": [bystander.figures() for bystander in self._bystanders],
             "log": self._written() - self._log,
         }
@@ -195,13 +244,18 @@ class _Target:
         for name, killed in self._kills().items():
             if killed > kills[name]:
                 self._peaks[name] = max(self._peaks[name], self._held[name].size)
-                raise Violation(f"{name} exceeds its limit of {_mib(self._held[name].size)}: the kernel ended it")
+                raise Violation(
+                    f"{name} exceeds its limit of {_mib(self._held[name].size)}: the kernel ended "
+                    "it"
+                )
         for name, held in self._held.items():
             if self._site.pids()[name] != pids[name]:
                 raise Violation(f"{name} ended")
             if limits.peak(pids[name]) > held.size:
                 taken = _mib(limits.peak(pids[name]))
-                raise Violation(f"{name} takes {taken} of memory, and has a limit of {_mib(held.size)}")
+                raise Violation(
+                    f"{name} takes {taken} of memory, and has a limit of {_mib(held.size)}"
+                )
         self._check_bystanders()
         return f"{one.way}: {outcomes.most_common(1)[0][0]}"
 
@@ -238,7 +292,9 @@ class _Target:
         return outcomes
 
     def _made_slowly(self, one: Attack, enough: Callable[[], bool]) -> Counter[str]:
-        """Keep as many connections as can be open, with a byte now and then, until the bystanders have asked enough."""
+        """Keep as many connections as can be open, with a byte now and then, until the
+        bystanders have asked enough.
+        """
         door = self._site.door(one)
         with ExitStack() as connections:
             open_ = []
@@ -294,7 +350,10 @@ class _Target:
 @contextmanager
 def _target(site: Site, memory: Mapping[str, int], *, strict: bool) -> Iterator[_Target]:
     with ExitStack() as stack:
-        held = {name: stack.enter_context(closing(limits.MemoryLimit(name, memory[name]))) for name in site.pids()}
+        held = {
+            name: stack.enter_context(closing(limits.MemoryLimit(name, memory[name])))
+            for name in site.pids()
+        }
         yield _Target(site, held, strict=strict)
 
 

@@ -1,10 +1,11 @@
 """Fuzzes OPA with malformed AdmissionReviews, and checks that no pod is admitted unplaced.
 
 The oracle is written from the contract (docs/node-pool.md), not from the policies:
-- What is JSON and not too large is answered with 200 and an AdmissionReview v1 that an API server takes; what is not,
-  with 400; numbers like 1e999999999, which no API server sends, OPA 1.22 answers with 500, which an API server takes
-  for a refusal. An answer has the request's uid; where that is missing, too long or no text, the uid is empty and
-  the request denied, as is every review that does not say what is asked.
+- What is JSON and not too large is answered with 200 and an AdmissionReview v1 that an API server
+  takes; what is not, with 400; numbers like 1e999999999, which no API server sends, OPA 1.22
+  answers with 500, which an API server takes for a refusal. An answer has the request's uid; where
+  that is missing, too long or no text, the uid is empty and the request denied, as is every review
+  that does not say what is asked.
 - What is decided holds the contract: see fairlead.checks.fuzz.judgement.
 - OPA stays the same process, within the memory that its deployment allows it.
 """
@@ -61,7 +62,8 @@ def run(
     policies: Path | None = None,
     spoil: Callable[[Bundle], Bundle] = lambda bundle: bundle,
 ) -> dict[str, Any]:
-    """Fuzz OPAs of its own, each with one of PROFILES: as Search.result tells it, with the most `memory` (see load.py).
+    """Fuzz OPAs of its own, each with one of PROFILES: as Search.result tells it, with the most
+    `memory` (see load.py).
 
     `policies` is a folder; `spoil` changes what is loaded of it.
     """
@@ -71,7 +73,9 @@ def run(
     for name, settings in PROFILES.items():
         bundle = spoil(staging.stage(bundles.bundle(settings, policies), progress))
         data = {
-            "kubernetes/namespaces": {name: {"metadata": {"name": name, **part}} for name, part in NAMESPACES.items()}
+            "kubernetes/namespaces": {
+                name: {"metadata": {"name": name, **part}} for name, part in NAMESPACES.items()
+            }
         }
         environment = limits.go_environment(settings)
         with (
@@ -81,7 +85,9 @@ def run(
             target = _Target(opa, settings)
             try:
                 target.check_samples()
-                totals.try_known(map(Body.load, sorted((paths.root() / FOLDER).glob("*.json"))), target.check)
+                totals.try_known(
+                    map(Body.load, sorted((paths.root() / FOLDER).glob("*.json"))), target.check
+                )
                 if not totals.why:
                     totals.add(
                         search(
@@ -117,7 +123,9 @@ class _Target:
         self._client.close()
 
     def check_samples(self) -> None:
-        """Raises Violation where the sample review is not decided as it should: then nothing else is worth asking."""
+        """Raises Violation where the sample review is not decided as it should: then nothing
+        else is worth asking.
+        """
         sample = files.read_json(paths.root() / "testdata" / "review.json")
         if (outcome := self.check(Body(json.dumps(sample).encode()))) != "allowed: pod placed":
             raise Violation(f"the sample review is not placed, but {outcome}")
@@ -142,7 +150,9 @@ class _Target:
             self._opa.stop()
             self._opa.start()
             self._pid = self._opa.pid
-            raise Violation(f"OPA took {peak >> 20} MiB of memory, and has a limit of {self._limit >> 20}")
+            raise Violation(
+                f"OPA took {peak >> 20} MiB of memory, and has a limit of {self._limit >> 20}"
+            )
         return judge(body, answer, self._settings)
 
 
@@ -150,13 +160,18 @@ def judge(body: Body, answer: Response | None, settings: Settings) -> str:
     """The outcome of what was answered to `body`. Raises Violation."""
     document = _read(body)
     if answer is None:
-        if len(body.content) > LARGEST_REVIEW:  # OPA answers at once and ends; what is still being sent may break that
+        # OPA answers at once and ends; what is still being sent may break that
+        if len(body.content) > LARGEST_REVIEW:
             return "400: not JSON, or too large"
         if body.encoding and isinstance(document, _NoJson):  # see fairlead.checks.fuzz.guard
             return "no answer to gzip that is none"
         raise Violation("the connection was ended without an answer")
     if answer.status == 400:
-        if isinstance(document, _NoJson) or body.type != Body.type or len(body.content) > LARGEST_REVIEW:
+        if (
+            isinstance(document, _NoJson)
+            or body.type != Body.type
+            or len(body.content) > LARGEST_REVIEW
+        ):
             return "400: not JSON, or too large"
         raise Violation(f"JSON is answered with 400: {answer.body[:300]!r}")
     if answer.status == 500 and b"number too big" in answer.body and _EXPONENT.search(body.content):
@@ -165,9 +180,13 @@ def judge(body: Body, answer: Response | None, settings: Settings) -> str:
         raise Violation(f"answered with {answer.status}: {answer.body[:300]!r}")
     response = _response(answer.body)
     try:
-        return Judgement(None if isinstance(document, _NoJson) else document, response, settings).outcome()
+        return Judgement(
+            None if isinstance(document, _NoJson) else document, response, settings
+        ).outcome()
     except Violation as violation:
-        raise Violation(f"{violation}; the answer: {answer.body[:600].decode(errors='replace')}") from None
+        raise Violation(
+            f"{violation}; the answer: {answer.body[:600].decode(errors='replace')}"
+        ) from None
 
 
 _EXPONENT = re.compile(rb"[eE][+-]?[0-9]{4}")
@@ -198,7 +217,8 @@ def _read(body: Body) -> Any:
     if len(content) > LARGEST_REVIEW:
         return _NoJson()
     text = content.decode("utf-8", errors="replace")
-    for name, short in (("deep list", "[]"), ("deep object", '{"a": 1}')):  # deeper than Python's decoder goes
+    # deeper than Python's decoder goes
+    for name, short in (("deep list", "[]"), ("deep object", '{"a": 1}')):
         text = text.replace(RAW[name], short)
     try:
         return json.loads(text, parse_int=_Number, parse_float=_Number, parse_constant=_refuse)
@@ -213,7 +233,8 @@ def _refuse(_name: str) -> Any:
 def _response(content: bytes) -> Any:
     """The response of an AdmissionReview v1, as far as an API server insists on it.
 
-    Source: Kubernetes, pkg/admission/plugin/webhook/request (VerifyAdmissionResponse), and admission/v1 types.
+    Source: Kubernetes, pkg/admission/plugin/webhook/request (VerifyAdmissionResponse), and
+    admission/v1 types.
     """
     try:
         answer = json.loads(content)
@@ -229,7 +250,15 @@ def _response(content: bytes) -> Any:
         wrong = "it has no response with a uid"
     elif not isinstance(response.get("allowed"), bool):
         wrong = "its `allowed` is no truth value"
-    elif response.keys() - {"uid", "allowed", "patch", "patchType", "status", "warnings", "auditAnnotations"}:
+    elif response.keys() - {
+        "uid",
+        "allowed",
+        "patch",
+        "patchType",
+        "status",
+        "warnings",
+        "auditAnnotations",
+    }:
         wrong = "its response has unknown fields"
     elif ("patch" in response) != (response.get("patchType") == "JSONPatch"):
         wrong = "it has a patch without a patchType, or the other way round"
@@ -237,12 +266,16 @@ def _response(content: bytes) -> Any:
         wrong = "it has a patch for what it denies"
     elif not all(isinstance(text, str) and text for text in as_list(response.get("warnings", []))):
         wrong = "its warnings are not all text"
-    elif not all(isinstance(text, str) for text in as_object(response.get("auditAnnotations", {})).values()):
+    elif not all(
+        isinstance(text, str) for text in as_object(response.get("auditAnnotations", {})).values()
+    ):
         wrong = "its audit annotations are not all text"
     elif not response["allowed"] and not as_object(response.get("status")).get("message"):
         wrong = "it denies without a message"
     elif not isinstance(as_object(response.get("status", {})).get("code", 0), int):
         wrong = "its status code is no number"
     if wrong:
-        raise Violation(f"answered with no valid review, as {wrong}: {content[:600].decode(errors='replace')}")
+        raise Violation(
+            f"answered with no valid review, as {wrong}: {content[:600].decode(errors='replace')}"
+        )
     return response

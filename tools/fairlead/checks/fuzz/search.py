@@ -25,7 +25,9 @@ class Violation(Exception):
 
 @dataclass
 class Search(Generic[T]):
-    """What was tried: how often with which outcome, and the smallest example that fails, with the reason."""
+    """What was tried: how often with which outcome, and the smallest example that fails, with
+    the reason.
+    """
 
     tried: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -52,17 +54,21 @@ class Search(Generic[T]):
     def result(
         self, fuzz: str, seed: int, began: float, document: Callable[[T], Any], **figures: Any
     ) -> dict[str, Any]:
-        """{fuzz, seed, tried, seconds, outcomes, why, example} and the figures: what each suite gives.
+        """{fuzz, seed, tried, seconds, outcomes, why, example} and the figures: what each suite
+        gives.
 
-        `why` is None where all holds, else what does not; `example` is the smallest that shows it, as `document` tells
-        it, if it was one. `began` is the time.monotonic() of the start.
+        `why` is None where all holds, else what does not; `example` is the smallest that shows it,
+        as `document` tells it, if it was one. `began` is the time.monotonic() of the start.
         """
         return {
             "fuzz": fuzz,
             "seed": seed,
             "tried": self.tried,
             "seconds": round(time.monotonic() - began, 1),
-            "outcomes": [{"outcome": outcome, "count": count} for outcome, count in self.outcomes.most_common()],
+            "outcomes": [
+                {"outcome": outcome, "count": count}
+                for outcome, count in self.outcomes.most_common()
+            ],
             **figures,
             "why": self.why or None,
             "example": None if self.failing is None else document(self.failing),
@@ -80,7 +86,8 @@ def search(
 ) -> Search[T]:
     """Try `examples` of `strategy`; `check` names the outcome of one, or raises Violation.
 
-    The same seed gives the same examples. Where one fails, fewer were tried, and smaller ones that fail are looked for.
+    The same seed gives the same examples. Where one fails, fewer were tried, and smaller ones that
+    fail are looked for.
     """
     result: Search[T] = Search()
 

@@ -32,7 +32,8 @@ Guard = Callable[[list[str]], str]
 
 
 class Opa:
-    """One OPA on a port of its own, its files below `folder`; `guard` and `bundle` are those deployed, or worse.
+    """One OPA on a port of its own, its files below `folder`; `guard` and `bundle` are those
+    deployed, or worse.
 
     One that is `proxied` has its proxy before it, as a deployed one.
     """
@@ -58,12 +59,16 @@ class Opa:
         self.tokens = [made.token]
         """Those in force; what was in force before is in `retired`, oldest first."""
         self.retired = [secrets.token_urlsafe(32)]
-        volume.write(Path(self.files.tls), {"tls.crt": made.certificate, "tls.key": made.key, "ca.crt": made.ca})
+        volume.write(
+            Path(self.files.tls),
+            {"tls.crt": made.certificate, "tls.key": made.key, "ca.crt": made.ca},
+        )
         self._write_guard()
         self._own_address = (_HOST, _free_port())
         self.address = (_HOST, _free_port()) if proxied else self._own_address
         self.http2 = (_HOST, _free_port()) if http2 else None
-        """Where it serves HTTP/2, in clear text: over TLS this OPA speaks HTTP/1 alone. The guard is the same."""
+        """Where it serves HTTP/2, in clear text: over TLS this OPA speaks HTTP/1 alone. The
+        guard is the same."""
         self._process: subprocess.Popen[bytes] | None = None
         self._proxy: subprocess.Popen[bytes] | None = None
 
@@ -97,16 +102,22 @@ class Opa:
         self._process = self._run([str(programs["opa"]), *flags], self._environment)
         if own != address:
             flags = arguments.proxy_arguments(self.files, own, address)
-            self._proxy = self._run([str(programs[toolchain.PROXY]), *flags], arguments.PROXY_ENVIRONMENT)
+            self._proxy = self._run(
+                [str(programs[toolchain.PROXY]), *flags], arguments.PROXY_ENVIRONMENT
+            )
         api = self.api()
         try:
-            waiting.until(lambda: api.policies() is not None and True, deadline=_DEADLINE, what="OPA answers")
+            waiting.until(
+                lambda: api.policies() is not None and True, deadline=_DEADLINE, what="OPA answers"
+            )
             for path, value in self._data.items():
                 api.put_document(path.split("/"), value)
             self._load(api)
             waiting.until(api.ready, deadline=_DEADLINE, what="OPA is ready")
         except FairleadError as error:
-            raise FairleadError(f"{error}\n{self.log.read_text(errors='replace')[-2000:]}") from error
+            raise FairleadError(
+                f"{error}\n{self.log.read_text(errors='replace')[-2000:]}"
+            ) from error
         finally:
             api.close_connection()
 
@@ -118,7 +129,11 @@ class Opa:
                 process.wait()
 
     def _run(self, argv: list[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("OPA_", "FAIRLEAD_"))}
+        clean = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("OPA_", "FAIRLEAD_"))
+        }
         with self.log.open("ab") as log:
             return subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**clean, **environment}
@@ -127,36 +142,57 @@ class Opa:
     def api(self, token: str | None = None) -> OpaApi:
         """A client with `token`, the newest one by default."""
         host, port = self.address
-        return OpaApi(f"https://{host}:{port}", ca=self.ca, token=token or self.token, timeout=_DEADLINE)
+        return OpaApi(
+            f"https://{host}:{port}", ca=self.ca, token=token or self.token, timeout=_DEADLINE
+        )
 
     def rotate(self) -> str | None:
-        """Replace the token, with a time in which both the old and the new one are valid, as `fairlead rotate` does.
+        """Replace the token, with a time in which both the old and the new one are valid, as
+        `fairlead rotate` does.
 
-        Tells what went wrong: None where each was accepted and refused when it should be. Raises FairleadError where
-        the new token never is accepted or the old one never refused.
+        Tells what went wrong: None where each was accepted and refused when it should be. Raises
+        FairleadError where the new token never is accepted or the old one never refused.
         """
         old, new = self.token, secrets.token_urlsafe(32)
         self.tokens.append(new)
         self._write_guard()
-        waiting.until(lambda: lets_in(self.api(new)), deadline=_DEADLINE, what="OPA accepts the new token")
-        wrong = None if lets_in(self.api(old)) else "the old token is refused as soon as there is a new one"
+        waiting.until(
+            lambda: lets_in(self.api(new)), deadline=_DEADLINE, what="OPA accepts the new token"
+        )
+        wrong = (
+            None
+            if lets_in(self.api(old))
+            else "the old token is refused as soon as there is a new one"
+        )
         self.tokens.remove(old)
         self.retired.append(old)
         self._write_guard()
-        waiting.until(lambda: not lets_in(self.api(old)), deadline=_DEADLINE, what="OPA refuses the token rotated away")
+        waiting.until(
+            lambda: not lets_in(self.api(old)),
+            deadline=_DEADLINE,
+            what="OPA refuses the token rotated away",
+        )
         return wrong if lets_in(self.api(new)) else "the new token is refused when the old one goes"
 
     def state(self) -> tuple[dict[str, str], Any]:
-        """All policies and data that it has, those that fuzzing puts there with the token left out."""
+        """All policies and data that it has, those that fuzzing puts there with the token left
+        out.
+        """
         api = self.api()
         try:
-            policies = {id_: text for id_, text in api.policies().items() if id_ not in ("fuzz", *self._guards())}
+            policies = {
+                id_: text
+                for id_, text in api.policies().items()
+                if id_ not in ("fuzz", *self._guards())
+            }
             return policies, [api.document(path.split("/")) for path in self._data]
         finally:
             api.close_connection()
 
     def _load(self, api: OpaApi) -> None:
-        """Put the policies one by one, as a sidecar does; one that needs another waits for it, main.rego for all."""
+        """Put the policies one by one, as a sidecar does; one that needs another waits for it,
+        main.rego for all.
+        """
         prefix = f"{NAMESPACE}/{POLICIES}/"
         left = sorted(self._bundle.modules, key=lambda key: (key == MAIN, key))
         while left:
@@ -177,7 +213,9 @@ class Opa:
 
     def _write_guard(self) -> None:
         modules = bundles.guards(self.tokens) | {bundles.AUTHZ: self._guard(self.tokens)}
-        volume.write(Path(self.files.authz), {name: text.encode() for name, text in modules.items()})
+        volume.write(
+            Path(self.files.authz), {name: text.encode() for name, text in modules.items()}
+        )
 
 
 OpaKind = TypeVar("OpaKind", bound=Opa)

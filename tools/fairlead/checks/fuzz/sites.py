@@ -25,7 +25,8 @@ from fairlead.kube import clients
 from fairlead.settings.models import Settings
 
 ATTACKER = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
-"""Where attacks come from: a pod has not the address of an API server. Elsewhere than on Linux loopback has but one."""
+"""Where attacks come from: a pod has not the address of an API server. Elsewhere than on Linux
+loopback has but one."""
 _SERVERS = ("opa", "proxy", "sync")
 _JSON = (b"Content-Type", b"application/json")
 _REVIEWS, _ALIVE = "reviews of OPA", "the sidecar's /live"
@@ -83,7 +84,10 @@ class Alone:
         self._opa = opa
 
     def pids(self) -> Mapping[str, int | None]:
-        return {"opa": self._opa.pid, **({"proxy": self._opa.proxy_pid} if self._opa.proxied else {})}
+        return {
+            "opa": self._opa.pid,
+            **({"proxy": self._opa.proxy_pid} if self._opa.proxied else {}),
+        }
 
     def logs(self) -> list[Path]:
         return [self._opa.log]
@@ -106,7 +110,9 @@ class OnCluster:
     timed: Sequence[str] = (_REVIEWS,)
 
     def __init__(self, cluster: EmbeddedCluster, settings: Settings) -> None:
-        """Make a namespace for each, with a service account that may edit it. Raises FairleadError."""
+        """Make a namespace for each, with a service account that may edit it. Raises
+        FairleadError.
+        """
         self._cluster = cluster
         self._opa, self._sidecar = cluster.opas()[0], cluster.sidecars()[0]
         self._pool = "pool1"
@@ -123,7 +129,10 @@ class OnCluster:
     def pids(self) -> Mapping[str, int | None]:
         running = self._cluster.servers()
         return {
-            kind: next((record["pid"] for name, record in running.items() if name in (kind, f"{kind}-0")), None)
+            kind: next(
+                (record["pid"] for name, record in running.items() if name in (kind, f"{kind}-0")),
+                None,
+            )
             for kind in _SERVERS
         }
 
@@ -141,7 +150,9 @@ class OnCluster:
             return _Door(self._api, self._ca, _pods(_TENANT), [_JSON, self._authorization(_TENANT)])
         if "sidecar" in attack.way:
             address = _address(self._sidecar.url)
-            return _Door(address, self._sidecar.ca, b"/logs", [_JSON, (b"Content-Encoding", b"gzip")])
+            return _Door(
+                address, self._sidecar.ca, b"/logs", [_JSON, (b"Content-Encoding", b"gzip")]
+            )
         return _review_door(_address(self._opa.url), self._opa.ca, attack)
 
     def bystanders(self) -> Mapping[str, Ask]:
@@ -182,7 +193,9 @@ class _Door:
         plain = socket.create_connection(self._address, timeout=10, source_address=(ATTACKER, 0))
         try:
             connection = context.wrap_socket(plain, server_hostname=self._address[0])
-            connection.sendall(b"POST %b HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n" % self._path)
+            connection.sendall(
+                b"POST %b HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n" % self._path
+            )
         except OSError:
             plain.close()
             raise
@@ -204,7 +217,9 @@ class _Reviews:
             return f"the sample review is answered with {answer.status if answer else 'nothing'}"
         response = json.loads(answer.body)["response"]
         patch = json.loads(base64.b64decode(response.get("patch", "W10=")))
-        return "" if response["allowed"] and patch else f"the sample review is not placed: {response}"
+        return (
+            "" if response["allowed"] and patch else f"the sample review is not placed: {response}"
+        )
 
 
 class _Pods:
@@ -226,7 +241,10 @@ class _Pods:
     def __call__(self) -> str:
         answer = self._client.send(b"POST", self._path, self._headers, json.dumps(_POD).encode())
         if answer is None or answer.status != 201:
-            return f"a plain pod is refused: {answer.body[:300].decode(errors='replace') if answer else 'no answer'}"
+            return (
+                "a plain pod is refused: "
+                f"{answer.body[:300].decode(errors='replace') if answer else 'no answer'}"
+            )
         placed: Any = json.loads(answer.body)["spec"].get("nodeSelector")
         return "" if placed == self._wanted else f"a plain pod is not placed: {placed}"
 
@@ -239,7 +257,11 @@ class _Live:
 
     def __call__(self) -> str:
         answer = self._client.send(b"GET", b"/live", [], b"")
-        return "" if answer and answer.status == 200 else f"/live is answered with {answer.status if answer else ''}"
+        return (
+            ""
+            if answer and answer.status == 200
+            else f"/live is answered with {answer.status if answer else ''}"
+        )
 
 
 def _review_door(address: tuple[str, int], ca: Path, attack: Attack) -> _Door:
@@ -253,7 +275,11 @@ def _namespace(name: str, labels: Mapping[str, str]) -> list[dict[str, Any]]:
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"}
     metadata = {"name": "default", "namespace": name}
     return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(labels)}},
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": name, "labels": dict(labels)},
+        },
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",

@@ -17,7 +17,8 @@ from fairlead.common.errors import InputError
 
 @dataclass(frozen=True)
 class Request:
-    """A request as it is sent, where `<valid>` and the other names of guard.py stand for tokens and no tokens.
+    """A request as it is sent, where `<valid>` and the other names of guard.py stand for tokens and
+    no tokens.
 
     Text goes out as Latin-1; `protocol` is 1.0, 1.1 or 2.
     """
@@ -33,9 +34,16 @@ class Request:
         """The request of a JSON file, as a failing run prints it. Raises InputError."""
         value = files.read_json(path)
         try:
-            return cls(**{**value, "headers": tuple((name, text) for name, text in value.get("headers", ()))})
+            return cls(
+                **{
+                    **value,
+                    "headers": tuple((name, text) for name, text in value.get("headers", ())),
+                }
+            )
         except (TypeError, ValueError, AttributeError) as error:
-            raise InputError(path, f"is no request as `fairlead fuzz` prints one: {error}") from error
+            raise InputError(
+                path, f"is no request as `fairlead fuzz` prints one: {error}"
+            ) from error
 
 
 _REVIEW = json.dumps(
@@ -47,59 +55,211 @@ _REVIEW = json.dumps(
 )
 _PATHS = (
     *("/", "/health", "/health/ready", "/health/live", "/health/x/y"),
-    *("/v1/policies", "/v1/policies/fairlead/policies/main.rego", "/v1/policies/fuzz", "/v1/policies/system/authz"),
+    *(
+        "/v1/policies",
+        "/v1/policies/fairlead/policies/main.rego",
+        "/v1/policies/fuzz",
+        "/v1/policies/system/authz",
+    ),
     *("/v1/data", "/v1/data/", "/v1/data/secret", "/v1/data/kubernetes/namespaces"),
     "/v1/data/system/authz/token_digests",
-    *("/v1/data/system/main", "/v1/data/system/health/ready", "/v0/data", "/v0/data/secret", "/v0/data/system/main"),
-    *("/v1/query", "/v1/query/x", "/v1/compile", "/v1/compile/system/main", "/v1/config", "/v1/status"),
+    *(
+        "/v1/data/system/main",
+        "/v1/data/system/health/ready",
+        "/v0/data",
+        "/v0/data/secret",
+        "/v0/data/system/main",
+    ),
+    *(
+        "/v1/query",
+        "/v1/query/x",
+        "/v1/compile",
+        "/v1/compile/system/main",
+        "/v1/config",
+        "/v1/status",
+    ),
     "/v1/batch/data/secret",
-    *("/metrics", "/metrics/alloc_bytes", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline"),
+    *(
+        "/metrics",
+        "/metrics/alloc_bytes",
+        "/debug/pprof/",
+        "/debug/pprof/heap",
+        "/debug/pprof/cmdline",
+    ),
     "/debug/pprof/trace",
-    *("/v1", "/v2/data", "/logs", "/exp/data", "/index.html", "/favicon.ico", "/.well-known/jwks.json", "*", ""),
+    *(
+        "/v1",
+        "/v2/data",
+        "/logs",
+        "/exp/data",
+        "/index.html",
+        "/favicon.ico",
+        "/.well-known/jwks.json",
+        "*",
+        "",
+    ),
     "health",
 )
 _METHODS = (
-    *("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "CONNECT", "QUERY", "PROPFIND"),
+    *(
+        "GET",
+        "POST",
+        "PUT",
+        "PATCH",
+        "DELETE",
+        "HEAD",
+        "OPTIONS",
+        "TRACE",
+        "CONNECT",
+        "QUERY",
+        "PROPFIND",
+    ),
     *("get", "post", "Post", "gET", "FOO", "POST/", "G\xcbT"),
 )
 _QUERIES = (
     *("", "timeout=5s", "timeout=30s", "timeout=100s", "timeout=5m", "timeout=s", "timeout=-1s"),
     "timeout=5s&timeout=5s",
-    *("timeout=5%73", "%74imeout=5s", "timeout=5s&", "&timeout=5s", "timeout=5s;pretty", "timeout=5s&pretty"),
+    *(
+        "timeout=5%73",
+        "%74imeout=5s",
+        "timeout=5s&",
+        "&timeout=5s",
+        "timeout=5s;pretty",
+        "timeout=5s&pretty",
+    ),
     "Timeout=5s",
-    *("timeout=5s%26pretty=true", "timeout=5s%0a", "timeout=%d9%a5s", "timeout[]=5s", "timeout", "&&", ";", "%zz"),
+    *(
+        "timeout=5s%26pretty=true",
+        "timeout=5s%0a",
+        "timeout=%d9%a5s",
+        "timeout[]=5s",
+        "timeout",
+        "&&",
+        ";",
+        "%zz",
+    ),
     *("?", "="),
-    *("pretty", "pretty=true", "explain=full", "metrics", "instrument", "provenance", "strict-builtin-errors"),
+    *(
+        "pretty",
+        "pretty=true",
+        "explain=full",
+        "metrics",
+        "instrument",
+        "provenance",
+        "strict-builtin-errors",
+    ),
     "bundles",
-    *("plugins", "bundles&plugins", "exclude-plugin=x", "q=data.secret", "input={}", "partial", "watch", "x=%00"),
+    *(
+        "plugins",
+        "bundles&plugins",
+        "exclude-plugin=x",
+        "q=data.secret",
+        "input={}",
+        "partial",
+        "watch",
+        "x=%00",
+    ),
 )
-_TOKEN_QUERIES = ("token=<valid>", "access_token=<valid>", "authorization=Bearer%20<valid>", "timeout=5s&token=<valid>")
+_TOKEN_QUERIES = (
+    "token=<valid>",
+    "access_token=<valid>",
+    "authorization=Bearer%20<valid>",
+    "timeout=5s&token=<valid>",
+)
 _WRONG = (
-    *("", "Bearer", "Bearer ", "Bearer x", "Bearer <retired>", "Bearer <oldest>", "Bearer <truncated>"),
+    *(
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer x",
+        "Bearer <retired>",
+        "Bearer <oldest>",
+        "Bearer <truncated>",
+    ),
     "Bearer <beheaded>",
-    *("Bearer <extended>", "Bearer <doubled>", "Bearer <swapped>", "Bearer <digest>", "Bearer <spaced>"),
+    *(
+        "Bearer <extended>",
+        "Bearer <doubled>",
+        "Bearer <swapped>",
+        "Bearer <digest>",
+        "Bearer <spaced>",
+    ),
     "Bearer <hard>",
     *("Bearer <encoded>", "Bearer <valid>,Bearer <valid>", "Bearer <valid> x", 'Bearer "<valid>"'),
     "Bearer token=<valid>",
-    *("Basic <basic>", "Basic <valid>", "Token <valid>", "<valid>", "Bearer<valid>", "Digest <valid>", "Bearer null"),
-    *("Negotiate <basic>", "Bearer <basic>", "x Bearer <valid>", "Bearer: <valid>", "Bearer *", "Bearer .*"),
+    *(
+        "Basic <basic>",
+        "Basic <valid>",
+        "Token <valid>",
+        "<valid>",
+        "Bearer<valid>",
+        "Digest <valid>",
+        "Bearer null",
+    ),
+    *(
+        "Negotiate <basic>",
+        "Bearer <basic>",
+        "x Bearer <valid>",
+        "Bearer: <valid>",
+        "Bearer *",
+        "Bearer .*",
+    ),
     "Bearer true",
 )
 _ODD = ("bearer <valid>", "BEARER <valid>", "Bearer  <valid>", "Bearer\t<valid>")
 _TRICKS = (
-    *(("X-HTTP-Method-Override", "GET"), ("X-HTTP-Method-Override", "POST"), ("X-Method-Override", "POST")),
-    *(("X-Original-URL", "/health"), ("X-Rewrite-URL", "/health"), ("X-Forwarded-Prefix", "/health")),
+    *(
+        ("X-HTTP-Method-Override", "GET"),
+        ("X-HTTP-Method-Override", "POST"),
+        ("X-Method-Override", "POST"),
+    ),
+    *(
+        ("X-Original-URL", "/health"),
+        ("X-Rewrite-URL", "/health"),
+        ("X-Forwarded-Prefix", "/health"),
+    ),
     ("Forwarded", "for=127.0.0.1"),
-    *(("X-Forwarded-For", "127.0.0.1"), ("X-Real-IP", "127.0.0.1"), ("X-Forwarded-Host", "localhost")),
+    *(
+        ("X-Forwarded-For", "127.0.0.1"),
+        ("X-Real-IP", "127.0.0.1"),
+        ("X-Forwarded-Host", "localhost"),
+    ),
     ("Host", "localhost"),
-    *(("Proxy-Authorization", "Bearer <valid>"), ("X-Authorization", "Bearer <valid>"), ("Cookie", "token=<valid>")),
+    *(
+        ("Proxy-Authorization", "Bearer <valid>"),
+        ("X-Authorization", "Bearer <valid>"),
+        ("Cookie", "token=<valid>"),
+    ),
     *(("X-Auth-Token", "<valid>"), ("X-Forwarded-Authorization", "Bearer <valid>")),
     ("Authorization ", "Bearer <valid>"),
-    *(("Authorization_", "Bearer <valid>"), ("Connection", "Authorization"), ("Connection", "Upgrade, HTTP2-Settings")),
-    *(("Upgrade", "h2c"), ("Upgrade", "websocket"), ("Expect", "100-continue"), ("Expect", "x"), ("TE", "trailers")),
-    *(("Transfer-Encoding", "chunked"), ("Transfer-Encoding", "identity"), ("Content-Encoding", "gzip")),
-    *(("Content-Type", "application/json"), ("Content-Type", "application/yaml"), ("Content-Type", "text/plain")),
-    *(("Accept-Encoding", "gzip"), ("Accept", "*/*"), ("If-None-Match", "*"), ("Range", "bytes=0-1")),
+    *(
+        ("Authorization_", "Bearer <valid>"),
+        ("Connection", "Authorization"),
+        ("Connection", "Upgrade, HTTP2-Settings"),
+    ),
+    *(
+        ("Upgrade", "h2c"),
+        ("Upgrade", "websocket"),
+        ("Expect", "100-continue"),
+        ("Expect", "x"),
+        ("TE", "trailers"),
+    ),
+    *(
+        ("Transfer-Encoding", "chunked"),
+        ("Transfer-Encoding", "identity"),
+        ("Content-Encoding", "gzip"),
+    ),
+    *(
+        ("Content-Type", "application/json"),
+        ("Content-Type", "application/yaml"),
+        ("Content-Type", "text/plain"),
+    ),
+    *(
+        ("Accept-Encoding", "gzip"),
+        ("Accept", "*/*"),
+        ("If-None-Match", "*"),
+        ("Range", "bytes=0-1"),
+    ),
     ("Origin", "null"),
     *(("X-User", "admin"), ("X-Remote-User", "system:admin"), ("Impersonate-User", "admin")),
     ("X-Opa-Identity", "<valid>"),
@@ -119,25 +279,55 @@ _LISTED = (
     ("GET", "/health/ready"),
 )
 READS = {
-    *(("GET", path) for path in ("/v1/policies", "/v1/data", "/v1/data/secret", "/v1/data/kubernetes?pretty")),
-    *(("GET", path) for path in ("/v1/config", "/v1/nothing", "/v1/policies/fuzz", "/v1/query?q=data.secret")),
-    *(("GET", path) for path in ("/metrics", "/health", "/health?bundles", "/health/ready", "/health/ready?x=1", "/")),
+    *(
+        ("GET", path)
+        for path in ("/v1/policies", "/v1/data", "/v1/data/secret", "/v1/data/kubernetes?pretty")
+    ),
+    *(
+        ("GET", path)
+        for path in ("/v1/config", "/v1/nothing", "/v1/policies/fuzz", "/v1/query?q=data.secret")
+    ),
+    *(
+        ("GET", path)
+        for path in (
+            "/metrics",
+            "/health",
+            "/health?bundles",
+            "/health/ready",
+            "/health/ready?x=1",
+            "/",
+        )
+    ),
 }
-"""What may be read with a token, so that it must be answered; that OPA has no such thing (404) is an answer."""
+"""What may be read with a token, so that it must be answered; that OPA has no such thing (404)
+is an answer."""
 _OTHERS = (
-    *(("GET", "/v1/status", ""), ("GET", "/debug/pprof/", ""), ("GET", "/health/live", ""), ("GET", "/no/such", "")),
-    *(("PUT", "/v1/data/fuzz", "{}"), ("PATCH", "/v1/data/fuzz", '[{"op": "add", "path": "/x", "value": 1}]')),
+    *(
+        ("GET", "/v1/status", ""),
+        ("GET", "/debug/pprof/", ""),
+        ("GET", "/health/live", ""),
+        ("GET", "/no/such", ""),
+    ),
+    *(
+        ("PUT", "/v1/data/fuzz", "{}"),
+        ("PATCH", "/v1/data/fuzz", '[{"op": "add", "path": "/x", "value": 1}]'),
+    ),
     *(("DELETE", "/v1/data/fuzz", ""), ("PUT", "/v1/policies/fuzz", "package fuzzing\n\nx := 1\n")),
     *(("DELETE", "/v1/policies/fuzz", ""), ("POST", "/v1/data/system/main", "{}")),
     ("POST", "/v0/data/system/main", "{}"),
-    *(("POST", "/v1/query", '{"query": "data.secret = x"}'), ("POST", "/v1/compile", '{"query": "input.x == 1"}')),
+    *(
+        ("POST", "/v1/query", '{"query": "data.secret = x"}'),
+        ("POST", "/v1/compile", '{"query": "input.x == 1"}'),
+    ),
     *(("POST", "/?pretty=true", _REVIEW), ("POST", "/", _REVIEW), ("HEAD", "/v1/data", "")),
     ("OPTIONS", "/v1/data", ""),
 )
 
 
 def plain() -> Iterator[Request]:
-    """Every path by every method without a token, and what is worth most to read with every token that is none."""
+    """Every path by every method without a token, and what is worth most to read with every
+    token that is none.
+    """
     for path in _PATHS:
         for method in _METHODS:
             yield Request(method, path)
@@ -153,17 +343,25 @@ def plain() -> Iterator[Request]:
 
 @st.composite
 def requests(draw: DrawFn, queries: bool = True) -> Request:
-    """Any request; one with a token in force, well presented or oddly, changes nothing but `fuzz`."""
+    """Any request; one with a token in force, well presented or oddly, changes nothing but
+    `fuzz`.
+    """
     protocol = draw(st.sampled_from(("1.1", "2", "1.1", "2", "1.0")))
     headers = draw(st.lists(st.sampled_from(_TRICKS), max_size=3))
     kind = draw(st.integers(0, 9))
     if kind == 0:
-        method, target, body = draw(st.sampled_from([*((m, t, "") for m, t in sorted(READS)), *_OTHERS]))
+        method, target, body = draw(
+            st.sampled_from([*((m, t, "") for m, t in sorted(READS)), *_OTHERS])
+        )
         value = draw(st.sampled_from(("Bearer <valid>",) * 3 + _ODD))
         others = draw(st.lists(st.sampled_from(_WRONG), max_size=2))
         tricks = [pair for pair in headers if pair[0] in _HARMLESS]
         return Request(
-            method, target, (("Authorization", value), *(("Authorization", o) for o in others), *tricks), body, protocol
+            method,
+            target,
+            (("Authorization", value), *(("Authorization", o) for o in others), *tricks),
+            body,
+            protocol,
         )
     if kind == 1:
         method, target = draw(st.sampled_from(_LISTED))
@@ -193,14 +391,17 @@ _HARMLESS = {
     "Origin",
 }
 # What no HTTP library takes for the end of a line; the rest of Latin-1 is what a server may meet.
-_TEXT = st.text(st.characters(max_codepoint=0xFF, exclude_characters="\r\n"), max_size=12).map(lambda text: "/" + text)
+_TEXT = st.text(st.characters(max_codepoint=0xFF, exclude_characters="\r\n"), max_size=12).map(
+    lambda text: "/" + text
+)
 
 
 def _respelt(draw: DrawFn, path: str) -> str:
     for _ in range(draw(st.integers(0, 3))):
         change = draw(st.sampled_from(_CHANGES))
         path = change(path, draw(st.integers(0, max(0, len(path) - 1))))
-    return path.encode("latin-1", "replace").decode("latin-1")  # some letters leave Latin-1 in upper case
+    # some letters leave Latin-1 in upper case
+    return path.encode("latin-1", "replace").decode("latin-1")
 
 
 def _at_slash(path: str, at: int, instead: str) -> str:
@@ -210,9 +411,15 @@ def _at_slash(path: str, at: int, instead: str) -> str:
 
 
 _CHANGES: tuple[Callable[[str, int], str], ...] = (
-    lambda path, at: path[:at] + "".join(f"%{ord(c):02x}" for c in path[at : at + 1]) + path[at + 1 :],
-    lambda path, at: path[:at] + "".join(f"%{ord(c):02X}" for c in path[at : at + 1]) + path[at + 1 :],
-    lambda path, at: path[:at] + "".join(f"%25{ord(c):02x}" for c in path[at : at + 1]) + path[at + 1 :],
+    lambda path, at: (
+        path[:at] + "".join(f"%{ord(c):02x}" for c in path[at : at + 1]) + path[at + 1 :]
+    ),
+    lambda path, at: (
+        path[:at] + "".join(f"%{ord(c):02X}" for c in path[at : at + 1]) + path[at + 1 :]
+    ),
+    lambda path, at: (
+        path[:at] + "".join(f"%25{ord(c):02x}" for c in path[at : at + 1]) + path[at + 1 :]
+    ),
     lambda path, at: path[:at] + path[at : at + 1].swapcase() + path[at + 1 :],
     lambda path, at: path[:at] + path[at + 1 :],
     lambda path, at: _at_slash(path, at, "//"),

@@ -1,11 +1,12 @@
 """A load balancer before several OPAs, like a Service: each connection goes to the next OPA that is
 Ready.
 
-Run as `python -m fairlead.clusters.embedded.balancer HOST:PORT NAME=HOST:PORT=CA...`, CA being the file of the
-authority that an OPA is verified by. Bytes are forwarded as they are: TLS ends at OPA, and who connects verifies that.
-Whether an OPA is Ready is asked of it as the kubelet does, over TLS, each time again; the connections of one that is
-not any more are closed, so that who keeps them open comes to another. Those of one that does not listen any more are
-left alone: it closes them itself when it has answered. Standard library only: it lives as long as the cluster.
+Run as `python -m fairlead.clusters.embedded.balancer HOST:PORT NAME=HOST:PORT=CA...`, CA being the
+file of the authority that an OPA is verified by. Bytes are forwarded as they are: TLS ends at OPA,
+and who connects verifies that. Whether an OPA is Ready is asked of it as the kubelet does, over
+TLS, each time again; the connections of one that is not any more are closed, so that who keeps them
+open comes to another. Those of one that does not listen any more are left alone: it closes them
+itself when it has answered. Standard library only: it lives as long as the cluster.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ SOON = 0.05
 PATIENCE = 1.0
 """Seconds for an answer, as the kubelet's default."""
 LATE = 2
-"""How often in a row an answer may be late before the OPA is not Ready; anything else than 200 counts at once."""
+"""How often in a row an answer may be late before the OPA is not Ready; anything else than 200
+counts at once."""
 _CHUNK = 65536
 _READY = b"GET /health/ready HTTP/1.1\r\nHost: opa\r\nConnection: close\r\n\r\n"
 
@@ -85,12 +87,20 @@ class Backend:
         except (OSError, ValueError) as error:
             return str(error)
         self._late = 0
-        return None if status == b"200" else f"it answers {status.decode(errors='replace') or 'nothing'}"
+        return (
+            None
+            if status == b"200"
+            else f"it answers {status.decode(errors='replace') or 'nothing'}"
+        )
 
     async def _ask(self) -> bytes:
-        """The status of OPA's answer. Raises OSError, ValueError for an authority's file that holds none."""
+        """The status of OPA's answer. Raises OSError, ValueError for an authority's file that
+        holds none.
+        """
         context = self._trust()
-        reader, writer = await asyncio.open_connection(self.host, self.port, ssl=context, server_hostname=self.host)
+        reader, writer = await asyncio.open_connection(
+            self.host, self.port, ssl=context, server_hostname=self.host
+        )
         try:
             writer.write(_READY)
             line = await reader.readline()
@@ -135,7 +145,9 @@ class Balancer:
             writer.transport.abort()
 
     async def _candidates(self) -> AsyncIterator[Backend]:
-        """Those that are Ready, from the one whose turn it is; then those that are so since the last look."""
+        """Those that are Ready, from the one whose turn it is; then those that are so since the
+        last look.
+        """
         self._turn += 1
         ready = [backend for backend in self._backends if backend.ready]
         for number in range(len(ready)):

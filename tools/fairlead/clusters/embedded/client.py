@@ -31,7 +31,8 @@ _LINES = 10
 
 # What the log of a server that gives up says -> the reason and the way out.
 _KNOWN = {
-    "address already in use": "its port is taken by another program: try again, each start takes other ports",
+    "address already in use": "its port is taken by another program: try again, each start takes "
+    "other ports",
     "no space left on device": "the disk is full: free some space and try again",
     "disk quota exceeded": "the disk quota is used up: free some space and try again",
     "too many open files": "too many files are open: raise the limit (`ulimit -n`) and try again",
@@ -40,7 +41,9 @@ _KNOWN = {
 
 
 class Supervisor:
-    """The supervisor of the cluster whose state is in `folder`, as the one who started it or anyone else sees it."""
+    """The supervisor of the cluster whose state is in `folder`, as the one who started it or
+    anyone else sees it.
+    """
 
     def __init__(self, folder: Path, process: subprocess.Popen[bytes] | None = None) -> None:
         self.folder = folder
@@ -52,7 +55,9 @@ class Supervisor:
 
     @classmethod
     def start(cls, folder: Path) -> Supervisor:
-        """Start a supervisor that lives as long as this process, unless detached. Raises FairleadError, OSError."""
+        """Start a supervisor that lives as long as this process, unless detached. Raises
+        FairleadError, OSError.
+        """
         (folder / LOGS).mkdir(mode=0o700, parents=True, exist_ok=True)
         with (folder / LOGS / "supervisor.log").open("ab") as log:
             process = subprocess.Popen(
@@ -85,15 +90,24 @@ class Supervisor:
         keep: bool = False,
         probe: Probe | None = None,
     ) -> int:
-        """Start a server and tell its pid; with `keep` it is started again whenever it ends or its `probe` fails.
+        """Start a server and tell its pid; with `keep` it is started again whenever it ends or its
+        `probe` fails.
 
-        Of this process's environment it gets what any program needs, and `env`: etcd and OPA take settings from
-        variables that a user may have set for other reasons. Raises FairleadError.
+        Of this process's environment it gets what any program needs, and `env`: etcd and OPA take
+        settings from variables that a user may have set for other reasons. Raises FairleadError.
         """
-        inherited = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR", "TZ", "LANG") if key in os.environ}
+        inherited = {
+            key: os.environ[key]
+            for key in ("PATH", "HOME", "TMPDIR", "TZ", "LANG")
+            if key in os.environ
+        }
         log = self._log(name)
         self._log_start[name] = _size(log)
-        command = {"name": name, "argv": [str(part) for part in argv], "env": {**inherited, **(env or {})}}
+        command = {
+            "name": name,
+            "argv": [str(part) for part in argv],
+            "env": {**inherited, **(env or {})},
+        }
         options = {"keep": keep, "probe": asdict(probe) if probe else None}
         try:
             answer = self._ask({"start": {**command, "log": str(log), **options}})
@@ -103,7 +117,9 @@ class Supervisor:
         return int(answer["pid"])
 
     def keep(self, name: str) -> None:
-        """Have the server `name` started again whenever it ends, from now on. Raises FairleadError."""
+        """Have the server `name` started again whenever it ends, from now on. Raises
+        FairleadError.
+        """
         self._ask({"keep": name})
 
     def stop_server(self, name: str) -> None:
@@ -111,7 +127,9 @@ class Supervisor:
         self._ask({"stop": name})
 
     def detach(self) -> None:
-        """Leave the supervisor and its servers running when this process ends. Raises FairleadError."""
+        """Leave the supervisor and its servers running when this process ends. Raises
+        FairleadError.
+        """
         self._ask({"detach": True})
         self._owned = False
         if self._process:
@@ -136,20 +154,25 @@ class Supervisor:
             self._process.stdout.close()
 
     def _sweep(self) -> None:
-        """Kill what is left where the supervisor is dead or deaf; just processes that still are what was started."""
+        """Kill what is left where the supervisor is dead or deaf; just processes that still are
+        what was started.
+        """
         record = processes.read(self.folder)
         if record is None or _identity(self.folder) != self._identity:
             return
         end = time.monotonic() + _STOP_WITHIN
         for entry in [record["supervisor"], *record["servers"].values()]:
-            while processes.send(entry["pid"], entry["started"], signal.SIGKILL) and time.monotonic() < end:
+            while (
+                processes.send(entry["pid"], entry["started"], signal.SIGKILL)
+                and time.monotonic() < end
+            ):
                 time.sleep(POLL)
 
     def wait_for(self, name: str, unready: Callable[[], str | None], deadline: float) -> None:
         """Wait until `unready` tells no reason any more.
 
-        Raises FairleadError with the end of the log where the server ends meanwhile, cannot have its port, or is not
-        there after `deadline` seconds.
+        Raises FairleadError with the end of the log where the server ends meanwhile, cannot have
+        its port, or is not there after `deadline` seconds.
         """
         server = self._server(name)
         end = time.monotonic() + deadline
@@ -164,7 +187,9 @@ class Supervisor:
                 raise FairleadError(f"{name} does not serve{self._why(name)}")
             if time.monotonic() > end:
                 late = f"{name} was not ready within {deadline:.0f} s ({reason})"
-                raise FairleadError(f"{late}: is the machine very busy? Try again{self._lines(name)}")
+                raise FairleadError(
+                    f"{late}: is the machine very busy? Try again{self._lines(name)}"
+                )
             time.sleep(POLL)
 
     def _alive(self) -> bool:
@@ -174,10 +199,13 @@ class Supervisor:
         record = processes.read(self.folder)
         if record is None or not self._alive() or record["supervisor"]["stopping"]:
             raise FairleadError(
-                f"{name}: the cluster was stopped meanwhile, by `fairlead down` or by its supervisor's end"
+                f"{name}: the cluster was stopped meanwhile, by `fairlead down` or by its "
+                "supervisor's end"
             )
         if name not in record["servers"]:
-            raise FairleadError(f"no server {name!r}; there are: {', '.join(sorted(record['servers'])) or 'none'}")
+            raise FairleadError(
+                f"no server {name!r}; there are: {', '.join(sorted(record['servers'])) or 'none'}"
+            )
         return record["servers"][name]
 
     def _log(self, name: str) -> Path:
@@ -191,7 +219,9 @@ class Supervisor:
         return _remedy(self._tail(name)) + self._lines(name)
 
     def _lines(self, name: str) -> str:
-        """The last lines of the log, and before them the one with a known reason: a stack trace may follow that."""
+        """The last lines of the log, and before them the one with a known reason: a stack trace
+        may follow that.
+        """
         lines = [f"  {line[:400]}" for line in self._tail(name).splitlines() if line.strip()]
         if not lines:
             return "\nits log is empty: `fairlead tools` tells which program it is"
@@ -218,7 +248,9 @@ class Supervisor:
                 raise self._gone() from error
 
     def _read_answer(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
-        """The next line; one is never ahead of what was asked, so that none is left in the stream's buffer."""
+        """The next line; one is never ahead of what was asked, so that none is left in the
+        stream's buffer.
+        """
         assert process.stdout is not None  # noqa: S101 - it is a pipe
         readable, _, _ = select.select([process.stdout], [], [], _ANSWER_WITHIN)
         line = process.stdout.readline() if readable else b""
@@ -227,7 +259,9 @@ class Supervisor:
         return _answer(line)
 
     def _gone(self) -> FairleadError:
-        return FairleadError(f"the cluster's supervisor does not answer or has ended{self._why('supervisor')}")
+        return FairleadError(
+            f"the cluster's supervisor does not answer or has ended{self._why('supervisor')}"
+        )
 
 
 class _RefusedError(FairleadError):
@@ -244,11 +278,15 @@ def is_running(folder: Path) -> bool:
 
 def _identity(folder: Path) -> tuple[int | None, str | None]:
     record = processes.read(folder)
-    return (record["supervisor"]["pid"], record["supervisor"]["started"]) if record else (None, None)
+    return (
+        (record["supervisor"]["pid"], record["supervisor"]["started"]) if record else (None, None)
+    )
 
 
 def tail(log: Path, *, since: int = 0, size: int = 16384) -> str:
-    """The last `size` bytes of a log, from byte `since` at the earliest; empty where there is none."""
+    """The last `size` bytes of a log, from byte `since` at the earliest; empty where there is
+    none.
+    """
     try:
         with log.open("rb") as stream:
             end = stream.seek(0, os.SEEK_END)
@@ -273,7 +311,11 @@ def _remedy(text: str) -> str:
 def _ending(code: int | None) -> str:
     if code is None:
         return "unknown exit code"
-    return f"exit code {code}" if code >= 0 else f"by signal {-code}" + (", as for lack of memory" * (code == -9))
+    return (
+        f"exit code {code}"
+        if code >= 0
+        else f"by signal {-code}" + (", as for lack of memory" * (code == -9))
+    )
 
 
 def _answer(line: bytes) -> dict[str, Any]:
@@ -285,7 +327,9 @@ def _answer(line: bytes) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _connect(folder: Path) -> Iterator[socket.socket]:
-    """A connection to the supervisor's socket; a folder's path may be longer than a socket's may."""
+    """A connection to the supervisor's socket; a folder's path may be longer than a socket's
+    may.
+    """
     handle = os.open(folder, os.O_RDONLY)
     try:
         with socket.socket(socket.AF_UNIX) as connection:

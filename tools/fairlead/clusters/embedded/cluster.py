@@ -38,8 +38,8 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 class Embedded:
     """The embedded cluster `name`, whether it runs or not; all there is of it lies in `path`.
 
-    What is started through it ends with this process, unless `detach` was called; as a context manager it ends when
-    that is left.
+    What is started through it ends with this process, unless `detach` was called; as a context
+    manager it ends when that is left.
     """
 
     kind = "embedded"
@@ -47,7 +47,8 @@ class Embedded:
     def __init__(self, name: str) -> None:
         if not _NAME.fullmatch(name):
             raise UsageError(
-                f"{name!r} cannot name a cluster: at most 63 of a-z, 0-9 and '-', with a letter or digit at both ends"
+                f"{name!r} cannot name a cluster: at most 63 of a-z, 0-9 and '-', with a letter or "
+                "digit at both ends"
             )
         self.name = name
         self.path = paths.state(name)
@@ -63,14 +64,20 @@ class Embedded:
         return client.is_running(self.path)
 
     def start_control_plane(
-        self, *, further: Mapping[str, Mapping[str, object]] = _NONE, progress: Progress, deadline: float = 60.0
+        self,
+        *,
+        further: Mapping[str, Mapping[str, object]] = _NONE,
+        progress: Progress,
+        deadline: float = 60.0,
     ) -> None:
-        """Start etcd, the API server, the scheduler, the controller manager and kwok; returns when each is healthy.
+        """Start etcd, the API server, the scheduler, the controller manager and kwok; returns when
+        each is healthy.
 
-        `further` are flags that a server gets beside its own, or instead of them: server -> flag -> value.
+        `further` are flags that a server gets beside its own, or instead of them: server -> flag ->
+        value.
 
-        Raises FairleadError where it runs already, or a server does not start within `deadline` seconds (with the end
-        of that server's log). Then, and after Ctrl-C, nothing is left of it.
+        Raises FairleadError where it runs already, or a server does not start within `deadline`
+        seconds (with the end of that server's log). Then, and after Ctrl-C, nothing is left of it.
         """
         programs = toolchain.ensure(control_plane.PROGRAMS, progress)
         end, made = time.monotonic() + deadline, False
@@ -78,7 +85,8 @@ class Embedded:
             with self._claimed():
                 if self.running():
                     raise FairleadError(
-                        f"cluster {self.name!r} runs already: `fairlead down --name {self.name}` ends it"
+                        f"cluster {self.name!r} runs already: `fairlead down --name {self.name}` "
+                        "ends it"
                     )
                 self._remove()
                 made = True
@@ -91,7 +99,10 @@ class Embedded:
             if isinstance(error, OSError):
                 full = error.errno in (errno.ENOSPC, errno.EDQUOT)
                 remedy = "free some space" if full else "see that it can be written to"
-                what = f"cluster {self.name!r} cannot be made in {self.path}: {error.strerror or error}"
+                what = (
+                    f"cluster {self.name!r} cannot be made in {self.path}: "
+                    f"{error.strerror or error}"
+                )
                 raise FairleadError(f"{what}: {remedy} and try again") from error
             raise
 
@@ -104,17 +115,21 @@ class Embedded:
         taints: Mapping[str, Sequence[nodes.Taint]] = _NONE,
         deadline: float = 30.0,
     ) -> None:
-        """Add nodes, pool -> how many, named <pool>-0 and so on; returns when pods can be scheduled onto each.
+        """Add nodes, pool -> how many, named <pool>-0 and so on; returns when pods can be scheduled
+        onto each.
 
-        `labels` and `taints` are further ones by pool. Safe to repeat. Raises FairleadError, UsageError.
+        `labels` and `taints` are further ones by pool. Safe to repeat. Raises FairleadError,
+        UsageError.
         """
         wanted = nodes.manifests(pools, node_label=node_label, labels=labels, taints=taints)
         nodes.add(self._api(), wanted, deadline)
 
     def service_account_kubeconfig(self, namespace: str, service_account: str, path: Path) -> None:
-        """Write a kubeconfig to `path` for an existing service account; its token lies beside it, as `path`.token.
+        """Write a kubeconfig to `path` for an existing service account; its token lies beside it,
+        as `path`.token.
 
-        The token lasts as long as the cluster's certificates: no kubelet is there to renew it. Raises FairleadError.
+        The token lasts as long as the cluster's certificates: no kubelet is there to renew it.
+        Raises FairleadError.
         """
         where = f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token"
         seconds = int(pki.VALID.total_seconds())
@@ -131,7 +146,15 @@ class Embedded:
         ca = self._pki().ca.read_bytes()
         # Relative to the kubeconfig, as kubectl and the client libraries take it.
         credentials = {"tokenFile": token.name}
-        pki.write_kubeconfig(path, self._context(), self._url(), ca, service_account, credentials, namespace=namespace)
+        pki.write_kubeconfig(
+            path,
+            self._context(),
+            self._url(),
+            ca,
+            service_account,
+            credentials,
+            namespace=namespace,
+        )
 
     def free_ports(self, count: int) -> list[int]:
         """`count` loopback ports that nothing listens on. Raises FairleadError."""
@@ -148,11 +171,13 @@ class Embedded:
         probe: Probe | None = None,
         deadline: float = 30.0,
     ) -> int:
-        """Start a server beside the control plane and tell its pid; from then on it is restarted when it dies.
+        """Start a server beside the control plane and tell its pid; from then on it is restarted
+        when it dies.
 
-        With the URL `ready` it returns when that answers 2xx (https, verified by `ca`) or is listened at (tcp). `env`
-        is added to the few variables that each server gets; with a `probe` it is restarted when that fails, too. Raises
-        FairleadError with the end of its log; it is stopped then.
+        With the URL `ready` it returns when that answers 2xx (https, verified by `ca`) or is
+        listened at (tcp). `env` is added to the few variables that each server gets; with a `probe`
+        it is restarted when that fails, too. Raises FairleadError with the end of its log; it is
+        stopped then.
         """
         supervisor = self._running_supervisor()
         pid = supervisor.start_server(name, argv, env=env, probe=probe)
@@ -166,13 +191,22 @@ class Embedded:
             raise
         return pid
 
-    def wait_for(self, name: str, ready: str, ca: Path | None = None, *, deadline: float = 30.0) -> None:
-        """Return when the URL `ready` of the server `name` answers, as `start_server`. Raises FairleadError."""
-        look = kube.deaf(ready) if ready.startswith("tcp:") else kube.unready(ready, ca or self._pki().ca)
+    def wait_for(
+        self, name: str, ready: str, ca: Path | None = None, *, deadline: float = 30.0
+    ) -> None:
+        """Return when the URL `ready` of the server `name` answers, as `start_server`. Raises
+        FairleadError.
+        """
+        look = (
+            kube.deaf(ready)
+            if ready.startswith("tcp:")
+            else kube.unready(ready, ca or self._pki().ca)
+        )
         self._running_supervisor().wait_for(name, look, deadline)
 
     def restart_server(self, name: str, *, grace: float = 10.0, deadline: float = 30.0) -> None:
-        """Have a server end and start again; returns when it has. It is killed where it takes over `grace` seconds.
+        """Have a server end and start again; returns when it has. It is killed where it takes over
+        `grace` seconds.
 
         Raises FairleadError where it is not there, or not started again within `deadline` seconds.
         """
@@ -181,14 +215,19 @@ class Embedded:
         while (now := self._record(name))["started"] in (None, before["started"]):
             waited = time.monotonic() - began
             if waited > deadline:
-                raise FairleadError(f"{name} was not started again within {deadline:.0f} s: see its log, {now['log']}")
+                raise FairleadError(
+                    f"{name} was not started again within {deadline:.0f} s: see its log, "
+                    f"{now['log']}"
+                )
             if number == signal.SIGTERM or waited > grace:
                 processes.send(before["pid"], before["started"], number)
                 number = signal.SIGKILL
             time.sleep(client.POLL)
 
     def stop_server(self, name: str) -> None:
-        """Stop one server for good; another may then be started with its name. Raises FairleadError."""
+        """Stop one server for good; another may then be started with its name. Raises
+        FairleadError.
+        """
         self._running_supervisor().stop_server(name)
 
     def detach(self) -> None:
@@ -197,7 +236,9 @@ class Embedded:
         self._supervisor = None
 
     def down(self) -> bool:
-        """End just what was started here and remove the folder; False where there is nothing. Safe to repeat."""
+        """End just what was started here and remove the folder; False where there is nothing.
+        Safe to repeat.
+        """
         if not self.path.exists():
             return False
         while True:
@@ -219,7 +260,12 @@ class Embedded:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         if self._supervisor:
             self._abandon()
 
@@ -227,16 +273,27 @@ class Embedded:
         self, programs: Mapping[str, Path], further: Mapping[str, Mapping[str, object]]
     ) -> control_plane.ControlPlane:
         """Everything that the servers read: keys, certificates, kubeconfigs and free ports."""
-        taken = dict(zip(control_plane.PORTS, ports.free_ports(len(control_plane.PORTS)), strict=True))
+        taken = dict(
+            zip(control_plane.PORTS, ports.free_ports(len(control_plane.PORTS)), strict=True)
+        )
         url = f"https://{ports.HOST}:{taken['kube-apiserver']}"
         keys = pki.create(
-            self._pki().folder, cluster=self._context(), server=url, service_address=control_plane.SERVICE_ADDRESS
+            self._pki().folder,
+            cluster=self._context(),
+            server=url,
+            service_address=control_plane.SERVICE_ADDRESS,
         )
         certificates.write_private(self.kubeconfig, keys.kubeconfig("admin").read_bytes())
-        return control_plane.ControlPlane(programs, keys, taken, self.path / "etcd", STAGES, further)
+        return control_plane.ControlPlane(
+            programs, keys, taken, self.path / "etcd", STAGES, further
+        )
 
     def _start(
-        self, supervisor: client.Supervisor, plane: control_plane.ControlPlane, progress: Progress, end: float
+        self,
+        supervisor: client.Supervisor,
+        plane: control_plane.ControlPlane,
+        progress: Progress,
+        end: float,
     ) -> None:
         etcd_client = (plane.pki.cert("etcd-client"), plane.pki.key("etcd-client"))
         api = self._api()
@@ -258,13 +315,17 @@ class Embedded:
         start("kube-apiserver")
         wait("kube-apiserver")
         for document in yaml.safe_load_all((_HERE / "kwok.yaml").read_text(encoding="utf-8")):
-            api.apply(f"{_RBAC}/{document['kind'].lower()}s/{document['metadata']['name']}", document)
+            api.apply(
+                f"{_RBAC}/{document['kind'].lower()}s/{document['metadata']['name']}", document
+            )
         start("kube-controller-manager", "kube-scheduler", "kwok")
         for name in ("kube-controller-manager", "kube-scheduler", "kwok"):
             wait(name)
 
     def _abandon(self) -> None:
-        """Stop and remove what this object started, and nothing that someone else has in its place by now."""
+        """Stop and remove what this object started, and nothing that someone else has in its
+        place by now.
+        """
         if self._supervisor:
             self._supervisor.stop()
         self._supervisor = None
@@ -284,7 +345,9 @@ class Embedded:
             os.close(handle)
 
     def _remove(self) -> None:
-        """Remove the folder of a cluster that does not run, with whatever of it is left, and copies of its contexts."""
+        """Remove the folder of a cluster that does not run, with whatever of it is left, and
+        copies of its contexts.
+        """
         client.Supervisor(self.path).stop()
         try:
             contexts.forget(self.kubeconfig)
@@ -297,13 +360,17 @@ class Embedded:
     def _record(self, name: str) -> processes.ServerRecord:
         found = self.servers().get(name)
         if found is None:
-            raise FairleadError(f"cluster {self.name!r} has no server {name!r}: `fairlead status` lists them")
+            raise FairleadError(
+                f"cluster {self.name!r} has no server {name!r}: `fairlead status` lists them"
+            )
         return found
 
     def _running_supervisor(self) -> client.Supervisor:
         supervisor = self._supervisor or client.Supervisor.attach(self.path)
         if supervisor is None:
-            raise FairleadError(f"cluster {self.name!r} does not run: `fairlead up --name {self.name}` starts it")
+            raise FairleadError(
+                f"cluster {self.name!r} does not run: `fairlead up --name {self.name}` starts it"
+            )
         return supervisor
 
     def _pki(self) -> pki.Pki:

@@ -1,7 +1,7 @@
 """The command lines of the control plane's servers, and their health URLs.
 
-What is set differs from a real cluster only where nobody could tell: one replica of each, so no leader election, and
-no fsync, as the data are thrown away with the cluster.
+What is set differs from a real cluster only where nobody could tell: one replica of each, so no
+leader election, and no fsync, as the data are thrown away with the cluster.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ SERVICE_ADDRESS = "10.96.0.1"
 # A /20 for each node: room for the pods of a load test. 2,048 nodes.
 POD_CIDR, NODE_CIDR_MASK = "10.128.0.0/9", 20
 LEASE_SECONDS = 12
-"""How long a node's lease lasts: as long, after a crash, does a new kwok wait before it takes the node over."""
+"""How long a node's lease lasts: as long, after a crash, does a new kwok wait before it takes
+the node over."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,8 @@ class ControlPlane:
             "authorization-mode": "Node,RBAC",
             "enable-admission-plugins": "NodeRestriction",
             "allow-privileged": "true",
-            # Aggregation, as everywhere; the scheduler and the controller manager read its authority, too.
+            # Aggregation, as everywhere; the scheduler and the controller manager read its
+            # authority, too.
             "requestheader-client-ca-file": pki.cert("front-proxy-ca"),
             "requestheader-allowed-names": "front-proxy-client",
             "requestheader-username-headers": "X-Remote-User",
@@ -138,7 +140,8 @@ class ControlPlane:
             "cluster-cidr": POD_CIDR,
             "node-cidr-mask-size": NODE_CIDR_MASK,
             "service-cluster-ip-range": SERVICE_CIDR,
-            # It asks for a token for each of its forty controllers before it starts them: 4 s at the default of 20/s.
+            # It asks for a token for each of its forty controllers before it starts them: 4 s at
+            # the default of 20/s.
             "kube-api-qps": "200",
             "kube-api-burst": "400",
             # It would make one outside the cluster's folder.

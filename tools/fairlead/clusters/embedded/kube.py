@@ -36,7 +36,12 @@ class Api:
 
     def apply(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """The object `body` after server-side apply at `path`. Raises FairleadError."""
-        return self._call("PATCH", f"{path}?fieldManager=fairlead&force=true", body, "application/apply-patch+yaml")
+        return self._call(
+            "PATCH",
+            f"{path}?fieldManager=fairlead&force=true",
+            body,
+            "application/apply-patch+yaml",
+        )
 
     def events(self, path: str, since: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Each (type, object) of the list at `path` after the resourceVersion `since`, for minutes.
@@ -56,19 +61,31 @@ class Api:
             raise FairleadError(f"the API server ends the watch of {path}: {error}") from error
 
     def _call(
-        self, method: str, path: str, body: dict[str, Any] | None = None, kind: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        kind: str = "application/json",
     ) -> dict[str, Any]:
         # Not escaped: some of it is read as YAML, which knows no surrogates.
         data = json.dumps(body, ensure_ascii=False).encode() if body is not None else None
         try:
             answer = self._session.request(
-                method, self._url + path, data=data, headers={"Content-Type": kind}, timeout=_TIMEOUT
+                method,
+                self._url + path,
+                data=data,
+                headers={"Content-Type": kind},
+                timeout=_TIMEOUT,
             )
             content: dict[str, Any] = answer.json()
         except requests.RequestException as error:
-            raise FairleadError(f"the API server does not answer {method} {path}: {reason(error)}") from error
+            raise FairleadError(
+                f"the API server does not answer {method} {path}: {reason(error)}"
+            ) from error
         if not answer.ok:
-            raise FairleadError(f"the API server refuses {method} {path}: {content.get('message', answer.reason)}")
+            raise FairleadError(
+                f"the API server refuses {method} {path}: {content.get('message', answer.reason)}"
+            )
         return content
 
 
@@ -82,7 +99,9 @@ def session(ca: Path, cert: tuple[Path, Path] | None = None) -> requests.Session
 
 
 def unready(url: str, ca: Path, cert: tuple[Path, Path] | None = None) -> Callable[[], str | None]:
-    """What tells, each time that it is called, why `url` does not answer 2xx, and None when it does."""
+    """What tells, each time that it is called, why `url` does not answer 2xx, and None when it
+    does.
+    """
     asking = session(ca, cert)
 
     def look() -> str | None:
@@ -90,13 +109,19 @@ def unready(url: str, ca: Path, cert: tuple[Path, Path] | None = None) -> Callab
             answer = asking.get(url, timeout=_LOOK)
         except requests.RequestException as error:
             return reason(error)
-        return None if answer.ok else f"{url} answers {answer.status_code}: {answer.text.strip()[:500]}"
+        return (
+            None
+            if answer.ok
+            else f"{url} answers {answer.status_code}: {answer.text.strip()[:500]}"
+        )
 
     return look
 
 
 def deaf(url: str) -> Callable[[], str | None]:
-    """What tells, each time that it is called, why nothing listens at tcp://HOST:PORT, and None when something does."""
+    """What tells, each time that it is called, why nothing listens at tcp://HOST:PORT, and None
+    when something does.
+    """
     address = urlsplit(url)
 
     def look() -> str | None:

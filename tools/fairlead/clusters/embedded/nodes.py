@@ -22,7 +22,8 @@ def manifests(
     labels: Mapping[str, Mapping[str, str]],
     taints: Mapping[str, Sequence[Taint]],
 ) -> list[dict[str, Any]]:
-    """A manifest for each node, <pool>-0 and so on, with the further `labels` and `taints` of its pool.
+    """A manifest for each node, <pool>-0 and so on, with the further `labels` and `taints` of its
+    pool.
 
     Raises UsageError where two pools' nodes would have the same names.
     """
@@ -33,7 +34,9 @@ def manifests(
         for index in range(count):
             name = f"{prefix}-{index}"
             if name in nodes:
-                raise UsageError(f"two pools would have a node {name!r}: give one of them another name")
+                raise UsageError(
+                    f"two pools would have a node {name!r}: give one of them another name"
+                )
             all_labels = {
                 "kubernetes.io/os": "linux",
                 "kubernetes.io/arch": "amd64",
@@ -64,7 +67,8 @@ def add(api: Api, wanted: Sequence[dict[str, Any]], deadline: float) -> None:
         names -= {node["metadata"]["name"] for node in api.get(_NODES)["items"] if _ready(node)}
         if names and time.monotonic() > end:
             raise FairleadError(
-                f"not ready within {deadline:.0f} s: node {', '.join(sorted(names))}; see the logs of kwok and "
+                f"not ready within {deadline:.0f} s: node {', '.join(sorted(names))}; see the logs "
+                "of kwok and "
                 "kube-controller-manager"
             )
         if names:
@@ -73,7 +77,11 @@ def add(api: Api, wanted: Sequence[dict[str, Any]], deadline: float) -> None:
 
 def _ready(node: dict[str, Any]) -> bool:
     """Ready, and without the taint that each node has until the controller manager saw it so."""
-    if any(taint["key"].startswith("node.kubernetes.io/") for taint in node["spec"].get("taints", [])):
+    if any(
+        taint["key"].startswith("node.kubernetes.io/") for taint in node["spec"].get("taints", [])
+    ):
         return False
     conditions = node.get("status", {}).get("conditions", [])
-    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+    )

@@ -47,7 +47,8 @@ _LOOK = 0.2
 
 @dataclass(frozen=True)
 class _Replica:
-    """What a pod would hold: an OPA, its proxy and its sidecar by the names of their servers, and the Secrets' files.
+    """What a pod would hold: an OPA, its proxy and its sidecar by the names of their servers, and
+    the Secrets' files.
 
     `other_sidecars` are the names that sidecars of other kinds would have in its place.
     """
@@ -71,7 +72,10 @@ class _Replica:
 
     def probe(self, liveness: arguments.Liveness) -> Probe:
         """What a kubelet would ask."""
-        address = {arguments.OPA_PORT: self.proxy_address, arguments.SYNC_PORT: self.sidecar_address}[liveness.port]
+        address = {
+            arguments.OPA_PORT: self.proxy_address,
+            arguments.SYNC_PORT: self.sidecar_address,
+        }[liveness.port]
         return Probe(
             f"https://{address}{liveness.path}",
             period=liveness.period,
@@ -88,7 +92,8 @@ class EmbeddedCluster(Embedded):
     """
 
     examined = False
-    # No kubelet runs here: a pod of OPA would only seem to run. The Deployment is there, scaled to none.
+    # No kubelet runs here: a pod of OPA would only seem to run. The Deployment is there, scaled to
+    # none.
     replicas = 0
 
     @property
@@ -104,22 +109,34 @@ class EmbeddedCluster(Embedded):
         return sidecars.SIDECARS[plan.get("sidecar", sidecars.SYNC.name)]
 
     def choose(self, sidecar: Sidecar) -> None:
-        """Have this kind of sidecar from the next `serve` on. Raises UsageError where its program is not here."""
+        """Have this kind of sidecar from the next `serve` on. Raises UsageError where its
+        program is not here.
+        """
         sidecar.command()
         self._remember("pods", {**self._plan(), "sidecar": sidecar.name})
 
     def scale(self, count: int) -> None:
-        """Have `count` OPAs, each with its sidecar; before the first `serve`, as the webhook's address follows it."""
+        """Have `count` OPAs, each with its sidecar; before the first `serve`, as the webhook's
+        address follows it.
+        """
         self._remember("pods", self._planned(count))
 
     def serve(
-        self, settings: Settings, credentials: Credentials, guards: Mapping[str, str], *, progress: Progress
+        self,
+        settings: Settings,
+        credentials: Credentials,
+        guards: Mapping[str, str],
+        *,
+        progress: Progress,
     ) -> None:
-        """Bring the Secrets to where the pods would have them mounted, and start what does not run so already.
+        """Bring the Secrets to where the pods would have them mounted, and start what does not run
+        so already.
 
         What has to be started again, as its arguments changed, is: one replica after the other.
         """
-        token = {"token": credentials.token.encode()} | {name: text.encode() for name, text in guards.items()}
+        token = {"token": credentials.token.encode()} | {
+            name: text.encode() for name, text in guards.items()
+        }
         replicas, service = self._replicas(), settings.decision_logs.service
         logs = service.secret if service else None
         secret = self._secret(logs) if logs else None
@@ -130,7 +147,9 @@ class EmbeddedCluster(Embedded):
         for replica in replicas:
             self._serve(replica, settings, progress)
         if len(replicas) > 1:
-            backends = [f"{replica.opa}={replica.proxy_address}={replica.files.ca}" for replica in replicas]
+            backends = [
+                f"{replica.opa}={replica.proxy_address}={replica.files.ca}" for replica in replicas
+            ]
             listen = self.webhook_url.removeprefix("https://").rstrip("/")
             argv = [sys.executable, "-P", "-m", balancer.__name__, listen, *backends]
             self._run(BALANCER, argv, progress, ready=f"tcp://{listen}")
@@ -149,7 +168,10 @@ class EmbeddedCluster(Embedded):
         running = self.servers()
         return [
             SidecarServer(
-                f"https://{replica.sidecar_address}", replica.ca, running[replica.sidecar]["pid"], replica.opa
+                f"https://{replica.sidecar_address}",
+                replica.ca,
+                running[replica.sidecar]["pid"],
+                replica.opa,
             )
             for replica in self._replicas()
             if replica.sidecar in running and self.sidecar.look_up
@@ -161,7 +183,13 @@ class EmbeddedCluster(Embedded):
             return  # nothing runs that would have it mounted
         for replica in self._replicas():
             mounted = [
-                (Path(mount.folder), {key: secrets[mount.secret][key] for key in mount.keys or secrets[mount.secret]})
+                (
+                    Path(mount.folder),
+                    {
+                        key: secrets[mount.secret][key]
+                        for key in mount.keys or secrets[mount.secret]
+                    },
+                )
                 for mount in _volumes(replica.files, None)
                 if mount.secret in secrets
             ]
@@ -172,11 +200,14 @@ class EmbeddedCluster(Embedded):
                 self._remember(f"{replica.sidecar}-read", _read_once(replica.files))
 
     def restart(self, *, progress: Progress) -> None:
-        """Restart every OPA with its sidecar, one after the other. Raises FairleadError where one stays away."""
+        """Restart every OPA with its sidecar, one after the other. Raises FairleadError where
+        one stays away.
+        """
         for replica in self._replicas():
             progress.update(replica.opa, "restarting")
             if replica.proxy in self.servers():
-                self.stop_server(replica.proxy)  # as a pod's that ends, it is asked no more before its OPA ends
+                # as a pod's that ends, it is asked no more before its OPA ends
+                self.stop_server(replica.proxy)
             self.restart_server(replica.opa)
             self.restart_server(replica.sidecar)
             self.wait_for(replica.opa, f"https://{replica.opa_address}/health/ready", replica.ca)
@@ -191,16 +222,26 @@ class EmbeddedCluster(Embedded):
     def logs(self, server: str, lines: int, follow: bool) -> Iterator[str]:
         """See fairlead.clusters.base.Cluster."""
         names = list(self.servers())
-        wanted = [getattr(replica, server) for replica in self._replicas()] if server in KINDS else [server]
+        wanted = (
+            [getattr(replica, server) for replica in self._replicas()]
+            if server in KINDS
+            else [server]
+        )
         for name in wanted:
             if name not in names:
-                raise UsageError(f"no server {server!r} in cluster {self.name!r}: one of {', '.join(names)}")
+                raise UsageError(
+                    f"no server {server!r} in cluster {self.name!r}: one of {', '.join(names)}"
+                )
             if not self.log(name).exists():
                 raise UsageError(f"{self.log(name)}: there is no log of {name} any more")
-        return joined_logs.merged(wanted, lambda name: _tail(self.log(name), lines, follow), follow=follow)
+        return joined_logs.merged(
+            wanted, lambda name: _tail(self.log(name), lines, follow), follow=follow
+        )
 
     def log(self, server: str) -> Path:
-        """Where the output of a server goes; `opa` and `sidecar` mean the first where there are several."""
+        """Where the output of a server goes; `opa` and `sidecar` mean the first where there are
+        several.
+        """
         return super().log(getattr(self._replicas()[0], server) if server in KINDS else server)
 
     def stop(self) -> None:
@@ -218,15 +259,20 @@ class EmbeddedCluster(Embedded):
 
     def _secret(self, name: str) -> dict[str, bytes]:
         """The contents of a Secret. Raises UsageError where there is none."""
-        found = clients.Objects(clients.connect(self.kubeconfig)).get("v1", "Secret", name, NAMESPACE)
+        found = clients.Objects(clients.connect(self.kubeconfig)).get(
+            "v1", "Secret", name, NAMESPACE
+        )
         if found is None:
             raise UsageError(
-                f"decisionLogs.service: there is no Secret {name} in namespace {NAMESPACE}: create it first"
+                f"decisionLogs.service: there is no Secret {name} in namespace {NAMESPACE}: create "
+                "it first"
             )
         return {key: b64decode(value) for key, value in (found.get("data") or {}).items()}
 
     def _mount(self, logs: str | None, progress: Progress) -> None:
-        """Have the Secrets brought to every replica; `logs` is that of the decision logs' service."""
+        """Have the Secrets brought to every replica; `logs` is that of the decision logs'
+        service.
+        """
         keys = self._pki()
         options = {
             "url": self._url(),
@@ -234,19 +280,33 @@ class EmbeddedCluster(Embedded):
             "cert": str(keys.cert("admin")),
             "key": str(keys.key("admin")),
             "namespace": NAMESPACE,
-            "volumes": [vars(mount) for replica in self._replicas() for mount in _volumes(replica.files, logs)],
+            "volumes": [
+                vars(mount)
+                for replica in self._replicas()
+                for mount in _volumes(replica.files, logs)
+            ],
         }
-        self._run(KUBELET, [sys.executable, "-P", "-m", kubelet.__name__, json.dumps(options)], progress)
+        self._run(
+            KUBELET, [sys.executable, "-P", "-m", kubelet.__name__, json.dumps(options)], progress
+        )
 
     def _serve(self, replica: _Replica, settings: Settings, progress: Progress) -> None:
         sidecar, files = self.sidecar, replica.files
         program = toolchain.ensure(["opa"], progress)["opa"]
         logs = sidecar.decision_logs(files, settings, replica.sidecar_address)
         argv = [str(program), *arguments.opa_arguments(files, replica.opa_address, logs)]
-        environment = {**arguments.OPA_ENVIRONMENT, **sidecar.opa_environment(files, replica.sidecar_address)}
+        environment = {
+            **arguments.OPA_ENVIRONMENT,
+            **sidecar.opa_environment(files, replica.sidecar_address),
+        }
         again = replica.opa in self.servers()
-        ready, probe = f"https://{replica.opa_address}/health", replica.probe(arguments.OPA_LIVENESS)
-        started = self._run(replica.opa, argv, progress, env=environment, ready=ready, ca=replica.ca, probe=probe)
+        ready, probe = (
+            f"https://{replica.opa_address}/health",
+            replica.probe(arguments.OPA_LIVENESS),
+        )
+        started = self._run(
+            replica.opa, argv, progress, env=environment, ready=ready, ca=replica.ca, probe=probe
+        )
         self._serve_proxy(replica, progress)
         kubeconfig = self.path / "opa.kubeconfig"
         argv = [
@@ -261,18 +321,34 @@ class EmbeddedCluster(Embedded):
         if not self._runs(replica.sidecar, argv, {}):
             self.service_account_kubeconfig(NAMESPACE, "opa", kubeconfig)
         self._remember(f"{replica.sidecar}-read", _read_once(files))
-        # An old sidecar may have loaded the new policies already; a new one must be there for who is looked up.
+        # An old sidecar may have loaded the new policies already; a new one must be there for who
+        # is looked up.
         healthy = f"https://{replica.sidecar_address}/health" if sidecar.look_up else None
-        self._run(replica.sidecar, argv, progress, ready=healthy, ca=replica.ca, probe=replica.probe(sidecar.liveness))
+        self._run(
+            replica.sidecar,
+            argv,
+            progress,
+            ready=healthy,
+            ca=replica.ca,
+            probe=replica.probe(sidecar.liveness),
+        )
         if started and again:
             self.wait_for(replica.opa, replica.opa_url("/health/ready"), replica.ca)
 
     def _serve_proxy(self, replica: _Replica, progress: Progress) -> None:
         program = toolchain.ensure([toolchain.PROXY], progress)[toolchain.PROXY]
-        argv = [str(program), *arguments.proxy_arguments(replica.files, replica.opa_address, replica.proxy_address)]
-        ready, probe = replica.opa_url(arguments.PROXY_LIVENESS.path), replica.probe(arguments.PROXY_LIVENESS)
+        argv = [
+            str(program),
+            *arguments.proxy_arguments(replica.files, replica.opa_address, replica.proxy_address),
+        ]
+        ready, probe = (
+            replica.opa_url(arguments.PROXY_LIVENESS.path),
+            replica.probe(arguments.PROXY_LIVENESS),
+        )
         environment = arguments.PROXY_ENVIRONMENT
-        self._run(replica.proxy, argv, progress, env=environment, ready=ready, ca=replica.ca, probe=probe)
+        self._run(
+            replica.proxy, argv, progress, env=environment, ready=ready, ca=replica.ca, probe=probe
+        )
 
     def _shown(self) -> list[str]:
         """Where the certificate is shown, as no pod tells it here."""
@@ -321,7 +397,9 @@ class EmbeddedCluster(Embedded):
                 f"{ports.HOST}:{sidecar}",
                 self._files(f"opa{suffix}"),
             )
-            for suffix, (opa, sidecar), proxy in zip(_suffixes(len(chosen)), chosen, plan["proxies"], strict=True)
+            for suffix, (opa, sidecar), proxy in zip(
+                _suffixes(len(chosen)), chosen, plan["proxies"], strict=True
+            )
         ]
 
     def _files(self, name: str) -> arguments.Files:
@@ -330,7 +408,9 @@ class EmbeddedCluster(Embedded):
         return arguments.Files(mounted / "tls", mounted / "authz", mounted / "token")
 
     def _plan(self) -> dict[str, Any]:
-        """What was chosen once, so that a restarted server is found again: sidecar, ports, and the balancer's."""
+        """What was chosen once, so that a restarted server is found again: sidecar, ports, and
+        the balancer's.
+        """
         plan: dict[str, Any] | None = self._remembered("pods")
         if plan is None:
             plan = self._planned(1)
@@ -399,5 +479,8 @@ def _holds(folder: Path, contents: Mapping[str, bytes]) -> bool:
 
 def _read_once(files: arguments.Files) -> str:
     """What tells from others what a sidecar reads when it starts: its token and its authorities."""
-    read = volume.read(Path(files.token)).get("token", b""), volume.read(Path(files.tls)).get("ca.crt", b"")
+    read = (
+        volume.read(Path(files.token)).get("token", b""),
+        volume.read(Path(files.tls)).get("ca.crt", b""),
+    )
     return hashlib.sha256(b"".join(read)).hexdigest()

@@ -21,8 +21,8 @@ _NAMES = (
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
 )
-# Who each client is to the API server. Source: Kubernetes documentation, "PKI certificates and requirements"; the
-# simulated kubelets have no place there, their rights are those of kwok.yaml.
+# Who each client is to the API server. Source: Kubernetes documentation, "PKI certificates and
+# requirements"; the simulated kubelets have no place there, their rights are those of kwok.yaml.
 _CLIENTS = {
     "admin": ("fairlead-admin", ["system:masters"]),
     "kube-scheduler": ("system:kube-scheduler", []),
@@ -33,7 +33,9 @@ _CLIENTS = {
 
 @dataclass(frozen=True)
 class Pki:
-    """What lies in `folder`: name.crt and name.key for each `name`; for the API server's clients, name.kubeconfig."""
+    """What lies in `folder`: name.crt and name.key for each `name`; for the API server's
+    clients, name.kubeconfig.
+    """
 
     folder: Path
 
@@ -61,7 +63,8 @@ class Pki:
 
 
 def create(folder: Path, *, cluster: str, server: str, service_address: str) -> Pki:
-    """Make all of it for the API server at the URL `server`, whose address inside is `service_address`.
+    """Make all of it for the API server at the URL `server`, whose address inside is
+    `service_address`.
 
     Raises OSError.
     """
@@ -71,23 +74,43 @@ def create(folder: Path, *, cluster: str, server: str, service_address: str) -> 
     pki = Pki(folder)
     certificates.write_private(pki.signing_key, certificates.signing_key())
     # etcd is its own peer, and so a client too.
-    etcd = authority.issue("etcd", dns=["localhost"], ips=[HOST], server=True, client=True, valid=VALID)
+    etcd = authority.issue(
+        "etcd", dns=["localhost"], ips=[HOST], server=True, client=True, valid=VALID
+    )
     etcd.write(folder, "etcd")
-    authority.issue("kube-apiserver-etcd-client", client=True, valid=VALID).write(folder, "etcd-client")
-    serving = authority.issue("kube-apiserver", dns=_NAMES, ips=[HOST, service_address], server=True, valid=VALID)
+    authority.issue("kube-apiserver-etcd-client", client=True, valid=VALID).write(
+        folder, "etcd-client"
+    )
+    serving = authority.issue(
+        "kube-apiserver", dns=_NAMES, ips=[HOST, service_address], server=True, valid=VALID
+    )
     serving.write(folder, "kube-apiserver")
     # An authority of its own: whoever has one of its certificates may act in anybody's name.
     front_proxy = certificates.Authority.create(f"fairlead-{cluster}-front-proxy", VALID)
     certificates.write_private(pki.cert("front-proxy-ca"), front_proxy.cert_pem)
-    front_proxy.issue("front-proxy-client", client=True, valid=VALID).write(folder, "front-proxy-client")
+    front_proxy.issue("front-proxy-client", client=True, valid=VALID).write(
+        folder, "front-proxy-client"
+    )
     for name, (user, groups) in _CLIENTS.items():
-        # The scheduler, the controller manager and kwok serve /healthz with what makes them known to the API server.
+        # The scheduler, the controller manager and kwok serve /healthz with what makes them known
+        # to the API server.
         pair = authority.issue(
-            user, organizations=groups, dns=["localhost"], ips=[HOST], server=name != "admin", client=True, valid=VALID
+            user,
+            organizations=groups,
+            dns=["localhost"],
+            ips=[HOST],
+            server=name != "admin",
+            client=True,
+            valid=VALID,
         )
         pair.write(folder, name)
-        credentials = {"client-certificate-data": _encoded(pair.cert_pem), "client-key-data": _encoded(pair.key_pem)}
-        write_kubeconfig(pki.kubeconfig(name), cluster, server, authority.cert_pem, name, credentials)
+        credentials = {
+            "client-certificate-data": _encoded(pair.cert_pem),
+            "client-key-data": _encoded(pair.key_pem),
+        }
+        write_kubeconfig(
+            pki.kubeconfig(name), cluster, server, authority.cert_pem, name, credentials
+        )
     return pki
 
 
@@ -106,10 +129,15 @@ def write_kubeconfig(
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [
-            {"name": cluster, "cluster": {"server": server, "certificate-authority-data": _encoded(ca_pem)}},
+            {
+                "name": cluster,
+                "cluster": {"server": server, "certificate-authority-data": _encoded(ca_pem)},
+            },
         ],
         "users": [{"name": user, "user": credentials}],
-        "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": user, "namespace": namespace}}],
+        "contexts": [
+            {"name": cluster, "context": {"cluster": cluster, "user": user, "namespace": namespace}}
+        ],
         "current-context": cluster,
     }
     certificates.write_private(path, yaml.safe_dump(document, sort_keys=False).encode())

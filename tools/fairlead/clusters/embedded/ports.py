@@ -23,15 +23,17 @@ _KEPT = 120.0  # seconds in which whoever was given a port has to listen on it
 
 
 def free_ports(count: int) -> list[int]:
-    """`count` different ports that nothing listens on, and that nobody else of this user is given for two minutes.
+    """`count` different ports that nothing listens on, and that nobody else of this user is given
+    for two minutes.
 
-    None is in the range from which the kernel takes the ports of outgoing connections: one of those could have it
-    before the server does. Raises FairleadError where there are not as many.
+    None is in the range from which the kernel takes the ports of outgoing connections: one of those
+    could have it before the server does. Raises FairleadError where there are not as many.
     """
     first, last = _ephemeral()
     candidates = [port for port in range(_LOWEST, _HIGHEST + 1) if not first <= port <= last]
     if len(candidates) < count:
-        # Everything above 1024 is ephemeral here: better a port that may be lost to a connection than none.
+        # Everything above 1024 is ephemeral here: better a port that may be lost to a connection
+        # than none.
         candidates = list(range(_LOWEST, _HIGHEST + 1))
     random.shuffle(candidates)  # so that a file of given ones that cannot be kept does little harm
     with _given() as given, contextlib.ExitStack() as held:
@@ -49,13 +51,18 @@ def free_ports(count: int) -> list[int]:
             ports.append(port)
         given |= {str(port): time.time() + _KEPT for port in ports}
     if len(ports) < count:
-        raise FairleadError(f"only {len(ports)} of {count} ports are free on {HOST}: stop some servers and try again")
+        raise FairleadError(
+            f"only {len(ports)} of {count} ports are free on {HOST}: stop some servers and try "
+            "again"
+        )
     return ports
 
 
 @contextlib.contextmanager
 def _given() -> Iterator[dict[str, float]]:
-    """The ports that others were given a moment ago, and until when (seconds of time.time), to read and to add to."""
+    """The ports that others were given a moment ago, and until when (seconds of time.time), to
+    read and to add to.
+    """
     given: dict[str, float] = {}
     try:
         paths.cache().mkdir(parents=True, exist_ok=True)
@@ -67,7 +74,11 @@ def _given() -> Iterator[dict[str, float]]:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         with contextlib.suppress(ValueError, AttributeError, TypeError):
-            given |= {port: until for port, until in json.load(file).items() if 0 < until - time.time() <= _KEPT}
+            given |= {
+                port: until
+                for port, until in json.load(file).items()
+                if 0 < until - time.time() <= _KEPT
+            }
         yield given
         file.seek(0)
         file.truncate()

@@ -26,7 +26,9 @@ class SupervisorRecord(TypedDict):
 
 
 class ServerRecord(TypedDict):
-    """One server; pid and started are None while it does not run, exit is how it last ended (-N: by signal N)."""
+    """One server; pid and started are None while it does not run, exit is how it last ended (-N:
+    by signal N).
+    """
 
     pid: int | None
     started: str | None
@@ -43,9 +45,11 @@ class Record(TypedDict):
 
 
 def started(pid: int) -> str | None:
-    """When the kernel started `pid`, in the kernel's own unit; None where it does not run (any more).
+    """When the kernel started `pid`, in the kernel's own unit; None where it does not run (any
+    more).
 
-    A pid is used again, a pid with its start time and boot is not. Source: proc(5), /proc/PID/stat, fields 3 and 22.
+    A pid is used again, a pid with its start time and boot is not. Source: proc(5), /proc/PID/stat,
+    fields 3 and 22.
     """
     if sys.platform != "linux":
         return _started_by_ps(pid)
@@ -71,7 +75,9 @@ def alive(pid: int | None, since: str | None) -> bool:
 
 
 def send(pid: int | None, since: str | None, number: signal.Signals) -> bool:
-    """Send the signal `number` to `pid` where it still is the process started at `since`; tells whether it was."""
+    """Send the signal `number` to `pid` where it still is the process started at `since`; tells
+    whether it was.
+    """
     if pid is None:
         return False
     try:
@@ -94,7 +100,9 @@ def send(pid: int | None, since: str | None, number: signal.Signals) -> bool:
 
 
 def read(folder: Path) -> Record | None:
-    """What the supervisor of the cluster in `folder` wrote last; None where there is nothing (readable)."""
+    """What the supervisor of the cluster in `folder` wrote last; None where there is nothing
+    (readable).
+    """
     try:
         record: Record = json.loads((folder / FILE).read_text(encoding="utf-8"))
         _ = record["supervisor"]["pid"], record["servers"].items()
@@ -104,7 +112,9 @@ def read(folder: Path) -> Record | None:
 
 
 def write(folder: Path, record: Record) -> None:
-    """Replace the record in `folder` at once, so that nobody reads half of it. Raises OSError, as on a full disk."""
+    """Replace the record in `folder` at once, so that nobody reads half of it. Raises OSError,
+    as on a full disk.
+    """
     temporary = folder / f".{FILE}"
     temporary.write_text(json.dumps(record, indent=1), encoding="utf-8")
     temporary.replace(folder / FILE)

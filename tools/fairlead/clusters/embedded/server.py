@@ -24,7 +24,8 @@ STEADY = 1.0
 LONGEST_BACKOFF = 1.0
 """Seconds between two restarts of a server that never runs for long."""
 
-_PROBE = "fairlead.clusters.embedded.probe"  # named, not imported: TLS would stay in the supervisor's memory
+# named, not imported: TLS would stay in the supervisor's memory
+_PROBE = "fairlead.clusters.embedded.probe"
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -33,7 +34,8 @@ _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 class Probe:
     """When a server counts as hung: once the https `url` has failed `failures` times in a row.
 
-    A look each `period` seconds, with `timeout` for the answer; until the first success it has `startup` seconds.
+    A look each `period` seconds, with `timeout` for the answer; until the first success it has
+    `startup` seconds.
     """
 
     url: str
@@ -131,7 +133,8 @@ class Server:
         if self._process is None:
             return
         self._process.terminate()
-        self._process.send_signal(signal.SIGCONT)  # one that was stopped would not see the other signal
+        # one that was stopped would not see the other signal
+        self._process.send_signal(signal.SIGCONT)
         try:
             self._process.wait(GRACE)
         except subprocess.TimeoutExpired:
@@ -161,7 +164,9 @@ class Server:
 
 
 def _die_with(parent: int) -> None:
-    """In the new process, before its program: end with the supervisor, even where that is killed. Linux only."""
+    """In the new process, before its program: end with the supervisor, even where that is
+    killed. Linux only.
+    """
     if _libc is not None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # killed before the line above

@@ -1,13 +1,15 @@
 """Owns the servers of one embedded cluster, as a kubelet owns containers: starts, restarts and
 stops them.
 
-Run as `python -m fairlead.clusters.embedded.supervisor FOLDER`. It is a process of its own so that nothing stays behind
-whatever becomes of the command that started it: its standard input is that command's lifeline, and when it closes
-before a `detach`, every server is stopped. Standard library only: it lives as long as the cluster.
+Run as `python -m fairlead.clusters.embedded.supervisor FOLDER`. It is a process of its own so that
+nothing stays behind whatever becomes of the command that started it: its standard input is that
+command's lifeline, and when it closes before a `detach`, every server is stopped. Standard library
+only: it lives as long as the cluster.
 
-Commands and answers are JSON lines, on standard input and output and, for later commands, on the socket in FOLDER:
-{"start": {"name", "argv", "env", "log", "keep", "probe"}} (the last two may be left out), {"keep": NAME} (from now on
-restart it when it dies), {"stop": NAME}, {"detach": true}; each answered by {"pid": N} or {}, or {"error": TEXT}.
+Commands and answers are JSON lines, on standard input and output and, for later commands, on the
+socket in FOLDER: {"start": {"name", "argv", "env", "log", "keep", "probe"}} (the last two may be
+left out), {"keep": NAME} (from now on restart it when it dies), {"stop": NAME}, {"detach": true};
+each answered by {"pid": N} or {}, or {"error": TEXT}.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ class _Supervisor:
         self.selector.register(wake, selectors.EVENT_READ)
         self.selector.register(listener, selectors.EVENT_READ)
         os.set_blocking(0, False)
-        lifeline = _Connection(lambda data: os.write(1, data), _leave_standard_streams, lifeline=True)
+        lifeline = _Connection(
+            lambda data: os.write(1, data), _leave_standard_streams, lifeline=True
+        )
         self.selector.register(0, selectors.EVENT_READ, lifeline)
         try:
             self._save()
@@ -93,7 +97,9 @@ class _Supervisor:
         with contextlib.suppress(OSError):
             client, _ = listener.accept()
             client.settimeout(GRACE)
-            self.selector.register(client, selectors.EVENT_READ, _Connection(client.sendall, client.close))
+            self.selector.register(
+                client, selectors.EVENT_READ, _Connection(client.sendall, client.close)
+            )
 
     def _receive(self, key: selectors.SelectorKey) -> None:
         """Read what has come on a connection, and answer every whole line."""
@@ -134,7 +140,9 @@ class _Supervisor:
         except KeyError as error:
             return {"error": f"no server {error}"}
         except OSError as error:
-            return {"error": f"{error.strerror} ({error.filename})" if error.filename else str(error)}
+            return {
+                "error": f"{error.strerror} ({error.filename})" if error.filename else str(error)
+            }
         except (ValueError, TypeError, subprocess.SubprocessError) as error:
             return {"error": str(error)}
         return {}

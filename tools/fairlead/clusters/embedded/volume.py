@@ -1,8 +1,8 @@
 """Writes the files of a mounted Secret, and replaces all of them at once, as the kubelet does.
 
-`folder`/<key> is a link to ..data/<key>, and ..data a link to the folder with the present contents: one rename changes
-all of them, and no reader finds a certificate beside another one's key. Source: Kubernetes, pkg/volume/util,
-AtomicWriter.
+`folder`/<key> is a link to ..data/<key>, and ..data a link to the folder with the present contents:
+one rename changes all of them, and no reader finds a certificate beside another one's key. Source:
+Kubernetes, pkg/volume/util, AtomicWriter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _DATA = "..data"
 
 
 def write(folder: Path, contents: Mapping[str, bytes]) -> bool:
-    """Make `folder` hold exactly `contents`, key -> data, for its owner alone; False where it does so already.
+    """Make `folder` hold exactly `contents`, key -> data, for its owner alone; False where it does
+    so already.
 
     Raises OSError.
     """

@@ -25,7 +25,9 @@ _SILENT = Progress()
 
 @dataclass(frozen=True)
 class ProgramState:
-    """A program: its pinned version, its source (PATH, cache, or go build where it is still to be built), its path."""
+    """A program: its pinned version, its source (PATH, cache, or go build where it is still to
+    be built), its path.
+    """
 
     name: str
     version: str
@@ -35,10 +37,12 @@ class ProgramState:
 
 
 def ensure(names: Iterable[str], progress: Progress = _SILENT) -> dict[str, Path]:
-    """The absolute path of each program called `names`, and of no other; those that are nowhere are built first.
+    """The absolute path of each program called `names`, and of no other; those that are nowhere are
+    built first.
 
-    Raises UsageError for an unknown name, and FairleadError where one cannot be built: with the end of the build's
-    output and what to do. Ctrl-C ends the build and leaves nothing that looks finished.
+    Raises UsageError for an unknown name, and FairleadError where one cannot be built: with the end
+    of the build's output and what to do. Ctrl-C ends the build and leaves nothing that looks
+    finished.
     """
     result: dict[str, Path] = {}
     missing: dict[Recipe, list[Program]] = {}
@@ -53,9 +57,11 @@ def ensure(names: Iterable[str], progress: Progress = _SILENT) -> dict[str, Path
 
 
 def cached(names: Iterable[str] = NAMES) -> dict[Path, Path]:
-    """Each program that the cache of this machine has at the version pinned: its path in the cache -> its path.
+    """Each program that the cache of this machine has at the version pinned: its path in the cache
+    -> its path.
 
-    Another machine of the same kind finds it there, and need not build it. Raises UsageError for an unknown name.
+    Another machine of the same kind finds it there, and need not build it. Raises UsageError for an
+    unknown name.
     """
     built = [recipe.built(program) for program, recipe in _recipes(names)]
     return {path.relative_to(path.parents[2]): path for path in built if path.is_file()}
@@ -67,7 +73,9 @@ def states(names: Iterable[str] = NAMES) -> list[ProgramState]:
     for program, recipe in _recipes(names):
         source, path = find(program, recipe) or ("go build", None)
         state = "ready" if path else "not built"
-        result.append(ProgramState(program.name, recipe.version, source, state, str(path) if path else None))
+        result.append(
+            ProgramState(program.name, recipe.version, source, state, str(path) if path else None)
+        )
     return result
 
 

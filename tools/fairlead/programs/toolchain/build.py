@@ -19,30 +19,40 @@ from fairlead.programs.toolchain.programs import Program
 from fairlead.programs.toolchain.recipe import Recipe
 
 # `go list` calls a command "stale" as long as it is not installed, which none here ever is.
-_STALE = '{{if .Stale}}{{if ne .StaleReason "not installed but available in build cache"}}stale{{end}}{{end}}'
+_STALE = (
+    '{{if .Stale}}{{if ne .StaleReason "not installed but available in build '
+    'cache"}}stale{{end}}{{end}}'
+)
 _PACKAGE = re.compile(r"[\w.~+@/-]+")  # a line of `go build -v`
 _TAIL = 12  # lines of a failed build that are shown
 
 # Part of a failed build's output -> what to do about it.
 _ADVICE = (
-    (r"checksum mismatch|SECURITY ERROR", "A module is not the one that go.sum pins: check `go env GOPROXY`."),
+    (
+        r"checksum mismatch|SECURITY ERROR",
+        "A module is not the one that go.sum pins: check `go env GOPROXY`.",
+    ),
     (
         r"missing go.sum entry|updates to go.mod needed",
         "go.mod and go.sum do not belong together: restore both from git.",
     ),
-    (r"signal: killed|cannot allocate memory", "Memory ran out: end other programs, and build one at a time."),
     (
-        r"dial tcp|proxyconnect|no such host|timeout|TLS handshake|connection re(?:fused|set)|tls:|unexpected EOF",
+        r"signal: killed|cannot allocate memory",
+        "Memory ran out: end other programs, and build one at a time.",
+    ),
+    (
+        r"dial tcp|proxyconnect|no such host|timeout|TLS handshake|connection re(?:fused|set)|tls:|unexpected EOF",  # noqa: E501
         "A module could not be downloaded: check the network, HTTPS_PROXY and `go env GOPROXY`.",
     ),
 )
 
 
 def build(missing: dict[Recipe, list[Program]], progress: Progress) -> None:
-    """Build the programs of each recipe into the cache; those that another process has built meanwhile are left.
+    """Build the programs of each recipe into the cache; those that another process has built
+    meanwhile are left.
 
-    Whatever ends it early (a failure, Ctrl-C) ends every build. Raises FairleadError with the end of the failed
-    build's output and what to do.
+    Whatever ends it early (a failure, Ctrl-C) ends every build. Raises FairleadError with the end
+    of the failed build's output and what to do.
     """
     stop = Event()
     go = golang.provide(max(recipe.go for recipe in missing), progress, stop)
@@ -51,7 +61,9 @@ def build(missing: dict[Recipe, list[Program]], progress: Progress) -> None:
     order.sort(key=lambda item: len(item[1]), reverse=True)
     with ThreadPoolExecutor(max_workers=min(len(order), os.cpu_count() or 1)) as pool:
         try:
-            for each in as_completed([pool.submit(_Module(*item, go, progress, stop).run) for item in order]):
+            for each in as_completed(
+                [pool.submit(_Module(*item, go, progress, stop).run) for item in order]
+            ):
                 each.result()
         except BaseException:
             stop.set()
@@ -62,7 +74,9 @@ def build(missing: dict[Recipe, list[Program]], progress: Progress) -> None:
 class _Module:
     """One module's build: how far it is, and what it said."""
 
-    def __init__(self, recipe: Recipe, programs: Sequence[Program], go: Go, progress: Progress, stop: Event) -> None:
+    def __init__(
+        self, recipe: Recipe, programs: Sequence[Program], go: Go, progress: Progress, stop: Event
+    ) -> None:
         self._recipe = recipe
         self._programs = list(programs)
         self._go = go
@@ -94,8 +108,10 @@ class _Module:
         if self._programs:
             wrong = ", ".join(program.name for program in self._programs)
             raise FairleadError(
-                f"{wrong}: built, but does not run and report version {self._recipe.version}; if the disk of "
-                f"{self._recipe.home} is mounted noexec, set XDG_CACHE_HOME to a folder on another one"
+                f"{wrong}: built, but does not run and report version {self._recipe.version}; if "
+                "the disk of "
+                f"{self._recipe.home} is mounted noexec, set XDG_CACHE_HOME to a folder on another "
+                "one"
             )
         self._progress.update(self._recipe.module, "ready", done=1, total=1)
 
@@ -112,9 +128,8 @@ class _Module:
         if code != 0:
             names = ", ".join(program.name for program in self._programs)
             raise FairleadError(
-                f"{names} {self._recipe.version} could not be built (go {arguments[0]} ended with {code}):\n  "
-                + "\n  ".join(self._said)
-                + f"\n{self._advice()}"
+                f"{names} {self._recipe.version} could not be built (go {arguments[0]} ended with "
+                f"{code}):\n  " + "\n  ".join(self._said) + f"\n{self._advice()}"
             )
 
     def _line(self, text: str) -> None:
@@ -137,7 +152,8 @@ class _Module:
     def _collect(self, output: Path) -> None:
         """Move each program that is finished into the cache, while Go still links the others.
 
-        Go may write one bit by bit (it copies where it cannot rename), so only one that reports its version is taken.
+        Go may write one bit by bit (it copies where it cannot rename), so only one that reports its
+        version is taken.
         """
         for program in list(self._programs):
             path = output / program.name
@@ -160,4 +176,7 @@ class _Module:
         for pattern, advice in _ADVICE:
             if re.search(pattern, text):
                 return f"{advice} Then repeat; what is already compiled is kept."
-        return f"Repeat with `fairlead tools --build {self._programs[0].name}`; what is already compiled is kept."
+        return (
+            f"Repeat with `fairlead tools --build {self._programs[0].name}`; what is already "
+            "compiled is kept."
+        )

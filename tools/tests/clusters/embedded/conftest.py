@@ -12,7 +12,9 @@ from fairlead.clusters.embedded.client import Supervisor
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """A state folder whose path is longer than a socket's may be; what a failed test left is ended."""
+    """A state folder whose path is longer than a socket's may be; what a failed test left is
+    ended.
+    """
     path = tmp_path / ("long-" * 25)
     path.mkdir()
     yield path

@@ -38,10 +38,14 @@ Connect = Callable[[], HTTPSConnection]
 
 @pytest.fixture
 def connect(backends: list[ReadyServer], authority: Authority, tmp_path: Path) -> Iterator[Connect]:
-    """Connects to the balancer before `backends`, trusting their authority; closes all connections afterwards."""
+    """Connects to the balancer before `backends`, trusting their authority; closes all
+    connections afterwards.
+    """
     (port,) = free_ports(1)
     argv = [f"127.0.0.1:{port}", *(f"{b.name}=127.0.0.1:{b.port}={b.ca}" for b in backends)]
-    process = subprocess.Popen([sys.executable, "-P", "-m", balancer.__name__, *argv], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", balancer.__name__, *argv], stderr=subprocess.DEVNULL
+    )
     context = ssl.create_default_context(cadata=authority.cert_pem.decode())
     made: list[HTTPSConnection] = []
 
@@ -96,7 +100,9 @@ def test_one_that_is_not_ready_gets_no_connection_and_loses_those_it_has(
     until(lambda: answering(connect) == {"one", "two"}, "both are asked again")
 
 
-def test_one_that_is_gone_is_passed_over_at_once(connect: Connect, backends: list[ReadyServer]) -> None:
+def test_one_that_is_gone_is_passed_over_at_once(
+    connect: Connect, backends: list[ReadyServer]
+) -> None:
     until(lambda: answering(connect) == {"one", "two"}, "both are Ready")
     backends[1].stop()
     assert answering(connect) == {"one"}
@@ -104,7 +110,9 @@ def test_one_that_is_gone_is_passed_over_at_once(connect: Connect, backends: lis
     until(lambda: answering(connect) == {"one", "two"}, "both are asked again")
 
 
-def test_one_whose_answers_are_late_is_not_ready(connect: Connect, backends: list[ReadyServer]) -> None:
+def test_one_whose_answers_are_late_is_not_ready(
+    connect: Connect, backends: list[ReadyServer]
+) -> None:
     until(lambda: answering(connect) == {"one", "two"}, "both are Ready")
     backends[0].late = 2 * balancer.PATIENCE
     until(lambda: answering(connect) == {"two"}, "only one is asked")
@@ -112,10 +120,15 @@ def test_one_whose_answers_are_late_is_not_ready(connect: Connect, backends: lis
     until(lambda: answering(connect) == {"one", "two"}, "both are asked again")
 
 
-def test_without_any_that_is_ready_nobody_answers(connect: Connect, backends: list[ReadyServer]) -> None:
+def test_without_any_that_is_ready_nobody_answers(
+    connect: Connect, backends: list[ReadyServer]
+) -> None:
     for backend in backends:
         backend.ready = False
-    until(lambda: all(backend.looks > 2 for backend in backends), "both are asked whether they are Ready")
+    until(
+        lambda: all(backend.looks > 2 for backend in backends),
+        "both are asked whether they are Ready",
+    )
     assert answering(connect) == {None}
 
 
@@ -140,6 +153,11 @@ def test_large_requests_and_answers_pass_whole(connect: Connect) -> None:
 
 
 def test_it_loads_nothing_but_the_standard_library() -> None:
-    show = f"import sys, {balancer.__name__}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    show = (
+        f"import sys, {balancer.__name__}; print(*{{name.partition('.')[0] for name in "
+        f"sys.modules}})"
+    )
     done = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True)
-    assert {"kubernetes", "rich", "click", "pydantic", "requests", "cryptography"}.isdisjoint(done.stdout.split())
+    assert {"kubernetes", "rich", "click", "pydantic", "requests", "cryptography"}.isdisjoint(
+        done.stdout.split()
+    )

@@ -1,4 +1,5 @@
-"""The embedded cluster where it does not come up, and its ports; one that does is tested in integration/tests."""
+"""The embedded cluster where it does not come up, and its ports; one that does is tested in
+integration/tests."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def fake(monkeypatch: pytest.MonkeyPatch, program: Path) -> None:
     monkeypatch.setattr(toolchain, "ensure", lambda names, _progress: dict.fromkeys(names, program))
 
 
-def test_a_control_plane_that_does_not_start_leaves_nothing(cluster: Embedded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_control_plane_that_does_not_start_leaves_nothing(
+    cluster: Embedded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake(monkeypatch, Path("/bin/false"))
     with pytest.raises(FairleadError, match=r"etcd ended \(exit code 1\)"):
         cluster.start_control_plane(progress=Progress())
@@ -44,7 +47,9 @@ def test_a_control_plane_that_does_not_start_leaves_nothing(cluster: Embedded, m
     assert not cluster.down()
 
 
-def test_ctrl_c_half_way_leaves_nothing(cluster: Embedded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_half_way_leaves_nothing(
+    cluster: Embedded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = tmp_path / "etcd"
     program.write_text("#!/bin/sh\nexec sleep 1000\n")
     program.chmod(0o700)
@@ -71,7 +76,9 @@ def test_a_dead_cluster_s_folder_is_removed(cluster: Embedded) -> None:
     assert not cluster.path.exists()
 
 
-def test_what_needs_a_running_cluster_says_how_to_start_it(cluster: Embedded, tmp_path: Path) -> None:
+def test_what_needs_a_running_cluster_says_how_to_start_it(
+    cluster: Embedded, tmp_path: Path
+) -> None:
     for use in (
         lambda: cluster.add_nodes({"gpu": 1}),
         lambda: cluster.start_server("opa", ["opa"]),
@@ -95,7 +102,9 @@ def test_nodes_are_named_and_labelled_by_their_pool() -> None:
         labels={"GPU_A": {"zone": "a"}},
         taints={"GPU_A": [taint]},
     )
-    assert [(node["metadata"]["name"], node["metadata"]["labels"]["example.com/pool"]) for node in nodes] == [
+    assert [
+        (node["metadata"]["name"], node["metadata"]["labels"]["example.com/pool"]) for node in nodes
+    ] == [
         ("gpu-a-0", "GPU_A"),
         ("gpu-a-1", "GPU_A"),
         ("cheap-0", "cheap"),

@@ -1,4 +1,5 @@
-"""The process that brings Secrets to where pods would have them mounted, beside a real API server."""
+"""The process that brings Secrets to where pods would have them mounted, beside a real API
+server."""
 
 from __future__ import annotations
 
@@ -54,7 +55,9 @@ def put(control_plane: Embedded) -> Iterator[Put]:
 
 
 @contextmanager
-def following(control_plane: Embedded, log: Path, *volumes: Volume) -> Iterator[subprocess.Popen[bytes]]:
+def following(
+    control_plane: Embedded, log: Path, *volumes: Volume
+) -> Iterator[subprocess.Popen[bytes]]:
     """The process as the cluster starts it; its output goes to `log`."""
     configuration = clients.connect(control_plane.kubeconfig).configuration
     options = {
@@ -77,13 +80,19 @@ def holds(folder: Path, **texts: str) -> Callable[[], bool]:
     return lambda: volume.read(folder) == {key: text.encode() for key, text in texts.items()}
 
 
-def test_what_is_there_is_brought_and_so_is_each_change(control_plane: Embedded, tmp_path: Path, put: Put) -> None:
-    """A key that goes from the Secret goes from the folder; of another Secret nothing is brought."""
+def test_what_is_there_is_brought_and_so_is_each_change(
+    control_plane: Embedded, tmp_path: Path, put: Put
+) -> None:
+    """A key that goes from the Secret goes from the folder; of another Secret nothing is
+    brought.
+    """
     put("token", token="first", rego="package a")
     put("other", token="wrong")
     whole, part = tmp_path / "whole", tmp_path / "part"
     log = tmp_path / "log"
-    with following(control_plane, log, Volume(str(whole), "token"), Volume(str(part), "token", ["token"])):
+    with following(
+        control_plane, log, Volume(str(whole), "token"), Volume(str(part), "token", ["token"])
+    ):
         until(holds(whole, token="first", rego="package a"), "the Secret is there")
         until(holds(part, token="first"), "one key of it is")
         put("token", token="second")
@@ -94,11 +103,16 @@ def test_what_is_there_is_brought_and_so_is_each_change(control_plane: Embedded,
     assert "second" not in log.read_text()
 
 
-def test_a_secret_that_comes_later_is_brought(control_plane: Embedded, tmp_path: Path, put: Put) -> None:
+def test_a_secret_that_comes_later_is_brought(
+    control_plane: Embedded, tmp_path: Path, put: Put
+) -> None:
     folder = tmp_path / "later"
     put("before", token="a")
     with following(
-        control_plane, tmp_path / "log", Volume(str(tmp_path / "x"), "before"), Volume(str(folder), "later")
+        control_plane,
+        tmp_path / "log",
+        Volume(str(tmp_path / "x"), "before"),
+        Volume(str(folder), "later"),
     ):
         until(holds(tmp_path / "x", token="a"), "it follows")
         assert not folder.exists()
@@ -115,13 +129,20 @@ def test_a_secret_that_lacks_a_key_leaves_the_folder_as_it_is(
     with following(control_plane, log, Volume(str(pair), "pair", ["cert", "key"])):
         until(holds(pair, cert="1", key="1"), "both are there")
         put("pair", cert="2")
-        until(lambda: "left as it is, as Secret pair has not all of ['cert', 'key']" in log.read_text(), "it is told")
+        until(
+            lambda: (
+                "left as it is, as Secret pair has not all of ['cert', 'key']" in log.read_text()
+            ),
+            "it is told",
+        )
         assert holds(pair, cert="1", key="1")()
         put("pair", cert="3", key="3")
         until(holds(pair, cert="3", key="3"), "both are there again")
 
 
-def test_it_goes_on_after_the_api_server_was_away(control_plane: Embedded, tmp_path: Path, put: Put) -> None:
+def test_it_goes_on_after_the_api_server_was_away(
+    control_plane: Embedded, tmp_path: Path, put: Put
+) -> None:
     """What changed meanwhile is brought then, although no watch tells of it."""
     folder, log = tmp_path / "token", tmp_path / "log"
     put("token", token="first")

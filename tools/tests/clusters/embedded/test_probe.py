@@ -51,7 +51,9 @@ def test_a_server_is_killed_and_started_again_when_its_probe_fails(
     until(lambda: asked.looks > 3, "the probe has looked")
     assert servers(folder)["loader"]["pid"] == pid
     asked.ready = False
-    until(lambda: servers(folder)["loader"]["pid"] not in (pid, None), "the server is started again")
+    until(
+        lambda: servers(folder)["loader"]["pid"] not in (pid, None), "the server is started again"
+    )
     asked.ready = True
     assert gone(pid)
     assert "liveness probe: " in client.tail(folder / client.LOGS / "loader.log")
@@ -80,7 +82,9 @@ def test_a_probe_that_was_killed_is_no_reason_to_go_without_one(
     pid = owner.start_server("loader", SLEEP, keep=True, probe=looking(asked))
     (watcher,) = watchers(folder)
     os.kill(watcher, signal.SIGKILL)
-    until(lambda: servers(folder)["loader"]["pid"] not in (pid, None), "the server is started again")
+    until(
+        lambda: servers(folder)["loader"]["pid"] not in (pid, None), "the server is started again"
+    )
     assert watchers(folder) != [watcher]
 
 
@@ -92,17 +96,24 @@ def test_a_probe_ends_with_its_server(owner: Supervisor, folder: Path, asked: Re
     assert gone(watcher)
 
 
-def test_a_server_that_hangs_is_killed_and_started_again(owner: Supervisor, folder: Path, tmp_path: Path) -> None:
+def test_a_server_that_hangs_is_killed_and_started_again(
+    owner: Supervisor, folder: Path, tmp_path: Path
+) -> None:
     """It is stopped: its port is open all the same, and connections to it are accepted."""
     (port,) = ports.free_ports(1)
     argv = [sys.executable, "-c", ITSELF, str(tmp_path), str(port)]
-    probed = Probe(f"https://127.0.0.1:{port}/health/ready", period=0.2, timeout=1.0, failures=3, startup=1.0)
+    probed = Probe(
+        f"https://127.0.0.1:{port}/health/ready", period=0.2, timeout=1.0, failures=3, startup=1.0
+    )
     environment = {"PYTHONPATH": str(Path(str(ready_server.__file__)).parent)}
     pid = owner.start_server("itself", argv, env=environment, keep=True, probe=probed)
     until(lambda: probe.failure(probed.url, 5.0) is None, "it answers")
     os.kill(pid, signal.SIGSTOP)
     with socket.create_connection(("127.0.0.1", port), 5.0):
-        until(lambda: servers(folder)["itself"]["pid"] not in (pid, None), "the server is started again")
+        until(
+            lambda: servers(folder)["itself"]["pid"] not in (pid, None),
+            "the server is started again",
+        )
     until(lambda: probe.failure(probed.url, 5.0) is None, "it answers again")
 
 

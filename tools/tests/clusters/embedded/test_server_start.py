@@ -26,7 +26,9 @@ def test_a_crash_at_start_is_told_with_the_end_of_its_log(owner: Supervisor) -> 
     assert "line 10\n" not in message
 
 
-def test_a_server_that_has_ended_before_anyone_waits_is_told(owner: Supervisor, folder: Path) -> None:
+def test_a_server_that_has_ended_before_anyone_waits_is_told(
+    owner: Supervisor, folder: Path
+) -> None:
     owner.start_server("etcd", [sys.executable, "-S", "-c", "raise SystemExit(3)"])
     until(lambda: servers(folder)["etcd"]["exit"] == 3, "its end is told")
     with pytest.raises(FairleadError, match=r"etcd ended \(exit code 3\)\nits log is empty"):
@@ -42,9 +44,12 @@ def test_a_server_that_has_ended_before_anyone_waits_is_told(owner: Supervisor, 
 )
 def test_a_known_reason_is_told_with_its_remedy(owner: Supervisor, said: str, remedy: str) -> None:
     trace = "; print('a line of the trace\\n' * 20)"
-    owner.start_server("etcd", [sys.executable, "-S", "-c", f"print({said!r}){trace}; raise SystemExit(2)"])
+    owner.start_server(
+        "etcd", [sys.executable, "-S", "-c", f"print({said!r}){trace}; raise SystemExit(2)"]
+    )
     with pytest.raises(
-        FairleadError, match=f"etcd (ended .exit code 2.|does not serve): {remedy}.*try again(.|\n)*{said}"
+        FairleadError,
+        match=f"etcd (ended .exit code 2.|does not serve): {remedy}.*try again(.|\n)*{said}",
     ):
         owner.wait_for("etcd", lambda: "no connection", DEADLINE)
 
@@ -56,7 +61,9 @@ def test_a_taken_port_is_told_even_where_the_server_runs_on(owner: Supervisor) -
         owner.wait_for("etcd", lambda: "no connection", DEADLINE)
 
 
-def test_what_an_earlier_run_logged_is_not_held_against_a_server(owner: Supervisor, folder: Path) -> None:
+def test_what_an_earlier_run_logged_is_not_held_against_a_server(
+    owner: Supervisor, folder: Path
+) -> None:
     code = "import time; print('up: address already in use', flush=True); time.sleep(1000)"
     owner.start_server("etcd", [sys.executable, "-S", "-c", code])
     until(lambda: up(folder, "etcd"), "the server runs")
@@ -88,7 +95,9 @@ def test_waiting_ends_when_somebody_else_stops_the_cluster(owner: Supervisor, fo
         owner.wait_for("etcd", unready, DEADLINE)
 
 
-@pytest.mark.parametrize(("program", "reason"), [("/nowhere/etcd", "No such file"), ("/dev/null", "Permission denied")])
+@pytest.mark.parametrize(
+    ("program", "reason"), [("/nowhere/etcd", "No such file"), ("/dev/null", "Permission denied")]
+)
 def test_a_program_that_cannot_run_is_told(owner: Supervisor, program: str, reason: str) -> None:
     with pytest.raises(FairleadError, match=f"etcd cannot be started: {reason}.*fairlead tools"):
         owner.start_server("etcd", [program])

@@ -10,16 +10,39 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tiny_servers import DEADLINE, SLEEP, STUBBORN, command, gone, servers, supervisor_pid, telling, until, up
+from tiny_servers import (
+    DEADLINE,
+    SLEEP,
+    STUBBORN,
+    command,
+    gone,
+    servers,
+    supervisor_pid,
+    telling,
+    until,
+    up,
+)
 
 from fairlead.clusters.embedded import client, processes, supervisor
 from fairlead.clusters.embedded.client import Supervisor
 
 
 def test_the_supervisor_loads_nothing_but_the_standard_library() -> None:
-    show = f"import sys, {supervisor.__name__}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    show = (
+        f"import sys, {supervisor.__name__}; print(*{{name.partition('.')[0] for name in "
+        f"sys.modules}})"
+    )
     done = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True)
-    heavy = {"kubernetes", "rich", "click", "pydantic", "requests", "cryptography", "jinja2", "yaml"}
+    heavy = {
+        "kubernetes",
+        "rich",
+        "click",
+        "pydantic",
+        "requests",
+        "cryptography",
+        "jinja2",
+        "yaml",
+    }
     assert heavy.isdisjoint(done.stdout.split())
 
 
@@ -27,7 +50,10 @@ def test_servers_end_when_the_command_that_started_them_is_killed(folder: Path) 
     process, pids = command(folder, "stay", SLEEP)
     process.kill()
     process.wait()
-    until(lambda: all(map(gone, [*pids, supervisor_pid(folder)])), "the servers and their supervisor end")
+    until(
+        lambda: all(map(gone, [*pids, supervisor_pid(folder)])),
+        "the servers and their supervisor end",
+    )
 
 
 def test_servers_do_not_see_the_terminal_s_ctrl_c(folder: Path) -> None:
@@ -87,12 +113,17 @@ def test_a_server_that_ignores_sigterm_can_be_stopped(owner: Supervisor, folder:
     assert gone(pid)
 
 
-def test_a_killed_server_that_is_kept_is_started_again_each_time(owner: Supervisor, folder: Path) -> None:
+def test_a_killed_server_that_is_kept_is_started_again_each_time(
+    owner: Supervisor, folder: Path
+) -> None:
     pid = owner.start_server("sleep", SLEEP)
     owner.keep("sleep")
     for restarts in (1, 2):
         os.kill(pid, signal.SIGKILL)
-        until(lambda: servers(folder)["sleep"]["pid"] not in (None, pid), "the server is started again")  # noqa: B023
+        until(
+            lambda: servers(folder)["sleep"]["pid"] not in (None, pid),  # noqa: B023
+            "the server is started again",
+        )
         now = servers(folder)["sleep"]
         assert (now["restarts"], now["exit"]) == (restarts, -signal.SIGKILL)
         assert now["pid"]
@@ -108,7 +139,9 @@ def test_a_killed_server_that_is_not_kept_stays_dead(owner: Supervisor, folder: 
     assert servers(folder)["sleep"]["pid"] is None
 
 
-def test_detaching_keeps_every_server_even_one_that_just_died(owner: Supervisor, folder: Path) -> None:
+def test_detaching_keeps_every_server_even_one_that_just_died(
+    owner: Supervisor, folder: Path
+) -> None:
     pid = owner.start_server("sleep", SLEEP)
     os.kill(pid, signal.SIGKILL)
     until(lambda: servers(folder)["sleep"]["pid"] is None, "its end is told")
@@ -116,7 +149,9 @@ def test_detaching_keeps_every_server_even_one_that_just_died(owner: Supervisor,
     until(lambda: servers(folder)["sleep"]["pid"], "the server is started again")
 
 
-def test_a_server_that_never_runs_for_long_is_started_ever_more_seldom(owner: Supervisor, folder: Path) -> None:
+def test_a_server_that_never_runs_for_long_is_started_ever_more_seldom(
+    owner: Supervisor, folder: Path
+) -> None:
     owner.start_server("brief", [sys.executable, "-S", "-c", "pass"], keep=True)
     until(lambda: servers(folder)["brief"]["restarts"] >= 2, "it is started again")
     log = client.tail(folder / client.LOGS / "supervisor.log")
@@ -143,10 +178,22 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
     running.wait()
 
 
-def write_record(folder: Path, supervisor_is: tuple[int, str | None], server_is: tuple[int, str | None]) -> None:
-    owner: processes.SupervisorRecord = {"pid": supervisor_is[0], "started": supervisor_is[1], "stopping": False}
+def write_record(
+    folder: Path, supervisor_is: tuple[int, str | None], server_is: tuple[int, str | None]
+) -> None:
+    owner: processes.SupervisorRecord = {
+        "pid": supervisor_is[0],
+        "started": supervisor_is[1],
+        "stopping": False,
+    }
     pid, started = server_is
-    server: processes.ServerRecord = {"pid": pid, "started": started, "restarts": 0, "log": "", "exit": None}
+    server: processes.ServerRecord = {
+        "pid": pid,
+        "started": started,
+        "restarts": 0,
+        "log": "",
+        "exit": None,
+    }
     processes.write(folder, {"supervisor": owner, "servers": {"etcd": server}})
 
 
@@ -160,7 +207,9 @@ def test_a_process_that_has_the_pid_of_one_that_ended_is_left_alone(
     assert process.poll() is None
 
 
-def test_a_signal_reaches_just_the_process_that_was_started(process: subprocess.Popen[bytes]) -> None:
+def test_a_signal_reaches_just_the_process_that_was_started(
+    process: subprocess.Popen[bytes],
+) -> None:
     started = processes.started(process.pid)
     assert processes.alive(process.pid, started)
     assert not processes.send(process.pid, "1@earlier", signal.SIGKILL)
@@ -169,7 +218,9 @@ def test_a_signal_reaches_just_the_process_that_was_started(process: subprocess.
     assert not processes.send(process.pid, started, signal.SIGKILL)
 
 
-def test_servers_of_a_dead_supervisor_that_still_run_are_ended(folder: Path, process: subprocess.Popen[bytes]) -> None:
+def test_servers_of_a_dead_supervisor_that_still_run_are_ended(
+    folder: Path, process: subprocess.Popen[bytes]
+) -> None:
     write_record(folder, (process.pid, "1@earlier"), (process.pid, processes.started(process.pid)))
     Supervisor(folder).stop()
     assert process.wait(DEADLINE) == -signal.SIGKILL
@@ -182,7 +233,9 @@ def test_stopping_twice_is_harmless(owner: Supervisor, folder: Path) -> None:
     Supervisor(folder).stop()
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"supervisor": {}}', '{"supervisor": {"pid": 1}, "servers": []}'])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"supervisor": {}}', '{"supervisor": {"pid": 1}, "servers": []}']
+)
 def test_a_record_that_is_none_says_that_nothing_runs(folder: Path, content: str) -> None:
     (folder / processes.FILE).write_text(content)
     assert not client.is_running(folder)

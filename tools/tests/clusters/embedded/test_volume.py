@@ -30,7 +30,11 @@ def test_what_is_gone_or_left_over_is_removed(tmp_path: Path) -> None:
     (tmp_path / "..half").mkdir()
     (tmp_path / "stray").write_text("x")
     volume.write(tmp_path, {"a": b"3"})
-    assert {path.name for path in tmp_path.iterdir()} == {"a", "..data", (tmp_path / "..data").readlink().name}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "a",
+        "..data",
+        (tmp_path / "..data").readlink().name,
+    }
     assert volume.read(tmp_path) == {"a": b"3"}
 
 

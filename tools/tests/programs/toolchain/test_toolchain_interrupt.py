@@ -1,4 +1,5 @@
-"""Real processes and real signals: nothing runs on, nothing looks finished, and two never build the same."""
+"""Real processes and real signals: nothing runs on, nothing looks finished, and two never build
+the same."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ from toolchain_world import World, runs, until
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_an_interrupted_build_leaves_no_program_and_no_process(world: World, number: signal.Signals) -> None:
+def test_an_interrupted_build_leaves_no_program_and_no_process(
+    world: World, number: signal.Signals
+) -> None:
     world.go("hang")
     process = world.start("tools", "--path", "opa")
     pids = world.fake / "pids"

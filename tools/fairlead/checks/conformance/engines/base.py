@@ -12,7 +12,9 @@ from fairlead.common.progress import Progress
 
 @dataclass(frozen=True)
 class Decision:
-    """An engine's answer to a case; `object` is the object afterwards, None where it is refused or deleted."""
+    """An engine's answer to a case; `object` is the object afterwards, None where it is refused
+    or deleted.
+    """
 
     allowed: bool
     message: str = ""
@@ -22,14 +24,18 @@ class Decision:
 
 @dataclass(frozen=True)
 class Inexpressible:
-    """A case that an engine has no way to ask or to answer, and why. All of them: the table in docs/conformance.md."""
+    """A case that an engine has no way to ask or to answer, and why. All of them: the table in
+    docs/conformance.md.
+    """
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Undecided:
-    """A case that got no decision to compare, so that it fails, and why: the policies or the engine failed at it."""
+    """A case that got no decision to compare, so that it fails, and why: the policies or the
+    engine failed at it.
+    """
 
     reason: str
 
@@ -45,4 +51,6 @@ class Engine(Protocol):
     """Whether it is made with the cluster to ask, as `target`."""
 
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
-        """The outcome of each case, in any order. Raises FairleadError where the engine itself does not work."""
+        """The outcome of each case, in any order. Raises FairleadError where the engine itself
+        does not work.
+        """

@@ -23,7 +23,8 @@ _DELETION = {
     "propagationPolicy": "Background",  # else a Job's pods would stay
 }
 _DEADLINE = 10.0
-"""Seconds until a change of labels is known to the API server and to OPA; it takes some milliseconds."""
+"""Seconds until a change of labels is known to the API server and to OPA; it takes some
+milliseconds."""
 
 _CONTAINERS = [{"name": "c", "image": "nginx"}]
 # A pod by which to see what a namespace's pods get; a nodeName is refused in every pool.
@@ -32,7 +33,12 @@ _PROBE = {"nodeName": "nowhere-0", "containers": _CONTAINERS}
 _TARGET = {"schedulerName": "nobody", "containers": _CONTAINERS}
 # What the API server's own plugin DefaultTolerationSeconds adds to every pod.
 _OWN_TOLERATIONS = [
-    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    {
+        "key": f"node.kubernetes.io/{key}",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": 300,
+    }
     for key in ("not-ready", "unreachable")
 ]
 
@@ -49,10 +55,14 @@ class Scene:
             self._wait_for_namespace_webhook()
 
     def decide(self, case: Case) -> Outcome:
-        """The outcome of `case`; nothing but its namespace is left afterwards. Raises Unreachable."""
+        """The outcome of `case`; nothing but its namespace is left afterwards. Raises
+        Unreachable.
+        """
         for manifest in (case.request.manifest, case.request.old_object):
             if manifest and not case.request.sub_resource and not self._rest.serves(manifest):
-                return Inexpressible(f"the API server has no kind {manifest['kind']} in {manifest['apiVersion']}")
+                return Inexpressible(
+                    f"the API server has no kind {manifest['kind']} in {manifest['apiVersion']}"
+                )
         try:
             return self._decide(case)
         except Unreachable:
@@ -80,13 +90,17 @@ class Scene:
     def _create(self, case: Case, namespace: str | None) -> Decision:
         with self._owned(case.request.manifest) as manifest:
             path, user = path_of(manifest, namespace), case.request.user_info
-            return decision(self._rest.call("POST", path, manifest, query=_DRY_RUN, user=user), manifest)
+            return decision(
+                self._rest.call("POST", path, manifest, query=_DRY_RUN, user=user), manifest
+            )
 
     @contextlib.contextmanager
     def _owned(self, manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """The manifest with the uid of the real node that owns it, if any: the plugin NodeRestriction compares them.
+        """The manifest with the uid of the real node that owns it, if any: the plugin
+        NodeRestriction compares them.
 
-        A node that the cluster does not have is there for the time of the block: an object, with no machine behind it.
+        A node that the cluster does not have is there for the time of the block: an object, with no
+        machine behind it.
         """
         metadata = dict(manifest.get("metadata") or {})
         owners = metadata.get("ownerReferences") or []
@@ -94,13 +108,22 @@ class Scene:
             for index, owner in enumerate(owners):
                 if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Node"):
                     uid = created.enter_context(self._node(owner["name"]))["metadata"]["uid"]
-                    metadata["ownerReferences"] = [*owners[:index], {**owner, "uid": uid}, *owners[index + 1 :]]
+                    metadata["ownerReferences"] = [
+                        *owners[:index],
+                        {**owner, "uid": uid},
+                        *owners[index + 1 :],
+                    ]
             yield {**manifest, "metadata": metadata}
 
     @contextlib.contextmanager
     def _node(self, name: str) -> Iterator[dict[str, Any]]:
         """The node, made where the cluster has none of that name, and removed again."""
-        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"unschedulable": True}}
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name},
+            "spec": {"unschedulable": True},
+        }
         path = path_of(node, None, name)
         there = self._rest.call("GET", path)
         if there.ok:
@@ -114,32 +137,54 @@ class Scene:
         below = [request.sub_resource] if request.sub_resource else []
         path = path_of(before, namespace, _name(before), *below)
         if request.operation == "CONNECT":
-            options = {k: v for k, v in request.manifest.items() if k not in ("apiVersion", "kind", "metadata")}
+            options = {
+                k: v
+                for k, v in request.manifest.items()
+                if k not in ("apiVersion", "kind", "metadata")
+            }
             answer = self._rest.call("POST", path, query=_texts(options), user=request.user_info)
-            # What comes after admission fails: nothing here speaks the protocol that it would change to.
-            return Decision(not answer.denied, answer.message if answer.denied else "", None, answer.warnings)
+            # What comes after admission fails: nothing here speaks the protocol that it would
+            # change to.
+            return Decision(
+                not answer.denied, answer.message if answer.denied else "", None, answer.warnings
+            )
         if request.operation == "UPDATE":
             return self._update(case, namespace, path, before)
         if request.operation == "DELETE":
-            answer = self._rest.call("DELETE", path, _DELETION | {"dryRun": ["All"]}, user=request.user_info)
+            answer = self._rest.call(
+                "DELETE", path, _DELETION | {"dryRun": ["All"]}, user=request.user_info
+            )
             return Decision(answer.ok, answer.message, None, answer.warnings)
-        answer = self._rest.call("POST", path, request.manifest, query=_DRY_RUN, user=request.user_info)
+        answer = self._rest.call(
+            "POST", path, request.manifest, query=_DRY_RUN, user=request.user_info
+        )
         return decision(answer, request.manifest)
 
-    def _update(self, case: Case, namespace: str | None, path: str, before: Mapping[str, Any]) -> Decision:
-        """A PUT of the live object with the case's change to it: it has defaults by now that may not change."""
+    def _update(
+        self, case: Case, namespace: str | None, path: str, before: Mapping[str, Any]
+    ) -> Decision:
+        """A PUT of the live object with the case's change to it: it has defaults by now that may
+        not change.
+        """
 
         def attempt() -> Response | None:
             live = self._rest.call("GET", path_of(before, namespace, _name(before))).body
             changed = carry(live, before, case.request.manifest)
-            answer = self._rest.call("PUT", path, changed, query=_DRY_RUN, user=case.request.user_info)
-            return None if answer.status == 409 else answer  # it was changed meanwhile, by the scheduler or the node
+            answer = self._rest.call(
+                "PUT", path, changed, query=_DRY_RUN, user=case.request.user_info
+            )
+            # it was changed meanwhile, by the scheduler or the node
+            return None if answer.status == 409 else answer
 
-        answer = waiting.until(attempt, deadline=_DEADLINE, what=f"updating {path} without a conflict")
+        answer = waiting.until(
+            attempt, deadline=_DEADLINE, what=f"updating {path} without a conflict"
+        )
         return decision(answer, case.request.manifest)
 
     def _put_in_place(self, manifest: Mapping[str, Any], namespace: Namespace | None) -> None:
-        """Create what is there before the request, in a namespace that is opted out, so that no policy changes it."""
+        """Create what is there before the request, in a namespace that is opted out, so that no
+        policy changes it.
+        """
         if manifest["kind"] == "Namespace":
             labels = manifest["metadata"].get("labels") or {}
             self._labelled(Namespace(name=_name(manifest), labels=labels))
@@ -147,7 +192,9 @@ class Scene:
         if namespace:
             self._set(Namespace(name=namespace.name, labels={self._settings.namespace_label: ""}))
         name = namespace.name if namespace else None
-        answer = self._rest.call("POST", path_of(manifest, name), manifest, query={"fieldValidation": "Strict"})
+        answer = self._rest.call(
+            "POST", path_of(manifest, name), manifest, query={"fieldValidation": "Strict"}
+        )
         _needed(answer, f"creating the {manifest['kind']} that the case starts from")
 
     def _remove(self, manifest: Mapping[str, Any], namespace: str | None) -> None:
@@ -156,19 +203,26 @@ class Scene:
         path = path_of(manifest, namespace, _name(manifest))
         if manifest["metadata"].get("finalizers"):
             live = self._rest.call("GET", path).body
-            self._rest.call("PUT", path, {**live, "metadata": {**live["metadata"], "finalizers": []}})
+            self._rest.call(
+                "PUT", path, {**live, "metadata": {**live["metadata"], "finalizers": []}}
+            )
         self._rest.call("DELETE", path, _DELETION)
         self._wait_until_gone(path)
 
     def _set(self, namespace: Namespace | None) -> None:
-        """Make the namespace what the case says, and return when all who decide know, unless they are not to."""
+        """Make the namespace what the case says, and return when all who decide know, unless
+        they are not to.
+        """
         if namespace is None or self._settled.get(namespace.name) == namespace.labels:
             return
         path = _path(namespace.name)
         self._settled.pop(namespace.name, None)
         if namespace.state != "known":
             if self._rest.call("GET", path).ok:
-                _needed(self._rest.call("DELETE", path, _DELETION), f"deleting namespace {namespace.name}")
+                _needed(
+                    self._rest.call("DELETE", path, _DELETION),
+                    f"deleting namespace {namespace.name}",
+                )
                 self._wait_until_gone(path)
             if namespace.state == "new":
                 self._labelled(namespace)
@@ -188,15 +242,20 @@ class Scene:
         if answer.status == 404:
             answer = self._rest.call("POST", path_of(manifest, None), manifest)
             # A controller makes it in a moment, and until then the API server takes no pod.
-            account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+            account = {
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": {"name": "default"},
+            }
             self._rest.call("POST", path_of(account, namespace.name), account)
         _needed(answer, f"setting the labels of namespace {namespace.name}")
 
     def _wait_until_known(self, namespace: Namespace) -> None:
         """Return when what every pool refuses is decided by the namespace's labels as they are now.
 
-        The API server takes the mutating and the validating webhooks into force one by one: a pod is asked of the
-        former first, a Deployment of the latter alone, and one is ahead of the other where a good pod is refused.
+        The API server takes the mutating and the validating webhooks into force one by one: a pod
+        is asked of the former first, a Deployment of the latter alone, and one is ahead of the
+        other where a good pod is refused.
         """
         pool = namespace.labels.get(self._settings.namespace_label, self._settings.default_pool)
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}}
@@ -212,7 +271,8 @@ class Scene:
                 return all(answer.ok and not answer.warnings for answer in answers)
             messages = ["; ".join((answer.message, *answer.warnings)) for answer in answers]
             known_to = (
-                f'namespace "{namespace.name}"' in reason and (f'pool "{pool}"' in reason or f"={pool}," in reason)
+                f'namespace "{namespace.name}"' in reason
+                and (f'pool "{pool}"' in reason or f"={pool}," in reason)
                 for reason in messages
             )
             return all(known_to) and asked(pod, {"containers": _CONTAINERS}).status < 500
@@ -220,13 +280,25 @@ class Scene:
         self._wait(known, f"namespace {namespace.name} is known with pool {pool or '(none)'}")
 
     def _wait_for_namespace_webhook(self) -> None:
-        """A new webhook configuration is in force soon after it is applied; pods tell nothing of this part of it."""
-        undeclared = next(name for name in map("undeclared-{}".format, range(1000)) if name not in self._settings.pools)
+        """A new webhook configuration is in force soon after it is applied; pods tell nothing of
+        this part of it.
+        """
+        undeclared = next(
+            name
+            for name in map("undeclared-{}".format, range(1000))
+            if name not in self._settings.pools
+        )
         labels = {self._settings.namespace_label: undeclared}
-        manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "probe", "labels": labels}}
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": "probe", "labels": labels},
+        }
 
         def reviewed() -> bool:
-            return bool(self._rest.call("POST", path_of(manifest, None), manifest, query=_DRY_RUN).warnings)
+            return bool(
+                self._rest.call("POST", path_of(manifest, None), manifest, query=_DRY_RUN).warnings
+            )
 
         with contextlib.suppress(FairleadError):  # the cases tell what does not work
             self._wait(reviewed, "namespaces are reviewed")
@@ -239,12 +311,19 @@ class Scene:
             raise
 
     def _wait_until_gone(self, path: str) -> None:
-        waiting.until(lambda: self._rest.call("GET", path).status == 404, deadline=60.0, what=f"{path} is gone")
+        waiting.until(
+            lambda: self._rest.call("GET", path).status == 404,
+            deadline=60.0,
+            what=f"{path} is gone",
+        )
 
 
 def _workload(spec: Mapping[str, Any]) -> dict[str, Any]:
     labels = {"app": "probe"}
-    return {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}}
+    return {
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": spec},
+    }
 
 
 def _path(namespace: str) -> str:
@@ -262,28 +341,46 @@ def _needed(answer: Response, what: str) -> dict[str, Any]:
 
 
 def decision(answer: Response, manifest: Mapping[str, Any]) -> Decision:
-    """What the API server's answer to a request for `manifest` says, without what it adds to every pod on its own."""
+    """What the API server's answer to a request for `manifest` says, without what it adds to
+    every pod on its own.
+    """
     if not answer.ok:
         return Decision(False, answer.message, None, answer.warnings)
     after = answer.body
     if after.get("kind") == "Pod":
         requested = manifest.get("spec", {}).get("tolerations") or []
-        tolerations = [t for t in after["spec"].get("tolerations", ()) if t in requested or t not in _OWN_TOLERATIONS]
+        tolerations = [
+            t
+            for t in after["spec"].get("tolerations", ())
+            if t in requested or t not in _OWN_TOLERATIONS
+        ]
         after = {**after, "spec": {**after["spec"], "tolerations": tolerations}}
     return Decision(True, "", after, answer.warnings)
 
 
 def carry(live: Any, old: Any, new: Any) -> Any:
-    """`live` with what changes from `old` to `new`; lists of equal length are gone through, others taken from `new`."""
+    """`live` with what changes from `old` to `new`; lists of equal length are gone through,
+    others taken from `new`.
+    """
     if isinstance(old, dict) and isinstance(new, dict) and isinstance(live, dict):
         result = {key: value for key, value in live.items() if key in new or key not in old}
         changed = {key: value for key, value in new.items() if key not in old or old[key] != value}
-        return result | {key: carry(live.get(key), old.get(key), value) for key, value in changed.items()}
-    if isinstance(old, list) and isinstance(new, list) and isinstance(live, list) and len(old) == len(new) == len(live):
+        return result | {
+            key: carry(live.get(key), old.get(key), value) for key, value in changed.items()
+        }
+    if (
+        isinstance(old, list)
+        and isinstance(new, list)
+        and isinstance(live, list)
+        and len(old) == len(new) == len(live)
+    ):
         return [carry(*parts) for parts in zip(live, old, new, strict=True)]
     return copy.deepcopy(live if old == new else new)
 
 
 def _texts(options: Mapping[str, Any]) -> dict[str, str | Sequence[str]]:
     """Options as a query has them."""
-    return {key: str(value).lower() if isinstance(value, bool) else value for key, value in options.items()}
+    return {
+        key: str(value).lower() if isinstance(value, bool) else value
+        for key, value in options.items()
+    }

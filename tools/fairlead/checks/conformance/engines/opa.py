@@ -15,7 +15,9 @@ from fairlead.kube import admission_reviews
 
 
 class OpaEngine:
-    """OPA without an API server: the answer, and the answer to what it made of the object, must both allow."""
+    """OPA without an API server: the answer, and the answer to what it made of the object, must
+    both allow.
+    """
 
     name = "opa"
     asks_cluster = False
@@ -27,7 +29,10 @@ class OpaEngine:
             answers = evaluate.ask(questions, progress)
         except FairleadError:
             evaluate.ask([], progress)  # raises what is wrong with the policies themselves
-            yield from ((case, _alone(question, progress)) for case, question in zip(cases, questions, strict=True))
+            yield from (
+                (case, _alone(question, progress))
+                for case, question in zip(cases, questions, strict=True)
+            )
             return
         yield from ((case, _outcome(answer)) for case, answer in zip(cases, answers, strict=True))
 
@@ -47,7 +52,9 @@ def _question(case: Case) -> Question:
     unreplicated: dict[str, Any] = {}
     if namespace and namespace.state != "absent":
         namespaces = known if namespace.state == "known" else unreplicated
-        namespaces[namespace.name] = {"metadata": {"name": namespace.name, "labels": namespace.labels}}
+        namespaces[namespace.name] = {
+            "metadata": {"name": namespace.name, "labels": namespace.labels}
+        }
     return Question(request_review, case.settings, known, unreplicated)
 
 
@@ -66,7 +73,11 @@ def _outcome(answer: Answer) -> Outcome:
         again = (answer.again or {}).get("response", {"allowed": False})
         if not again["allowed"]:
             message = again.get("status", {}).get("message", evaluate.NO_ANSWER)
-            return Undecided(f"the policies refuse what they made of the object themselves: {message}")
+            return Undecided(
+                f"the policies refuse what they made of the object themselves: {message}"
+            )
         if "patch" in again:
-            return Undecided("the policies patch what they made of the object once more: not idempotent")
+            return Undecided(
+                "the policies patch what they made of the object once more: not idempotent"
+            )
     return Decision(answer.allowed, answer.message, answer.object, answer.warnings)

@@ -30,7 +30,9 @@ class Unreachable(FairleadError):
 
 @dataclass(frozen=True)
 class Response:
-    """An API server's answer: its status code, its JSON body ({} where it is none), and its warnings."""
+    """An API server's answer: its status code, its JSON body ({} where it is none), and its
+    warnings.
+    """
 
     status: int
     body: dict[str, Any]
@@ -53,7 +55,11 @@ class Response:
     def denied(self) -> bool:
         """Whether an admission webhook said no, or did not answer and had to."""
         message = str(self.body.get("message"))
-        return not self.ok and message.startswith("admission webhook") and "denied the request" in message
+        return (
+            not self.ok
+            and message.startswith("admission webhook")
+            and "denied the request" in message
+        )
 
 
 class Rest:
@@ -71,22 +77,29 @@ class Rest:
         query: Mapping[str, Any] | None = None,
         user: Mapping[str, Any] | None = None,
     ) -> Response:
-        """One request, as the client's own user or as `user` ({username, groups}), whom RBAC then allows everything.
+        """One request, as the client's own user or as `user` ({username, groups}), whom RBAC then
+        allows everything.
 
         Raises Unreachable.
         """
-        headers = urllib3.HTTPHeaderDict({"Content-Type": "application/json", "Accept": "application/json"})
+        headers = urllib3.HTTPHeaderDict(
+            {"Content-Type": "application/json", "Accept": "application/json"}
+        )
         self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
         if user is not None:
             headers["Impersonate-User"] = user["username"]
             for group in (*user.get("groups", ()), "system:masters"):
                 headers.add("Impersonate-Group", group)
-        url = f"{self._api.configuration.host}{path}" + (f"?{urlencode(query, doseq=True)}" if query else "")
+        url = f"{self._api.configuration.host}{path}" + (
+            f"?{urlencode(query, doseq=True)}" if query else ""
+        )
         try:
             answer = self._api.call_api(method, url, headers, body, _request_timeout=_WITHIN)
             data = answer.read()
         except (ApiException, urllib3.exceptions.HTTPError, OSError) as error:
-            raise Unreachable(f"the API server gives no answer to {method} {path}: {error}") from error
+            raise Unreachable(
+                f"the API server gives no answer to {method} {path}: {error}"
+            ) from error
         try:
             parsed = json.loads(data)
         except ValueError:
@@ -98,14 +111,19 @@ class Rest:
     def serves(self, manifest: Mapping[str, Any]) -> bool:
         """Whether the API server has the manifest's kind. Raises Unreachable."""
         answer = self.call("GET", _group_path(*admission_reviews.group_version(manifest)))
-        return any(resource["kind"] == manifest["kind"] for resource in answer.body.get("resources", ()))
+        return any(
+            resource["kind"] == manifest["kind"] for resource in answer.body.get("resources", ())
+        )
 
 
 def path_of(manifest: Mapping[str, Any], namespace: str | None, *parts: str) -> str:
-    """The path of the collection that `manifest` belongs to, in `namespace`; `parts` (name, subresource) below."""
+    """The path of the collection that `manifest` belongs to, in `namespace`; `parts` (name,
+    subresource) below.
+    """
     group, version = admission_reviews.group_version(manifest)
     resource = admission_reviews.plural(manifest["kind"])
-    if resource == "pods" and manifest["kind"] != "Pod":  # what is only sent to a pod's subresources
+    # what is only sent to a pod's subresources
+    if resource == "pods" and manifest["kind"] != "Pod":
         group, version = "", "v1"
     base = _group_path(group, version)
     if manifest["kind"] not in admission_reviews.CLUSTER_SCOPED:

@@ -23,7 +23,9 @@ from fairlead.settings.models import Settings, overridden
 
 
 class WebhookEngine:
-    """Every request is made for real, as a dry run, in a cluster that is started for it, or in that of `target`."""
+    """Every request is made for real, as a dry run, in a cluster that is started for it, or in
+    that of `target`.
+    """
 
     name = "webhook"
     asks_cluster = True
@@ -32,8 +34,8 @@ class WebhookEngine:
         self._target = target
 
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
-        """See fairlead.checks.conformance.engines.base.Engine. Cases are gone through by their settings: each is
-        deployed once.
+        """See fairlead.checks.conformance.engines.base.Engine. Cases are gone through by their
+        settings: each is deployed once.
         """
         groups: dict[str, list[Case]] = {}
         for case in cases:
@@ -59,8 +61,15 @@ class WebhookEngine:
 
 
 def _of_pods(settings: Settings) -> tuple[str, ...]:
-    """What of the settings takes other pods: deployed one after the other, equal ones leave the pods that there are."""
-    shaping = (settings.default_pool is None, settings.namespace_label, settings.replicate, settings.decision_logs)
+    """What of the settings takes other pods: deployed one after the other, equal ones leave the
+    pods that there are.
+    """
+    shaping = (
+        settings.default_pool is None,
+        settings.namespace_label,
+        settings.replicate,
+        settings.decision_logs,
+    )
     return tuple(map(str, shaping))
 
 
@@ -79,4 +88,6 @@ class _Deployed:
     def configure(self, settings: Settings) -> None:
         """Deploy `settings`, and return when OPA decides by them."""
         images = overridden(settings.images, os.environ)
-        deploy.deploy(self.cluster, settings.model_copy(update={"images": images}), progress=self.progress)
+        deploy.deploy(
+            self.cluster, settings.model_copy(update={"images": images}), progress=self.progress
+        )
