@@ -217,7 +217,7 @@ def test_what_other_policies_hold_on_to_is_told_with_the_way_out_which_works(
         )
         with pytest.raises(
             FairleadError,
-            match=r"still has extra\.rego .*`fairlead push --restart` starts every OPA",
+            match=r"still has extra\.rego .*`fairlead push --restart` restarts every OPA",
         ):
             push(cluster, settings, policies, progress=QUIET)
         push(cluster, settings, policies, restart=True, progress=QUIET)
