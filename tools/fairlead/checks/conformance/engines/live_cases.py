@@ -43,6 +43,12 @@ _OWN_TOLERATIONS = [
 ]
 
 
+class _Gone(Exception):
+    """What the case starts from was deleted meanwhile: kwok deletes a pod by its name, without its
+    uid, and may so mean an earlier one.
+    """
+
+
 class Scene:
     """A cluster in which `settings` are in force."""
 
@@ -80,12 +86,20 @@ class Scene:
         if before is None:
             self._set(namespace)
             return self._create(case, name)
-        self._put_in_place(before, namespace)
-        try:
-            self._set(namespace)
-            return self._ask(case, name, before)
-        finally:
-            self._remove(before, name)
+
+        def attempt() -> Decision | None:
+            self._put_in_place(before, namespace)
+            try:
+                self._set(namespace)
+                return self._ask(case, name, before)
+            except _Gone:
+                return None
+            finally:
+                self._remove(before, name)
+
+        return waiting.until(
+            attempt, deadline=_DEADLINE, what=f"the {before['kind']} stays until the request"
+        )
 
     def _create(self, case: Case, namespace: str | None) -> Decision:
         with self._owned(case.request.manifest) as manifest:
@@ -168,8 +182,11 @@ class Scene:
         """
 
         def attempt() -> Response | None:
-            live = self._rest.call("GET", path_of(before, namespace, _name(before))).body
-            changed = carry(live, before, case.request.manifest)
+            live = self._rest.call("GET", path_of(before, namespace, _name(before)))
+            if live.status == 404:
+                raise _Gone
+            what = f"reading the {before['kind']} that the case starts from"
+            changed = carry(_needed(live, what), before, case.request.manifest)
             answer = self._rest.call(
                 "PUT", path, changed, query=_DRY_RUN, user=case.request.user_info
             )
