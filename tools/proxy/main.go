@@ -41,9 +41,9 @@ func main() {
 	certificate := flag.String("tls-cert-file", "", "certificate to serve with; a replaced one is taken within a second")
 	key := flag.String("tls-private-key-file", "", "its key")
 	largest := flag.Int64("largest-review", 3<<20, "`bytes` that a review may have")
-	told := flag.Bool("version", false, "print the version and exit")
+	printVersion := flag.Bool("version", false, "print the version and exit")
 	flag.Parse()
-	if *told {
+	if *printVersion {
 		fmt.Println("fairlead-proxy", version)
 		return
 	}
@@ -67,11 +67,11 @@ func serve(listen, opa, authorities, certificate, key string, largest int64) err
 		ReadHeaderTimeout: headersWithin,
 		IdleTimeout:       idle,
 		MaxHeaderBytes:    16 << 10,
-		TLSConfig:         serverTLS(&shown{certificate: certificate, key: key}),
+		TLSConfig:         serverTLS(shown(certificate, key)),
 		ErrorLog:          log.New(quiet{}, "", 0),
 	}
 	// To keep none closes those that nobody uses at the moment.
-	server.Handler = newProxy(target, &trusted{file: authorities}, largest, server.SetKeepAlivesEnabled)
+	server.Handler = newProxy(target, trusted(authorities), largest, server.SetKeepAlivesEnabled)
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true) // as OPA serves; one HTTP/2 connection would stand for hundreds of requests
 	ended := make(chan error, 1)

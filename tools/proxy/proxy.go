@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,7 +57,7 @@ type proxy struct {
 	client  http.RoundTripper
 	pass    *httputil.ReverseProxy
 	largest int64
-	told    *told
+	journal *journal
 
 	// keep says whether connections are kept after a request. Those to an OPA that is not Ready are closed, so that who
 	// has them comes to another one: a Service sends nobody new here.
@@ -67,7 +68,7 @@ type proxy struct {
 	plain, large, inHand, rest *queue
 }
 
-func newProxy(opa *url.URL, authorities *trusted, largest int64, keep func(bool)) *proxy {
+func newProxy(opa *url.URL, authorities *kept[*x509.CertPool], largest int64, keep func(bool)) *proxy {
 	transport := &http.Transport{
 		MaxIdleConns:        2 * restAtOnce,
 		MaxIdleConnsPerHost: 2 * restAtOnce,
@@ -83,7 +84,7 @@ func newProxy(opa *url.URL, authorities *trusted, largest int64, keep func(bool)
 		},
 	}
 	p := &proxy{
-		opa: *opa, client: transport, largest: largest, told: newTold(), keep: keep, keeps: true,
+		opa: *opa, client: transport, largest: largest, journal: newJournal(), keep: keep, keeps: true,
 		plain: newQueue(plainAtOnce, plainAtOnce), large: newQueue(largeAtOnce, largeAtOnce),
 		inHand: newQueue(largeInHand, largeShare), rest: newQueue(restAtOnce, restAtOnce),
 	}
@@ -118,13 +119,10 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodGet && r.RequestURI == "/live":
 		w.WriteHeader(http.StatusOK) // that this program turns; /health is OPA's
-	case r.ContentLength == 0 || r.Method == http.MethodGet || r.Method == http.MethodHead:
-		r.Body, r.ContentLength = http.NoBody, 0 // a body here means nothing (RFC 9110, 9.3.1)
-		p.forward(w, r, longest)
-	case r.Method == http.MethodPost && r.URL.Path == "/":
+	case r.Method == http.MethodPost && r.URL.Path == "/" && r.ContentLength != 0:
 		p.decide(w, r)
 	default:
-		p.forwardBody(w, r)
+		p.forward(w, r)
 	}
 }
 
@@ -176,7 +174,7 @@ func (p *proxy) decideInTurn(ctx context.Context, w http.ResponseWriter, r *http
 		return
 	}
 	if decision.status == http.StatusOK {
-		p.told.decided(who.address)
+		p.journal.decided(who.address)
 	}
 	decision.write(w)
 }
@@ -209,30 +207,19 @@ func readMore(w http.ResponseWriter, r *http.Request, body []byte, size int64) (
 
 // ask has OPA decide about a review; `query` is passed on.
 func (p *proxy) ask(ctx context.Context, query string, body []byte) (answer, error) {
+	header := http.Header{"Content-Type": {"application/json"}}
+	return p.send(ctx, http.MethodPost, query, header, body)
+}
+
+// send sends OPA a request to `/`, and takes all of its answer: nobody who is slow to take it keeps others from OPA.
+func (p *proxy) send(ctx context.Context, method, query string, header http.Header, body []byte) (answer, error) {
 	at := p.opa
 	at.Path, at.RawQuery = "/", query
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, at.String(), bytes.NewReader(body))
 	if err != nil {
 		return answer{}, err
 	}
-	request.Header.Set("Content-Type", "application/json")
-	return p.send(request)
-}
-
-// mayEnter asks OPA's guard whether it lets in who has these credentials: its answer is one of 4xx where it does not.
-func (p *proxy) mayEnter(ctx context.Context, credentials []string) (answer, error) {
-	at := p.opa
-	at.Path = "/"
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
-	if err != nil {
-		return answer{}, err
-	}
-	request.Header["Authorization"] = credentials
-	return p.send(request)
-}
-
-// send takes all of OPA's answer at once: nobody who is slow to take it keeps others from OPA.
-func (p *proxy) send(request *http.Request) (answer, error) {
+	request.Header = header
 	response, err := p.client.RoundTrip(request)
 	if err != nil {
 		return answer{}, err
@@ -256,46 +243,41 @@ func (a answer) write(w http.ResponseWriter) {
 	w.Write(a.body)
 }
 
-// forwardBody passes on a request with a body for which OPA's guard lets its caller in.
-//
-// The guard is asked first, by a request with the same credentials and no body. It lets nobody in without a token but
-// for `POST /` and health, so that what it says of the one request goes for the other, too; and if not, it is asked
-// about that one again.
-func (p *proxy) forwardBody(w http.ResponseWriter, r *http.Request) {
-	if !p.enterRest(w, r, r.Context()) {
-		return
-	}
-	defer p.rest.leave(caller{address: host(r.RemoteAddr)})
+// forward passes on a request other than a review; one with a body only for whom OPA's guard lets in.
+func (p *proxy) forward(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), longest)
 	defer cancel()
-	said, err := p.mayEnter(ctx, r.Header["Authorization"])
+	who := caller{address: host(r.RemoteAddr)}
+	if err := p.rest.enter(ctx, who); err != nil {
+		p.refuse(w, r, http.StatusServiceUnavailable, "OPA was busy with other requests")
+		return
+	}
+	defer p.rest.leave(who)
+	switch {
+	case r.ContentLength == 0 || r.Method == http.MethodGet || r.Method == http.MethodHead:
+		r.Body, r.ContentLength = http.NoBody, 0 // a body here means nothing (RFC 9110, 9.3.1)
+		p.hand(w, r.WithContext(ctx), longest)
+	case p.letIn(ctx, w, r):
+		p.hand(w, r, trustedWithin)
+	}
+}
+
+// letIn asks OPA's guard whether it lets in who sends a request, and answers where not.
+//
+// The guard is asked by a request with the same credentials and no body. It lets nobody in without a token but for
+// `POST /` and health, so that what it says of the one request goes for the other, too; and if not, it is asked about
+// that one again.
+func (p *proxy) letIn(ctx context.Context, w http.ResponseWriter, r *http.Request) bool {
+	said, err := p.send(ctx, http.MethodGet, "", http.Header{"Authorization": r.Header["Authorization"]}, nil)
 	switch {
 	case err != nil:
 		p.away(w, r, err)
 	case said.status >= http.StatusBadRequest:
 		said.write(w)
 	default:
-		p.hand(w, r, trustedWithin)
+		return true
 	}
-}
-
-// forward passes on a request without a body.
-func (p *proxy) forward(w http.ResponseWriter, r *http.Request, within time.Duration) {
-	ctx, cancel := context.WithTimeout(r.Context(), within)
-	defer cancel()
-	if !p.enterRest(w, r, ctx) {
-		return
-	}
-	defer p.rest.leave(caller{address: host(r.RemoteAddr)})
-	p.hand(w, r.WithContext(ctx), within)
-}
-
-func (p *proxy) enterRest(w http.ResponseWriter, r *http.Request, ctx context.Context) bool {
-	if err := p.rest.enter(ctx, caller{address: host(r.RemoteAddr)}); err != nil {
-		p.refuse(w, r, http.StatusServiceUnavailable, "OPA was busy with other requests")
-		return false
-	}
-	return true
+	return false
 }
 
 // hand passes a request on as it is, and its answer back.
@@ -318,7 +300,7 @@ func (p *proxy) away(w http.ResponseWriter, r *http.Request, err error) {
 
 // refuse answers in the form of OPA's own errors, and logs it.
 func (p *proxy) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
-	p.told.refuse(host(r.RemoteAddr), why)
+	p.journal.refuse(host(r.RemoteAddr), why)
 	http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyWithin)) // of what was not read of the body
 	text, _ := json.Marshal(map[string]string{"code": "refused_by_proxy", "message": why})
 	answer{status, "application/json", text}.write(w)
@@ -326,9 +308,9 @@ func (p *proxy) refuse(w http.ResponseWriter, r *http.Request, status int, why s
 
 // patience is how long who asks will wait.
 func patience(r *http.Request) time.Duration {
-	if told := r.URL.Query()["timeout"]; len(told) == 1 && timeout.MatchString(told[0]) {
-		if asked, err := time.ParseDuration(told[0]); err == nil && asked > 0 && asked < longest {
-			return asked
+	if timeouts := r.URL.Query()["timeout"]; len(timeouts) == 1 && timeout.MatchString(timeouts[0]) {
+		if wait, err := time.ParseDuration(timeouts[0]); err == nil && wait > 0 && wait < longest {
+			return wait
 		}
 	}
 	return longest

@@ -4,9 +4,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"log"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -14,77 +14,81 @@ import (
 // How often files are looked at for a change, at most.
 const look = time.Second
 
-// shown is the certificate that is served with, and its key: files that may be replaced at any time.
-type shown struct {
-	certificate, key string
+// kept is what some files say. They may be replaced at any time.
+type kept[T any] struct {
+	files []string
+	read  func() (T, error)
 
 	mutex   sync.Mutex
 	looked  time.Time
-	changed [2]time.Time
-	loaded  *tls.Certificate
+	written []time.Time // the files, when they were read
+	value   T
+	err     error // why there is no value
 }
 
-// get is the pair as it is now, or the last one that could be read.
-func (s *shown) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if now := time.Now(); now.Sub(s.looked) >= look {
-		s.looked = now
-		s.load()
-	}
-	if s.loaded == nil {
-		return nil, errors.New("there is no certificate yet")
-	}
-	return s.loaded, nil
+func newKept[T any](read func() (T, error), files ...string) *kept[T] {
+	return &kept[T]{files: files, read: read, err: errors.New("not read yet")}
 }
 
-func (s *shown) load() {
-	changed := [2]time.Time{modified(s.certificate), modified(s.key)}
-	if s.loaded != nil && changed == s.changed {
+// get is what they say now, or what they said when they could be read last.
+func (k *kept[T]) get() (T, error) {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	if now := time.Now(); now.Sub(k.looked) >= look {
+		k.looked = now
+		k.look()
+	}
+	return k.value, k.err
+}
+
+// look reads them where any was replaced. What cannot be read is tried again by the next look.
+func (k *kept[T]) look() {
+	written := make([]time.Time, len(k.files))
+	for at, file := range k.files {
+		written[at] = modified(file)
+	}
+	if k.err == nil && slices.Equal(written, k.written) {
 		return
 	}
-	pair, err := tls.LoadX509KeyPair(s.certificate, s.key)
-	if err != nil {
-		log.Printf("the certificate cannot be read: %v", err) // the next look tries again
+	value, err := k.read()
+	if err == nil {
+		k.value, k.written, k.err = value, written, nil
 		return
 	}
-	s.loaded, s.changed = &pair, changed
+	log.Printf("%s cannot be read: %v", k.files[0], err)
+	if k.err != nil {
+		k.err = err
+	}
 }
 
-// trusted are the authorities that OPA is verified by: a file that may be replaced at any time.
-type trusted struct {
-	file string
-
-	mutex   sync.Mutex
-	looked  time.Time
-	changed time.Time
-	pool    *x509.CertPool
+// shown is the certificate that is served with, and its key.
+func shown(certificate, key string) *kept[*tls.Certificate] {
+	return newKept(func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(certificate, key)
+		return &pair, err
+	}, certificate, key)
 }
 
-// get is the authorities as they are now, or the last ones that could be read.
-func (t *trusted) get() (*x509.CertPool, error) {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	now := time.Now()
-	if changed := modified(t.file); t.pool == nil || (now.Sub(t.looked) >= look && changed != t.changed) {
-		text, err := os.ReadFile(t.file)
-		pool := x509.NewCertPool()
-		if err == nil && !pool.AppendCertsFromPEM(text) {
-			err = fmt.Errorf("%s has no certificate", t.file)
-		}
-		if err != nil && t.pool == nil {
+// trusted are the authorities that OPA is verified by.
+func trusted(file string) *kept[*x509.CertPool] {
+	return newKept(func() (*x509.CertPool, error) {
+		text, err := os.ReadFile(file)
+		if err != nil {
 			return nil, err
 		}
-		if err == nil {
-			t.pool, t.changed = pool, changed
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(text) {
+			return nil, errors.New("it has no certificate")
 		}
-		t.looked = now
-	}
-	return t.pool, nil
+		return pool, nil
+	}, file)
 }
 
-func serverTLS(certificate *shown) *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate.get}
+func serverTLS(certificate *kept[*tls.Certificate]) *tls.Config {
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate.get() },
+	}
 }
 
 // modified is when a file was written last; the zero time where it cannot be told.
