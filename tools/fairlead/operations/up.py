@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+from fairlead.clusters.embedded import control_plane
 from fairlead.clusters.embedded.opas import EmbeddedCluster
 from fairlead.clusters.kind import KindCluster
 from fairlead.common.progress import Progress
@@ -41,15 +42,8 @@ def started(
     nothing of it is left then.
     """
     sidecars.SIDECARS[sidecar].command()
-    programs = (
-        "opa",
-        "etcd",
-        "kube-apiserver",
-        "kube-scheduler",
-        "kube-controller-manager",
-        "kwok",
-    )
-    toolchain.ensure(programs, progress)
+    # All at once, as missing ones are built side by side.
+    toolchain.ensure(("opa", toolchain.PROXY, *control_plane.PROGRAMS), progress)
     with EmbeddedCluster(name) as cluster:
         cluster.start_control_plane(progress=progress)
         cluster.scale(replicas)
