@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import memory
 import pytest
 
 from fairlead.clusters.base import Cluster
@@ -195,11 +196,7 @@ def test_no_gzip_is_read_however_small(anonymous: OpaApi, cluster: Cluster) -> N
             assert {future.result() for future in sent} == {400}
     assert anonymous.decide(REVIEW)["response"]["allowed"] is True
     for server in cluster.opas():
-        status = Path(f"/proc/{server.pid}/status").read_text(encoding="ascii")
-        peak = next(
-            int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmHWM:")
-        )
-        assert peak < arguments.OPA_MEMORY
+        assert memory.peak(server.pid) < arguments.OPA_MEMORY
 
 
 def test_a_wrong_content_type_is_read_as_json_or_refused(anonymous: OpaApi) -> None:

@@ -14,10 +14,10 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import memory
 import pytest
 
 from fairlead.clusters.base import OpaServer
@@ -87,14 +87,6 @@ def placed(server: OpaServer, who: str = BYSTANDER) -> bool:
     return status == 200 and b"AdmissionReview" in body
 
 
-def peak(pid: int | None) -> int:
-    """MiB that a process had resident at most."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    return next(
-        int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmHWM:")
-    )
-
-
 LIST = "[" + ",".join(["{}"] * 900_000) + "]"
 ALIASES = b"request: {object: {a: &a [x, x, x, x, x, x, x, x, x, x], b: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a, *a]}}\n"  # noqa: E501
 
@@ -118,11 +110,11 @@ ALIASES = b"request: {object: {a: &a [x, x, x, x, x, x, x, x, x, x], b: &b [*a, 
 def test_what_would_take_opa_much_is_refused_before_opa_reads_it(
     server: OpaServer, body: bytes, headers: dict[str, str], status: int, why: str
 ) -> None:
-    before = peak(server.pid)
+    before = memory.peak(server.pid)
     answers = {send(server, ATTACKER, body, **headers)[0] for _ in range(3)}
     assert answers == {status}
     assert why in json.loads(send(server, ATTACKER, body, **headers)[1])["message"]
-    assert peak(server.pid) < before + 16
+    assert memory.peak(server.pid) < before + 16
     assert placed(server)
 
 
@@ -157,7 +149,7 @@ def test_the_largest_reviews_of_a_crowd_fit_opas_memory_and_delay_no_other_addre
             answered += 1
         assert {one.result()[0] for one in sent} == {200}
     assert answered
-    assert peak(server.pid) < arguments.OPA_MEMORY
+    assert memory.peak(server.pid) < arguments.OPA_MEMORY
 
 
 def test_a_namespace_with_many_large_reviews_delays_that_of_another_by_few_turns(
@@ -209,7 +201,7 @@ def test_one_address_cannot_take_all_connections(
                 where = (address.hostname or "", address.port or 0)
                 held.enter_context(socket.create_connection(where, 60, (ATTACKER, 0)))
         assert placed(server)
-    assert peak(cluster.servers()["proxy"]["pid"]) < arguments.PROXY_MEMORY
+    assert memory.peak(cluster.servers()["proxy"]["pid"]) < arguments.PROXY_MEMORY
 
 
 def test_a_body_for_another_path_is_read_from_those_alone_whom_the_guard_lets_in(

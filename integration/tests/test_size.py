@@ -6,9 +6,9 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
+import memory
 import pytest
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
@@ -193,14 +193,6 @@ def test_enforcement_and_failure_policy_say_what_becomes_of_what_is_too_large(
                 post(api, f"/api/v1/namespaces/{mapped}/pods", manifest)
 
 
-def resident(pid: int) -> int:
-    """MiB that a process had resident at most."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    return next(
-        int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmHWM:")
-    )
-
-
 @pytest.fixture
 def tenant(
     objects: clients.Objects, cluster: Cluster, namespace: Callable[..., str]
@@ -304,7 +296,8 @@ def test_a_tenant_with_huge_pods_delays_nobody_elses_and_fits_opas_memory(
     assert set(answers) == {201, 403}
     assert cluster.opas() == before, "OPA was restarted"
     assert (
-        max(resident(server.pid) for server in cluster.opas() if server.pid) < deployed.OPA_MEMORY
+        max(memory.peak(server.pid) for server in cluster.opas() if server.pid)
+        < deployed.OPA_MEMORY
     )
 
 
