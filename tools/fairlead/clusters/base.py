@@ -112,9 +112,9 @@ class Cluster(Protocol):
         """The last `lines` lines that a server wrote, in pieces, and with `follow` what it writes
         from then on.
 
-        `opa` and `sidecar` mean all of them: where there are several, each line begins with its
-        server's name. Raises UsageError where it is no server, with the names of those there are,
-        or where its log is gone; FairleadError.
+        `opa`, `proxy` and `sidecar` mean all of them: where there are several, each line begins
+        with its server's name. Raises UsageError where it is no server, with the names of those
+        there are, or where its log is gone; FairleadError.
         """
 
     def servers(self) -> Mapping[str, Mapping[str, Any]]:

@@ -46,7 +46,7 @@ def since(objects: clients.Objects) -> datetime:
         configuration for kind in _KINDS if (configuration := objects.get(_VERSION, kind, WEBHOOKS))
     ]
     bundles = [
-        b64decode(webhook["clientConfig"].get("caBundle") or "")
+        _bundle(webhook)
         for configuration in configurations
         for webhook in configuration["webhooks"]
     ]
@@ -84,10 +84,7 @@ def kept(objects: clients.Objects, manifest: dict[str, Any]) -> dict[str, Any]:
     if manifest["kind"] not in _KINDS or _injected(manifest):
         return manifest
     configuration = objects.get(_VERSION, manifest["kind"], manifest["metadata"]["name"])
-    bundles = [
-        b64decode(webhook["clientConfig"].get("caBundle") or "")
-        for webhook in (configuration or {}).get("webhooks", ())
-    ]
+    bundles = [_bundle(webhook) for webhook in (configuration or {}).get("webhooks", ())]
     comment = next((match[0] for bundle in bundles if (match := _COMMENT.search(bundle))), None)
     return _with(manifest, comment) if comment else manifest
 
@@ -99,6 +96,11 @@ def _injected(configuration: Mapping[str, Any]) -> bool:
     return "cert-manager.io/inject-ca-from" in (configuration["metadata"].get("annotations") or {})
 
 
+def _bundle(webhook: Mapping[str, Any]) -> bytes:
+    """The authorities by which API servers verify OPA, as PEM, with the comment if there is one."""
+    return b64decode(webhook["clientConfig"].get("caBundle") or "")
+
+
 def _with(configuration: Mapping[str, Any], comment: bytes) -> dict[str, Any]:
     metadata = {
         "name": configuration["metadata"]["name"],
@@ -107,7 +109,7 @@ def _with(configuration: Mapping[str, Any], comment: bytes) -> dict[str, Any]:
     webhooks = []
     for webhook in configuration["webhooks"]:
         client = webhook["clientConfig"]
-        authorities = _COMMENT.sub(b"", b64decode(client.get("caBundle") or ""))
+        authorities = _COMMENT.sub(b"", _bundle(webhook))
         webhooks.append(
             {
                 **webhook,

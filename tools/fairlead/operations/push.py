@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
@@ -122,27 +123,22 @@ def _bring(
     progress.update("policies", f"applying revision {revision}")
     try:
         objects.apply_whole(manifest)
+        serving = functools.partial(
+            rollout.wait,
+            cluster,
+            objects,
+            credentials.token,
+            manifest["data"],
+            progress=progress,
+            stale=stale,
+        )
         try:
-            states = rollout.wait(
-                cluster,
-                objects,
-                credentials.token,
-                manifest["data"],
-                progress=progress,
-                stale=stale,
-            )
+            states = serving()
         except leftovers.Stuck:
             if not restart:
                 raise
             cluster.restart(progress=progress)
-            states = rollout.wait(
-                cluster,
-                objects,
-                credentials.token,
-                manifest["data"],
-                progress=progress,
-                stale=stale,
-            )
+            states = serving()
             restart = False
     except (FairleadError, KeyboardInterrupt) as error:
         progress.update("policies", f"putting revision {old} back")

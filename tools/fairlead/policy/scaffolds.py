@@ -159,23 +159,26 @@ def _listed(path: Path, before: str, entry: str, after: str) -> str:
     UsageError.
     """
     text = path.read_text(encoding="utf-8")
-    places = list(re.finditer(f"^{re.escape(before)}(.+){re.escape(after)}", text, re.MULTILINE))
-    if len(places) != 1:
-        raise UsageError(
-            f"{path}: expected one line that begins with {before}, and it has {len(places)}"
-        )
-    start, end = places[0].span(1)
-    return text[:start] + ", ".join(sorted([*places[0][1].split(", "), entry])) + text[end:]
+    place = _place(path, text, f"{re.escape(before)}(.+){re.escape(after)}", before)
+    start, end = place.span(1)
+    return text[:start] + ", ".join(sorted([*place[1].split(", "), entry])) + text[end:]
 
 
 def _extended(path: Path, text: str, known: str, addition: str) -> str:
     """`text` with `addition` after the one place where a line begins with the pattern `known`.
     Raises UsageError.
     """
-    places = list(re.finditer(f"^{known}", text, re.MULTILINE))
+    end = _place(path, text, known, known).end()
+    return text[:end] + addition + text[end:]
+
+
+def _place(path: Path, text: str, pattern: str, shown: str) -> re.Match[str]:
+    """The one place where a line begins with `pattern`; errors show it as `shown`. Raises
+    UsageError.
+    """
+    places = list(re.finditer(f"^{pattern}", text, re.MULTILINE))
     if len(places) != 1:
         raise UsageError(
-            f"{path}: expected one line that begins with {known}, and it has {len(places)}"
+            f"{path}: expected one line that begins with {shown}, and it has {len(places)}"
         )
-    end = places[0].end()
-    return text[:end] + addition + text[end:]
+    return places[0]

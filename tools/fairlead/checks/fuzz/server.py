@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
-import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fairlead.clusters.embedded import volume
+from fairlead.clusters.embedded import ports, volume
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.deployment import credentials
@@ -25,7 +24,6 @@ from fairlead.policy.revision import MAIN
 from fairlead.programs import toolchain
 from fairlead.settings.models import NAMESPACE
 
-_HOST = "127.0.0.1"
 _DEADLINE = 60.0  # seconds
 Guard = Callable[[list[str]], str]
 """Makes the module system.authz of the tokens in force."""
@@ -64,9 +62,10 @@ class Opa:
             {"tls.crt": made.certificate, "tls.key": made.key, "ca.crt": made.ca},
         )
         self._write_guard()
-        self._own_address = (_HOST, _free_port())
-        self.address = (_HOST, _free_port()) if proxied else self._own_address
-        self.http2 = (_HOST, _free_port()) if http2 else None
+        own, outer, clear = ((ports.HOST, port) for port in ports.free_ports(3))
+        self._own_address = own
+        self.address = outer if proxied else own
+        self.http2 = clear if http2 else None
         """Where it serves HTTP/2, in clear text: over TLS this OPA speaks HTTP/1 alone. The
         guard is the same."""
         self._process: subprocess.Popen[bytes] | None = None
@@ -229,10 +228,3 @@ def running(opa: OpaKind) -> Iterator[OpaKind]:
         yield opa
     finally:
         opa.stop()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -216,8 +216,11 @@ class EmbeddedCluster(Embedded):
 
     def namespaces(self) -> dict[str, Any]:
         """Every namespace as its API server has it, name -> object. Raises FairleadError."""
-        found = clients.Objects(clients.connect(self.kubeconfig)).list("v1", "Namespace", None)
-        return {namespace["metadata"]["name"]: namespace for namespace in found}
+        objects = clients.Objects(clients.connect(self.kubeconfig))
+        return {
+            namespace["metadata"]["name"]: namespace
+            for namespace in objects.list("v1", "Namespace", None)
+        }
 
     def logs(self, server: str, lines: int, follow: bool) -> Iterator[str]:
         """See fairlead.clusters.base.Cluster."""
@@ -239,13 +242,11 @@ class EmbeddedCluster(Embedded):
         )
 
     def log(self, server: str) -> Path:
-        """Where the output of a server goes; `opa` and `sidecar` mean the first where there are
-        several.
-        """
+        """Where the output of a server goes; of several of KINDS, that of the first."""
         return super().log(getattr(self._replicas()[0], server) if server in KINDS else server)
 
     def stop(self) -> None:
-        """Stop every OPA and sidecar, and the balancer. Raises FairleadError."""
+        """Stop every OPA, proxy and sidecar, and the balancer. Raises FairleadError."""
         replicas, running = self._replicas(), self.servers()
         for name in [
             BALANCER,
@@ -259,15 +260,14 @@ class EmbeddedCluster(Embedded):
 
     def _secret(self, name: str) -> dict[str, bytes]:
         """The contents of a Secret. Raises UsageError where there is none."""
-        found = clients.Objects(clients.connect(self.kubeconfig)).get(
-            "v1", "Secret", name, NAMESPACE
-        )
-        if found is None:
+        objects = clients.Objects(clients.connect(self.kubeconfig))
+        secret = objects.get("v1", "Secret", name, NAMESPACE)
+        if secret is None:
             raise UsageError(
                 f"decisionLogs.service: there is no Secret {name} in namespace {NAMESPACE}: create "
                 "it first"
             )
-        return {key: b64decode(value) for key, value in (found.get("data") or {}).items()}
+        return {key: b64decode(value) for key, value in (secret.get("data") or {}).items()}
 
     def _mount(self, logs: str | None, progress: Progress) -> None:
         """Have the Secrets brought to every replica; `logs` is that of the decision logs'
