@@ -280,11 +280,12 @@ def _config() -> Path:
 
 def _have(image: str, variable: str, *, pull: bool = True, progress: Progress) -> None:
     """See that the Docker engine has the image. Raises UsageError, FairleadError."""
-    if docker.has_image(image):
-        return
     if image == Images().fairlead:
-        progress.update("images", f"building {image}")
-        images.sidecar(image, progress)
+        if not images.is_current(image):
+            progress.update("images", f"building {image}")
+            images.sidecar(image, progress)
+        return
+    if docker.has_image(image):
         return
     if pull:
         progress.update("images", f"pulling {image}")

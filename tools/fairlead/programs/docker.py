@@ -73,6 +73,15 @@ def has_image(name: str) -> bool:
     return _ask("image", "inspect", "--format", "{{.Id}}", name).returncode == 0
 
 
+def label(name: str, key: str) -> str | None:
+    """The label `key` of an image; None where the engine has no such image, or it has no such
+    label.
+    """
+    template = f'{{{{index .Config.Labels "{key}"}}}}'
+    completed = _ask("image", "inspect", "--format", template, name)
+    return completed.stdout.strip() or None if completed.returncode == 0 else None
+
+
 def size(name: str) -> int:
     """How large an image is, in bytes. Raises FairleadError where there is none."""
     completed = _ask("image", "inspect", "--format", "{{.Size}}", name)
@@ -95,6 +104,7 @@ def build(
     context: Path,
     build_args: Mapping[str, str] = MappingProxyType({}),
     *,
+    labels: Mapping[str, str] = MappingProxyType({}),
     network: str | None = None,
     progress: Progress = _SILENT,
 ) -> None:
@@ -106,6 +116,7 @@ def build(
     """
     arguments = ["docker", "build", "--force-rm", "--tag", tag, "--file", str(dockerfile)]
     arguments += [f"--build-arg={name}={value}" for name, value in build_args.items()]
+    arguments += [f"--label={key}={value}" for key, value in labels.items()]
     arguments += [f"--network={network}"] if network else []
     tail: deque[str] = deque(maxlen=_TAIL)
 

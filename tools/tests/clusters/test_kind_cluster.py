@@ -20,6 +20,8 @@ from fairlead.clusters.remote import of_context
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
+from fairlead.programs import images
+from fairlead.settings.models import Images
 
 SILENT = Progress()
 
@@ -154,6 +156,24 @@ def test_up_makes_it_and_loads_the_images(world: World) -> None:
         assert answer["kubeconfig"] == str(world.state / "kubeconfig")
     assert "is running already" in done.stderr
     assert world.calls("save")[0][-2:] == [IMAGES["OPA_IMAGE"], IMAGES["FAIRLEAD_IMAGE"]]
+    assert not world.calls("build"), "another image than the default is taken as it is"
     done = world.fairlead("down", "--cluster", "kind")
     assert done.returncode == 0, done.stderr
     assert not world.containers()
+
+
+def test_the_sidecars_image_is_built_where_it_is_not_of_these_sources(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FAIRLEAD_IMAGE")
+    world.environment["FAIRLEAD_IMAGE"] = ""
+    world.set("images", NODE_IMAGE, *IMAGES.values(), Images().fairlead)  # of an earlier version
+    arguments = ("up", "--cluster", "kind", "--no-deploy", "--sidecar", "sync")
+    for _ in range(2):
+        done = world.fairlead(*arguments)
+        assert done.returncode == 0, done.stderr
+        assert len(world.calls("build")) == 1
+    with monkeypatch.context() as changed:
+        changed.setattr(images, "_SIDECAR_SOURCES", ("requirements.txt",))
+        assert not images.is_current(Images().fairlead)
+    assert images.is_current(Images().fairlead)

@@ -3,9 +3,9 @@ node but answer kind.
 
 Its messages are those of Docker's own program. FAKE_DOCKER is the folder; in it lie, each where it
 matters: `engine` (stopped or denied), `pid` (that of every container of a pod), `images` and
-`registry` (a name a line), `run` (fail or hang), `admin.conf` (what every control plane has as its
-own), `endpoint` (host:port of its API server), `kubeadm.<node>` (what kind configures a node by),
-and `log`, what this was called with.
+`registry` (a name a line), `labels` (those of the image that was built last), `run` (fail or hang),
+`admin.conf` (what every control plane has as its own), `endpoint` (host:port of its API server),
+`kubeadm.<node>` (what kind configures a node by), and `log`, what this was called with.
 """
 
 from __future__ import annotations
@@ -99,6 +99,9 @@ def inspect(arguments: list[str]) -> None:
                 f"Error response from daemon: no such image: {arguments[-1]}: No such image: "
                 f"{arguments[-1]}"
             )
+        if labelled := re.search(r'\.Labels "([^"]+)"', " ".join(arguments)):
+            say(json.loads((lines("labels") or ["{}"])[-1]).get(labelled[1], ""))
+            return
         if "{{.Size}}" in arguments:
             say("90000000")
             return
@@ -182,6 +185,8 @@ def main(arguments: list[str]) -> None:
         case ["build", *rest]:
             with (FOLDER / "images").open("a") as images:
                 images.write(values(rest, "--tag", "-t")[0] + "\n")
+            labels = dict(value.split("=", 1) for value in values(rest, "--label"))
+            (FOLDER / "labels").write_text(json.dumps(labels) + "\n")
         case ["logs", *_]:
             say("Reached target Multi-User System.")
         case ["exec", *rest]:
