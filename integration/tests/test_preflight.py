@@ -94,6 +94,21 @@ def test_an_administrator_lacks_nothing_and_nothing_changes(
     assert foreign.objects().get("v1", "Namespace", NAMESPACE) is None
 
 
+def test_a_certificate_that_kubelets_cannot_renew_in_time_is_told(
+    foreign: Foreign, admin: remote.RemoteCluster
+) -> None:
+    for life, ok in {"14m": False, "15m": True}.items():
+        settings = Settings.model_validate({"certificates": {"life": life}})
+        findings = {f.check: f.detail for f in deploy.check(admin, settings) if not f.ok}
+        assert findings.keys() == (set() if ok else {"certificates"})
+        if not ok:
+            assert "at least 15m" in findings["certificates"]
+    settings = Settings.model_validate({"certificates": {"life": "1m"}})
+    with pytest.raises(FairleadError, match="at least 15m"):
+        deploy.deploy(admin, settings, progress=Progress())
+    assert foreign.objects().get("v1", "Namespace", NAMESPACE) is None
+
+
 def test_the_command_tells_the_same_and_exits_by_it(foreign: Foreign, tmp_path: Path) -> None:
     reader = limited(foreign, tmp_path, "nobody", [])
     for kubeconfig, code in {foreign.kubeconfig: 0, reader.kubeconfig: 1}.items():

@@ -42,8 +42,10 @@ def render(
     sidecar.
 
     The policies are those of `folder`, or the project's. With `secrets` the two Secrets are in that
-    file instead (see secrets_file): made once, read from then on, with `renew` made again. Raises
-    InputError where it cannot be used.
+    file instead (see secrets_file): made once, read from then on, with `renew` made again.
+
+    Raises UsageError where the settings suit no cluster of pods; InputError where the file cannot
+    be used.
     """
     kept, files = plan(
         settings, folder, sidecar=sidecar, secrets=secrets, renew=renew, progress=progress
@@ -70,9 +72,13 @@ def plan(
 ) -> tuple[secrets_file.SecretsFile | None, dict[str, list[dict[str, Any]]]]:
     """The file of credentials, where there is one, and all objects by file, Secrets included;
     writes nothing.
+
+    Raises UsageError, InputError.
     """
     if renew and secrets is None:
         raise UsageError("--renew replaces what is kept in a file: name it with --secrets")
+    if too_short := settings.certificates.too_short_for_kubelets():
+        raise UsageError(too_short)
     kept = secrets_file.load(secrets, settings.certificates, renew=renew) if secrets else None
     bundle = staging.stage(bundles.bundle(settings, folder), progress)
     chosen = sidecars.SIDECARS[sidecar] if sidecar else sidecars.KUBE_MGMT

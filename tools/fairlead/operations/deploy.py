@@ -72,7 +72,7 @@ def _deploy(
     credentials, rendered = _rendered(cluster, objects, settings, bundle)
     if cluster.examined:
         progress.update("cluster", "checking that it can take the deployment")
-        preflight.require(preflight.check(cluster, rendered, settings.pool_keys()))
+        preflight.require(preflight.check(cluster, rendered, settings))
     if not certificate.alone:
         # What one is alone by comes first: of two first deployments, the second takes the
         # credentials of the other.
@@ -206,7 +206,7 @@ def check(
         replicas=cluster.replicas,
         sidecar=sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar,
     )
-    return preflight.check(cluster, rendered, settings.pool_keys())
+    return preflight.check(cluster, rendered, settings)
 
 
 def preview(

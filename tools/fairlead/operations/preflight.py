@@ -22,7 +22,7 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.kube import clients, discovery, labels
 from fairlead.opa import arguments
-from fairlead.settings.models import NAMESPACE
+from fairlead.settings.models import NAMESPACE, Settings
 
 OLDEST = (1, 30)
 """Kubernetes' version from which on matchConditions (KEP-3716) and a container's preStop sleep
@@ -65,19 +65,20 @@ def require(findings: Iterable[Finding]) -> None:
 
 
 def check(
-    cluster: Cluster, rendered: Sequence[Mapping[str, Any]], pool_keys: Sequence[str]
+    cluster: Cluster, rendered: Sequence[Mapping[str, Any]], settings: Settings
 ) -> list[Finding]:
-    """What can be told without changing anything, of the manifests `rendered`; each check has a
-    finding at least.
-
-    `pool_keys` are the keys of the node labels that say to which pool a node belongs.
+    """What can be told without changing anything, of the manifests `rendered` by `settings`; each
+    check has a finding at least.
 
     Raises FairleadError where the API server does not answer.
     """
     api = clients.connect(cluster.kubeconfig)
     kinds = discovery.kinds(api)
     findings = [_version(api), *_kinds(kinds, rendered), *_rights(api, kinds, rendered)]
-    return [*findings, *_namespace(clients.Objects(api), rendered), _node_labels(pool_keys)]
+    findings += _namespace(clients.Objects(api), rendered)
+    if cluster.examined and (too_short := settings.certificates.too_short_for_kubelets()):
+        findings.append(Finding("certificates", False, too_short))
+    return [*findings, _node_labels(settings.pool_keys())]
 
 
 def reach(objects: clients.Objects, webhook: Mapping[str, Any], *, progress: Progress) -> None:

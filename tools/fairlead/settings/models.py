@@ -189,6 +189,11 @@ class DecisionLogs(_Strict):
     service: LogService | None = None
 
 
+KUBELET_LIFE = timedelta(minutes=15)
+"""The shortest life of a certificate in a cluster of pods: a kubelet brings a changed Secret within
+90 seconds, and a renewal waits for that several times in the last third of the life."""
+
+
 class Certificates(_Strict):
     """Who renews OPA's certificate and its authority, and when: `life` and `renew_before` the end
     are durations.
@@ -214,6 +219,15 @@ class Certificates(_Strict):
                 "all of it"
             )
         return self
+
+    def too_short_for_kubelets(self) -> str | None:
+        """Why a cluster of pods cannot renew in time, and the way out; None where it can."""
+        if self.valid >= KUBELET_LIFE:
+            return None
+        return (
+            f"certificates.life {self.life!r} is too short for kubelets, which take up to 90 "
+            f"seconds to bring a renewed certificate: at least {durations.text(KUBELET_LIFE)}"
+        )
 
     @property
     def valid(self) -> timedelta:

@@ -204,6 +204,14 @@ def test_renewing_replaces_the_token_and_trusts_one_authority_of_the_past_alone(
         rendered(renew=True)
 
 
+def test_a_certificate_that_kubelets_cannot_renew_in_time_is_refused(tmp_path: Path) -> None:
+    short = Settings.model_validate({"certificates": {"life": "14m"}})
+    path = tmp_path / "secrets.yaml"
+    with pytest.raises(UsageError, match="at least 15m"):
+        render.render(short, secrets=path, progress=Progress())
+    assert not path.exists()
+
+
 def test_a_changed_guard_and_what_people_added_are_kept_apart(tmp_path: Path) -> None:
     path = tmp_path / "secrets.yaml"
     rendered(path)
