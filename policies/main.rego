@@ -31,8 +31,8 @@ _denials := review.problems | {message |
 	some message in decision.deny
 } if settings.enforcement
 
-# An intent whose enforcement is not told is enforced.
-_warns(intent) if settings.enforcement[intent] == "warn"
+# An intent that the settings do not list is enforced. OPA rejects a reference to a key that a constant lacks.
+_warns(intent) if object.get(settings.enforcement, intent, "deny") == "warn"
 
 _warnings := (_refusals - _denials) | {message | some decision in _decisions; some message in decision.warn}
 

@@ -17,8 +17,10 @@ node_label := "agentpool"
 pod_selector := "reject"
 
 # METADATA
-# description: What happens to an intent's refusal - `deny`, or `warn`, which admits and tells.
-enforcement := {"node-pool": "deny"}
+# description: |
+#   What happens to a refusal, by intent: `deny`, or `warn`, which admits the request with a warning. An intent that is
+#   not listed denies.
+enforcement := {}
 
 # METADATA
 # description: The pool of namespaces without the label; empty for none.

@@ -7,7 +7,7 @@ test_the_defaults if {
 		"namespace_label": "agentpool",
 		"node_label": "agentpool",
 		"pod_selector": "reject",
-		"enforcement": {"node-pool": "deny"},
+		"enforcement": {},
 		"default_pool": "",
 		"pools": {},
 		"contact": "",

@@ -53,7 +53,7 @@ warn contains sprintf(
 
 default _will := "will"
 
-_will := "would" if settings.enforcement["node-pool"] == "warn"
+_will := "would" if object.get(settings.enforcement, "node-pool", "deny") == "warn"
 
 # METADATA
 # description: The JSON Patch (RFC 6902) that adds the assignment; empty where the pod has it.

@@ -96,7 +96,9 @@ def settings_document(settings: Settings) -> dict[str, Any]:
         "namespace_label": settings.namespace_label,
         "node_label": settings.node_label,
         "pod_selector": settings.pod_selector,
-        "enforcement": settings.enforcement,
+        "enforcement": {
+            intent: mode for intent, mode in settings.enforcement.items() if mode != "deny"
+        },
         "default_pool": settings.default_pool or "",
         "pools": pools,
         "contact": settings.contact or "",

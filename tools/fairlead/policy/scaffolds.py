@@ -141,15 +141,11 @@ def _registrations(intent: str, package: str, checkout: Path) -> dict[Path, str]
     for rule, attribute in (("_decisions", "decision"), ("_audits", "audit")):
         known = rf'{rule} := {{"node-pool": node_pool\.{attribute}'
         text = _extended(main, text, known, f', "{intent}": {package}.{attribute}')
-    settings = checkout / "policies" / "settings.rego"
-    settings_test = checkout / "policies" / "settings_test.rego"
     roots = json.loads(manifest.read_text(encoding="utf-8"))
     roots["roots"] = sorted({*roots["roots"], package, f"{package}_test"})
     return {
         main: text,
         models: _listed(models, "Intent = Literal[", f'"{intent}"', "]"),
-        settings: _listed(settings, "enforcement := {", f'"{intent}": "deny"', "}"),
-        settings_test: _listed(settings_test, '\t\t"enforcement": {', f'"{intent}": "deny"', "}"),
         manifest: json.dumps(roots, indent=2) + "\n",
     }
 
