@@ -26,6 +26,7 @@ from fairlead.kube import clients
 from fairlead.operations import deploy
 from fairlead.operations.up import started
 from fairlead.pki.certificates import Authority
+from fairlead.pki.key_files import write_pair
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("the API server has to reach webhooks of this process")
@@ -93,7 +94,7 @@ class Other:
         authority = Authority.create("other", timedelta(hours=1))
         self.ca = authority.cert_pem
         pair = authority.issue("other", ips=["127.0.0.1"], server=True, valid=timedelta(hours=1))
-        certificate, key = pair.write(folder, "other")
+        certificate, key = write_pair(pair, folder, "other")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())

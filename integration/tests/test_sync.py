@@ -18,13 +18,12 @@ import pytest
 import requests
 
 from fairlead.clusters.embedded.opas import EmbeddedCluster
-from fairlead.common import waiting
+from fairlead.common import atomic_files, waiting
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import STATUS
 from fairlead.kube import clients
 from fairlead.opa import arguments
 from fairlead.opa.api import OpaApi
-from fairlead.pki import certificates
 from fairlead.policy import bundles
 from fairlead.programs import toolchain
 from fairlead.settings.models import NAMESPACE
@@ -65,7 +64,7 @@ class Second:
         contents |= {f"authz/{name}": text.encode() for name, text in guards.items()}
         for name, data in contents.items():
             (folder / name).parent.mkdir(exist_ok=True)
-            certificates.write_private(folder / name, data)
+            atomic_files.write_private(folder / name, data)
         self.token = folder / "token" / "token"
         self.ca = folder / "tls" / "ca.crt"
         self.log = folder / "sync.log"

@@ -16,9 +16,8 @@ from typing import Any
 
 import yaml
 
-from fairlead.common import files, paths
+from fairlead.common import atomic_files, files, paths
 from fairlead.common.errors import InputError, UsageError
-from fairlead.pki import certificates
 
 _COPY = "kubeconfig"
 _CONTENTS = {_COPY, "opa-ca.crt"}  # of a copy's folder; an embedded cluster may be named like one
@@ -36,7 +35,7 @@ def copied(context: str | None, kubeconfig: Path | None) -> tuple[str, Path]:
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]
     path = paths.state("-".join(filter(None, ("context", prefix, digest)))) / _COPY
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    certificates.write_private(path, yaml.safe_dump(document, sort_keys=False).encode())
+    atomic_files.write_private(path, yaml.safe_dump(document, sort_keys=False).encode())
     return name, path
 
 

@@ -8,23 +8,21 @@ one that is not ours.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
 from fairlead.clusters import contexts
 from fairlead.clusters.remote import IMAGES, RemoteCluster
-from fairlead.common import paths, waiting
+from fairlead.common import atomic_files, locks, paths, waiting
 from fairlead.common.errors import FairleadError, InputError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
-from fairlead.pki import certificates
 from fairlead.programs import docker, images, kind, toolchain
 from fairlead.settings.models import IMAGE_VARIABLES, Images, Settings
 
@@ -161,7 +159,7 @@ class KindCluster(RemoteCluster):
             kubeconfig = kind.kubeconfig(self.name)
             with TemporaryDirectory(prefix="fairlead-") as folder:
                 path = Path(folder) / "kubeconfig"
-                certificates.write_private(path, kubeconfig.encode())
+                atomic_files.write_private(path, kubeconfig.encode())
                 marked = clients.Objects(clients.connect(path)).get(
                     "v1", "ConfigMap", MARK, "kube-public"
                 )
@@ -173,7 +171,7 @@ class KindCluster(RemoteCluster):
         if not marked:
             return "was not made by Fairlead"
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        certificates.write_private(self.kubeconfig, kubeconfig.encode())
+        atomic_files.write_private(self.kubeconfig, kubeconfig.encode())
         self._note()
         return None
 
@@ -237,34 +235,22 @@ class KindCluster(RemoteCluster):
     def _note(self) -> None:
         """Note down the containers that it consists of: it is whole, and ours."""
         containers = kind.containers(self.name)
-        certificates.write_private(self.path / "containers.json", json.dumps(containers).encode())
+        atomic_files.write_private(self.path / "containers.json", json.dumps(containers).encode())
         self._begun.unlink(missing_ok=True)
 
     @contextmanager
     def _claimed(self) -> Iterator[None]:
-        """No other command makes or removes this cluster meanwhile: one waits for the other."""
-        while (lock := self._lock()) is None:
-            pass
-        try:
-            yield
-        finally:
-            with suppress(OSError):  # it holds something: the cluster is there
-                self.path.rmdir()
-            os.close(lock)
+        """Let no other command make or remove this cluster meanwhile; wait for one that does."""
 
-    def _lock(self) -> int | None:
-        """The folder, made and locked; None where another command, which was waited for, removed
-        it meanwhile.
-        """
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with suppress(FileNotFoundError), ExitStack() as undo:
-            lock = os.open(self.path, os.O_RDONLY)
-            undo.callback(os.close, lock)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if os.path.samestat(os.fstat(lock), self.path.stat()):
-                undo.pop_all()
-                return lock
-        return None
+        def create() -> None:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+        with locks.exclusive(self.path, create=create):
+            try:
+                yield
+            finally:
+                with suppress(OSError):  # the cluster exists, and so the folder is not empty
+                    self.path.rmdir()
 
 
 def _config() -> Path:

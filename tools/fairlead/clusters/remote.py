@@ -16,7 +16,7 @@ from kubernetes import client
 from fairlead.clusters import connections, contexts, joined_logs
 from fairlead.clusters.base import OpaServer, SidecarServer
 from fairlead.clusters.portforward import HOST, Forward
-from fairlead.common import waiting
+from fairlead.common import atomic_files, waiting
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
@@ -31,7 +31,6 @@ from fairlead.deployment.names import (
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.kube import clients
 from fairlead.opa import arguments
-from fairlead.pki import certificates
 from fairlead.settings.models import IMAGE_VARIABLES, NAMESPACE, Settings
 
 ROLLOUT = 300.0
@@ -293,7 +292,7 @@ class RemoteCluster:
         path = self.kubeconfig.with_name("opa-ca.crt")
         authorities = b64decode(self._secret(TLS_SECRET).get("ca.crt", ""))
         if not path.exists() or path.read_bytes() != authorities:
-            certificates.write_private(path, authorities)
+            atomic_files.write_private(path, authorities)
         return path
 
     @clients.patiently

@@ -14,11 +14,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from fairlead.common import atomic_files
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, render
@@ -211,21 +211,12 @@ def _check(texts: Mapping[Path, str], secrets: Path | None) -> None:
 
 def _write(texts: Mapping[Path, str]) -> None:
     """Write all files, or none where one cannot be written: UsageError."""
-    temporary = {path: path.with_name(f".{path.name}.new") for path in texts}
     try:
-        for path, text in texts.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary[path].write_text(text, encoding="utf-8")
-        for path in texts:
-            temporary[path].replace(path)
+        atomic_files.write_all(texts)
     except OSError as error:
         raise UsageError(
             f"{error.filename}: cannot be written ({error.strerror}): name another folder"
         ) from error
-    finally:
-        for path in temporary.values():
-            with suppress(OSError):
-                path.unlink()
 
 
 def _begins(path: Path, mark: str) -> bool:

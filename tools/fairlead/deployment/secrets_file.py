@@ -16,7 +16,7 @@ from typing import Any, Literal
 from cryptography.exceptions import UnsupportedAlgorithm
 from pydantic import BaseModel
 
-from fairlead.common import files
+from fairlead.common import atomic_files, files
 from fairlead.common.errors import InputError, UsageError
 from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
@@ -72,7 +72,7 @@ class SecretsFile:
         text = _HEAD + manifests.dump(documents or [_kept_here(secret) for secret in secrets])
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            certificates.write_private(self.path.resolve(), text.encode())
+            atomic_files.write_private(self.path.resolve(), text.encode())
         except OSError as error:
             raise UsageError(
                 f"{self.path}: cannot be written ({error.strerror}): name another file"

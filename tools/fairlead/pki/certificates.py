@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -25,15 +22,6 @@ class KeyPair:
 
     cert_pem: bytes
     key_pem: bytes = field(repr=False)
-
-    def write(self, folder: Path, name: str) -> tuple[Path, Path]:
-        """Write `name`.crt and, for its owner's eyes only, `name`.key; tells both paths. Raises
-        OSError.
-        """
-        cert, key = folder / f"{name}.crt", folder / f"{name}.key"
-        write_private(key, self.key_pem)
-        write_private(cert, self.cert_pem)
-        return cert, key
 
 
 @dataclass(frozen=True)
@@ -155,24 +143,6 @@ def goes_with(key_pem: bytes, cert_pem: bytes) -> bool:
     """Whether the private key is the certificate's. Raises ValueError where either is none."""
     key = serialization.load_pem_private_key(key_pem, password=None)
     return key.public_key() == x509.load_pem_x509_certificate(cert_pem).public_key()
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Put `data` into a file that only its owner can read (0600), at once: no reader sees half.
-    Raises OSError.
-
-    Of several writers at one time the last one wins; each has a temporary file of its own, in the
-    same folder.
-    """
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:200]}.", dir=path.parent)  # 0600
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _builder(

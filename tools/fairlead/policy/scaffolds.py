@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 
+from fairlead.common import atomic_files
 from fairlead.common.errors import UsageError
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -117,9 +118,7 @@ def policy(intent: str, checkout: Path) -> list[Path]:
         cases: _CASES.format(**names),
         **_registrations(intent, package, checkout),
     }
-    folder.mkdir()
-    for path, text in texts.items():
-        path.write_text(text, encoding="utf-8")
+    atomic_files.write_all(texts)
     return list(texts)
 
 

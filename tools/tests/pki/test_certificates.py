@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ssl
 import stat
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,7 +14,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from fairlead.pki.certificates import Authority, KeyPair, not_after, signing_key, write_private
+from fairlead.pki.certificates import Authority, KeyPair, not_after, signing_key
+from fairlead.pki.key_files import write_pair
 
 HOUR = timedelta(hours=1)
 
@@ -48,7 +48,7 @@ def handshake(
         context.verify_flags |= ssl.VERIFY_X509_STRICT  # the default from Python 3.13 on
         context.load_verify_locations(cadata=trusts.decode())
         if pair:
-            context.load_cert_chain(*pair.write(folder, "pair"))
+            context.load_cert_chain(*write_pair(pair, folder, "pair"))
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     asker = asking.wrap_bio(to_client, to_server, server_hostname=name)
     accepter = accepting.wrap_bio(to_server, to_client, server_side=True)
@@ -174,46 +174,10 @@ def test_keys_are_for_their_owner_alone_even_where_a_file_was_open_to_all(
 ) -> None:
     (tmp_path / "opa.key").write_text("old")
     (tmp_path / "opa.key").chmod(0o644)
-    cert, key = authority.issue("opa", server=True, valid=HOUR).write(tmp_path, "opa")
+    pair = authority.issue("opa", server=True, valid=HOUR)
+    cert, key = write_pair(pair, tmp_path, "opa")
     assert [stat.S_IMODE(path.stat().st_mode) for path in (cert, key)] == [0o600, 0o600]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["opa.crt", "opa.key"]
-
-
-def test_a_reader_of_a_replaced_file_keeps_the_whole_old_one(tmp_path: Path) -> None:
-    path = tmp_path / "token"
-    write_private(path, b"old")
-    with path.open("rb") as reader:
-        write_private(path, b"new")
-        assert (reader.read(), path.read_bytes()) == (b"old", b"new")
-
-
-def test_several_writers_leave_no_reader_with_half_a_file(tmp_path: Path) -> None:
-    path, mixed = tmp_path / "kubeconfig", set()
-    contents = {bytes([letter]) * 200_000 for letter in b"abcd"}
-    write_private(path, b"a" * 200_000)
-
-    def write(data: bytes) -> None:
-        for _ in range(200):
-            write_private(path, data)
-
-    with ThreadPoolExecutor(len(contents)) as writers:
-        written = [writers.submit(write, data) for data in contents]
-        while not all(future.done() for future in written):
-            mixed |= {path.read_bytes()} - contents
-    for future in written:
-        future.result()
-    assert mixed == set()
-    assert path.read_bytes() in contents
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
-    taken = tmp_path / "taken"
-    taken.mkdir()
-    (taken / "inside").touch()
-    with pytest.raises(OSError, match="taken"):
-        write_private(taken, b"x")
-    assert list(tmp_path.iterdir()) == [taken]
 
 
 def test_no_key_shows_when_a_pair_is_printed(authority: Authority) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from fairlead.common import waiting
 from fairlead.opa.api import OpaApi
 from fairlead.pki.certificates import Authority
+from fairlead.pki.key_files import write_pair
 from fairlead.programs import toolchain
 
 TOKEN = "a-token-for-tests"
@@ -34,9 +35,10 @@ class OpaServer:
         self.authority = Authority.create("test", timedelta(hours=1))
         self.ca = folder / "ca.crt"
         self.ca.write_bytes(self.authority.cert_pem)
-        self.certificate, self.key = self.authority.issue(
+        pair = self.authority.issue(
             "test", ips=["127.0.0.1"], server=True, valid=timedelta(hours=1)
-        ).write(folder, "server")
+        )
+        self.certificate, self.key = write_pair(pair, folder, "server")
         self._guard = folder / "guard.rego"
         self._guard.write_text(GUARD.format(digest=hashlib.sha256(TOKEN.encode()).hexdigest()))
         self._log = folder / "opa.log"

@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Thread
 
 from fairlead.pki.certificates import Authority
+from fairlead.pki.key_files import write_pair
 
 VALID = timedelta(hours=1)
 
@@ -28,7 +29,8 @@ class ReadyServer:
         self.looks = 0
         self.ca = folder / f"{name}.ca.crt"
         self.ca.write_bytes(authority.cert_pem)
-        authority.issue(name, ips=["127.0.0.1"], server=True, valid=VALID).write(folder, name)
+        pair = authority.issue(name, ips=["127.0.0.1"], server=True, valid=VALID)
+        write_pair(pair, folder, name)
         self._files = folder / f"{name}.crt", folder / f"{name}.key"
         self._server: _Server | None = None
         self.port = 0

@@ -21,6 +21,7 @@ from fairlead.common import waiting
 from fairlead.common.digests import digest
 from fairlead.common.errors import FairleadError, InputError, UsageError
 from fairlead.pki.certificates import Authority
+from fairlead.pki.key_files import write_pair
 from fairlead.sync import connection_limits
 from fairlead.sync import server as library
 from fairlead.sync.connection_limits import loopback
@@ -62,7 +63,7 @@ class Site:
         pair = self.authority.issue(
             name, dns=["localhost"], ips=["127.0.0.1"], server=True, valid=HOUR
         )
-        pair.write(self.folder, "server")
+        write_pair(pair, self.folder, "server")
 
     def get(self, path: str) -> requests.Response:
         return requests.get(

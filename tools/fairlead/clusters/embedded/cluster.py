@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
-import os
 import re
 import shutil
 import signal
@@ -20,10 +18,9 @@ import yaml
 from fairlead.clusters import contexts
 from fairlead.clusters.embedded import client, control_plane, kube, nodes, pki, ports, processes
 from fairlead.clusters.embedded.server import Probe
-from fairlead.common import paths
+from fairlead.common import atomic_files, locks, paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
-from fairlead.pki import certificates
 from fairlead.programs import toolchain
 
 _HERE = Path(__file__).parent
@@ -142,7 +139,7 @@ class Embedded:
             },
         )
         token = path.with_name(f"{path.name}.token")
-        certificates.write_private(token, answer["status"]["token"].encode())
+        atomic_files.write_private(token, answer["status"]["token"].encode())
         ca = self._pki().ca.read_bytes()
         # Relative to the kubeconfig, as kubectl and the client libraries take it.
         credentials = {"tokenFile": token.name}
@@ -283,7 +280,7 @@ class Embedded:
             server=url,
             service_address=control_plane.SERVICE_ADDRESS,
         )
-        certificates.write_private(self.kubeconfig, keys.kubeconfig("admin").read_bytes())
+        atomic_files.write_private(self.kubeconfig, keys.kubeconfig("admin").read_bytes())
         return control_plane.ControlPlane(
             programs, keys, taken, self.path / "etcd", STAGES, further
         )
@@ -335,14 +332,14 @@ class Embedded:
 
     @contextlib.contextmanager
     def _claimed(self) -> Iterator[None]:
-        """Nobody else makes or removes a cluster's folder meanwhile."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        """Let no other command make or remove a cluster's folder meanwhile."""
+        clusters = self.path.parent
+
+        def create() -> None:
+            clusters.mkdir(parents=True, exist_ok=True)
+
+        with locks.exclusive(clusters, create=create):
             yield
-        finally:
-            os.close(handle)
 
     def _remove(self) -> None:
         """Remove the folder of a cluster that does not run, with whatever of it is left, and

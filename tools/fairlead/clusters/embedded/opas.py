@@ -20,7 +20,7 @@ from fairlead.clusters.embedded import balancer, kubelet, ports, volume
 from fairlead.clusters.embedded.cluster import Embedded
 from fairlead.clusters.embedded.kubelet import Volume
 from fairlead.clusters.embedded.server import Probe
-from fairlead.common import waiting
+from fairlead.common import atomic_files, waiting
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
@@ -29,7 +29,6 @@ from fairlead.deployment.names import TLS_SECRET, TOKEN_SECRET
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.kube import clients
 from fairlead.opa import arguments
-from fairlead.pki import certificates
 from fairlead.policy import bundles
 from fairlead.programs import toolchain
 from fairlead.settings.models import NAMESPACE, Settings
@@ -436,7 +435,7 @@ class EmbeddedCluster(Embedded):
             return None
 
     def _remember(self, what: str, value: Any) -> None:
-        certificates.write_private(self.path / f"{what}.json", json.dumps(value).encode())
+        atomic_files.write_private(self.path / f"{what}.json", json.dumps(value).encode())
 
 
 def _tail(path: Path, lines: int, follow: bool) -> Iterator[str]:

@@ -11,7 +11,8 @@ from typing import Any
 import yaml
 
 from fairlead.clusters.embedded.ports import HOST
-from fairlead.pki import certificates
+from fairlead.common import atomic_files
+from fairlead.pki import certificates, key_files
 
 VALID = timedelta(days=365)
 _NAMES = (
@@ -70,27 +71,26 @@ def create(folder: Path, *, cluster: str, server: str, service_address: str) -> 
     """
     folder.mkdir(mode=0o700)
     authority = certificates.Authority.create(f"fairlead-{cluster}", VALID)
-    certificates.KeyPair(authority.cert_pem, authority.key_pem).write(folder, "ca")
+    ca = certificates.KeyPair(authority.cert_pem, authority.key_pem)
+    key_files.write_pair(ca, folder, "ca")
     pki = Pki(folder)
-    certificates.write_private(pki.signing_key, certificates.signing_key())
+    atomic_files.write_private(pki.signing_key, certificates.signing_key())
     # etcd is its own peer, and so a client too.
     etcd = authority.issue(
         "etcd", dns=["localhost"], ips=[HOST], server=True, client=True, valid=VALID
     )
-    etcd.write(folder, "etcd")
-    authority.issue("kube-apiserver-etcd-client", client=True, valid=VALID).write(
-        folder, "etcd-client"
-    )
+    key_files.write_pair(etcd, folder, "etcd")
+    etcd_client = authority.issue("kube-apiserver-etcd-client", client=True, valid=VALID)
+    key_files.write_pair(etcd_client, folder, "etcd-client")
     serving = authority.issue(
         "kube-apiserver", dns=_NAMES, ips=[HOST, service_address], server=True, valid=VALID
     )
-    serving.write(folder, "kube-apiserver")
+    key_files.write_pair(serving, folder, "kube-apiserver")
     # An authority of its own: whoever has one of its certificates may act in anybody's name.
     front_proxy = certificates.Authority.create(f"fairlead-{cluster}-front-proxy", VALID)
-    certificates.write_private(pki.cert("front-proxy-ca"), front_proxy.cert_pem)
-    front_proxy.issue("front-proxy-client", client=True, valid=VALID).write(
-        folder, "front-proxy-client"
-    )
+    atomic_files.write_private(pki.cert("front-proxy-ca"), front_proxy.cert_pem)
+    front_proxy_client = front_proxy.issue("front-proxy-client", client=True, valid=VALID)
+    key_files.write_pair(front_proxy_client, folder, "front-proxy-client")
     for name, (user, groups) in _CLIENTS.items():
         # The scheduler, the controller manager and kwok serve /healthz with what makes them known
         # to the API server.
@@ -103,7 +103,7 @@ def create(folder: Path, *, cluster: str, server: str, service_address: str) -> 
             client=True,
             valid=VALID,
         )
-        pair.write(folder, name)
+        key_files.write_pair(pair, folder, name)
         credentials = {
             "client-certificate-data": _encoded(pair.cert_pem),
             "client-key-data": _encoded(pair.key_pem),
@@ -140,7 +140,7 @@ def write_kubeconfig(
         ],
         "current-context": cluster,
     }
-    certificates.write_private(path, yaml.safe_dump(document, sort_keys=False).encode())
+    atomic_files.write_private(path, yaml.safe_dump(document, sort_keys=False).encode())
 
 
 def _encoded(data: bytes) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import random
 import socket
@@ -11,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairlead.common import paths
+from fairlead.common import locks, paths
 from fairlead.common.errors import FairleadError
 
 HOST = "127.0.0.1"
@@ -60,29 +59,26 @@ def free_ports(count: int) -> list[int]:
 
 @contextlib.contextmanager
 def _given() -> Iterator[dict[str, float]]:
-    """The ports that others were given a moment ago, and until when (seconds of time.time), to
-    read and to add to.
+    """The ports that others were given a moment ago, each with the time (time.time) at which it is
+    free again. What the caller adds is saved.
     """
     given: dict[str, float] = {}
-    try:
-        paths.cache().mkdir(parents=True, exist_ok=True)
-        file = (paths.cache() / "ports.json").open("a+", encoding="ascii")
-    except OSError:  # a cache that cannot be written keeps nobody from starting servers
-        yield given
-        return
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
+    file = paths.cache() / "ports.json"
+    with contextlib.ExitStack() as lock:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            lock.enter_context(locks.exclusive(file, create=file.touch))
+        except OSError:  # servers can start even if the cache cannot be written
+            yield given
+            return
         with contextlib.suppress(ValueError, AttributeError, TypeError):
             given |= {
                 port: until
-                for port, until in json.load(file).items()
+                for port, until in json.loads(file.read_text(encoding="ascii")).items()
                 if 0 < until - time.time() <= _KEPT
             }
         yield given
-        file.seek(0)
-        file.truncate()
-        json.dump(given, file)
+        file.write_text(json.dumps(given), encoding="ascii")
 
 
 def _ephemeral() -> tuple[int, int]:

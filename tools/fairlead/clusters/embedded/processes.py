@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 from typing import TypedDict
 
+from fairlead.common import atomic_files
+
 FILE = "processes.json"
 
 
@@ -112,9 +114,5 @@ def read(folder: Path) -> Record | None:
 
 
 def write(folder: Path, record: Record) -> None:
-    """Replace the record in `folder` at once, so that nobody reads half of it. Raises OSError,
-    as on a full disk.
-    """
-    temporary = folder / f".{FILE}"
-    temporary.write_text(json.dumps(record, indent=1), encoding="utf-8")
-    temporary.replace(folder / FILE)
+    """Replace the record in `folder`. Raises OSError, for instance if the disk is full."""
+    atomic_files.write_private(folder / FILE, json.dumps(record, indent=1).encode())

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from fairlead.pki import certificates
+from fairlead.common import atomic_files
 
 _DATA = "..data"
 
@@ -30,7 +30,7 @@ def write(folder: Path, contents: Mapping[str, bytes]) -> bool:
         return False
     fresh = Path(tempfile.mkdtemp(prefix="..", dir=folder))
     for key, value in contents.items():
-        certificates.write_private(fresh / key, value)
+        atomic_files.write_private(fresh / key, value)
     _link(data, fresh.name)
     for key in contents:
         _link(folder / key, f"{_DATA}/{key}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import shutil
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 
+from fairlead.common import locks
 from fairlead.common.errors import FairleadError
 from fairlead.programs.processes import StoppedError
 
@@ -23,28 +23,32 @@ _AGAIN = 0.2  # seconds between two tries to get a lock
 
 @contextmanager
 def workspace(home: Path, waiting: Callable[[], None], stop: Event) -> Iterator[Path]:
-    """A new folder inside `home` for as long as this process alone holds `home`; it goes with all
-    that is left in it.
+    """A new folder inside `home`, which is removed at the end; no other process builds meanwhile.
 
-    `waiting` is called once if another process holds `home` now. The lock belongs to the open file,
-    so it ends with the process that holds it: the temporary folders found then are of builds that
-    are dead, and are removed.
+    `waiting` is called once if another process builds now. That process holds a lock until it
+    ends, so any temporary folder that is there afterwards belongs to a dead build, and is removed.
 
-    Raises FairleadError where the cache cannot be written, and StoppedError soon after `stop` is
-    set.
+    Raises FairleadError if the cache cannot be written, and StoppedError soon after `stop` is set.
     """
     with _writing(home):
         home.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(home / "lock", os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            _lock(descriptor, waiting, stop)
+        announced = False
+
+        def pause() -> None:
+            nonlocal announced
+            if not announced:
+                waiting()
+                announced = True
+            if stop.wait(_AGAIN):
+                raise StoppedError("stopped")
+
+        lock = home / "lock"
+        with locks.exclusive(lock, create=lock.touch, pause=pause):
             _clean(home)
             try:
                 yield Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=home))
             finally:
                 _clean(home)
-        finally:
-            os.close(descriptor)
 
 
 def publish(finished: Path, target: Path) -> None:
@@ -91,20 +95,6 @@ def _writing(home: Path) -> Iterator[None]:
             f"cannot write the cache folder {home} ({error.strerror}): set XDG_CACHE_HOME to one "
             "that you may write"
         ) from error
-
-
-def _lock(descriptor: int, waiting: Callable[[], None], stop: Event) -> None:
-    announced = False
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if not announced:
-                waiting()
-                announced = True
-            if stop.wait(_AGAIN):
-                raise StoppedError("stopped") from None
 
 
 def _clean(home: Path) -> None:
