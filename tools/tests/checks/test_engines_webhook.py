@@ -11,7 +11,7 @@ import urllib3
 from kubernetes import client
 
 from fairlead.checks.conformance.engines.live_cases import carry, decision
-from fairlead.checks.conformance.engines.rest import Response, Rest, path_of
+from fairlead.kube.rest import Response, Rest, path_of
 
 POD: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {}}
 

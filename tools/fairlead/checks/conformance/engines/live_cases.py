@@ -10,7 +10,7 @@ from typing import Any
 
 from fairlead.checks.conformance.cases import Case, Namespace
 from fairlead.checks.conformance.engines.base import Decision, Inexpressible, Outcome, Undecided
-from fairlead.checks.conformance.engines.rest import Response, Rest, Unreachable, path_of
+from fairlead.kube.rest import Response, Rest, Unreachable, path_of
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.settings.models import Settings

@@ -12,7 +12,7 @@ from pathlib import Path
 from fairlead.checks.conformance.cases import Case
 from fairlead.checks.conformance.engines.base import Outcome
 from fairlead.checks.conformance.engines.live_cases import Scene
-from fairlead.checks.conformance.engines.rest import Rest
+from fairlead.kube.rest import Rest
 from fairlead.clusters import registry
 from fairlead.clusters.base import Cluster
 from fairlead.clusters.registry import Target
