@@ -12,7 +12,7 @@ from foreign import Foreign, started
 from fairlead.clusters import remote
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
-from fairlead.kube import clients
+from fairlead.kube.errors import Refused
 from fairlead.operations import deploy
 from fairlead.settings.models import NAMESPACE, Settings
 
@@ -46,7 +46,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
 
 
 def pod(foreign: Foreign, namespace: str) -> dict[str, Any]:
-    """A pod as it comes out of admission: a dry run. Raises kube.Refused."""
+    """A pod as it comes out of admission: a dry run. Raises Refused."""
     security = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     locked = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     container = {"name": "main", "image": "nginx:1.29", "securityContext": locked}
@@ -92,7 +92,7 @@ def test_all_of_it_comes_back_from_nothing_by_itself(foreign: Foreign) -> None:
 
     for namespace in ("mapped", "default"):
         with pytest.raises(
-            clients.Refused, match=r"failed calling webhook \"node-pool.fairlead.dev\""
+            Refused, match=r"failed calling webhook \"node-pool.fairlead.dev\""
         ) as refused:
             pod(foreign, namespace)
         assert refused.value.status == 500

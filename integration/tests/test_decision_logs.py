@@ -19,6 +19,7 @@ from fairlead.common import waiting
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
+from fairlead.kube.errors import Refused
 from fairlead.operations import decision_logs, deploy, rotate
 from fairlead.settings.models import NAMESPACE, DecisionLogs, LogService, Settings
 
@@ -73,7 +74,7 @@ def count(cluster: EmbeddedCluster, intent: str, outcome: str) -> float:
 
 def refused(objects: clients.Objects, manifest: dict[str, Any]) -> str:
     """The uid that the refusal names."""
-    with pytest.raises(clients.Refused) as caught:
+    with pytest.raises(Refused) as caught:
         objects.create(manifest)
     match = re.search(r"\[decision ([-0-9a-f]+)\]", str(caught.value))
     assert match

@@ -16,6 +16,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
 from fairlead.deployment.names import POLICIES, RETRIES, REVISION_ANNOTATION, STATUS
 from fairlead.kube import clients
+from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, push, rotate, uninstall
 from fairlead.operations.up import started
 from fairlead.settings.models import NAMESPACE, Settings
@@ -407,9 +408,9 @@ def test_whom_to_ask_is_told_to_the_letter_whatever_its_characters(
         "nodeSelector": {"disk": "ssd"},
     }
     for send in (objects.create, lambda pod: objects.apply(pod, dry_run=True)):
-        with pytest.raises(clients.Refused) as refused:
+        with pytest.raises(Refused) as refused:
             send({**pod, "spec": spec})
-        assert f"(ask {SETTINGS.contact})" in refused.value.reason
+        assert f"(ask {SETTINGS.contact})" in refused.value.message
     annotated = {**pod, "metadata": {**metadata, "annotations": {"note": "\U0001f692"}}}
     applied = objects.apply({**annotated, "spec": {**spec, "nodeSelector": {}}}, dry_run=True)
     assert applied["metadata"]["annotations"] == {"note": "\U0001f692"}

@@ -21,6 +21,7 @@ from fairlead.common import paths, waiting
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import POLICIES
 from fairlead.kube import clients
+from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi, OpaUnavailable
 from fairlead.operations.deploy import deploy
 from fairlead.settings.models import NAMESPACE, STALENESS, Settings
@@ -154,7 +155,7 @@ def test_an_opa_without_policies_refuses_in_the_words_that_the_docs_explain(
     with unprobed(f"{sidecar.url}/live"):
         hang(sidecar.pid)
         opa.remove_policy(MAIN)
-        with pytest.raises(clients.Refused) as refused:
+        with pytest.raises(Refused) as refused:
             objects.create(pod(at))
         code, problems, _ = told(cluster)
     message = "the server could not find the requested resource"

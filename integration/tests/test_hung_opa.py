@@ -14,6 +14,7 @@ import pytest
 from fairlead.clusters.embedded.opas import EmbeddedCluster
 from fairlead.common import waiting
 from fairlead.kube import clients
+from fairlead.kube.errors import Refused
 
 pytestmark = pytest.mark.embedded("it stops processes of this machine")
 
@@ -46,7 +47,7 @@ def test_a_workload_waits_for_its_warning_less_than_a_pod_for_its_placement(
         }
 
     def refused() -> None:
-        with pytest.raises(clients.Refused, match=r"node-pool\.fairlead\.dev"):
+        with pytest.raises(Refused, match=r"node-pool\.fairlead\.dev"):
             objects.create(pod(mapped))
 
     objects.apply(deployment("ssd"))

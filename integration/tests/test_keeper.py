@@ -28,6 +28,7 @@ from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed
 from fairlead.kube import clients
 from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, rollout, rotate, status
 from fairlead.operations.up import started
 from fairlead.pki import certificates
@@ -153,7 +154,7 @@ def load(cluster: EmbeddedCluster) -> Iterator[dict[str, list[str]]]:
                 made = api.create(
                     pod | {"spec": {"containers": [{"name": "main", "image": "nginx:1.29"}]}}
                 )
-            except clients.Refused as error:
+            except Refused as error:
                 outcome["failed"].append(str(error))
                 continue
             placed = made["spec"].get("nodeSelector") == {"agentpool": "pool1"}

@@ -9,6 +9,7 @@ import pytest
 from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.kube import clients
+from fairlead.kube.errors import Refused
 from fairlead.policy import bundles
 from fairlead.settings.models import Settings
 
@@ -53,7 +54,7 @@ def test_a_field_that_the_api_does_not_know_is_an_error(objects: clients.Objects
         "metadata": {"name": "x", "namespace": "default"},
         "dta": {},
     }
-    with pytest.raises(clients.Refused, match="dta"):
+    with pytest.raises(Refused, match="dta"):
         objects.apply(wrong, dry_run=True)
 
 
@@ -94,5 +95,5 @@ def test_pods_of_opa_meet_the_restricted_pod_security_standard(objects: clients.
         objects.apply(pod, dry_run=True)["spec"]["priorityClassName"] == "system-cluster-critical"
     )
     privileged = {**pod, "spec": {**pod["spec"], "hostNetwork": True}}
-    with pytest.raises(clients.Refused, match="restricted"):
+    with pytest.raises(Refused, match="restricted"):
         objects.apply(privileged, dry_run=True)

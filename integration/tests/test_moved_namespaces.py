@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from fairlead.checks.conformance.engines.rest import Response, Rest, path_of
 from fairlead.clusters.base import Cluster
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.kube import clients
+from fairlead.kube.errors import Refused
+from fairlead.kube.rest import Response, Rest, path_of
 
 Make = Callable[..., Any]
 Apply = Callable[[dict[str, Any]], dict[str, Any]]
@@ -351,7 +352,7 @@ def test_a_pod_gated_before_its_namespace_was_mapped_that_fits_no_pool_stays_gat
     relabel(objects, at, "pool2")
     wait_until_mapped(objects, pod(at), "pool2")
     with pytest.raises(
-        clients.Refused, match=f'namespace "{at}" places its pods in pool "pool2"'
+        Refused, match=f'namespace "{at}" places its pods in pool "pool2"'
     ) as refused:
         freed(at)
     assert refused.value.status == 403

@@ -23,6 +23,7 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
+from fairlead.kube.errors import Refused
 from fairlead.operations import deploy
 from fairlead.operations.up import started
 from fairlead.pki.certificates import Authority
@@ -208,7 +209,7 @@ def create(
         )
 
     def in_force() -> bool:
-        with suppress(clients.Refused):
+        with suppress(Refused):
             make("removes the nodeSelector")
         return bool(other.calls)
 
@@ -221,11 +222,11 @@ def create(
     other.server.server_close()
 
 
-def refused(create: Callable[..., dict[str, Any]], change: str) -> clients.Refused | None:
+def refused(create: Callable[..., dict[str, Any]], change: str) -> Refused | None:
     """How a pod was refused that is changed so; None where it was not."""
     try:
         create(change)
-    except clients.Refused as error:
+    except Refused as error:
         return error
     return None
 
@@ -248,7 +249,7 @@ def test_what_another_webhook_makes_of_a_placed_pod_is_refused(
     create: Callable[..., dict[str, Any]], change: str
 ) -> None:
     _, status, words = CHANGES[change]
-    with pytest.raises(clients.Refused, match=words) as no:
+    with pytest.raises(Refused, match=words) as no:
         create(change)
     assert no.value.status == status
 
@@ -262,7 +263,7 @@ def test_without_the_validating_webhook_it_would_get_through(
     def created(change: str) -> dict[str, Any] | None:
         try:
             return dict(create(change)["spec"])
-        except clients.Refused:
+        except Refused:
             return None
 
     def through(change: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.kube import clients
+from fairlead.kube.errors import Refused
 
 Make = Callable[..., Any]
 
@@ -64,12 +65,12 @@ def test_what_would_evade_the_pool_is_forbidden_and_told_why(
 ) -> None:
     at = namespace(agentpool="pool1")
     with pytest.raises(
-        clients.Refused,
+        Refused,
         match=f'pool "pool1" of namespace "{at}"|"{at}" places its pods in pool "pool1"',
     ) as (refused):
         objects.create(pod(at, **spec))
     assert refused.value.status == 403
-    assert "remove spec.node" in refused.value.reason
+    assert "remove spec.node" in refused.value.message
 
 
 def test_the_pods_of_a_deployment_are_placed(objects: clients.Objects, namespace: Make) -> None:
@@ -170,10 +171,10 @@ def test_a_namespace_made_a_moment_ago_is_no_race(
     def created(at: str) -> dict[str, Any] | None:
         try:
             return objects.create(pod(at))
-        except clients.Refused as refused:
+        except Refused as refused:
             if (
                 cluster.kind == "embedded"
-                or "is not known to the policy yet: retry in a moment" not in refused.reason
+                or "is not known to the policy yet: retry in a moment" not in refused.message
             ):
                 raise AssertionError(str(refused)) from refused
             return None

@@ -20,6 +20,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
 from fairlead.deployment.names import POLICIES, REVISION_ANNOTATION
 from fairlead.kube import clients
+from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
 from fairlead.operations import history, rollout
 from fairlead.operations.push import push, rollback
@@ -70,7 +71,7 @@ def test_a_pushed_policy_is_in_force_when_push_returns(
     assert {state["url"] for state in result["opa"]} == {server.url for server in cluster.opas()}
     assert {state["revision"] for state in result["opa"]} == {result["revision"]}
     assert deployed(objects)["metadata"]["annotations"][REVISION_ANNOTATION] == result["revision"]
-    with pytest.raises(clients.Refused, match="ask the platform team"):
+    with pytest.raises(Refused, match="ask the platform team"):
         objects.create(pod(namespace(agentpool="pool1"), nodeName="pool1-0"))
 
 

@@ -22,6 +22,7 @@ from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import POLICIES
 from fairlead.kube import clients
+from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi, OpaUnavailable
 from fairlead.operations import rotate
 from fairlead.operations.push import push
@@ -77,7 +78,7 @@ def place(two: EmbeddedCluster, pod: Make) -> Callable[[], str]:
     def create() -> str:
         try:
             created = objects.create(pod(at, f"p{next(_numbers)}"))
-        except clients.Refused as error:
+        except Refused as error:
             return f"refused: {error}"
         return (
             "placed"

@@ -19,6 +19,7 @@ from fairlead.common.digests import digest
 from fairlead.common.progress import Progress
 from fairlead.deployment.credentials import LOOPBACK, SERVICE_NAMES, Tls
 from fairlead.kube import clients
+from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi, OpaRefused
 from fairlead.operations import deploy, rollout, rotate, status
 from fairlead.pki import certificates
@@ -46,7 +47,7 @@ def load(cluster: Cluster, namespace: Make, pod: Make) -> Callable[[], Any]:
                 name = f"p{next(numbers)}"
                 try:
                     created = objects.create(pod(at, name))
-                except clients.Refused as error:
+                except Refused as error:
                     outcome["failed"].append(str(error))
                     continue
                 placed = created["spec"].get("nodeSelector") == {"agentpool": "pool1"}

@@ -16,14 +16,13 @@ from typing import Any
 
 import pytest
 from kubernetes import client
-from kubernetes.client.exceptions import ApiException
-from urllib3.exceptions import HTTPError
 
 from fairlead.checks.chaos import invariants
 from fairlead.clusters.embedded.opas import EmbeddedCluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
+from fairlead.kube.errors import Refused, Unreachable
 from fairlead.operations.deploy import deploy
 from fairlead.operations.up import started
 from fairlead.settings.models import DecisionLogs, Pool, Replicated, Settings, Toleration
@@ -153,11 +152,12 @@ class Writers:
         spec = {"containers": [{"name": "main", "image": "nginx:1.29"}]}
         pod: Any = {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
         try:
-            made = self._core.create_namespaced_pod(namespace, pod, dry_run="All")
-        except ApiException as error:
-            phase.outcomes[namespace][f"refused: {re.sub(NAMES, '', clients.message(error))}"] += 1
-        except HTTPError as error:  # of a machine that is too busy to answer
-            phase.outcomes[namespace][f"no answer: {type(error).__name__}"] += 1
+            with clients.explained("cannot create the pod"):
+                made = self._core.create_namespaced_pod(namespace, pod, dry_run="All")
+        except Refused as error:
+            phase.outcomes[namespace][f"refused: {re.sub(NAMES, '', error.message)}"] += 1
+        except Unreachable as error:  # of a machine that is too busy to answer
+            phase.outcomes[namespace][f"no answer: {type(error.__cause__).__name__}"] += 1
         else:
             phase.judge(namespace, self._core.api_client.sanitize_for_serialization(made))
 

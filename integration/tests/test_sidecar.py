@@ -18,6 +18,7 @@ from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import STATUS
 from fairlead.kube import clients
+from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
 from fairlead.operations import rollout
 from fairlead.policy import bundles
@@ -253,7 +254,7 @@ def test_a_namespace_made_a_moment_ago_has_no_unplaced_pod(
         at = new_namespace(agentpool="pool1")
         try:
             created = objects.create(pod(at))
-        except clients.Refused as error:
+        except Refused as error:
             assert "not known to the policy yet: retry" in str(error)  # noqa: PT017 - it may be placed at once, too
             refused += 1
             created = eventually(lambda: objects.create(pod(at)), "the pod is created")  # noqa: B023 - called at once

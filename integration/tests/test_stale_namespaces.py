@@ -17,6 +17,7 @@ from fairlead.clusters.embedded.opas import EmbeddedCluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
+from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
 from fairlead.operations import rollout
 from fairlead.operations.up import started
@@ -87,8 +88,8 @@ def outcome(api: clients.Objects, pod: dict[str, Any]) -> str:
     """The pool of a new pod, "unplaced", or why it is refused."""
     try:
         made = api.create(pod)
-    except clients.Refused as error:
-        return "asked to retry" if RETRY in error.reason else error.reason
+    except Refused as error:
+        return "asked to retry" if RETRY in error.message else error.message
     return str((made["spec"].get("nodeSelector") or {}).get("agentpool", "unplaced"))
 
 

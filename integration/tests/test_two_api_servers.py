@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import yaml
 from kubernetes import client
-from kubernetes.client.exceptions import ApiException
 
 from fairlead.clusters.embedded import ports
 from fairlead.clusters.embedded.opas import EmbeddedCluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
+from fairlead.kube.errors import Refused
 from fairlead.operations.deploy import deploy
 from fairlead.settings.models import Settings
 
@@ -65,16 +65,17 @@ def make(api: Any, labels: dict[str, str]) -> str:
 
 
 def outcome(api: Any, namespace: str) -> str:
-    """The pool of a new pod (a dry run), "unplaced", or "asked to retry". Raises ApiException
-    for another refusal.
+    """The pool of a new pod (a dry run), "unplaced", or "asked to retry". Raises Refused for
+    another refusal.
     """
     spec = {"containers": [{"name": "main", "image": "nginx:1.29"}]}
     try:
-        made = api.create_namespaced_pod(
-            namespace, {"metadata": {"name": "web"}, "spec": spec}, dry_run="All"
-        )
-    except ApiException as error:
-        if "retry in a moment" in clients.message(error):
+        with clients.explained("cannot create the pod"):
+            made = api.create_namespaced_pod(
+                namespace, {"metadata": {"name": "web"}, "spec": spec}, dry_run="All"
+            )
+    except Refused as error:
+        if "retry in a moment" in error.message:
             return "asked to retry"
         raise
     return str((made.spec.node_selector or {}).get("agentpool", "unplaced"))

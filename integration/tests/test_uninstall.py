@@ -15,6 +15,7 @@ from foreign import Foreign, started
 from fairlead.clusters import remote
 from fairlead.common.progress import Progress
 from fairlead.kube import clients, discovery
+from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, uninstall
 from fairlead.settings.models import NAMESPACE, Settings
 
@@ -128,7 +129,7 @@ def test_pods_are_created_all_the_while(foreign: Foreign) -> None:
         while not stop.is_set():
             try:
                 selectors.append(objects.apply(pod, dry_run=True)["spec"].get("nodeSelector"))
-            except clients.Refused as error:
+            except Refused as error:
                 refused.append(str(error))
 
     thread = threading.Thread(target=create)

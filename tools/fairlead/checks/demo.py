@@ -11,6 +11,7 @@ from fairlead.common import files, paths, waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
+from fairlead.kube.errors import Refused
 from fairlead.settings.models import Settings
 
 NODES = {"gpu": 1, "highmem": 2, "cheap": 2}
@@ -51,14 +52,14 @@ def run(cluster: Cluster, *, progress: Progress) -> list[dict[str, Any]]:
             pools[name] = manifest["metadata"].get("labels", {}).get(label)
         try:
             objects.create(manifest)
-        except clients.Refused as error:
+        except Refused as error:
             if kind == "ServiceAccount" and error.status == 409:
                 continue  # the controller was quicker
             if kind != "Pod" or error.status != 403:
                 raise
             namespace = manifest["metadata"]["namespace"]
             refused.append(
-                Row(namespace, name, pools[namespace], None, None, False, _plain(error.reason))
+                Row(namespace, name, pools[namespace], None, None, False, _plain(error.message))
             )
             continue
         if kind == "Pod":

@@ -19,6 +19,7 @@ from typing import Any
 from fairlead.common import waiting
 from fairlead.deployment.names import WEBHOOKS
 from fairlead.kube import clients
+from fairlead.kube.errors import Refused
 
 _VERSION = "admissionregistration.k8s.io/v1"
 _KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
@@ -70,7 +71,7 @@ def _written(objects: clients.Objects, kind: str, comment: bytes) -> bool:
     manifest["metadata"]["resourceVersion"] = configuration["metadata"]["resourceVersion"]
     try:
         objects.apply(manifest)
-    except clients.Refused as error:
+    except Refused as error:
         if error.status != 409:
             raise
         return False

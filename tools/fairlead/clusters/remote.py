@@ -30,6 +30,7 @@ from fairlead.deployment.names import (
 )
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.kube import clients
+from fairlead.kube.errors import Refused
 from fairlead.opa import arguments
 from fairlead.settings.models import IMAGE_VARIABLES, NAMESPACE, Settings
 
@@ -214,7 +215,7 @@ class RemoteCluster:
             with clients.explained("cannot list nodes"):
                 count = len(self._core.list_node().items)
             nodes = f"{count} node{'' if count == 1 else 's'}"
-        except clients.Refused as error:
+        except Refused as error:
             nodes = f"nodes unknown ({error.status})"
         return f"context {self.name}, server {self._api.configuration.host}, {nodes}"
 
@@ -303,7 +304,7 @@ class RemoteCluster:
                 self._core.patch_namespaced_pod(
                     name, NAMESPACE, {"metadata": {"annotations": {key: value}}}
                 )
-        except clients.Refused as error:
+        except Refused as error:
             if error.status != 404:
                 raise
 

@@ -22,7 +22,8 @@ from typing import Any
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import KEEPER
-from fairlead.kube.apiserver import ApiServer, ApiServerError
+from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.errors import ApiServerError
 from fairlead.settings.models import NAMESPACE
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,8 @@ from typing import Any
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.credentials import TLS_KEYS, Tls
 from fairlead.deployment.names import RENEWED_BY, TLS_SECRET
-from fairlead.kube.apiserver import ApiServer, ApiServerError
+from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.errors import ApiServerError
 from fairlead.settings.models import NAMESPACE
 
 WEBHOOKS = tuple(

@@ -11,21 +11,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from ipaddress import ip_address
 from pathlib import Path
 from threading import Lock
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote
 
 import urllib3
-import yaml
-from kubernetes.client import ApiClient, Configuration
-from kubernetes.client.exceptions import ApiException
-from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
-from kubernetes.config.incluster_config import SERVICE_TOKEN_FILENAME
+from kubernetes.client import ApiClient
 
-from fairlead.common.errors import FairleadError, InputError, UsageError
+from fairlead.common.errors import FairleadError
 from fairlead.common.json_numbers import number
+from fairlead.kube import transport
+from fairlead.kube.errors import ApiServerError, Refused, Unreachable
 
 PAGE = 500
 """Objects in one page of a list."""
@@ -35,21 +32,6 @@ PAGE = 500
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 _TIMEOUT = (3.0, 10.0)  # seconds, to connect and for each read
-
-
-class ApiServerError(FairleadError):
-    """The API server cannot be asked, or declines; `status` is its HTTP status, 0 where it gave
-    none.
-    """
-
-    def __init__(self, message: str, status: int = 0) -> None:
-        super().__init__(message)
-        self.status = status
-
-    @property
-    def gone(self) -> bool:
-        """Whether what was asked for is too old, so that only a new list helps (410 Gone)."""
-        return self.status == 410
 
 
 class ApiServer:
@@ -64,12 +46,12 @@ class ApiServer:
         self._kubeconfig = kubeconfig
         self._turn = turn or (lambda: None)
         self._lock = Lock()
-        self._client = _client(kubeconfig)
+        self._client = _connected(kubeconfig)
 
     def renew(self) -> None:
         """Read all credentials again, certificates too; where that fails, those at hand stay."""
         with self._lock, suppress(FairleadError, OSError):
-            self._client = _client(self._kubeconfig)
+            self._client = _connected(self._kubeconfig)
 
     def objects(
         self,
@@ -92,9 +74,7 @@ class ApiServer:
             )
             metadata = page.get("metadata") or {}
             if "resourceVersion" not in metadata or not isinstance(page.get("items") or [], list):
-                raise ApiServerError(
-                    f"the API server answers {path} with something else than a list"
-                )
+                raise ApiServerError(f"GET {path}: the API server's answer is not a list")
             version(metadata["resourceVersion"])
             type_meta = {
                 "apiVersion": page.get("apiVersion"),
@@ -138,15 +118,15 @@ class ApiServer:
                 event = json.loads(line, parse_float=number)
                 if event["type"] == "ERROR":
                     status = event["object"]
-                    raise ApiServerError(
-                        f"watching {path}: {status.get('message')}", int(status.get("code") or 0)
+                    raise Refused(
+                        f"watching {path}", int(status.get("code") or 0), json.dumps(status)
                     )
                 yield event["type"], event["object"]
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise ApiServerError(f"watching {path}: {error}") from error
+            raise Unreachable(f"watching {path}", error) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ApiServerError(
-                f"watching {path}: the API server sends something that is no event: {error}"
+                f"watching {path}: the API server's answer is not an event: {error}"
             ) from error
         finally:
             answer.close()
@@ -232,12 +212,10 @@ class ApiServer:
             value = json.loads(answer.data, parse_float=number)
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise ApiServerError(
-                f"the API server's answer to {method} {path} cannot be read: {error}"
+                f"{method} {path}: the API server's answer cannot be read: {error}"
             ) from error
         if not isinstance(value, dict):
-            raise ApiServerError(
-                f"the API server answers {method} {path} with something else than an object"
-            )
+            raise ApiServerError(f"{method} {path}: the API server's answer is not an object")
         return value
 
     def _send(
@@ -252,108 +230,31 @@ class ApiServer:
         timeout: tuple[float, float] = _TIMEOUT,
     ) -> urllib3.BaseHTTPResponse:
         self._turn()
-        client = self._client
-        headers = {"Accept": accept} | ({"Content-Type": content_type} if content_type else {})
-        parameters = {key: value for key, value in query.items() if value}
-        try:
-            client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
-            answer = client.rest_client.pool_manager.request(
-                method,
-                client.configuration.host
-                + path
-                + ("?" + urlencode(parameters) if parameters else ""),
-                headers=headers,
-                body=body,
-                timeout=urllib3.Timeout(connect=timeout[0], read=timeout[1]),
-                retries=False,
-                preload_content=False,
-            )
-            if answer.status < 300:
-                return answer
-            reason = _reason(answer)
-        except (urllib3.exceptions.HTTPError, ApiException, OSError) as error:
-            raise ApiServerError(
-                f"the API server at {client.configuration.host} cannot be asked: {error}"
-            ) from error
-        except ValueError:  # http.client's words would hold the token
-            raise ApiServerError(
-                "the credentials hold characters that no HTTP header can carry"
-            ) from None
-        raise ApiServerError(
-            f"the API server declines {method} {path} ({answer.status}): {reason}", answer.status
+        answer = transport.send(
+            self._client,
+            method,
+            path,
+            query={key: value for key, value in query.items() if value},
+            headers={"Accept": accept} | ({"Content-Type": content_type} if content_type else {}),
+            body=body,
+            timeout=urllib3.Timeout(connect=timeout[0], read=timeout[1]),
         )
+        if answer.status < 300:
+            return answer
+        try:
+            text = answer.data
+        except (urllib3.exceptions.HTTPError, OSError):
+            text = b""
+        raise Refused(f"{method} {path}", answer.status, text, answer.reason or "")
 
 
 def _config_map(namespace: str, name: str) -> str:
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{quote(name, safe='')}"
 
 
-def _client(kubeconfig: Path | None) -> ApiClient:
-    configuration = Configuration()
-    token_file: Path | None = None
-    try:
-        if kubeconfig is None:
-            load_incluster_config(client_configuration=configuration)
-            token_file = Path(SERVICE_TOKEN_FILENAME)
-        else:
-            load_kube_config(
-                str(kubeconfig), client_configuration=configuration, persist_config=False
-            )
-            token_file = _token_file(kubeconfig)
-    except (
-        ConfigException,
-        yaml.YAMLError,
-        OSError,
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-    ) as error:
-        if kubeconfig is None:
-            raise UsageError(
-                f"not in a pod of a cluster ({error}): name a kubeconfig with --kubeconfig"
-            ) from error
-        raise InputError(kubeconfig, f"cannot be used as a kubeconfig: {error}") from error
-    if token_file:
-        token = _Token(token_file)
-        token(configuration)
-        configuration.refresh_api_key_hook = token  # type: ignore[assignment]  # kubernetes leaves it untyped
-    if _loopback(configuration.host):
-        configuration.proxy = None
-    configuration.keep_alive = True
-    configuration.connection_pool_maxsize = 32
-    return ApiClient(configuration)
-
-
-class _Token:
-    """Reads a token file at every request: kubelets and controllers replace it long before it
-    expires.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __call__(self, configuration: Configuration) -> None:
-        with suppress(OSError, UnicodeDecodeError):
-            if token := self._path.read_text().strip():
-                configuration.api_key["BearerToken"] = f"Bearer {token}"
-
-
-def _token_file(kubeconfig: Path) -> Path | None:
-    """The tokenFile of the current context's user, which goes before its token, as for kubectl."""
-    document = yaml.safe_load(kubeconfig.read_text())
-    contexts = {entry["name"]: entry["context"] for entry in document.get("contexts") or ()}
-    users = {entry["name"]: entry["user"] or {} for entry in document.get("users") or ()}
-    token_file = users.get(contexts[document["current-context"]].get("user"), {}).get("tokenFile")
-    return kubeconfig.parent / token_file if token_file else None
-
-
-def _loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+def _connected(kubeconfig: Path | None) -> ApiClient:
+    # Not persisted: a sidecar may not write to the file that it has mounted.
+    return ApiClient(transport.configuration(kubeconfig, persist=False))
 
 
 def _lines(answer: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
@@ -361,11 +262,3 @@ def _lines(answer: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
     for chunk in answer.stream(65536, decode_content=False):
         *whole, rest = (rest + chunk).split(b"\n")
         yield from filter(None, whole)
-
-
-def _reason(answer: urllib3.BaseHTTPResponse) -> str:
-    text = answer.data[:2000].decode(errors="replace")
-    try:
-        return str(json.loads(text)["message"])
-    except (ValueError, KeyError, TypeError):
-        return text[:500] or (answer.reason or "no reason given")

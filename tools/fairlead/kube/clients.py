@@ -1,5 +1,4 @@
-"""The API server through the kubernetes package: clients, server-side apply, and its errors in
-plain words."""
+"""Clients of the kubernetes package: objects of any kind, server-side apply, and retries."""
 
 from __future__ import annotations
 
@@ -11,28 +10,20 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import urllib3
-import yaml
-from kubernetes import client, config, dynamic
+from kubernetes import client, dynamic
 from kubernetes.client.exceptions import ApiException
 from kubernetes.dynamic.exceptions import NotFoundError
 from tenacity import retry, retry_if_exception, stop_after_delay, wait_random_exponential
 
-from fairlead.common.errors import FairleadError, InputError, UsageError
+from fairlead.common.errors import UsageError
+from fairlead.kube import transport
+from fairlead.kube.errors import ApiServerError, Refused, Unreachable
 
 FIELD_MANAGER = "fairlead"
 TIMEOUT = (5.0, 30.0)
 """Seconds, for connecting and for each read."""
 PATIENCE = 15.0
 """Seconds for which a request is repeated while the API server is away."""
-
-
-class Refused(FairleadError):
-    """The API server answered no."""
-
-    def __init__(self, what: str, error: ApiException) -> None:
-        self.status = error.status
-        self.reason = message(error)
-        super().__init__(f"{what}: the API server says {error.status}: {self.reason}")
 
 
 class _Client(client.ApiClient):
@@ -61,24 +52,8 @@ class _Client(client.ApiClient):
 
 
 def connect(kubeconfig: Path) -> client.ApiClient:
-    """A client of the cluster that `kubeconfig` names. Raises InputError where the file is none."""
-    try:
-        configuration = client.Configuration()
-        config.load_kube_config(str(kubeconfig), client_configuration=configuration)
-        return _Client(configuration, kubeconfig)
-    except (
-        config.ConfigException,
-        yaml.YAMLError,
-        OSError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        KeyError,
-    ) as error:
-        problem = " ".join(str(error).split())
-        raise InputError(
-            kubeconfig, f"is no usable kubeconfig ({problem}): name another file"
-        ) from error
+    """A client of the cluster that `kubeconfig` names. Raises InputError if the file is invalid."""
+    return _Client(transport.configuration(kubeconfig), kubeconfig)
 
 
 def as_yaml(body: Mapping[str, Any]) -> bytes:
@@ -91,42 +66,28 @@ def as_yaml(body: Mapping[str, Any]) -> bytes:
     return json.dumps(body, ensure_ascii=False).encode(errors="surrogatepass")
 
 
-def message(error: ApiException) -> str:
-    """What the API server said, out of its Status."""
-    try:
-        return str(json.loads(error.body or "")["message"])
-    except (TypeError, ValueError, KeyError):
-        return str(error.reason)
-
-
 @contextmanager
 def explained(what: str) -> Iterator[None]:
-    """Raises Refused for an answer that says no, FairleadError for none; `what` begins the
-    message.
-    """
+    """Raises Refused or Unreachable for the errors of the package; `what` begins the message."""
     try:
         yield
     except ApiException as error:
-        raise Refused(what, error) from error
+        if not error.status:
+            raise Unreachable(what, error.reason) from error
+        raise Refused(what, error.status, error.body, str(error.reason or "")) from error
     except (urllib3.exceptions.HTTPError, OSError) as error:
-        raise FairleadError(
-            f"{what}: the API server cannot be reached ({error}): is the cluster up?"
-        ) from error
+        raise Unreachable(what, error) from error
 
 
-def _lost(error: BaseException) -> bool:
-    """Whether the API server was away, or too busy, and may answer in a moment."""
-    return (
-        error.status in (429, 503, 504)
-        if isinstance(error, Refused)
-        else isinstance(error, FairleadError)
-    )
+def _is_temporary(error: BaseException) -> bool:
+    """Whether the API server was away or too busy, and may answer in a moment."""
+    return isinstance(error, ApiServerError) and error.status in (0, 429, 503, 504)
 
 
-# For what may be asked twice: a rotation or a push must not stop half-way because the API server
-# restarts.
+# For requests that may be repeated: a rotation or a push must not stop half-way because the API
+# server restarts.
 patiently = retry(
-    retry=retry_if_exception(_lost),
+    retry=retry_if_exception(_is_temporary),
     stop=stop_after_delay(PATIENCE),
     wait=wait_random_exponential(multiplier=0.1, max=1.0),
     reraise=True,
@@ -146,9 +107,7 @@ class Objects:
             with explained("cannot read the API's resources"):
                 cache = Path(self._discovered.name) / "discovery.json"
                 self._dynamic = dynamic.DynamicClient(api, cache_file=str(cache))
-        except Refused:
-            raise
-        except FairleadError as error:
+        except Unreachable as error:
             raise UsageError(f"{getattr(api, 'source', 'the kubeconfig')}: {error}") from error
 
     @patiently

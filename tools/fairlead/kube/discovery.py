@@ -8,6 +8,7 @@ from typing import Any
 from kubernetes import client
 
 from fairlead.kube import clients
+from fairlead.kube.errors import Refused
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def kinds(api: client.ApiClient) -> list[Kind]:
         try:
             with clients.explained(f"cannot read the resources of {group.name}"):
                 listed = client.CustomObjectsApi(api).get_api_resources(group.name, version.version)
-        except clients.Refused as error:
+        except Refused as error:
             if error.status in (404, 503):
                 continue
             raise

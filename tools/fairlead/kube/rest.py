@@ -8,24 +8,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 import urllib3
 from kubernetes import client
-from kubernetes.client.exceptions import ApiException
 
-from fairlead.common.errors import FairleadError
-from fairlead.kube import admission_reviews
+from fairlead.kube import admission_reviews, transport
+from fairlead.kube.errors import Unreachable
 
-_WITHIN = 60
+_TIMEOUT = urllib3.Timeout(total=60)
 """Seconds for one request; a webhook gets 30 at most."""
 
 # RFC 7234, section 5.5; the API server uses the code 299 and escapes quotes.
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
-
-
-class Unreachable(FairleadError):
-    """The API server gives no answer at all."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +60,9 @@ class Response:
 class Rest:
     """Requests to one API server."""
 
-    def __init__(self, api: client.ApiClient) -> None:
+    def __init__(self, api: client.ApiClient, *, timeout: urllib3.Timeout = _TIMEOUT) -> None:
         self._api = api
+        self._timeout = timeout
 
     def call(
         self,
@@ -85,26 +81,28 @@ class Rest:
         headers = urllib3.HTTPHeaderDict(
             {"Content-Type": "application/json", "Accept": "application/json"}
         )
-        self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
         if user is not None:
             headers["Impersonate-User"] = user["username"]
             for group in (*user.get("groups", ()), "system:masters"):
                 headers.add("Impersonate-Group", group)
-        url = f"{self._api.configuration.host}{path}" + (
-            f"?{urlencode(query, doseq=True)}" if query else ""
+        answer = transport.send(
+            self._api,
+            method,
+            path,
+            query=query,
+            headers=headers,
+            body=None if body is None else json.dumps(body).encode(),
+            timeout=self._timeout,
         )
         try:
-            answer = self._api.call_api(method, url, headers, body, _request_timeout=_WITHIN)
-            data = answer.read()
-        except (ApiException, urllib3.exceptions.HTTPError, OSError) as error:
-            raise Unreachable(
-                f"the API server gives no answer to {method} {path}: {error}"
-            ) from error
+            data = answer.data
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise Unreachable(f"{method} {path}", error) from error
         try:
             parsed = json.loads(data)
         except ValueError:
             parsed = {"message": data.decode(errors="replace")}
-        warnings = _WARNING.findall(", ".join(answer.getheaders().getlist("Warning")))
+        warnings = _WARNING.findall(", ".join(answer.headers.getlist("Warning")))
         unescaped = tuple(re.sub(r"\\(.)", r"\1", warning) for warning in warnings)
         return Response(answer.status, parsed if isinstance(parsed, dict) else {}, unescaped)
 

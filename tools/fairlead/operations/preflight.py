@@ -21,6 +21,7 @@ from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.kube import clients, discovery, labels
+from fairlead.kube.errors import Refused
 from fairlead.opa import arguments
 from fairlead.settings.models import NAMESPACE, Settings
 
@@ -128,8 +129,8 @@ def reach(objects: clients.Objects, webhook: Mapping[str, Any], *, progress: Pro
             objects.apply(
                 {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}, dry_run=True
             )
-        except clients.Refused as error:
-            if f'"{last}"' in error.reason:
+        except Refused as error:
+            if f'"{last}"' in error.message:
                 return True
             raise
         return False
@@ -323,20 +324,19 @@ def _namespace(objects: clients.Objects, rendered: Sequence[Mapping[str, Any]]) 
         objects.apply(
             {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, dry_run=True
         )
-    except clients.Refused as error:
+    except Refused as error:
         # A deployment needs no right to create pods, and some webhooks know no dry run.
-        if "cannot create resource" in error.reason or "does not support dry run" in error.reason:
+        if "cannot create resource" in error.message or "does not support dry run" in error.message:
             return [
                 Finding(
                     "namespace",
                     True,
-                    f"whether {NAMESPACE} takes our pods cannot be told: {error.reason}",
+                    f"whether {NAMESPACE} takes our pods cannot be told: {error.message}",
                 )
             ]
         way_out = "change the quota, limit or policy that says so, or exempt this namespace from it"
-        return [
-            Finding("namespace", False, f"{NAMESPACE} refuses our pods ({error.reason}): {way_out}")
-        ]
+        problem = f"{NAMESPACE} refuses our pods ({error.message}): {way_out}"
+        return [Finding("namespace", False, problem)]
     return [Finding("namespace", True, f"{NAMESPACE} takes our pods")]
 
 

@@ -18,6 +18,7 @@ from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import OPA_PODS
 from fairlead.kube import clients, discovery
+from fairlead.kube.errors import Refused
 from fairlead.settings.models import NAMESPACE
 
 DEADLINE = 180.0
@@ -138,7 +139,7 @@ def _found(
             continue
         try:
             every = objects.list(kind.api_version, kind.name, NAMESPACE)
-        except clients.Refused as error:
+        except Refused as error:
             if error.status not in (403, 404, 405):
                 raise
             if error.status == 403:

@@ -19,7 +19,8 @@ from threading import Event
 from typing import Any
 
 from fairlead.deployment.names import REPLICA_STATUS, RETRIES, STATUS
-from fairlead.kube.apiserver import ApiServer, ApiServerError
+from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.errors import ApiServerError
 from fairlead.sync import loops
 from fairlead.sync.desired import ConfigMap, Desired, Owner, read_config_map
 from fairlead.sync.metrics import Metrics

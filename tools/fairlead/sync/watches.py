@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from threading import Event
 
 from fairlead.common.errors import FairleadError
-from fairlead.kube.apiserver import ApiServer, ApiServerError
+from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.errors import ApiServerError
 from fairlead.sync import loops
 from fairlead.sync.desired import Desired, Source
 from fairlead.sync.metrics import Metrics

@@ -288,7 +288,7 @@ def test_it_ends_in_order_when_told_to(pod: Pod, number: signal.Signals) -> None
         (["--replicate-path", "/"], "--replicate-path"),
         (["--replicate-path", "system/x"], "--replicate-path"),
         (["--namespace-selector", "a=b=c"], "--namespace-selector"),
-        (["--kubeconfig", "none"], "none: cannot be used as a kubeconfig"),
+        (["--kubeconfig", "none"], "none: is no usable kubeconfig"),
         (["--replicate", "pods"], "--replicate: 'pods' is not group/version/resource"),
         (
             ["--replicate-cluster", "v1/namespaces"],

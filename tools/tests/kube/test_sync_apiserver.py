@@ -17,7 +17,8 @@ from fake_apiserver import FakeApiServer
 
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError, InputError, UsageError
-from fairlead.kube.apiserver import ApiServer, ApiServerError
+from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.errors import ApiServerError
 from fairlead.kube.resources import Resource
 from fairlead.sync import watches as watching
 from fairlead.sync.desired import Desired, Source
@@ -264,9 +265,9 @@ def test_a_watch_that_cannot_be_opened_is_told_after_a_grace(
     ("line", "message"),
     [
         ('{"type": "ERROR", "object": {"code": 410, "message": "too old"}}', "too old"),
-        ('{"type": "ERROR", "object": {}}', "None"),
-        ("garbage", "no event"),
-        ('{"no": "type"}', "no event"),
+        ('{"type": "ERROR", "object": {}}', "says 0"),
+        ("garbage", "not an event"),
+        ('{"no": "type"}', "not an event"),
     ],
 )
 def test_errors_and_garbage_among_events_end_the_watch(
@@ -305,7 +306,7 @@ def test_an_api_server_that_is_not_there_is_told(kubeconfig: Path) -> None:
     document = json.loads(kubeconfig.read_text())
     document["clusters"][0]["cluster"]["server"] = "http://127.0.0.1:1"
     kubeconfig.write_text(json.dumps(document))
-    with pytest.raises(ApiServerError, match="cannot be asked"):
+    with pytest.raises(ApiServerError, match="cannot be reached"):
         ApiServer(kubeconfig).namespace("a")
 
 

@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 
 from fairlead.deployment.names import REPLICA_STATUS, RETRIES, STATUS
-from fairlead.kube.apiserver import ApiServer, ApiServerError
+from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.errors import ApiServerError
 from fairlead.sync.desired import Desired, Owner, Source
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.policy_problems import Problem

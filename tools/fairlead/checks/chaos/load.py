@@ -3,7 +3,6 @@ attempt."""
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Iterator, Mapping
@@ -21,6 +20,8 @@ from fairlead.checks.chaos import invariants
 from fairlead.checks.chaos.invariants import Attempt, Spec
 from fairlead.common import waiting
 from fairlead.kube import clients
+from fairlead.kube.errors import Unreachable
+from fairlead.kube.rest import Rest
 from fairlead.settings.models import Settings
 
 IDLE = "nobody"
@@ -85,10 +86,7 @@ class Client:
     """One client, for one thread, with the administrator's rights."""
 
     def __init__(self, kubeconfig: Path, ledger: Ledger) -> None:
-        api = clients.connect(kubeconfig)
-        # the raw one: headers carry the warnings, and it costs the least
-        self._pool = api.rest_client.pool_manager
-        self._host = api.configuration.host
+        self._rest = Rest(clients.connect(kubeconfig), timeout=_TIMEOUT)
         self.ledger = ledger
 
     def namespace(self, name: str, pool: str | None, stop: Event) -> bool:
@@ -167,7 +165,7 @@ class Client:
                 time.monotonic(),
                 status,
                 reason,
-                tuple(warnings),
+                warnings,
             )
             self.ledger.attempts.append(attempt)
             if status == 201 and path.endswith("/pods"):
@@ -181,25 +179,13 @@ class Client:
 
     def _send(
         self, method: str, path: str, body: Mapping[str, Any] | None = None
-    ) -> tuple[int, dict[str, Any], list[str]]:
-        """(HTTP status, the object, warnings); where there is no answer 0, and the reason as the
-        message.
-        """
+    ) -> tuple[int, dict[str, Any], tuple[str, ...]]:
+        """(HTTP status, the object, warnings); without an answer 0, with the reason as message."""
         try:
-            answer = self._pool.request(
-                method,
-                f"{self._host}/api/v1/{path}",
-                body=json.dumps(body).encode() if body is not None else None,
-                headers={"Content-Type": "application/json"},
-                timeout=_TIMEOUT,
-                retries=False,
-            )
-            return answer.status, _object(answer.data), answer.headers.getlist("Warning")
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            cause: BaseException = error
-            while (inner := cause.__cause__ or cause.__context__) is not None:
-                cause = inner
-            return 0, {"message": f"{type(error).__name__}: {cause}"}, []
+            response = self._rest.call(method, f"/api/v1/{path}", body)
+            return response.status, response.body, response.warnings
+        except Unreachable as error:
+            return 0, {"message": _root(error)}, ()
 
 
 @contextmanager
@@ -269,9 +255,8 @@ def _wish(chance: random.Random, pool: str | None, settings: Settings) -> tuple[
     return "plain", {}
 
 
-def _object(data: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(data)
-    except ValueError:
-        return {"message": data[:300].decode(errors="replace")}
-    return value if isinstance(value, dict) else {}
+def _root(error: BaseException) -> str:
+    """The error that began a chain of errors, so that the same causes count together."""
+    while (cause := error.__cause__ or error.__context__) is not None:
+        error = cause
+    return f"{type(error).__name__}: {error}"

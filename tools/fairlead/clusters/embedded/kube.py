@@ -1,5 +1,9 @@
-"""The few calls that the embedded cluster makes to its API server. It loads no client library, to
-start fast."""
+"""The few calls that the embedded cluster makes to its API server.
+
+It does without the package kubernetes, and so without the other clients in fairlead.kube: the
+simulated kubelet is a process that starts with each cluster, and loading that package takes 0.4 s
+and 17 MB of memory. The errors are the same.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from urllib.parse import urlsplit
 
 import requests
 
-from fairlead.common.errors import FairleadError
+from fairlead.kube.errors import Refused, Unreachable
 
 _TIMEOUT = 10.0
 _LOOK = 2.0
@@ -27,15 +31,15 @@ class Api:
         self._session = session(ca, cert)
 
     def get(self, path: str) -> dict[str, Any]:
-        """The object or list at `path`. Raises FairleadError."""
+        """The object or list at `path`. Raises ApiServerError."""
         return self._call("GET", path)
 
     def create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """What POST of `body` to `path` answers. Raises FairleadError."""
+        """What POST of `body` to `path` answers. Raises ApiServerError."""
         return self._call("POST", path, body)
 
     def apply(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """The object `body` after server-side apply at `path`. Raises FairleadError."""
+        """The object `body` after server-side apply at `path`. Raises ApiServerError."""
         return self._call(
             "PATCH",
             f"{path}?fieldManager=fairlead&force=true",
@@ -46,19 +50,22 @@ class Api:
     def events(self, path: str, since: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Each (type, object) of the list at `path` after the resourceVersion `since`, for minutes.
 
-        Raises FairleadError.
+        Raises ApiServerError.
         """
         query = {"watch": "true", "resourceVersion": since, "timeoutSeconds": str(int(_WATCH))}
         try:
             with self._session.get(
                 self._url + path, params=query, stream=True, timeout=(_TIMEOUT, _WATCH + 10)
             ) as answer:
-                answer.raise_for_status()
+                if not answer.ok:
+                    raise Refused(
+                        f"watching {path}", answer.status_code, answer.content, answer.reason
+                    )
                 for line in answer.iter_lines(chunk_size=None):
                     event = json.loads(line)
                     yield event["type"], event["object"]
         except (requests.RequestException, ValueError, KeyError) as error:
-            raise FairleadError(f"the API server ends the watch of {path}: {error}") from error
+            raise Unreachable(f"watching {path}", error) from error
 
     def _call(
         self,
@@ -77,16 +84,11 @@ class Api:
                 headers={"Content-Type": kind},
                 timeout=_TIMEOUT,
             )
-            content: dict[str, Any] = answer.json()
+            if answer.ok:
+                return dict(answer.json())
         except requests.RequestException as error:
-            raise FairleadError(
-                f"the API server does not answer {method} {path}: {reason(error)}"
-            ) from error
-        if not answer.ok:
-            raise FairleadError(
-                f"the API server refuses {method} {path}: {content.get('message', answer.reason)}"
-            )
-        return content
+            raise Unreachable(f"{method} {path}", reason(error)) from error
+        raise Refused(f"{method} {path}", answer.status_code, answer.content, answer.reason)
 
 
 def session(ca: Path, cert: tuple[Path, Path] | None = None) -> requests.Session:

@@ -10,9 +10,10 @@ from typing import Any
 
 from fairlead.checks.conformance.cases import Case, Namespace
 from fairlead.checks.conformance.engines.base import Decision, Inexpressible, Outcome, Undecided
-from fairlead.kube.rest import Response, Rest, Unreachable, path_of
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
+from fairlead.kube.errors import Unreachable
+from fairlead.kube.rest import Response, Rest, path_of
 from fairlead.settings.models import Settings
 
 _DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict"}

@@ -12,12 +12,12 @@ from pathlib import Path
 from fairlead.checks.conformance.cases import Case
 from fairlead.checks.conformance.engines.base import Outcome
 from fairlead.checks.conformance.engines.live_cases import Scene
-from fairlead.kube.rest import Rest
 from fairlead.clusters import registry
 from fairlead.clusters.base import Cluster
 from fairlead.clusters.registry import Target
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
+from fairlead.kube.rest import Rest
 from fairlead.operations import deploy, up
 from fairlead.settings.models import Settings, overridden
 
