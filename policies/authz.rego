@@ -1,15 +1,15 @@
 # METADATA
-# title: The guard of OPA's API
+# title: The authz policy of OPA's API
 # description: |
-#   Anonymous callers may ask for the decision and for health, by exactly these requests; all else takes the token.
-#   OPA holds only SHA-256 digests of the tokens in force, which deployment adds as `token_digests`; two while a token
-#   is rotated, so that no valid caller is refused.
+#   Anonymous callers may ask for a decision and for health, by the exact requests below. Every other request needs a
+#   token. OPA holds only the SHA-256 digests of the valid tokens, which a deployment adds as `token_digests`. During a
+#   rotation there are two, so that no valid caller is refused.
 # schemas:
 #   - input: schema.authorization
 package system.authz
 
 # METADATA
-# description: Whether the request is let through.
+# description: Whether OPA may answer the request.
 # entrypoint: true
 default allow := false
 
@@ -18,7 +18,7 @@ allow if {
 	input.params == {}
 }
 
-# The API server tells a webhook in a query how long it will wait: 1 to 30 s.
+# API servers add a query to a webhook's URL that says how long they wait: 1 to 30 s.
 allow if {
 	[input.method, input.path] == ["POST", [""]]
 	object.keys(input.params) == {"timeout"}

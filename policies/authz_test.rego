@@ -18,7 +18,7 @@ test_anonymous_callers_may_ask_for_the_decision_and_for_health if {
 	}
 }
 
-test_anonymous_callers_may_nothing_else if {
+test_anonymous_callers_may_do_nothing_else if {
 	every request in [
 		_request("GET", [""]),
 		_request("PUT", [""]),
@@ -43,7 +43,7 @@ test_anonymous_callers_may_nothing_else if {
 
 _asked(query) := object.union(_request("POST", [""]), {"params": query})
 
-test_the_api_server_may_tell_how_long_it_waits if {
+test_api_servers_may_say_how_long_they_wait if {
 	every timeout in ["1s", "30s"] {
 		authz.allow with input as _asked({"timeout": [timeout]}) with authz.token_digests as _digests
 	}
@@ -74,18 +74,18 @@ test_a_query_makes_any_request_need_the_token if {
 	}
 }
 
-test_either_token_in_force_may_all if {
+test_each_valid_token_may_do_everything if {
 	every token in ["old", "new"] {
 		authz.allow with input as _as(token) with authz.token_digests as _digests
 	}
 }
 
-test_no_other_token_may if {
+test_other_tokens_may_do_nothing if {
 	every token in ["", "ol", "oldnew", "OLD", crypto.sha256("old")] {
 		not authz.allow with input as _as(token) with authz.token_digests as _digests
 	}
 }
 
-test_without_digests_no_token_may if {
+test_without_digests_no_token_is_valid if {
 	not authz.allow with input as _as("old")
 }

@@ -1,9 +1,9 @@
 # METADATA
 # title: Readiness
 # description: |
-#   What OPA's `GET /health/ready` answers by: ready once every intent decides and the namespaces are there, so that a
-#   Service never routes to an OPA that would have to guess; and where a setting bounds it, only while the data are
-#   confirmed.
+#   OPA's answer to `GET /health/ready`. OPA is ready once every intent decides and the namespaces are loaded, so that a
+#   Service never routes to an OPA that would have to guess. With the setting maxStaleness, it is ready only while its
+#   data are confirmed.
 package system.health
 
 # METADATA
@@ -18,15 +18,15 @@ ready if {
 	_fresh
 }
 
-# The sidecar writes up to when all data are confirmed, by the clock that it shares with this OPA, and for how many
-# seconds that counts (the setting maxStaleness). It comes from there, not from the settings: what bounds it and who
-# keeps to it change together.
+# The sidecar writes up to which time all data are confirmed (`at`, in nanoseconds of the clock that it shares with this
+# OPA), and for how many seconds that counts (`within`, from the setting maxStaleness). The limit comes from the sidecar
+# and not from the settings module, so that a new limit applies only once the sidecar keeps to it.
 _fresh if not data.fairlead_confirmed.within
 
-# A time to come confirms nothing: the clock was set back since.
+# The absolute value, because a time in the future confirms nothing: the clock was set back.
 _fresh if abs(time.now_ns() - data.fairlead_confirmed.at) <= data.fairlead_confirmed.within * 1000000000
 
-# A request that every intent is asked about, and none has a say in.
+# A request that reaches every intent and that none of them applies to.
 _review := {
 	"apiVersion": "admission.k8s.io/v1",
 	"kind": "AdmissionReview",

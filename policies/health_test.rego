@@ -15,11 +15,11 @@ test_not_ready_while_an_intent_does_not_decide if {
 	not health.ready with data.kubernetes.namespaces as {} with data.node_pool.decision as {"deny": {"x"}, "patch": [], "warn": set()}
 }
 
-test_ready_with_data_of_any_age_where_nothing_bounds_it if {
+test_ready_with_data_of_any_age_without_a_limit if {
 	health.ready with data.kubernetes.namespaces as {} with data.fairlead_confirmed as {"at": 0}
 }
 
-test_ready_only_while_data_are_confirmed_where_that_is_bounded if {
+test_ready_only_while_data_are_confirmed_with_a_limit if {
 	every now in [990, 1000, 1010] {
 		_bounded with time.now_ns as now * 1000000000
 	}

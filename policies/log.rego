@@ -1,25 +1,27 @@
 # METADATA
-# title: What decision logs show
+# title: The contents of decision logs
 # description: |
-#   OPA asks this of all that it logs. It lists what is shown, not what is hidden: a secret can stand in an environment,
-#   an argument, a probe's header, an annotation, a volume, and where nobody thought of. Shown is who asks for what, and
-#   what policies decide by, as few small values: anyone who reaches OPA can send it a megabyte, and it is not for them to
-#   fill a disk. As the guard, OPA reads it from a file, so it holds from the start.
+#   OPA evaluates this package for each decision before it logs it. The package lists what is shown, not what is hidden:
+#   a secret can stand in an environment, an argument, a probe's header, an annotation, a volume, or in a place that
+#   nobody thought of. An entry shows who requests what, and the values that policies decide by. It is bounded in size,
+#   because anyone who reaches OPA can send it a megabyte and would otherwise fill a disk. OPA reads this package from a
+#   file, as it does the authz policy, so that it applies from the start.
 package system.log
 
-# Characters of a text, and entries of a list or map, that are shown; legal names and nearly all labels are shorter.
+# The most characters of a string, and entries of a list or map, that are shown. Legal names and nearly all labels are
+# shorter.
 _longest := 256
 
 _most := 32
 
-# Characters of all that is shown of a review, as JSON; where it would be more, its objects are left out.
+# The most characters that are shown of a review, as JSON. The objects of a larger one are left out.
 _longest_review := 16384
 
-# Characters of a patch, which holds a nodeSelector that `podSelector: merge` keeps.
+# The most characters of a patch that are shown. A patch can be long: it holds the keys that `podSelector: merge` keeps.
 _longest_patch := 8192
 
 # METADATA
-# description: Whether an entry is left out - all but admission decisions are, such as what the sidecar reads.
+# description: Whether a decision is not logged. Only admission decisions are; the sidecar's reads of data are not.
 # entrypoint: true
 default drop := true
 
@@ -27,8 +29,8 @@ drop := false if input.path == "system/main"
 
 # METADATA
 # description: |
-#   What is put in the place of the review. It is one rule, so that another module with other rules is a conflict,
-#   whereupon OPA logs nothing.
+#   The operations that replace the review by the part that is shown. It is a complete rule on purpose: if another
+#   module adds one, the two conflict, and OPA logs nothing.
 # entrypoint: true
 mask := array.concat([{"op": "upsert", "path": "/input", "value": _fitting}], _long_patch)
 
@@ -42,7 +44,7 @@ _fitting := _shown if {
 	count(json.marshal(_shown)) <= _longest_review
 } else := object.union(_shown, {"request": {"object": "left out", "oldObject": "left out"}})
 
-# Nothing is shown of what is no review.
+# Nothing is shown of an input that is not a review.
 default _shown := {}
 
 _shown := {"apiVersion": input.input.apiVersion, "kind": input.input.kind, "request": object.union_n([
@@ -61,107 +63,107 @@ _shown := {"apiVersion": input.input.apiVersion, "kind": input.input.kind, "requ
 
 _request := input.input.request
 
-_user(it) := object.union(_small(it, ["username"]), _texts(it, "groups")) if {
-	is_object(it)
+_user(user) := object.union(_small(user, ["username"]), _texts(user, "groups")) if {
+	is_object(user)
 } else := null
 
-_object(it) := object.union(_small(it, ["apiVersion", "kind"]), {
-	"metadata": _metadata(object.get(it, "metadata", null)),
-	"spec": _spec(object.get(it, "spec", null)),
+_object(resource) := object.union(_small(resource, ["apiVersion", "kind"]), {
+	"metadata": _metadata(object.get(resource, "metadata", null)),
+	"spec": _spec(object.get(resource, "spec", null)),
 }) if {
-	is_object(it)
+	is_object(resource)
 } else := null
 
-_metadata(it) := object.union_n([
-	_small(it, ["name", "generateName", "namespace"]),
-	_pairs(it, "labels"),
-	_smalls(it, "ownerReferences", ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"]),
-	{"annotations": _annotations(object.get(it, "annotations", null))},
+_metadata(metadata) := object.union_n([
+	_small(metadata, ["name", "generateName", "namespace"]),
+	_pairs(metadata, "labels"),
+	_smalls(metadata, "ownerReferences", ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"]),
+	{"annotations": _annotations(object.get(metadata, "annotations", null))},
 ]) if {
-	is_object(it)
+	is_object(metadata)
 } else := null
 
-_annotations(it) := _small(it, ["kubernetes.io/config.mirror"]) if {
-	is_object(it)
+_annotations(annotations) := _small(annotations, ["kubernetes.io/config.mirror"]) if {
+	is_object(annotations)
 } else := null
 
-# Of a pod, or of a workload with the template of its pods.
-_spec(it) := object.union(_placement(it), _template(it)) if {
-	is_object(it)
+# The spec of a pod, or of a workload with a template of its pods.
+_spec(spec) := object.union(_placement(spec), _template(spec)) if {
+	is_object(spec)
 } else := null
 
-_placement(it) := object.union_n([
-	_small(it, ["nodeName"]),
-	_pairs(it, "nodeSelector"),
-	_smalls(it, "tolerations", ["key", "operator", "value", "effect", "tolerationSeconds"]),
-	_smalls(it, "schedulingGates", ["name"]),
+_placement(spec) := object.union_n([
+	_small(spec, ["nodeName"]),
+	_pairs(spec, "nodeSelector"),
+	_smalls(spec, "tolerations", ["key", "operator", "value", "effect", "tolerationSeconds"]),
+	_smalls(spec, "schedulingGates", ["name"]),
 ]) if {
-	is_object(it)
+	is_object(spec)
 } else := null
 
-_template(it) := {"template": _pod(it.template)} if {
-	it.template
-} else := {"jobTemplate": {"spec": {"template": _pod(object.get(it, ["jobTemplate", "spec", "template"], null))}}} if {
-	it.jobTemplate
+_template(spec) := {"template": _pod(spec.template)} if {
+	spec.template
+} else := {"jobTemplate": {"spec": {"template": _pod(object.get(spec, ["jobTemplate", "spec", "template"], null))}}} if {
+	spec.jobTemplate
 } else := {}
 
-_pod(it) := object.union({"spec": _placement(object.get(it, "spec", null))}, _note(it)) if {
-	is_object(it)
+_pod(template) := object.union({"spec": _placement(object.get(template, "spec", null))}, _note(template)) if {
+	is_object(template)
 } else := null
 
-# Node-pool placement decides by its note on the template, and by where a note can stand.
-_note(it) := {"metadata": _noted(it.metadata)} if {
-	is_object(it.metadata)
+# Node-pool placement decides by its note in the template's annotations, and by whether there are annotations.
+_note(template) := {"metadata": _noted(template.metadata)} if {
+	is_object(template.metadata)
 } else := {}
 
 _noted(metadata) := {"annotations": _small(metadata.annotations, ["fairlead.dev/assigned"])} if {
 	is_object(metadata.annotations)
 } else := {}
 
-# The fields of an object that are one small value.
-_small(it, fields) := {field: value | some field in fields; value := _value(it[field])}
+# The given fields of an object, each as one short value.
+_small(parent, fields) := {field: value | some field in fields; value := _value(parent[field])}
 
-_value(it) := it if is_boolean(it)
+_value(value) := value if is_boolean(value)
 
 # A number can have a million digits.
-_value(it) := it if {
-	is_number(it)
-	count(json.marshal(it)) <= _longest
+_value(value) := value if {
+	is_number(value)
+	count(json.marshal(value)) <= _longest
 }
 
-_value(it) := it if {
-	is_string(it)
-	count(it) <= _longest
+_value(value) := value if {
+	is_string(value)
+	count(value) <= _longest
 }
 
-_value(it) := concat("", [substring(it, 0, _longest), "..."]) if {
-	is_string(it)
-	count(it) > _longest
+_value(value) := concat("", [substring(value, 0, _longest), "..."]) if {
+	is_string(value)
+	count(value) > _longest
 }
 
-# A field that is a map of texts. Of one with too many just their number is shown: to pick some, all would be read. A key
-# is shown as a whole or not at all: two that begin alike would be in conflict, and nothing would be logged.
-_pairs(it, field) := _counted(field, it[field], shown) if {
-	is_object(it[field])
-	count(it[field]) <= _most
-	shown := {key: _value(value) | some key, value in it[field]; count(key) <= _longest}
-} else := _counted(field, it[field], {}) if {
-	is_object(it[field])
+# A field that is a map of strings. If it has too many entries, only their number is shown, because OPA would read all
+# of them to pick some. Keys are not cut: two that begin alike would conflict, and nothing would be logged.
+_pairs(parent, field) := _counted(field, parent[field], shown) if {
+	is_object(parent[field])
+	count(parent[field]) <= _most
+	shown := {key: _value(value) | some key, value in parent[field]; count(key) <= _longest}
+} else := _counted(field, parent[field], {}) if {
+	is_object(parent[field])
 } else := {}
 
-# A field that is a list of texts.
-_texts(it, field) := _counted(field, it[field], shown) if {
-	is_array(it[field])
-	shown := [_value(value) | some value in array.slice(it[field], 0, _most)]
+# A field that is a list of strings.
+_texts(parent, field) := _counted(field, parent[field], shown) if {
+	is_array(parent[field])
+	shown := [_value(value) | some value in array.slice(parent[field], 0, _most)]
 } else := {}
 
-# A field that is a list of objects, of which these fields are shown.
-_smalls(it, field, fields) := _counted(field, it[field], shown) if {
-	is_array(it[field])
-	shown := [_small(value, fields) | some value in array.slice(it[field], 0, _most); is_object(value)]
+# A field that is a list of objects; the given fields of each object are shown.
+_smalls(parent, field, fields) := _counted(field, parent[field], shown) if {
+	is_array(parent[field])
+	shown := [_small(value, fields) | some value in array.slice(parent[field], 0, _most); is_object(value)]
 } else := {}
 
-# A field with what is shown of it, and how many entries are not.
+# A field with the entries that are shown, and the number of those that are not.
 _counted(field, all, shown) := {field: shown} if {
 	count(all) == count(shown)
 } else := {field: shown, concat("", [field, "LeftOut"]): count(all) - count(shown)}

@@ -2,7 +2,7 @@ package system.log_test
 
 import data.system.log
 
-# "secret" stands wherever something may that policies do not decide by.
+# "secret" stands in every place that can hold a secret and that policies do not decide by.
 _container := {
 	"name": "secret",
 	"image": "secret",
@@ -92,7 +92,7 @@ _shown(new, old) := [{"op": "upsert", "path": "/input", "value": {
 	}),
 }}]
 
-test_of_a_pod_just_its_placement_is_shown if {
+test_only_the_placement_of_a_pod_is_shown if {
 	pod := _object("Pod", _spec)
 	shown := _shown_object("Pod", _shown_spec)
 	log.mask == _shown(shown, shown) with input as _event(pod, pod)
@@ -101,7 +101,7 @@ test_of_a_pod_just_its_placement_is_shown if {
 
 _shown_template := {"metadata": {"annotations": {}}, "spec": _shown_spec}
 
-test_of_a_template_just_its_placement_is_shown if {
+test_only_the_placement_of_a_template_is_shown if {
 	template := {"metadata": {"annotations": {"a": "secret"}}, "spec": _spec}
 	deployment := _object("Deployment", {"replicas": 2, "template": template})
 	shown := _shown_object("Deployment", {"template": _shown_template})
@@ -116,14 +116,14 @@ test_the_note_on_a_template_is_shown if {
 	log.mask == _shown(shown, null) with input as _event(daemon_set, null)
 }
 
-test_of_a_job_template_just_its_placement_is_shown if {
+test_only_the_placement_of_a_job_template_is_shown if {
 	template := {"metadata": {"labels": {"a": "secret"}}, "spec": _spec}
 	job := _object("CronJob", {"jobTemplate": {"spec": {"parallelism": 2, "template": template}}})
 	shown := _shown_object("CronJob", {"jobTemplate": {"spec": {"template": {"metadata": {}, "spec": _shown_spec}}}})
 	log.mask == _shown(shown, shown) with input as _event(job, job)
 }
 
-test_what_is_not_of_its_type_is_not_shown if {
+test_a_value_of_the_wrong_type_is_not_shown if {
 	every case in [
 		["secret", null],
 		[["secret"], null],
@@ -137,7 +137,7 @@ test_what_is_not_of_its_type_is_not_shown if {
 	}
 }
 
-test_of_what_is_no_review_nothing_is_shown if {
+test_nothing_is_shown_of_an_input_that_is_not_a_review if {
 	review := _event(null, null).input
 	every other in [
 		null,
@@ -154,14 +154,14 @@ test_of_what_is_no_review_nothing_is_shown if {
 	log.mask == [{"op": "upsert", "path": "/input", "value": {}}] with input as {"path": "system/main"}
 }
 
-test_admission_decisions_alone_are_logged if {
+test_only_admission_decisions_are_logged if {
 	log.drop == false with input as {"path": "system/main"}
 	every other in [{"path": "kubernetes/namespaces"}, {"path": ""}, {"path": "system/authz/allow"}, {}] {
 		log.drop == true with input as other
 	}
 }
 
-# What is shown of a value where a megabyte could stand.
+# The part that is shown of a value that could have a megabyte.
 _long(character) := concat("", [character | some _ in numbers.range(1, 300)])
 
 _cut(character) := concat("", [substring(_long(character), 0, 256), "..."])
@@ -196,7 +196,7 @@ test_a_long_text_is_cut if {
 	entry.value.request.userInfo == {"username": _cut("x"), "groups": ["a", _cut("x"), 5], "groupsLeftOut": 1}
 }
 
-test_of_long_lists_and_maps_the_rest_is_counted if {
+test_the_rest_of_long_lists_and_maps_is_counted if {
 	_shown_metadata({"labels": _numbered(32)}) == {"labels": _numbered(32), "annotations": null}
 	_shown_metadata({"labels": _numbered(33)}) == {"labels": {}, "labelsLeftOut": 33, "annotations": null}
 	owner := {"name": "web", "controller": true}
@@ -213,7 +213,7 @@ test_of_long_lists_and_maps_the_rest_is_counted if {
 	}
 }
 
-test_of_another_type_nothing_is_shown if {
+test_nothing_is_shown_of_a_field_of_another_type if {
 	every wrong in ["secret", 5, true, null, [["secret"]], {"a": ["secret"]}] {
 		shown := _only({"metadata": {"labels": wrong, "ownerReferences": wrong}, "spec": {
 			"nodeSelector": wrong,
@@ -230,7 +230,7 @@ test_of_another_type_nothing_is_shown if {
 	_shown_spec_of({"tolerations": [{"tolerationSeconds": json.unmarshal(_long("1"))}]}) == {"tolerations": [{}]}
 }
 
-test_where_all_the_small_values_are_too_many_the_objects_are_left_out if {
+test_objects_are_left_out_if_their_small_values_are_too_many if {
 	every_text := {sprintf("%s%d", [substring(_long("k"), 0, 250), number]): _long("v") | some number in numbers.range(1, 32)}
 	huge := _object("Pod", {"nodeSelector": every_text})
 	[entry] := log.mask with input as _event(huge, huge)

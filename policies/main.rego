@@ -1,8 +1,8 @@
 # METADATA
 # title: The admission decision
 # description: |
-#   What OPA answers to `POST /`: one AdmissionReview v1, merged from the intents that have a say. Read this page first.
-#   A request in which no intent has a say is allowed, a review that cannot be read is denied.
+#   OPA's answer to `POST /`: one AdmissionReview v1, merged from the decisions of all intents. Read this module first.
+#   A request that no intent applies to is allowed. A review that cannot be read is denied.
 # schemas:
 #   - input: schema.admission_review
 package system
@@ -12,19 +12,19 @@ import data.review
 import data.settings
 
 # METADATA
-# description: The answer, with the uid of the request; allowed, patched, warned of or denied.
+# description: The AdmissionReview that answers the request.
 # entrypoint: true
 main := {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": _response} if _decisions
 
 _response := object.union_n([{"uid": review.uid, "allowed": count(_denials) == 0}, _patched, _warned, _audited, _status])
 
-# The intents by name. While the module of one is not loaded, the object and so `main` are undefined, which the API
-# server refuses: a policy that is missing must not pass for consent.
+# The decisions by intent. While the module of an intent is not loaded, this object is undefined, and so is `main`. The
+# API server then refuses the request: a missing policy must not count as consent.
 _decisions := {"node-pool": node_pool.decision} if review.concerned
 
 _decisions := {} if not review.concerned
 
-# A review that cannot be read is no intent's, so no enforcement lets it through.
+# No intent applies to a review that cannot be read, so `enforcement: warn` does not admit it.
 _denials := review.problems | {message |
 	some intent, decision in _decisions
 	not _warns(intent)
@@ -48,12 +48,12 @@ _warned := {"warnings": sort({_cut(message) | some message in _warnings})} if co
 
 _warned := {} if count(_warnings) == 0
 
-# What the API server's audit log and the decision log are told, by intent: an outcome, a colon, and what it is about.
+# For the API server's audit log and the decision log, by intent: the outcome, a colon, and the details.
 _audited := {"auditAnnotations": _annotations} if count(_annotations) > 0
 
 _audited := {} if count(_annotations) == 0
 
-# What each intent says of a request that it admits; empty where it has no say.
+# The audit annotation of each intent for a request that it admits; empty if it does not apply.
 _audits := {"node-pool": node_pool.audit}
 
 _annotations := {intent: _cut(_outcome(intent, decision)) | some intent, decision in _decisions}
@@ -68,15 +68,15 @@ _outcome(intent, decision) := sprintf("would be refused: %s", [concat("; ", sort
 	_audits[intent] != ""
 }
 
-_status := {"status": {"code": 403, "reason": "Forbidden", "message": concat("", [_told, _contact, _traced])}} if {
+_status := {"status": {"code": 403, "reason": "Forbidden", "message": concat("", [_reasons, _contact, _reference])}} if {
 	count(_denials) > 0
 }
 
 _status := {} if count(_denials) == 0
 
-_told := _cut(concat("; ", sort(_denials)))
+_reasons := _cut(concat("; ", sort(_denials)))
 
-# Messages quote the request, where a name, a selector or a list of tolerations can be a megabyte.
+# Messages quote the request, in which a name, a selector or a list of tolerations can have a megabyte.
 _longest := 4096
 
 _cut(message) := message if count(message) <= _longest
@@ -87,7 +87,7 @@ _contact := sprintf(" (ask %s)", [settings.contact]) if settings.contact != ""
 
 _contact := "" if settings.contact == ""
 
-# By the uid an admin finds the request in OPA's decision log, and in an audit log that has reviews.
-_traced := sprintf(" [decision %s]", [review.uid]) if review.uid != ""
+# By this uid an administrator finds the request in OPA's decision log, and in an audit log that records reviews.
+_reference := sprintf(" [decision %s]", [review.uid]) if review.uid != ""
 
-_traced := "" if review.uid == ""
+_reference := "" if review.uid == ""

@@ -43,7 +43,7 @@ test_a_refusal_is_a_forbidden_status_without_a_patch if {
 	})
 }
 
-test_enforcement_warn_admits_unchanged_and_tells if {
+test_enforcement_warn_admits_unchanged_with_a_warning if {
 	answer := system.main with input as _pod({"nodeName": "n1"})
 		with data.kubernetes.namespaces as _namespaces
 		with data.settings.enforcement as {"node-pool": "warn"}
@@ -55,21 +55,21 @@ test_enforcement_warn_admits_unchanged_and_tells if {
 	})
 }
 
-test_enforcement_warn_places_all_the_same if {
+test_enforcement_warn_still_places_pods if {
 	answer := system.main with input as _pod({})
 		with data.kubernetes.namespaces as _namespaces
 		with data.settings.enforcement as {"node-pool": "warn"}
 	answer.response.patchType == "JSONPatch"
 }
 
-test_an_intent_whose_enforcement_is_not_told_is_enforced if {
+test_an_intent_without_an_enforcement_entry_is_enforced if {
 	answer := system.main with input as _pod({"nodeName": "n1"})
 		with data.kubernetes.namespaces as _namespaces
 		with data.settings.enforcement as {"other": "warn"}
 	answer.response.allowed == false
 }
 
-test_a_refused_request_is_not_told_to_be_placed_by_another_intent if {
+test_the_audit_of_a_refused_request_does_not_say_that_another_intent_placed_it if {
 	refused := {"deny": {"no"}, "patch": [], "warn": set()}
 	placed := {"deny": set(), "patch": [], "warn": set()}
 	answer := system.main with input as _pod({})
@@ -78,7 +78,7 @@ test_a_refused_request_is_not_told_to_be_placed_by_another_intent if {
 	answer.response.auditAnnotations == {"other": "refused: no"}
 }
 
-test_what_an_intent_only_warns_of_is_no_denial_of_another if {
+test_a_warning_of_one_intent_does_not_count_as_a_denial_of_another if {
 	no := {"deny": {"no"}, "patch": [], "warn": set()}
 	never := {"deny": {"never"}, "patch": [], "warn": set()}
 	answer := system.main with input as _pod({})
@@ -88,29 +88,29 @@ test_what_an_intent_only_warns_of_is_no_denial_of_another if {
 	answer.response.status.message == "never [decision 42]"
 }
 
-test_no_enforcement_lets_through_what_cannot_be_read if {
+test_enforcement_warn_does_not_admit_an_unreadable_review if {
 	answer := system.main with input as {} with data.settings.enforcement as {"node-pool": "warn"}
 	answer.response.allowed == false
 }
 
-test_a_warning_of_an_intent_is_told if {
+test_the_answer_has_the_warnings_of_an_intent if {
 	answer := system.main with input as _pod({}) with data.node_pool.decision as {"deny": set(), "patch": [], "warn": {"b", "a"}}
 	answer == _answer({"uid": "42", "allowed": true, "warnings": ["a", "b"]})
 }
 
-test_refusals_are_told_together_in_order if {
+test_the_message_joins_all_refusals_in_order if {
 	answer := system.main with input as _pod({}) with data.node_pool.decision as {"deny": {"b", "a"}, "patch": [], "warn": set()}
 	answer.response.status.message == "a; b [decision 42]"
 }
 
-test_a_refusal_says_whom_to_ask if {
+test_a_refusal_names_the_contact if {
 	answer := system.main with input as _pod({})
 		with data.node_pool.decision as {"deny": {"no"}, "patch": [], "warn": set()}
 		with data.settings.contact as "#platform on chat"
 	answer.response.status.message == "no (ask #platform on chat) [decision 42]"
 }
 
-test_what_no_intent_has_a_say_in_is_allowed if {
+test_a_request_that_no_intent_applies_to_is_allowed if {
 	every request in [
 		{"kind": {"group": "", "version": "v1", "kind": "Service"}},
 		{"kind": {"group": "", "version": "v1", "kind": "Pod"}, "operation": "DELETE"},
@@ -122,11 +122,11 @@ test_what_no_intent_has_a_say_in_is_allowed if {
 	}
 }
 
-test_settings_that_are_not_loaded_leave_no_answer if {
+test_there_is_no_answer_without_settings if {
 	not system.main with input as _pod({}) with data.settings as {} with data.kubernetes.namespaces as _namespaces
 }
 
-test_what_is_no_review_is_denied if {
+test_an_input_that_is_not_a_review_is_denied if {
 	every review in [
 		null,
 		"text",

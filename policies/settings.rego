@@ -1,7 +1,8 @@
 # METADATA
 # title: Settings
 # description: |
-#   What fairlead.yaml says. These are the defaults; deployment renders this module again, so edit fairlead.yaml instead.
+#   The settings of fairlead.yaml that policies read. These are the defaults. A deployment replaces this module, so edit
+#   fairlead.yaml instead.
 package settings
 
 # METADATA
@@ -9,17 +10,17 @@ package settings
 namespace_label := "agentpool"
 
 # METADATA
-# description: The node label that tells pools apart.
+# description: The node label that names a node's pool.
 node_label := "agentpool"
 
 # METADATA
-# description: What happens to a pod's own nodeSelector - `reject` or `merge`.
+# description: How a pod's own nodeSelector is treated - `reject` or `merge`.
 pod_selector := "reject"
 
 # METADATA
 # description: |
-#   What happens to a refusal, by intent: `deny`, or `warn`, which admits the request with a warning. An intent that is
-#   not listed denies.
+#   How refusals are enforced, by intent: `deny`, or `warn`, which admits the object with a warning. An intent that is not
+#   listed denies.
 enforcement := {}
 
 # METADATA
@@ -27,9 +28,9 @@ enforcement := {}
 default_pool := ""
 
 # METADATA
-# description: The closed set of pools, name to what it gives and allows; empty where any label value is a pool.
+# description: The closed set of pools, by name, with what each gives and allows; empty if any label value is a pool.
 pools := {}
 
 # METADATA
-# description: Whom messages tell to ask; empty for nobody.
+# description: The contact that refusals name; empty for none.
 contact := ""

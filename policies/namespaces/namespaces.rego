@@ -1,15 +1,17 @@
 # METADATA
 # title: Namespaces
 # description: |
-#   A label of a namespace: as it was replicated, a single look-up however many namespaces there are; or as the API
-#   server has it at this moment, asked of the sidecar, where that offers it.
+#   The labels of a namespace, from one of two sources: OPA's replicated data, where the cost does not depend on the
+#   number of namespaces, or a lookup by the sidecar, which asks the API server at this moment. Not every sidecar offers
+#   lookups.
 package namespaces
 
 # METADATA
 # description: |
-#   The label `key` of the namespace `name` as replicated, null where it has no such label. Undefined where OPA does not
-#   have the namespace, or not what became of this label: a sidecar replicates the labels that it was told to, and says
-#   in `absentLabels` which of those a namespace lacks. Any other that is not there may well be there.
+#   The replicated label `key` of the namespace `name`; null if the namespace lacks it. Undefined if OPA does not have
+#   the namespace, or if its data do not show whether the namespace has the label. A sidecar replicates only the labels
+#   that it is configured for, and lists those that a namespace lacks in `absentLabels`. For any other label the data
+#   show nothing.
 replicated(name, key) := value if {
 	value := data.kubernetes.namespaces[name].metadata.labels[key]
 } else := null if {
@@ -18,26 +20,27 @@ replicated(name, key) := value if {
 }
 
 # METADATA
-# description: The same as the API server has it now; undefined where the sidecar gives no answer.
-looked_up(name, key) := object.get(_asked(name), ["metadata", "labels", key], null)
+# description: The same label as the API server has it now; undefined if the sidecar gives no answer.
+looked_up(name, key) := object.get(_lookup(name), ["metadata", "labels", key], null)
 
 # METADATA
-# description: Whether a sidecar looks namespaces up.
+# description: Whether the sidecar answers lookups.
 can_look_up if opa.runtime().env.FAIRLEAD_NAMESPACES_URL
 
 # METADATA
 # description: |
-#   Whether only API servers ask, about namespaces with a pool (and elsewhere about DaemonSets that had one), and nobody
-#   looks any up (kube-mgmt): what is replicated without a pool is taken to be older than the question.
+#   Whether only API servers ask, and the sidecar (kube-mgmt) answers no lookups. API servers ask about mapped
+#   namespaces, and elsewhere only about DaemonSets that an earlier pool changed. So a namespace that is replicated
+#   without a pool is probably out of date.
 mapped_only if opa.runtime().env.FAIRLEAD_MAPPED_ONLY == "true"
 
 _lacks(namespace, key) if key in namespace.metadata.absentLabels
 
-# Elsewhere namespaces are whole.
+# Without lookups, the sidecar is kube-mgmt, which replicates whole namespaces: a label that is not there is absent.
 _lacks(_, _) if not can_look_up
 
-# The sidecar answers on loopback (FAIRLEAD_NAMESPACES_URL), verified with our own CA; no credential leaves OPA.
-_asked(name) := response.body if {
+# The sidecar answers on loopback (FAIRLEAD_NAMESPACES_URL). OPA verifies it with our own CA and sends no credential.
+_lookup(name) := response.body if {
 	env := opa.runtime().env
 	response := http.send({
 		"method": "GET",

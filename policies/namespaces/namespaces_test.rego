@@ -29,7 +29,7 @@ test_a_whole_namespace_without_the_label_lacks_it if {
 	}
 }
 
-test_a_thin_namespace_lacks_only_what_it_says if {
+test_a_thin_namespace_lacks_only_the_labels_that_it_lists if {
 	thin := {"payments": {"metadata": {"name": "payments", "labels": {}, "absentLabels": ["agentpool"]}}}
 	namespaces.replicated("payments", "agentpool") == null with data.kubernetes.namespaces as thin
 		with opa.runtime as _environment
@@ -37,7 +37,7 @@ test_a_thin_namespace_lacks_only_what_it_says if {
 		with opa.runtime as _environment
 }
 
-test_a_namespace_that_is_not_there_is_undefined if {
+test_a_missing_namespace_is_undefined if {
 	every env in [_environment, {"env": {}}] {
 		not namespaces.replicated("new", "agentpool") with data.kubernetes.namespaces as {}
 			with opa.runtime as env
@@ -51,22 +51,22 @@ test_a_look_up_gives_the_label_or_null if {
 		with http.send as _sidecar
 }
 
-test_a_namespace_that_nobody_knows_is_undefined if {
+test_a_namespace_unknown_to_the_sidecar_is_undefined if {
 	not namespaces.looked_up("gone", "agentpool") with opa.runtime as _environment
 		with http.send as _sidecar
 }
 
-test_without_an_answer_it_is_undefined if {
+test_a_failed_lookup_is_undefined if {
 	not namespaces.looked_up("new", "agentpool") with opa.runtime as _environment
 		with http.send as _no_sidecar
 }
 
-test_without_a_sidecar_to_ask_it_is_undefined if {
+test_a_lookup_without_a_sidecar_is_undefined if {
 	not namespaces.looked_up("new", "agentpool") with opa.runtime as {"env": {}}
 		with http.send as _sidecar
 }
 
-test_the_environment_says_who_asks_and_who_looks_up if {
+test_the_environment_shows_who_asks_and_whether_there_are_lookups if {
 	namespaces.can_look_up with opa.runtime as _environment
 	not namespaces.can_look_up with opa.runtime as {"env": {}}
 	namespaces.mapped_only with opa.runtime as {"env": {"FAIRLEAD_MAPPED_ONLY": "true"}}

@@ -1,4 +1,4 @@
-# The pool of the request's namespace, and what it gives.
+# The pool of the request's namespace, and the assignment that it gives.
 package node_pool
 
 import data.namespaces
@@ -8,10 +8,11 @@ namespace := input.request.namespace
 
 replicated_label := namespaces.replicated(namespace, settings.namespace_label)
 
-# The namespace's label, null where it has none; undefined while nobody can tell. Where a namespace has no pool, an API
-# server asks about nothing but DaemonSets that an earlier pool changed. So what is replicated without a pool is in all
-# likelihood older than the question: the answer is what the API server has now, and where that cannot be had there is
-# none. Nobody but an API server may be told "no pool" by what is replicated.
+# The namespace's pool label; null if it has none, undefined while it cannot be determined. About a namespace without a
+# pool, API servers ask only if a DaemonSet has what an earlier pool gave it. So if the replicated namespace has no
+# pool, the replica is probably out of date, and the sidecar looks up the label that the API server has now. Without
+# lookups (kube-mgmt), a replicated "no pool" gives no answer to API servers. It does for others, such as `fairlead
+# eval`.
 namespace_label := replicated_label if _pool_replicated
 
 namespace_label := namespaces.looked_up(namespace, settings.namespace_label) if {
@@ -25,10 +26,10 @@ namespace_label := replicated_label if {
 	not namespaces.mapped_only
 }
 
-# A helper, because `not` of a function of something undefined is undefined.
+# A helper, because `not` of a call with an undefined argument is undefined.
 _pool_replicated if _pool_of(replicated_label)
 
-# Null, which is no label, is as defined as any.
+# Null, for a namespace without the label, is a known value, too.
 label_known if is_string(namespace_label)
 
 label_known if is_null(namespace_label)
@@ -40,7 +41,7 @@ _pool_of(label) := label if not label in {"", null}
 # An empty label opts out of the default pool.
 _pool_of(null) := settings.default_pool if settings.default_pool != ""
 
-# What a Namespace under review is labelled with.
+# The pool label of a Namespace that is itself under review.
 reviewed_label := input.request.object.metadata.labels[settings.namespace_label] if {
 	input.request.object.metadata.labels[settings.namespace_label] != ""
 }
@@ -49,7 +50,7 @@ assignment := {"nodeSelector": {settings.node_label: pool_name}, "tolerations": 
 
 assignment := object.get(settings.pools, pool_name, {}) if object.get(settings.pools, pool_name, null) != null
 
-# The same, and nothing where there is no pool.
+# The assignment, or an empty one without a pool.
 default pool_gives := {"nodeSelector": {}, "tolerations": []}
 
 pool_gives := assignment
@@ -60,7 +61,7 @@ is_declared(pool) if object.get(settings.pools, pool, null) != null
 
 declared_pools := concat(", ", sort(object.keys(settings.pools)))
 
-# Whether a nodeSelector has all that some pool gives, whatever else it has.
+# Whether a nodeSelector contains the whole nodeSelector of any pool.
 has_pool(selector) if {
 	count(settings.pools) == 0
 	is_string(selector[settings.node_label])
@@ -72,9 +73,9 @@ has_pool(selector) if {
 	includes(selector, object.get(settings.pools, [pool, "nodeSelector"], {}))
 }
 
-includes(selector, wanted) if object.union(selector, wanted) == selector
+includes(selector, part) if object.union(selector, part) == selector
 
-# Whether any pool allows certain tolerations only, so that updates of tolerations matter.
+# Whether any pool restricts tolerations, so that updates of tolerations matter.
 restricts_tolerations if {
 	some name in object.keys(settings.pools)
 	object.get(settings.pools, [name, "allowedTolerations"], null) != null

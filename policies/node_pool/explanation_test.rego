@@ -36,7 +36,7 @@ test_a_mapped_namespace if {
 
 test_a_pod_that_is_placed_already if {
 	explanation := _explain({"object": {"spec": {"nodeSelector": {"agentpool": "pool1"}}}})
-	explanation == _mapped | {"the pod has all of it already"}
+	explanation == _mapped | {"the pod already has the whole assignment"}
 }
 
 test_a_namespace_without_a_pool if {
@@ -52,18 +52,18 @@ test_the_default_pool if {
 }
 
 test_an_update_that_moves_nothing if {
-	_explain({"operation": "UPDATE", "oldObject": {"spec": {}}}) == {"the update leaves spec.nodeSelector as it is: left alone"}
+	_explain({"operation": "UPDATE", "oldObject": {"spec": {}}}) == {"the update does not change spec.nodeSelector: left alone"}
 }
 
 test_a_mirror_pod if {
 	_explain({
 		"object": {"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}, "spec": {"nodeName": "n1"}},
 		"userInfo": {"username": "system:node:n1", "groups": ["system:nodes"]},
-	}) == {"a mirror pod of this node's own: left alone"}
+	}) == {"a mirror pod that its node created: left alone"}
 }
 
-test_what_the_intent_has_no_say_in if {
-	_explain({"kind": {"group": "", "kind": "Service"}}) == {"node-pool has no say in a CREATE of kind Service"}
+test_a_request_that_the_intent_does_not_apply_to if {
+	_explain({"kind": {"group": "", "kind": "Service"}}) == {"node-pool does not apply to a CREATE of kind Service"}
 }
 
 test_a_template if {
@@ -71,7 +71,7 @@ test_a_template if {
 		"kind": {"group": "apps", "kind": "Deployment"},
 		"object": {"spec": {"template": {"spec": {}}}},
 	})
-	explanation == _mapped | {"only its pods are placed, and a template that would make them in vain is warned of"}
+	explanation == _mapped | {"the template is not changed, its pods are; if they would be refused, the template gets a warning"}
 }
 
 test_an_update_of_a_template_that_changes_nothing if {
@@ -80,5 +80,5 @@ test_an_update_of_a_template_that_changes_nothing if {
 		"kind": {"group": "apps", "kind": "DaemonSet"},
 		"object": {"spec": {"template": {"spec": {}}}},
 		"oldObject": {"spec": {"template": {"spec": {}}}},
-	}) == {"the update leaves the template as it is: left alone"}
+	}) == {"the update does not change the template: left alone"}
 }

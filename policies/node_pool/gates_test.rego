@@ -18,7 +18,7 @@ _pools := {
 	"pool2": {"nodeSelector": {"agentpool": "pool2"}, "tolerations": []},
 }
 
-# An update of a pod of namespace payments, with these gates before and after.
+# The update of a pod in the namespace payments, with its scheduling gates before and after.
 _update(before, after, gates) := {
 	"apiVersion": "admission.k8s.io/v1",
 	"kind": "AdmissionReview",
@@ -110,11 +110,11 @@ test_the_last_gate_may_go_with_the_pools_own_selector if {
 	_decide(_freed({}, {"nodeSelector": {"agentpool": "pool2"}})) == _denied(`pod "web" sets spec.nodeSelector agentpool, but namespace "payments" places its pods in pool "pool1": remove spec.nodeSelector, or set just agentpool=pool1`)
 }
 
-test_its_own_answer_is_accepted_unchanged if {
+test_the_policy_accepts_its_own_answer_unchanged if {
 	_decide_pools(_freed({}, {"nodeSelector": {"disk": "ssd"}, "tolerations": [_gpu]})) == _untouched
 }
 
-test_no_other_update_of_a_gate_is_looked_at if {
+test_other_updates_of_gates_are_left_alone if {
 	two := [{"name": "a"}, {"name": "b"}]
 	every gates in [
 		{"before": two, "after": _gates},
@@ -128,7 +128,7 @@ test_no_other_update_of_a_gate_is_looked_at if {
 	_decide(_in("free", _freed({}, {}))) == _untouched
 }
 
-test_what_becomes_of_a_freed_pod_is_told if {
+test_the_decision_on_a_freed_pod_is_explained if {
 	review := _freed({}, {})
 	audit := node_pool.audit with input as review
 		with data.kubernetes.namespaces as {"payments": {"metadata": {"labels": {"agentpool": "pool1"}}}}
@@ -136,7 +136,7 @@ test_what_becomes_of_a_freed_pod_is_told if {
 	explanation := node_pool.explanation with input as review
 		with data.kubernetes.namespaces as {"payments": {"metadata": {"labels": {"agentpool": "pool1"}}}}
 	explanation == {
-		"its last scheduling gate goes, and no pool has placed it yet: decided as if it were created",
+		"its last scheduling gate is removed, and no pool has placed it yet: decided like a new pod",
 		`namespace "payments" belongs to pool "pool1" by its label agentpool`,
 		`pool "pool1" gives nodeSelector agentpool=pool1 and 0 tolerations`,
 	}

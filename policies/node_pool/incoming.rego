@@ -1,9 +1,9 @@
-# What is placed: the pod of the request, or the template that a workload makes its pods of.
+# The incoming object: a pod, or a workload with the template of its pods; and what the request changes about it.
 package node_pool
 
 import data.review
 
-# Where the template stands in an object of group/kind; a pod is its own.
+# The path of the pod template in an object, by group/kind. A pod is its own template.
 _templates := {
 	"/Pod": [],
 	"/ReplicationController": ["spec", "template"],
@@ -24,13 +24,14 @@ is_template if {
 	not is_pod
 }
 
-# Whether the assignment is added to such an object. Of templates only DaemonSets' need it: their controller picks the
-# node before there is a pod, and one for a node outside of the pool would stay Pending for ever.
+# Whether the assignment is added to objects of this kind. Among templates only those of DaemonSets need it: their
+# controller picks a pod's node before it creates the pod, and a pod for a node outside of the pool would stay Pending
+# for ever.
 gets_assignment if is_pod
 
 gets_assignment if review.kind == ["apps", "DaemonSet"]
 
-# How messages call the object, and what of it they speak of.
+# How messages name the object, and the part of it that they are about.
 subject := sprintf("pod %q", [review.name]) if is_pod
 
 subject := sprintf("%s %q", [review.kind[1], review.name]) if is_template
@@ -49,7 +50,7 @@ creates_pods if {
 	input.request.operation == "CREATE"
 	_readable
 	not is_mirror
-	not _unread
+	not _warned_on_owner
 }
 
 creates_pods if {
@@ -57,14 +58,14 @@ creates_pods if {
 	input.request.operation == "UPDATE"
 	_readable
 	template_of(input.request.object) != template_of(input.request.oldObject)
-	not _unread
+	not _warned_on_owner
 }
 
 creates_pods if loses_last_gate
 
-# A pod that no pool decided on when it was created, and that runs once this update takes its last gate away: created
-# while its namespace had no pool, it would be on any pool's node. One that has a pool's nodeSelector was placed, by
-# this label or an earlier one.
+# Whether the update removes a pod's last scheduling gate before any pool placed the pod. Such a pod was created while
+# its namespace had no pool, and could now run on any pool's node. A pod with a pool's nodeSelector was placed already,
+# by this label or an earlier one.
 loses_last_gate if {
 	input.request.operation == "UPDATE"
 	is_pod
@@ -74,14 +75,15 @@ loses_last_gate if {
 	not has_pool(node_selector_of(input.request.oldObject))
 }
 
-_gated(it) if {
-	gates := object.get(_pod_spec_of(it), "schedulingGates", [])
+_gated(pod) if {
+	gates := object.get(_pod_spec_of(pod), "schedulingGates", [])
 	is_array(gates)
 	count(gates) > 0
 }
 
-# All but a changed nodeSelector and further tolerations may be updated, also where the pod was placed by another label
-# before. Only a gated pod's nodeSelector can change at all (KEP-3838).
+# Whether the update of a pod has to fit the pool: only a changed nodeSelector or new tolerations have to. Any other
+# update is allowed, even of a pod that another pool placed. Kubernetes itself lets only a gated pod's nodeSelector
+# change (KEP-3838).
 update_matters if selector_changed
 
 update_matters if {
@@ -96,16 +98,17 @@ selector_changed if {
 	node_selector != old_selector
 }
 
-# A mirror pod shows a static pod that runs on its node already. Anyone can set the annotation, so it counts only
-# from the node itself.
+# Whether the pod is a mirror pod, which represents a static pod that already runs on its node. Anyone can set the
+# annotation, so it counts only if the node itself creates the pod.
 is_mirror if {
 	input.request.object.metadata.annotations["kubernetes.io/config.mirror"]
 	"system:nodes" in input.request.userInfo.groups
 	input.request.userInfo.username == concat("", ["system:node:", input.request.object.spec.nodeName])
 }
 
-# Nobody reads a warning to a controller, which makes a ReplicaSet or a Job of what somebody was warned of before.
-_unread if {
+# Whether the template's author was already warned. A controller creates a ReplicaSet or a Job from the template of a
+# Deployment or a CronJob, and nobody reads the warnings that a controller gets.
+_warned_on_owner if {
 	not gets_assignment
 	some owner in input.request.object.metadata.ownerReferences
 	owner.controller == true
@@ -113,15 +116,16 @@ _unread if {
 
 pod_spec := _pod_spec_of(input.request.object)
 
-_pod_spec_of(it) := object.get(it, array.concat(template_path, ["spec"]), null)
+_pod_spec_of(value) := object.get(value, array.concat(template_path, ["spec"]), null)
 
-template_of(it) := object.get(it, template_path, null)
+template_of(value) := object.get(value, template_path, null)
 
 node_selector := node_selector_of(input.request.object)
 
 pod_tolerations := _tolerations_of(input.request.object)
 
-# What a pod had before; a template, and what is freed of its gates, is looked at as a whole.
+# What the pod had before the update. Empty for a template and for a pod that loses its last gate: all of these has to
+# fit the pool, and not only what the update changes.
 old_selector := node_selector_of(input.request.oldObject) if _is_old_pod
 
 old_selector := {} if not _is_old_pod
@@ -130,7 +134,7 @@ _old_tolerations := _tolerations_of(input.request.oldObject) if _is_old_pod
 
 _old_tolerations := [] if not _is_old_pod
 
-# As sets: to look for each in a list would cost the square of their number.
+# As sets: the difference of two lists would cost the product of their lengths.
 new_tolerations := {toleration | some toleration in pod_tolerations} - {toleration | some toleration in _old_tolerations}
 
 _is_old_pod if {
@@ -139,9 +143,9 @@ _is_old_pod if {
 	not loses_last_gate
 }
 
-node_selector_of(it) := or_empty(object.get(_pod_spec_of(it), "nodeSelector", {}), {})
+node_selector_of(value) := or_empty(object.get(_pod_spec_of(value), "nodeSelector", {}), {})
 
-_tolerations_of(it) := or_empty(object.get(_pod_spec_of(it), "tolerations", []), [])
+_tolerations_of(value) := or_empty(object.get(_pod_spec_of(value), "tolerations", []), [])
 
 or_empty(null, empty) := empty
 
@@ -152,14 +156,14 @@ pointer(field) := concat("/", array.flatten(["", template_path, "spec", field]))
 
 _readable if count(unreadable) == 0
 
-unreadable contains "the request names no namespace: cannot tell which pool its pods belong to" if not _named
+unreadable contains "the request has no namespace: cannot tell which pool its pods belong to" if not _has_namespace
 
-unreadable contains sprintf("request.%s has no spec of a pod: cannot tell where it would run", [side]) if {
+unreadable contains sprintf("request.%s has no pod spec: cannot tell where the pod would run", [side]) if {
 	some side in _sides
 	not _has_spec(side)
 }
 
-unreadable contains sprintf("spec.%s of the pod is not of its type: cannot tell where it would run", [field]) if {
+unreadable contains sprintf("spec.%s of the pod has the wrong type: cannot tell where the pod would run", [field]) if {
 	some side in _sides
 	some field, type in {"nodeSelector": "object", "tolerations": "array", "nodeName": "string"}
 	not type_name(object.get(_pod_spec_of(input.request[side]), field, null)) in {type, "null"}
@@ -169,10 +173,10 @@ _sides := ["object"] if input.request.operation != "UPDATE"
 
 _sides := ["object", "oldObject"] if input.request.operation == "UPDATE"
 
-# A helper, because `not is_object(...)` of something undefined is undefined, and no deny.
+# A helper, because `not is_object(...)` of an undefined value is undefined, and would not deny.
 _has_spec(side) if is_object(_pod_spec_of(input.request[side]))
 
-_named if {
+_has_namespace if {
 	is_string(namespace)
 	namespace != ""
 }

@@ -100,15 +100,15 @@ test_a_template_whose_pods_will_be_refused_is_admitted_with_a_warning if {
 
 test_an_undeclared_pool_is_warned_of if {
 	decision := _decide(_create("Job", {})) with data.settings.pools as {"pool2": {"nodeSelector": {}, "tolerations": []}}
-	decision == _warned(`every pod of Job "web" will be refused: namespace "payments" has agentpool=pool1, which is no declared pool: relabel the namespace with one of pool2`)
+	decision == _warned(`every pod of Job "web" will be refused: namespace "payments" has agentpool=pool1, which is not a declared pool: relabel the namespace with one of pool2`)
 }
 
-test_where_nothing_is_denied_the_warning_says_would if {
+test_the_warning_says_would_if_enforcement_is_warn if {
 	decision := _decide(_create("Job", {"nodeName": "n1"})) with data.settings.enforcement as {"node-pool": "warn"}
 	{startswith(message, `every pod of Job "web" would be refused: `) | some message in decision.warn} == {true}
 }
 
-test_an_update_that_leaves_the_template_is_left_alone if {
+test_an_update_that_keeps_the_template_is_left_alone if {
 	every kind, _ in _workloads {
 		every spec in [{}, {"nodeName": "n1"}, {"nodeSelector": {"zone": "a"}}] {
 			_decide(_with(_update(kind, spec, spec), {"labels": {"a": "b"}})) == _untouched
@@ -123,7 +123,7 @@ test_a_daemon_set_from_before_is_placed_when_its_template_changes if {
 	decision.patch[0] == _placed.patch[0]
 }
 
-test_what_a_controller_makes_is_not_warned_of if {
+test_objects_that_a_controller_creates_get_no_warning if {
 	every kind, _ in _others {
 		_decide(_with(_create(kind, {"nodeName": "n1"}), _controlled)) == _untouched
 		_decide(_with(_update(kind, {}, {"nodeName": "n1"}), _controlled)) == _untouched
@@ -138,14 +138,14 @@ test_a_namespace_without_a_pool_is_left_alone if {
 	}
 }
 
-test_only_what_gets_the_assignment_waits_for_a_namespace_nobody_knows if {
+test_only_objects_that_get_the_assignment_are_refused_in_an_unknown_namespace if {
 	_decide(_in("new", _create("DaemonSet", {}))) == object.union(_untouched, {"deny": {`DaemonSet "web": namespace "new" is not known to the policy yet: retry in a moment`}})
 	every kind, _ in _others {
 		_decide(_in("new", _create(kind, {}))) == _untouched
 	}
 }
 
-test_a_template_that_cannot_be_read_is_refused_where_it_would_be_placed if {
+test_an_unreadable_template_is_refused_if_it_would_get_the_assignment if {
 	every kind, _ in _workloads {
 		every review in [
 			_create(kind, "text"),

@@ -1,14 +1,14 @@
-# What a DaemonSet's template has of an earlier decision, and so not of its author: whoever applies a manifest without a
-# nodeSelector leaves the one that is there. The decision notes what it added on the template itself, so that the note
-# comes back with it (`kubectl rollout undo`). Anyone can write a note and gains nothing by it: what it names is
-# replaced by today's assignment, or removed.
+# The parts of a DaemonSet's template that an earlier decision added, and not its author. Applying a manifest without a
+# nodeSelector keeps the nodeSelector that is there, so a decision has to know which parts are its own. It notes them in
+# an annotation of the template itself, so that `kubectl rollout undo` restores the note with the template. Anyone can
+# write such a note, but gains nothing: what it names is replaced by the current assignment, or removed.
 package node_pool
 
 import data.namespaces
 
 note_key := "fairlead.dev/assigned"
 
-# As JSON, `{"nodeSelector": {...}, "tolerations": [...]}`.
+# JSON of the form `{"nodeSelector": {...}, "tolerations": [...]}`.
 note_text := template_metadata.annotations[note_key] if {
 	is_template
 	gets_assignment
@@ -16,10 +16,10 @@ note_text := template_metadata.annotations[note_key] if {
 
 template_metadata := template_of(input.request.object).metadata
 
-# Undefined where there is none that can be read.
+# Undefined if there is no readable note.
 _note := json.unmarshal(note_text)
 
-# Comprehensions: OPA builds a rule with keys in the square of their number.
+# Comprehensions, because the time that OPA takes for a rule with keys grows with the square of their number.
 inherited_selector := {key: value |
 	some key, value in node_selector
 	_note.nodeSelector[key] == value
@@ -27,12 +27,12 @@ inherited_selector := {key: value |
 
 inherited_tolerations := {toleration | some toleration in _note.tolerations}
 
-# What the author asks for.
+# The nodeSelector that the author set.
 own_selector := object.remove(node_selector, object.keys(inherited_selector)) if _note
 
 else := node_selector
 
-# Inherited tolerations stay in their place where the pool still gives them.
+# An inherited toleration keeps its position if the pool still gives it.
 kept_tolerations := [toleration | some toleration in pod_tolerations; not _outdated(toleration)] if _note
 
 else := pod_tolerations
@@ -42,7 +42,7 @@ _outdated(toleration) if {
 	not toleration in pool_gives.tolerations
 }
 
-# Whether the namespace has no pool any more, but the template has what one gave.
+# Whether the namespace no longer has a pool, but the template still has what a pool gave it.
 pool_withdrawn if {
 	note_text
 	creates_pods
@@ -54,9 +54,8 @@ _without_pool if {
 	not pool_name
 }
 
-# Where nobody can look (kube-mgmt), what is replicated is all there is to know. Never to give up what a pool gave would
-# be worse than to give it up while the namespace's next label is on its way: the pods are placed one by one all the
-# same.
+# Without lookups (kube-mgmt), the replicated label has to do, although a new one may be on its way. Removing the
+# assignment too early does little harm, because each pod is placed anyway. Never removing it would be worse.
 _without_pool if {
 	namespaces.mapped_only
 	not label_known

@@ -52,7 +52,7 @@ _create(namespace, annotations, spec) := {
 	},
 }
 
-# Its template changes, but not in what is noted there.
+# An update that changes other parts of the template than the noted ones.
 _update(namespace, annotations, spec) := object.union(_create(namespace, annotations, spec), {"request": {
 	"operation": "UPDATE",
 	"oldObject": _daemon_set(annotations, object.union(spec, {"hostNetwork": true})),
@@ -92,7 +92,7 @@ _annotated(null, note) := _add("metadata/annotations", note)
 
 _annotated({}, note) := _add(_note_path, note[_key])
 
-test_the_authors_own_is_not_noted if {
+test_what_the_author_set_is_not_noted if {
 	_decide(_create("one", {}, {"nodeSelector": _first})) == _untouched
 	spec := {"nodeSelector": {"pool": "one"}, "tolerations": [_spot]}
 	_decide_merge(_create("one", {}, spec)).patch == [
@@ -102,7 +102,7 @@ test_the_authors_own_is_not_noted if {
 	]
 }
 
-test_its_own_answer_is_accepted_unchanged if {
+test_the_policy_accepts_its_own_answer_unchanged if {
 	annotations := _noted(_pools.pool1.nodeSelector, [_gpu, _spot])
 	every review in [_create("one", annotations, _placed), _update("one", annotations, _placed)] {
 		_decide_pools(review) == _untouched
@@ -128,7 +128,7 @@ test_what_another_pool_gave_is_replaced if {
 	])
 }
 
-test_what_the_author_has_beside_it_stays if {
+test_the_authors_other_keys_stay if {
 	spec := {"nodeSelector": {"pool": "one", "disk": "ssd", "zone": "a"}, "tolerations": [_gpu, _mine]}
 	_decide_merge(_update("two", _noted(_pools.pool1.nodeSelector, [_gpu]), spec)) == _patched([
 		_add("spec/nodeSelector", {"pool": "two", "zone": "a"}),
@@ -137,13 +137,13 @@ test_what_the_author_has_beside_it_stays if {
 	])
 }
 
-test_what_the_author_has_changed_since_is_the_authors if {
+test_what_the_author_changed_counts_as_the_authors if {
 	decision := _decide(_update("two", _noted(_first, []), {"nodeSelector": {"agentpool": "pool3"}}))
 	decision.patch == []
 	count(decision.warn) == 1
 }
 
-test_only_the_authors_own_has_to_be_allowed if {
+test_only_what_the_author_set_has_to_be_allowed if {
 	choosy := {"pool2": {
 		"nodeSelector": _second,
 		"tolerations": [],
@@ -174,7 +174,7 @@ test_a_pool_that_gives_more_than_before_gives_it if {
 	])
 }
 
-test_what_a_pool_gave_is_removed_where_there_is_none if {
+test_what_a_pool_gave_is_removed_in_a_namespace_without_a_pool if {
 	every namespace in ["free", "out"] {
 		_decide(_update(namespace, _noted(_first, [_gpu]), {"nodeSelector": _first, "tolerations": [_gpu]})) == _patched([
 			_remove("spec/nodeSelector"),
@@ -198,7 +198,7 @@ test_a_note_is_enough_where_only_mapped_namespaces_are_asked_about if {
 	decision == _patched([_remove("spec/nodeSelector"), _remove(_note_path)])
 }
 
-test_nothing_is_removed_where_nobody_knows_or_nothing_changes if {
+test_nothing_is_removed_if_the_namespace_is_unknown_or_nothing_changes if {
 	count(_decide(_update("new", _noted(_first, []), {"nodeSelector": _first})).deny) == 1
 	_decide_pools(_update("odd", _noted(_first, []), {"nodeSelector": _first})).patch == []
 	every namespace in ["two", "free"] {
@@ -207,7 +207,7 @@ test_nothing_is_removed_where_nobody_knows_or_nothing_changes if {
 	}
 }
 
-test_a_note_that_cannot_be_read_says_nothing if {
+test_an_unreadable_note_is_ignored if {
 	every text in ["", "{", "null", "7", "[]", `{"nodeSelector": [], "tolerations": 7}`, `[1e999999999]`, 7, null] {
 		decision := _decide(_update("two", {_key: text}, {"nodeSelector": _first}))
 		decision.patch == []
@@ -232,7 +232,7 @@ test_a_note_gains_nothing if {
 	])
 }
 
-test_only_daemon_sets_have_it if {
+test_only_templates_of_daemon_sets_have_notes if {
 	review := _update("two", _noted(_first, []), {"nodeSelector": _first})
 	decision := _decide(object.union(review, {"request": {"kind": {"kind": "Deployment"}}}))
 	decision.patch == []
@@ -284,10 +284,10 @@ test_a_refused_pod_of_a_daemon_set_of_another_pool_names_the_way_out if {
 }
 
 test_what_is_inherited_is_explained if {
-	said := "its template has nodeSelector agentpool=pool1 of an earlier decision, and not of its author"
+	said := "its template has nodeSelector agentpool=pool1 from an earlier decision, not from its author"
 	every namespace, sentence in {
 		"two": `namespace "two" belongs to pool "pool2" by its label agentpool`,
-		"free": "what an earlier pool gave to its template is taken away",
+		"free": "what an earlier pool gave to its template is removed",
 	} {
 		explanation := node_pool.explanation with input as _update(namespace, _noted(_first, []), {"nodeSelector": _first})
 			with data.kubernetes.namespaces as _namespaces

@@ -1,12 +1,12 @@
-# What a pod lacks of what its pool gives, and has of what its pool does not allow.
+# The limits of a pool: which of its tolerations a pod lacks, and which keys and tolerations of a pod it does not allow.
 package node_pool
 
 import data.lib.tolerations
 
-# What a pool allows beside its own nodeSelector, key to values; undefined where that is anything.
+# The further nodeSelector keys that the pool allows, each with its values; undefined if it allows any.
 allowed_selector := assignment.allowedNodeSelector
 
-# A comprehension: OPA builds a rule with keys in the square of their number.
+# A comprehension, because the time that OPA takes for a rule with keys grows with the square of their number.
 foreign_selector := {key: value |
 	allowed_selector
 	some key, value in own_selector
@@ -15,13 +15,13 @@ foreign_selector := {key: value |
 	object.get(old_selector, key, null) != value
 }
 
-# Those of the pool that the pod has neither literally nor in a wider one.
+# The pool's tolerations that no toleration of the pod covers.
 missing_tolerations := [toleration |
 	some toleration in assignment.tolerations
 	not tolerations.covered(toleration, kept_tolerations)
 ]
 
-# Undefined where the pool allows any.
+# The allowed tolerations, as text; undefined if the pool allows any.
 allowed_tolerations := {tolerations.text(toleration) |
 	some toleration in array.concat(assignment.allowedTolerations, assignment.tolerations)
 }
@@ -34,9 +34,9 @@ foreign_tolerations contains tolerations.text(toleration) if {
 
 _permitted_tolerations := array.flatten([assignment.allowedTolerations, assignment.tolerations, _added_by_cluster])
 
-# What control planes add to pods by themselves: the plugin DefaultTolerationSeconds, PodTolerationRestriction for pods
-# that request memory, and the controller of DaemonSets.
-_added_by_cluster := array.concat(_added_to_all, [toleration | _of_daemon_set; some toleration in _added_to_daemons])
+# The tolerations that control planes add to pods: by the plugin DefaultTolerationSeconds, by PodTolerationRestriction
+# for pods that request memory, and by the DaemonSet controller.
+_added_by_cluster := array.concat(_added_to_all, [toleration | _by_daemon_set_controller; some toleration in _added_to_daemons])
 
 _added_to_all := [
 	{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
@@ -53,5 +53,5 @@ _added_to_daemons := [
 	{"key": "node.kubernetes.io/network-unavailable", "operator": "Exists", "effect": "NoSchedule"},
 ]
 
-# Who creates it tells; anyone can name a DaemonSet as the owner.
-_of_daemon_set if input.request.userInfo.username == "system:serviceaccount:kube-system:daemon-set-controller"
+# The user shows that the pod belongs to a DaemonSet. The owner reference does not: anyone can write one.
+_by_daemon_set_controller if input.request.userInfo.username == "system:serviceaccount:kube-system:daemon-set-controller"

@@ -37,14 +37,14 @@ test_any_toleration_is_allowed_where_a_pool_does_not_say_which if {
 	_decide(_create([_gpu, _spot, {"operator": "Exists"}]), {}) == _untouched
 }
 
-test_only_an_allowed_toleration_is if {
+test_a_pool_that_restricts_tolerations_refuses_others if {
 	_decide(_create([_gpu]), {"allowedTolerations": [_gpu]}) == _untouched
 	_decide(_create([]), {"allowedTolerations": []}) == _untouched
 	_decide(_create([_gpu]), {"allowedTolerations": [_spot]}) == _refused("gpu:NoSchedule", "spot=yes")
 	_decide(_create([_gpu, {"operator": "Exists"}]), {"allowedTolerations": [_gpu]}) == _refused("*", "gpu:NoSchedule")
 }
 
-test_what_the_pool_gives_it_allows if {
+test_a_pool_allows_what_it_gives if {
 	_decide(_create([_gpu]), {"tolerations": [_gpu], "allowedTolerations": []}) == _untouched
 	_decide(_create([_spot]), {"tolerations": [_gpu], "allowedTolerations": []}) == _refused("spot=yes", "gpu:NoSchedule")
 	count(_decide(_create([]), {"tolerations": [_gpu], "allowedTolerations": []}).patch) == 1
@@ -94,7 +94,7 @@ test_an_update_may_keep_but_not_add_what_is_not_allowed if {
 	_decide(_update([], [_spot]), {}) == _untouched
 }
 
-test_where_no_pool_limits_tolerations_an_update_of_them_needs_no_namespace if {
+test_an_update_of_tolerations_needs_no_namespace_if_no_pool_restricts_them if {
 	review := object.union(_update([], [_spot]), {"request": {"namespace": "new"}})
 	_decide(review, {}) == _untouched
 	count(_decide(review, {"allowedTolerations": [_gpu]}).deny) == 1
@@ -104,7 +104,7 @@ test_where_no_pool_limits_tolerations_an_update_of_them_needs_no_namespace if {
 
 _deployment(labels, spec) := {"metadata": {"name": "web", "labels": labels}, "spec": {"template": {"spec": spec}}}
 
-test_a_template_that_stays_as_it_is_is_not_warned_of_and_one_that_changes_is_as_a_whole if {
+test_only_a_changed_template_gets_warnings_and_then_about_all_of_it if {
 	kind := {"group": "apps", "kind": "Deployment"}
 	before := _deployment({}, {"tolerations": [_spot]})
 	review := _review({"operation": "UPDATE", "kind": kind, "oldObject": before})
@@ -114,7 +114,7 @@ test_a_template_that_stays_as_it_is_is_not_warned_of_and_one_that_changes_is_as_
 	count(_decide(other, {"allowedTolerations": [_gpu]}).warn) == 1
 }
 
-test_a_template_with_what_is_not_allowed_is_warned_of if {
+test_a_template_with_disallowed_parts_gets_a_warning if {
 	decision := _decide(
 		_review({
 			"operation": "CREATE",

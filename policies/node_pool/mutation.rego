@@ -1,8 +1,8 @@
-# What is made of a pod or a DaemonSet's template: the assignment is added, as far as it is missing, and what an earlier
-# decision gave is taken away, as far as the pool does not give it any more. A namespace without a pool gives nothing.
+# The patch of a pod or a DaemonSet's template. It adds what is missing of the assignment, and removes what an earlier
+# decision added and the pool no longer gives. Without a pool, the assignment is empty.
 package node_pool
 
-# A pod needs no note: nobody applies it again.
+# A pod gets no note, because nobody applies its manifest again.
 mutation := array.concat(_selector_operations, _tolerations_operations) if is_pod
 
 else := array.flatten([_selector_operations, _tolerations_operations, _note_operations])
@@ -28,7 +28,7 @@ _append(missing) := [{"op": "add", "path": pointer("tolerations"), "value": miss
 	count(pod_tolerations) == 0
 } else := [{"op": "add", "path": pointer("tolerations/-"), "value": toleration} | some toleration in missing]
 
-# What the next decision must know to be of this one, and not of the author.
+# The parts of the template that come from a decision and not from the author, for the next decision.
 _note_after := {
 	"nodeSelector": {key: value |
 		some key, value in pool_gives.nodeSelector
@@ -57,5 +57,5 @@ _is_empty_note if _note_after == {"nodeSelector": {}, "tolerations": []}
 
 _annotations_path := concat("/", array.flatten(["", template_path, "metadata", "annotations"]))
 
-# A slash within a key is written ~1 (RFC 6901).
+# JSON Pointers write a slash within a key as ~1 (RFC 6901).
 _note_path := concat("/", [_annotations_path, replace(note_key, "/", "~1")])

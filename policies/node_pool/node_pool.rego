@@ -2,9 +2,9 @@
 # title: Node-pool placement
 # description: |
 #   Every pod of a namespace that is mapped to a node pool gets the pool's assignment (nodeSelector and tolerations),
-#   and none gets around it. Of the templates that make pods, DaemonSets' get the assignment, too, and of the others one
-#   that makes pods in vain is told of. Contract: docs/node-pool.md. Modules are loaded one by one, in the order of their
-#   names, so what this one needs comes before it.
+#   and a pod that would evade it is refused. The templates of DaemonSets get the assignment, too. The template of
+#   another workload gets a warning if its pods would be refused. Contract: docs/node-pool.md. The sidecar loads modules
+#   one by one in the order of their names, so what this module needs is loaded before it.
 # schemas:
 #   - input: schema.admission_review
 package node_pool
@@ -13,11 +13,11 @@ import data.review
 import data.settings
 
 # METADATA
-# description: What this intent has to say of the request.
+# description: The decision of this intent - `deny` and `warn` are sets of messages, `patch` is a list of operations.
 decision := {"deny": deny, "patch": patch, "warn": warn}
 
 # METADATA
-# description: Why the request is refused.
+# description: The reasons why the request is refused.
 deny contains message if {
 	gets_assignment
 	some message in unreadable
@@ -36,14 +36,14 @@ deny contains message if {
 }
 
 # METADATA
-# description: Warnings that the user of an admitted request sees.
+# description: The warnings that the user sees if the request is admitted.
 warn contains sprintf("every pod of %s %s be refused: %s", [subject, _will, message]) if {
 	is_template
 	some message in _refusals
 }
 
 warn contains sprintf(
-	"%s=%s is no declared pool, so every pod of namespace %q %s be refused: use one of %s",
+	"%s=%s is not a declared pool, so every pod of namespace %q %s be refused: use one of %s",
 	[settings.namespace_label, reviewed_label, review.name, _will, declared_pools],
 ) if {
 	review.kind == ["", "Namespace"]
@@ -56,14 +56,14 @@ default _will := "will"
 _will := "would" if object.get(settings.enforcement, "node-pool", "deny") == "warn"
 
 # METADATA
-# description: The JSON Patch (RFC 6902) that adds the assignment; empty where the pod has it.
+# description: The JSON Patch (RFC 6902) that adds or removes an assignment; empty if there is nothing to change.
 patch := mutation if placed
 
 else := mutation if pool_withdrawn
 
 else := []
 
-# Whether the assignment is added, as far as it is missing.
+# Whether the object gets what it lacks of the assignment.
 placed if {
 	gets_assignment
 	creates_pods
@@ -71,15 +71,15 @@ placed if {
 	count(_refusals) == 0
 }
 
-# Whether a pod's update has to satisfy the assignment.
+# Whether the update of a pod has to satisfy the assignment.
 update_checked if {
 	update_matters
 	assignment
 }
 
-# Why the pod is refused, or every pod of the template will be.
+# The reasons why the pod is refused, or why every pod of the template would be.
 _refusals contains sprintf(
-	"namespace %q has %s=%s, which is no declared pool: relabel the namespace with one of %s",
+	"namespace %q has %s=%s, which is not a declared pool: relabel the namespace with one of %s",
 	[namespace, settings.namespace_label, pool_name, declared_pools],
 ) if {
 	applies
@@ -143,7 +143,8 @@ _conflicts contains key if {
 	object.get(own_selector, key, value) != value
 }
 
-# Whether `reject` takes the nodeSelector. That of a gated pod may have been tightened within the pool (KEP-3838).
+# Whether `podSelector: reject` accepts the nodeSelector. A gated pod may have tightened its own within the pool
+# (KEP-3838).
 _fits if own_selector in [{}, assignment.nodeSelector]
 
 _fits if {
@@ -151,7 +152,7 @@ _fits if {
 	includes(node_selector, assignment.nodeSelector)
 }
 
-# What to do about a nodeSelector that no manifest sets.
+# The way out for a nodeSelector that no manifest sets.
 default _hint := ""
 
 _hint := sprintf(`; if its manifest does not set it: kubectl -n %s patch daemonset %s --type json -p '[%s]'`, [

@@ -175,16 +175,16 @@ test_a_mirror_pod_may_have_what_its_pool_does_not_allow if {
 	decision == _untouched
 }
 
-test_merge_tells_of_an_update_that_leaves_the_pool_once if {
+test_merge_reports_an_update_that_leaves_the_pool_once if {
 	old := {"nodeSelector": {"agentpool": "pool1"}}
 	_decide_merge(_update(old, {"nodeSelector": {"agentpool": "pool2"}})) == _denied(`pod "web" changes spec.nodeSelector so that it leaves pool "pool1" of namespace "payments": keep agentpool=pool1`)
 }
 
-test_of_a_pool_that_is_not_declared_nothing_else_is_told if {
+test_an_undeclared_pool_is_the_only_reason_given if {
 	count(_decide_pools(_in("odd", _create({"nodeName": "n1", "nodeSelector": {"zone": "a"}}))).deny) == 1
 }
 
-test_a_pods_own_label_means_nothing if {
+test_a_pods_own_label_is_ignored if {
 	labelled := object.union(_create({}), {"request": {"object": {"metadata": {"labels": {"agentpool": "pool9"}}}}})
 	_decide_pools(labelled).warn == set()
 }
@@ -195,7 +195,7 @@ test_an_update_may_keep_a_key_that_is_not_allowed_but_not_add_one if {
 	count(_decide_choosy(_update(before, {"nodeSelector": {"disk": "ssd", "os": "x", "zone": "c"}})).deny) == 1
 }
 
-test_an_update_that_leaves_the_selector_is_allowed_whatever_it_is if {
+test_an_update_that_keeps_the_selector_is_allowed if {
 	every selector in [{}, null, {"agentpool": "pool1"}, {"agentpool": "pool2"}, {"zone": "a"}] {
 		_decide(_update({"nodeSelector": selector}, {"nodeSelector": selector, "nodeName": "n1"})) == _untouched
 	}
@@ -227,7 +227,7 @@ test_the_default_pool_takes_unlabelled_namespaces_and_an_empty_label_opts_out if
 	_decide_default(_create({})) == _patched([_add({"agentpool": "pool1"})])
 }
 
-test_a_namespace_nobody_knows_is_refused_for_now if {
+test_a_pod_of_an_unknown_namespace_is_refused_for_now if {
 	every review in [_create({}), _update({}, {"nodeSelector": {"agentpool": "pool1"}})] {
 		_decide(_in("new", review)) == _denied(`pod "web": namespace "new" is not known to the policy yet: retry in a moment`)
 	}
@@ -236,7 +236,7 @@ test_a_namespace_nobody_knows_is_refused_for_now if {
 
 _mapped_only := {"env": {"FAIRLEAD_MAPPED_ONLY": "true"}}
 
-test_where_only_mapped_namespaces_are_asked_about_one_without_a_pool_is_refused_for_now if {
+test_without_lookups_a_pod_of_a_namespace_without_a_pool_is_refused_for_now if {
 	every namespace in ["free", "out"] {
 		message := sprintf(`pod "web": namespace %q is not known to the policy yet: retry in a moment`, [namespace])
 		_decide(_in(namespace, _create({}))) == _denied(message) with opa.runtime as _mapped_only
@@ -255,7 +255,8 @@ _answers(labels) := {"status_code": 200, "body": {"metadata": {"labels": labels}
 
 _hangs := {"status_code": 0}
 
-# What is replicated as having no pool is older than the question: `free` is thin and lacks the label, `out` has it empty.
+# What is replicated as having no pool is older than the question: `free` is thin and lacks the label, `out` has it
+# empty.
 _stale := {
 	"free": {"metadata": {"name": "free", "labels": {}, "absentLabels": ["agentpool"]}},
 	"other": {"metadata": {"name": "other", "labels": {"other": "pool3"}}},
@@ -279,7 +280,7 @@ test_a_namespace_replicated_without_a_pool_is_looked_up if {
 	}
 }
 
-test_without_an_answer_it_is_refused_whatever_it_asks_for if {
+test_a_pod_is_refused_if_the_lookup_gets_no_answer if {
 	every namespace in ["free", "other", "out", "new"] {
 		every spec in [{}, {"nodeName": "n1"}, {"nodeSelector": {"zone": "a"}}] {
 			_decide_stale(_in(namespace, _create(spec)), "", _hangs) == _denied(_unknown(namespace))
@@ -290,14 +291,14 @@ test_without_an_answer_it_is_refused_whatever_it_asks_for if {
 	}
 }
 
-test_one_that_the_api_server_says_has_no_pool_is_left_alone if {
+test_a_pod_is_left_alone_if_the_lookup_finds_no_pool if {
 	every labels in [{}, {"agentpool": ""}] {
 		_decide_stale(_in("out", _create({"nodeName": "n1"})), "", _answers(labels)) == _untouched
 	}
 	_decide_stale(_in("out", _create({})), "pool0", _answers({"agentpool": ""})) == _untouched
 }
 
-test_one_replicated_with_a_pool_is_not_looked_up if {
+test_a_namespace_replicated_with_a_pool_is_not_looked_up if {
 	_decide(_create({})) == _patched([_add({"agentpool": "pool1"})]) with opa.runtime as _looks_up
 		with http.send as _answers({"agentpool": "pool2"})
 	_decide_stale(_in("free", _create({})), "pool0", _answers({"agentpool": "pool2"})) == _patched([_add({"agentpool": "pool0"})])
@@ -313,7 +314,7 @@ test_a_declared_pool_gives_all_its_selector_and_tolerations if {
 	_decide_pools(_create({"nodeSelector": selector, "tolerations": [_spot, _gpu]})) == _untouched
 }
 
-test_tolerations_of_the_pods_own_are_kept if {
+test_the_pods_own_tolerations_are_kept if {
 	_decide_pools(_create({"tolerations": [_spot]})) == _patched([
 		_add({"pool": "one", "disk": "ssd"}),
 		{"op": "add", "path": "/spec/tolerations/-", "value": _gpu},
@@ -321,12 +322,12 @@ test_tolerations_of_the_pods_own_are_kept if {
 }
 
 test_a_pool_that_is_not_declared_is_refused_with_the_list if {
-	_decide_pools(_in("odd", _create({}))) == _denied(`namespace "odd" has agentpool=pool9, which is no declared pool: relabel the namespace with one of pool1, pool2`)
+	_decide_pools(_in("odd", _create({}))) == _denied(`namespace "odd" has agentpool=pool9, which is not a declared pool: relabel the namespace with one of pool1, pool2`)
 	_decide_pools(_in("free", _create({}))) == _untouched
 }
 
 test_labelling_a_namespace_with_an_undeclared_pool_warns_at_once if {
-	message := `agentpool=pool9 is no declared pool, so every pod of namespace "payments" will be refused: use one of pool1, pool2`
+	message := `agentpool=pool9 is not a declared pool, so every pod of namespace "payments" will be refused: use one of pool1, pool2`
 	every review in [
 		_labelled("CREATE", {}, {"agentpool": "pool9"}),
 		_labelled("UPDATE", {"agentpool": "pool1"}, {"agentpool": "pool9"}),
@@ -343,7 +344,7 @@ test_other_labels_of_namespaces_do_not_warn if {
 	_decide_pools(_labelled("UPDATE", {"agentpool": "pool9"}, {"agentpool": "pool9", "team": "a"})) == _untouched
 }
 
-test_other_labels_are_the_settings if {
+test_the_settings_name_other_labels if {
 	decision := node_pool.decision with input as _create({})
 		with data.kubernetes.namespaces as {"payments": {"metadata": {"labels": {"team/pool": "a"}}}}
 		with data.settings.namespace_label as "team/pool"
@@ -351,11 +352,11 @@ test_other_labels_are_the_settings if {
 	decision == _patched([_add({"node/pool": "a"})])
 }
 
-test_a_pod_of_another_group_is_no_pod if {
+test_a_kind_pod_of_another_group_is_not_a_pod if {
 	_decide(object.union(_create({"nodeName": "n1"}), {"request": {"kind": {"group": "acme.io"}}})) == _untouched
 }
 
-test_what_cannot_be_read_is_refused if {
+test_an_unreadable_pod_is_refused if {
 	every review in [
 		_create("text"),
 		json.remove(_create({}), ["request/object"]),

@@ -1,4 +1,4 @@
-# What audit logs and `fairlead audit` report of node-pool placement.
+# The results of node-pool placement for audit logs and `fairlead audit`.
 package node_pool
 
 # METADATA
@@ -10,7 +10,7 @@ audit := sprintf("placed: %s", [pool_name]) if placed
 audit := sprintf("placed: %s", [pool_name]) if update_checked
 
 # METADATA
-# description: The pool that decides on a pod, and the labels of its nodes; no labels where it is no declared pool.
+# description: The pool of the pod, and the labels of the pool's nodes; no labels if the pool is not declared.
 placement := {"pool": pool_name, "nodeSelector": object.get(assignment, "nodeSelector", {})} if {
 	applies
 } else := {"pool": pool_name, "nodeSelector": {}} if {

@@ -27,7 +27,7 @@ _told(review) := {"audit": audit, "placement": placement} if {
 
 _pool1 := {"pool": "pool1", "nodeSelector": {"agentpool": "pool1"}}
 
-test_a_placed_pod_is_told_with_its_pool if {
+test_the_audit_names_the_pool_of_a_placed_pod if {
 	every review in [
 		_pod("payments", "CREATE", {}),
 		_pod("payments", "UPDATE", {"nodeSelector": {"agentpool": "pool1"}}),
@@ -36,7 +36,7 @@ test_a_placed_pod_is_told_with_its_pool if {
 	}
 }
 
-test_what_is_not_judged_is_not_told if {
+test_the_audit_is_empty_if_the_intent_does_not_apply if {
 	every review in [
 		_pod("free", "CREATE", {}),
 		_pod("payments", "UPDATE", {}),

@@ -1,12 +1,12 @@
 # METADATA
 # title: The request under review
-# description: What all intents ask of an AdmissionReview, and whether it can be read at all.
+# description: The parts of an AdmissionReview that all intents use, and whether the review can be read at all.
 # schemas:
 #   - input: schema.admission_review
 package review
 
 # METADATA
-# description: The request's uid, which the answer repeats; empty where it has none. API servers send 36 characters.
+# description: The request's uid, which the answer repeats; empty if it has none. API servers send 36 characters.
 default uid := ""
 
 uid := input.request.uid if {
@@ -15,7 +15,7 @@ uid := input.request.uid if {
 }
 
 # METADATA
-# description: Whether policies have a say - a readable CREATE or UPDATE of an object itself, not of a subresource.
+# description: Whether policies can apply - to a readable CREATE or UPDATE of an object itself, not of a subresource.
 default concerned := false
 
 concerned if {
@@ -25,17 +25,17 @@ concerned if {
 }
 
 # METADATA
-# description: Whether the request is for a part of an object, such as its status or its binding.
+# description: Whether the request is for a subresource of an object, such as its status or its binding.
 default subresource := false
 
 subresource if not object.get(input.request, "subResource", "") in {"", null}
 
 # METADATA
-# description: What kind of object the request is for, as `[group, kind]`; the group of core/v1 is empty.
+# description: The kind of the object that the request is for, as `[group, kind]`; the group of core/v1 is empty.
 kind := [object.get(input.request.kind, "group", ""), input.request.kind.kind]
 
 # METADATA
-# description: How a message calls the object - by its name, or by the name that it is generated from.
+# description: The object's name for messages - its name, or the prefix that the name is generated from with a `*`.
 default name := "(unnamed)"
 
 name := input.request.object.metadata.name if not object.get(input.request.object.metadata, "name", "") in {"", null}
@@ -43,10 +43,10 @@ name := input.request.object.metadata.name if not object.get(input.request.objec
 else := concat("", [input.request.object.metadata.generateName, "*"])
 
 # METADATA
-# description: Why the review cannot be read; empty for one that an API server sends.
+# description: Why the review cannot be read; empty for any review that an API server sends.
 problems contains "the review is not an AdmissionReview of admission.k8s.io/v1" if not _is_review
 
-problems contains "request.kind names no kind: cannot tell whether a policy applies" if {
+problems contains "request.kind has no kind: cannot tell whether a policy applies" if {
 	_is_review
 	not _kind_known
 }
@@ -56,17 +56,17 @@ problems contains "request.operation is not one of CREATE, UPDATE, DELETE, CONNE
 	not _operation_known
 }
 
-problems contains "request.uid is no text of 1 to 256 characters: the answer could not be matched to it" if {
+problems contains "request.uid is not a string of 1 to 256 characters: the answer could not be matched to it" if {
 	_is_review
 	uid == ""
 }
 
-problems contains "request.kind.group is no text: cannot tell whether a policy applies" if {
+problems contains "request.kind.group is not a string: cannot tell whether a policy applies" if {
 	_is_review
 	not is_string(object.get(object.get(input.request, "kind", {}), "group", ""))
 }
 
-problems contains "request.subResource is no text: cannot tell what is asked" if {
+problems contains "request.subResource is not a string: cannot tell what is asked" if {
 	_is_review
 	not type_name(object.get(input.request, "subResource", "")) in {"string", "null"}
 }

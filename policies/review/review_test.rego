@@ -15,7 +15,7 @@ test_a_readable_create_or_update_concerns_policies if {
 	}
 }
 
-test_an_empty_subresource_is_none if {
+test_an_empty_subresource_counts_as_none if {
 	every none in ["", null] {
 		review.concerned with input as _review({"subResource": none})
 	}
@@ -36,16 +36,16 @@ test_an_unknown_operation_is_a_problem if {
 
 test_a_kind_without_a_name_is_a_problem if {
 	every kind in [{}, {"kind": 1}, null, "Pod"] {
-		review.problems == {"request.kind names no kind: cannot tell whether a policy applies"} with input as json.patch(_review({}), [{"op": "replace", "path": "/request/kind", "value": kind}])
+		review.problems == {"request.kind has no kind: cannot tell whether a policy applies"} with input as json.patch(_review({}), [{"op": "replace", "path": "/request/kind", "value": kind}])
 	}
 }
 
-test_a_group_or_subresource_that_is_no_text_is_a_problem if {
+test_a_group_or_subresource_that_is_not_a_string_is_a_problem if {
 	every group in [null, 7, []] {
-		review.problems == {"request.kind.group is no text: cannot tell whether a policy applies"} with input as _review({"kind": {"group": group, "kind": "Pod"}})
+		review.problems == {"request.kind.group is not a string: cannot tell whether a policy applies"} with input as _review({"kind": {"group": group, "kind": "Pod"}})
 	}
 	every sub_resource in [false, 7, []] {
-		review.problems == {"request.subResource is no text: cannot tell what is asked"} with input as _review({"subResource": sub_resource})
+		review.problems == {"request.subResource is not a string: cannot tell what is asked"} with input as _review({"subResource": sub_resource})
 	}
 }
 
@@ -53,7 +53,7 @@ _long := concat("", ["x" | some _ in numbers.range(1, 257)])
 
 test_a_request_without_a_uid_is_a_problem if {
 	every uid in ["", 42, null, _long] {
-		review.problems == {"request.uid is no text of 1 to 256 characters: the answer could not be matched to it"} with input as _review({"uid": uid})
+		review.problems == {"request.uid is not a string of 1 to 256 characters: the answer could not be matched to it"} with input as _review({"uid": uid})
 	}
 }
 

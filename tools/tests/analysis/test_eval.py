@@ -101,12 +101,12 @@ def test_what_an_earlier_pool_gave_to_a_daemon_set_is_explained(tmp_path: Path) 
     moved = decided(path, "--namespace-labels", "agentpool=pool2")
     assert moved["object"]["spec"]["template"]["spec"] == {"nodeSelector": {"agentpool": "pool2"}}
     assert (
-        "its template has nodeSelector agentpool=pool1 of an earlier decision, and not of its "
+        "its template has nodeSelector agentpool=pool1 from an earlier decision, not from its "
         "author" in (moved["explanation"])
     )
     free = decided(path, "--namespace-labels", "")
     assert free["object"]["spec"]["template"] == {"metadata": {"annotations": {}}, "spec": {}}
-    assert "what an earlier pool gave to its template is taken away" in free["explanation"]
+    assert "what an earlier pool gave to its template is removed" in free["explanation"]
 
 
 def test_a_review_is_decided_as_it_is() -> None:
