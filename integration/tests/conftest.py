@@ -124,7 +124,7 @@ def opa(cluster: Cluster, token: str) -> Iterator[OpaApi]:
     server, *_ = cluster.opas()
     api = OpaApi(server.url, ca=server.ca, token=token)
     yield api
-    api.close_connection()
+    api.close()
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def anonymous(cluster: Cluster) -> Iterator[OpaApi]:
     server, *_ = cluster.opas()
     api = OpaApi(server.url, ca=server.ca)
     yield api
-    api.close_connection()
+    api.close()
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def _until_known(cluster: Cluster, objects: clients.Objects, namespace: str) -> 
             return all(api.document(["kubernetes", "namespaces", namespace]) for api in apis)
         finally:
             for api in apis:
-                api.close_connection()
+                api.close()
 
     waiting.until(known, deadline=60, what=f"every OPA knows namespace {namespace}")
 

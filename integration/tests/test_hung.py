@@ -22,7 +22,8 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.names import POLICIES
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
-from fairlead.opa.api import OpaApi, OpaUnavailable
+from fairlead.opa.api import OpaApi
+from fairlead.opa.errors import OpaUnavailable
 from fairlead.operations.deploy import deploy
 from fairlead.settings.models import NAMESPACE, STALENESS, Settings
 

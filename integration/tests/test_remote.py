@@ -28,7 +28,8 @@ from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import LOOPBACK, SERVICE_NAMES
 from fairlead.deployment.names import CREDENTIALS_ANNOTATION
 from fairlead.kube import clients
-from fairlead.opa.api import OpaApi, OpaRefused
+from fairlead.opa.api import OpaApi
+from fairlead.opa.errors import OpaRefused
 from fairlead.operations import rollout, rotate
 from fairlead.pki import certificates
 from fairlead.policy import bundles
@@ -247,7 +248,7 @@ def test_much_goes_through_a_forward_both_ways_and_by_several_at_once(
             same = api.document(path) == value
             api.remove_document(path)
         finally:
-            api.close_connection()
+            api.close()
         return same
 
     with ThreadPoolExecutor(4) as several:

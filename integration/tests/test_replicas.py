@@ -23,7 +23,8 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.names import POLICIES
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
-from fairlead.opa.api import OpaApi, OpaUnavailable
+from fairlead.opa.api import OpaApi
+from fairlead.opa.errors import OpaUnavailable
 from fairlead.operations import rotate
 from fairlead.operations.push import push
 from fairlead.operations.rollout import credentials
@@ -113,7 +114,7 @@ def ready(opa: OpaServer) -> bool:
     try:
         return api.ready()
     finally:
-        api.close_connection()
+        api.close()
 
 
 def both_ready(two: EmbeddedCluster) -> None:
@@ -183,10 +184,10 @@ def test_one_that_is_not_ready_is_asked_by_nobody(two: EmbeddedCluster) -> None:
         for _ in range(10):
             anyone = OpaApi(two.webhook_url.rstrip("/"), ca=opa.ca)
             assert anyone.decide({})["response"]["allowed"] is False
-            anyone.close_connection()
+            anyone.close()
     finally:
         go_on(sidecar)
-        api.close_connection()
+        api.close()
 
 
 def test_a_push_reaches_both(two: EmbeddedCluster, tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.credentials import LOOPBACK, SERVICE_NAMES, Tls
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
-from fairlead.opa.api import OpaApi, OpaRefused
+from fairlead.opa.api import OpaApi
+from fairlead.opa.errors import OpaRefused
 from fairlead.operations import deploy, rollout, rotate, status
 from fairlead.pki import certificates
 from fairlead.settings.models import NAMESPACE, Settings

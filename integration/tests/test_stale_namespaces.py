@@ -167,4 +167,4 @@ def test_one_that_lost_its_pool_is_looked_up_and_left_alone(
     assert opa.decide(review)["response"]["allowed"] is True
     with hung(defaulted):
         assert RETRY in opa.decide(review)["response"]["status"]["message"]
-    opa.close_connection()
+    opa.close()

@@ -122,7 +122,7 @@ class Second:
         for process in self._processes:
             process.kill()
             process.wait()
-        self.opa.close_connection()
+        self.opa.close()
 
     def _start(self, argv: list[str | Path]) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:

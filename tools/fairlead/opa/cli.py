@@ -15,6 +15,7 @@ from typing import Any
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
+from fairlead.opa.errors import describe
 from fairlead.programs import toolchain
 
 _SILENT = Progress()
@@ -68,8 +69,8 @@ def evaluate(
             arguments[1:1] = [f"--input={at / 'input'}"]
         answer = _json_of(_run(arguments, at, progress), "opa eval")
     if answer.get("errors"):
-        lines = "\n".join(_described(error).replace(f"{folder}/", "") for error in answer["errors"])
-        raise FairleadError(f"OPA cannot evaluate {query}: {lines}")
+        problems = describe(answer).replace(f"{folder}/", "")
+        raise FairleadError(f"OPA cannot evaluate {query}: {problems}")
     result = answer.get("result")
     return result[0]["expressions"][0]["value"] if result else None
 
@@ -212,12 +213,6 @@ def _shown(folder: Path) -> str:
         if folder.is_relative_to(paths.root())
         else str(folder)
     )
-
-
-def _described(error: Mapping[str, Any]) -> str:
-    location = error.get("location") or {}
-    where = f"{location['file']}:{location['row']}: " if location.get("file") else ""
-    return f"{where}{error.get('code', '')}: {error.get('message', '')}"
 
 
 def _failure(result: Mapping[str, Any]) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from fairlead.clusters.base import OpaServer
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import POLICIES
-from fairlead.opa.api import OpaApi, PolicyRejected
+from fairlead.opa.api import OpaApi
+from fairlead.opa.errors import PolicyRejected
 from fairlead.policy.revision import STAGED_KEY
 from fairlead.settings.models import NAMESPACE
 
@@ -48,7 +49,7 @@ def remove(opa: OpaServer, token: str, modules: Mapping[str, str], *, staged: bo
             raise Stuck(_stuck(opa, own))
         return count - len(left)
     finally:
-        api.close_connection()
+        api.close()
 
 
 def _unload(api: OpaApi, key: str) -> str | None:

@@ -57,7 +57,7 @@ def lag(
             with suppress(FairleadError):  # `missed` tells the rest
                 waiting.until(current, deadline=patience, what="OPA has every namespace", pause=0.2)
     finally:
-        api.close_connection()
+        api.close()
     if not missed:
         return None
     return Lag(tuple(sorted(missed)), min(filter(None, missed.values()), default=None))

@@ -29,7 +29,8 @@ from fairlead.deployment.names import (
     TOKEN_SECRET,
 )
 from fairlead.kube import clients
-from fairlead.opa.api import OpaApi, OpaRefused
+from fairlead.opa.api import OpaApi
+from fairlead.opa.errors import OpaRefused, describe
 from fairlead.operations import leftovers
 from fairlead.policy import bundles
 from fairlead.policy.revision import MAIN, fingerprint
@@ -98,7 +99,7 @@ def served(opa: OpaServer, token: str | None) -> Served:
     except FairleadError as error:
         return Served(opa, False, None, error=str(error))
     finally:
-        api.close_connection()
+        api.close()
     return Served(opa, ready, bundles.revision(modules) if modules else None, *confirmed)
 
 
@@ -178,7 +179,7 @@ def wait(
             statuses = [status for status in _replicas(config_map) if status.get("of") == about]
             for status in statuses:
                 if status.get("status") == "error":
-                    raise _Stop(_words(status.get("error")))
+                    raise _Stop(_line(status.get("error")))
         elif _annotation(config_map) != stale and _status(config_map)["status"] == "error":
             # One annotation is written by every kube-mgmt, also by those whose pods end: what OPA
             # itself says counts.
@@ -235,7 +236,7 @@ def _switched(opa: OpaServer, token: str, modules: Mapping[str, str]) -> bool:
     try:
         return api.policy(f"{NAMESPACE}/{POLICIES}/{MAIN}") == modules.get(MAIN)
     finally:
-        api.close_connection()
+        api.close()
 
 
 def annotation(objects: clients.Objects) -> str | None:
@@ -280,18 +281,9 @@ def _status(config_map: dict[str, Any]) -> dict[str, Any]:
         return {"status": "unknown", "error": f"the annotation {STATUS} cannot be read"}
     if state == "error" and _annotation(config_map, RETRIES) not in (None, "0"):
         state = "pending"
-    return {"status": state, "error": _words(problem) if problem else None}
+    return {"status": state, "error": _line(problem) if problem else None}
 
 
-def _words(problem: Any) -> str:
-    """OPA's error object(s) in one line, with file and row."""
-    if isinstance(problem, list):
-        return "; ".join(_words(part) for part in problem)
-    if not isinstance(problem, dict):
-        return str(problem)
-    details = problem.get("errors")
-    if isinstance(details, list) and details:
-        return "; ".join(_words(part) for part in details)
-    place = problem.get("location")
-    where = f"{place.get('file')}:{place.get('row')}: " if isinstance(place, dict) else ""
-    return where + str(problem.get("message", problem))
+def _line(problem: Any) -> str:
+    """OPA's error object, or several, in one line."""
+    return describe(problem).replace("\n", "; ")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from fairlead.common.digests import digest
 from fairlead.common.errors import UsageError
-from fairlead.opa.api import OpaApi, OpaUnavailable
+from fairlead.opa.api import OpaApi
+from fairlead.opa.errors import OpaUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +92,7 @@ class OpaCredentials:
                     f"{self._token_file if 'token' in str(error) else self._ca}: {error}"
                 )
                 continue
-            self._client.close_connection()
+            self._client.close()
             self._client, self._used = client, use
             log.info("using the token %s and the CA %s (SHA-256)", *self.digests.values())
             break

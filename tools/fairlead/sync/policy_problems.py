@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from fairlead.opa.api import describe
+from fairlead.opa.errors import describe
 
 Problem = dict[str, Any]
 

@@ -15,7 +15,8 @@ from typing import Any
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import CONFIRMED
 from fairlead.kube.resources import Resource
-from fairlead.opa.api import OpaApi, Rejected, describe
+from fairlead.opa.api import OpaApi
+from fairlead.opa.errors import Rejected, describe
 from fairlead.sync import loops, plans, policy_problems, store
 from fairlead.sync.desired import NAMESPACES, ConfigMap, Desired, Item, Owner, Snapshot
 from fairlead.sync.metrics import Metrics

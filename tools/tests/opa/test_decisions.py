@@ -29,7 +29,8 @@ from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import LOOPBACK, Credentials
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.opa import arguments, cli
-from fairlead.opa.api import OpaApi, OpaUnavailable
+from fairlead.opa.api import OpaApi
+from fairlead.opa.errors import OpaUnavailable
 from fairlead.policy import bundles, staging
 from fairlead.settings.models import DecisionLogs, LogService, Settings
 
@@ -78,7 +79,7 @@ class Logging(Opa):
         try:
             return dict(api.decide(asked))
         finally:
-            api.close_connection()
+            api.close()
 
     def logged(self, uid: str) -> dict[str, Any]:
         """The entry of the decision `uid`, once it is there."""
@@ -162,8 +163,8 @@ def test_a_policy_that_unmasks_has_nothing_logged(tmp_path: Path) -> None:
         api = opa.api()
         api.put_policy("unmask", "package system.log\n\nmask := []")
         opa.decide(review("42"))
-        api.delete_policy("unmask")
-        api.close_connection()
+        api.remove_policy("unmask")
+        api.close()
         opa.decide(review("43"))
         opa.logged("43")
         text = opa.log.read_text()

@@ -30,7 +30,7 @@ def opa(server: OpaServer) -> Iterator[OpaApi]:
     api = server.api()
     yield api
     api.remove_document(["kubernetes"])
-    api.close_connection()
+    api.close()
 
 
 def namespace(name: str, version: str, *changed: str, **metadata: Any) -> dict[str, Any]:

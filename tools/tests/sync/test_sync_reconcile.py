@@ -17,7 +17,8 @@ from opa_server import OpaServer
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.kube.resources import Resource
-from fairlead.opa.api import DocumentRejected, OpaApi, OpaUnavailable
+from fairlead.opa.api import OpaApi
+from fairlead.opa.errors import DocumentRejected, OpaUnavailable
 from fairlead.policy import bundles
 from fairlead.sync import policy_problems, store
 from fairlead.sync.desired import Desired, Owner, Source
@@ -527,7 +528,7 @@ def test_objects_that_opa_does_not_take_are_told_and_hold_up_nothing_else(
     monkeypatch.setattr(world.opa, "put_json", refuse)
     world.cluster({"map": {"a": "package a"}}, namespaces={"n": {}}, pods={("shop", "web"): {}})
     world.settle()
-    assert "OPA does not take pods: pods: request body too large" in (
+    assert "OPA does not take pods: pods: c: request body too large" in (
         world.reconciler.trouble or ""
     )
     assert world.opa.document(["kubernetes", "namespaces", "n"])
@@ -730,7 +731,7 @@ def test_a_policy_as_large_as_a_config_map_can_hold_is_loaded(world: World) -> N
     rules = "\n".join(f'x{number} := "{"ä" * 480}"' for number in range(1000))
     text = f"package system.large\n{rules}"
     assert len(text.encode()) > 950_000
-    world.opa.timeout = 60.0
+    world.opa._connection.timeout = 60.0
     world.cluster({"fairlead-policies": {"a": text}})
     world.settle()
     assert world.problems["fairlead", "fairlead-policies"] == []
@@ -760,7 +761,7 @@ def test_an_opa_that_answers_garbage_is_told_and_nothing_that_was_in_force_is_lo
     world.cluster({"map": {"a": "package a"}}, {"facts": {"x": "1"}}, {"n": {}})
     world.settle()
     with monkeypatch.context() as patched:
-        patched.setattr(world.opa, "_exchange", answer)
+        patched.setattr(world.opa._connection, "exchange", answer)
         for _ in range(2):
             with pytest.raises(FairleadError) as caught:
                 world.settle()

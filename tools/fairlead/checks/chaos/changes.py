@@ -24,7 +24,8 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import TLS_SECRET, TOKEN_SECRET, WEBHOOKS
 from fairlead.kube import clients
-from fairlead.opa.api import OpaApi, OpaRefused
+from fairlead.opa.api import OpaApi
+from fairlead.opa.errors import OpaRefused
 from fairlead.operations import rollout, rotate
 from fairlead.operations.push import push
 from fairlead.policy import bundles
@@ -219,7 +220,7 @@ def _accepted(url: str, ca: Path, token: str) -> bool:
     except OpaRefused:
         return False
     finally:
-        api.close_connection()
+        api.close()
     return True
 
 

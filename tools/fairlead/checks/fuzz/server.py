@@ -17,7 +17,8 @@ from fairlead.deployment import credentials
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import POLICIES
 from fairlead.opa import arguments
-from fairlead.opa.api import OpaApi, PolicyRejected, lets_in
+from fairlead.opa.api import OpaApi, lets_in
+from fairlead.opa.errors import PolicyRejected
 from fairlead.policy import bundles
 from fairlead.policy.bundles import Bundle
 from fairlead.policy.revision import MAIN
@@ -118,7 +119,7 @@ class Opa:
                 f"{error}\n{self.log.read_text(errors='replace')[-2000:]}"
             ) from error
         finally:
-            api.close_connection()
+            api.close()
 
     def stop(self) -> None:
         """End it."""
@@ -186,7 +187,7 @@ class Opa:
             }
             return policies, [api.document(path.split("/")) for path in self._data]
         finally:
-            api.close_connection()
+            api.close()
 
     def _load(self, api: OpaApi) -> None:
         """Put the policies one by one, as a sidecar does; one that needs another waits for it,

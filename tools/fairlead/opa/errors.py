@@ -1,0 +1,58 @@
+"""What OPA says when it does not do what it was asked, as errors and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fairlead.common.errors import FairleadError
+
+
+class OpaUnavailable(FairleadError):
+    """OPA gives no usable answer: refused connection, time-out, untrusted certificate, 5xx, or
+    garbage.
+    """
+
+
+class OpaRefused(FairleadError):
+    """OPA does not accept the token (401, 403)."""
+
+
+class Rejected(FairleadError):
+    """OPA understood and declined; what it had stays in force.
+
+    `error` is OPA's own object, {"code", "message", "errors": [{"code", "message", "location":
+    {"file", "row", "col"}}]}; "errors" may be missing.
+    """
+
+    def __init__(self, what: str, error: dict[str, Any]) -> None:
+        super().__init__(f"{what}: {describe(error)}")
+        self.error = error
+
+
+class PolicyRejected(Rejected):
+    """OPA does not accept a policy, or the removal of one that others need."""
+
+
+class DocumentRejected(Rejected):
+    """OPA does not accept a document, for instance because a policy defines the same path."""
+
+
+def describe(error: Any) -> str:
+    """OPA's error object, a line for each thing that is wrong, as `opa check` prints it: file and
+    row, code, message.
+    """
+    if isinstance(error, list):
+        return "\n".join(describe(part) for part in error)
+    if not isinstance(error, Mapping):
+        return str(error)
+    details = error.get("errors")
+    if details and isinstance(details, list):
+        return describe(details)
+    match error.get("location"):
+        case {"file": file, "row": row}:
+            place = f"{file}:{row}"
+        case _:
+            place = ""
+    message = str(error.get("message") or "no reason given")
+    return ": ".join(filter(None, (place, error.get("code"), message)))
