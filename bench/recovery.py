@@ -33,7 +33,6 @@ from fairlead.clusters.embedded.opas import EmbeddedCluster
 from fairlead.common import paths, waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.kube import clients
 from fairlead.opa.api import OpaApi
 from fairlead.operations import rollout
 from fairlead.operations.up import started
@@ -288,7 +287,7 @@ def _fill(
 
 
 def _opa(cluster: EmbeddedCluster) -> OpaApi:
-    credentials = rollout.credentials(clients.Objects(clients.connect(cluster.kubeconfig)))
+    credentials = rollout.credentials(cluster.objects())
     (opa,) = cluster.opas()
     return OpaApi(
         opa.url, ca=opa.ca, token=credentials.token if credentials else None, timeout=30.0

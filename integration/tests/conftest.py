@@ -107,7 +107,7 @@ def settings() -> Settings:
 @pytest.fixture(scope="session")
 def objects(cluster: Cluster) -> clients.Objects:
     """The cluster's API, as its administrator."""
-    return clients.Objects(clients.connect(cluster.kubeconfig))
+    return cluster.objects()
 
 
 @pytest.fixture

@@ -67,10 +67,6 @@ class Foreign(Embedded):
         """What kwok says that the container wrote."""
         return self.folder / f"{container}.log"
 
-    def objects(self) -> clients.Objects:
-        """Its API, as an administrator."""
-        return clients.Objects(clients.connect(self.kubeconfig))
-
     @contextmanager
     def up(self) -> Iterator[Foreign]:
         """It runs until the block ends."""

@@ -73,7 +73,7 @@ class CertManager:
     """Its two controllers, as far as a Certificate and the injection of its authority go."""
 
     def __init__(self, cluster: EmbeddedCluster, authority: Authority) -> None:
-        self._objects = clients.Objects(clients.connect(cluster.kubeconfig))
+        self._objects = cluster.objects()
         self._authority = authority
 
     def issue(self) -> None:
@@ -136,7 +136,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
     ) as running:
         with pytest.raises(UsageError, match="has no cert-manager"):
             deploy.deploy(running, SETTINGS, progress=QUIET)
-        objects = clients.Objects(clients.connect(running.kubeconfig))
+        objects = running.objects()
         for definition in installed:
             objects.apply(definition)
         waiting.until(partial(served, running), deadline=60, what="the definitions are in force")
@@ -149,7 +149,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture
 def objects(cluster: EmbeddedCluster) -> clients.Objects:
-    return clients.Objects(clients.connect(cluster.kubeconfig))
+    return cluster.objects()
 
 
 def test_pods_are_placed_by_the_certificate_that_it_issued(

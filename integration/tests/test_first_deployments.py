@@ -12,7 +12,6 @@ import pytest
 
 from fairlead.clusters.embedded.opas import EmbeddedCluster
 from fairlead.common.progress import Progress
-from fairlead.kube import clients
 from fairlead.operations import rollout, rotate, status
 from fairlead.operations.deploy import deploy
 from fairlead.settings.models import Settings
@@ -47,7 +46,7 @@ def test_two_first_deployments_end_with_the_same_credentials(bare: EmbeddedClust
         futures = [pool.submit(deploy, bare, Settings(), progress=AtOnce(both)) for _ in range(2)]
         first, second = (future.result() for future in futures)
     assert [state.revision for state in first] == [state.revision for state in second]
-    objects = clients.Objects(clients.connect(bare.kubeconfig))
+    objects = bare.objects()
     credentials = rollout.credentials(objects)
     assert credentials is not None
     with rotate.alone(bare) as deployed:

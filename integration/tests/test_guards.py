@@ -224,7 +224,7 @@ GUARDS = sorted({guard for guard, _ in CHANGES.values()})
 def guarded() -> Iterator[EmbeddedCluster]:
     """A cluster of their own, where alice may do everything but administer and place."""
     with started(f"guards-{os.getpid()}", SETTINGS, {"pool1": 1}, progress=QUIET) as cluster:
-        objects = clients.Objects(clients.connect(cluster.kubeconfig))
+        objects = cluster.objects()
         groups = [
             "",
             "apps",
@@ -267,7 +267,7 @@ def guarded() -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture
 def objects(guarded: EmbeddedCluster) -> clients.Objects:
-    return clients.Objects(clients.connect(guarded.kubeconfig))
+    return guarded.objects()
 
 
 @pytest.fixture
@@ -562,7 +562,7 @@ def test_guards_hold_while_opa_is_away_and_go_with_the_rest(
     guarded.stop()
     assert refusals(sent) == {}
     uninstall.uninstall(guarded, progress=QUIET)
-    objects = clients.Objects(clients.connect(guarded.kubeconfig))
+    objects = guarded.objects()
     assert objects.get("v1", "Namespace", NAMESPACE) is None
     for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
         assert not [

@@ -26,7 +26,6 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.credentials import Tls
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed
-from fairlead.kube import clients
 from fairlead.kube.apiserver import ApiServer
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, rollout, rotate, status
@@ -92,7 +91,7 @@ def calm() -> Iterator[EmbeddedCluster]:
 
 def tls(cluster: EmbeddedCluster) -> Tls:
     """What the Secret holds."""
-    credentials = rollout.credentials(clients.Objects(clients.connect(cluster.kubeconfig)))
+    credentials = rollout.credentials(cluster.objects())
     assert credentials is not None
     return credentials.tls
 
@@ -102,7 +101,7 @@ def settled(cluster: EmbeddedCluster) -> bool:
 
 
 def events(cluster: EmbeddedCluster, reason: str) -> list[str]:
-    objects = clients.Objects(clients.connect(cluster.kubeconfig))
+    objects = cluster.objects()
     return [
         e["message"] for e in objects.list("v1", "Event", NAMESPACE) if e.get("reason") == reason
     ]
@@ -128,7 +127,7 @@ def load(cluster: EmbeddedCluster) -> Iterator[dict[str, list[str]]]:
     were placed and not.
     """
     at, numbers, stop = f"load-{time.monotonic_ns()}", itertools.count(), threading.Event()
-    objects = clients.Objects(clients.connect(cluster.kubeconfig))
+    objects = cluster.objects()
     objects.apply(
         {
             "apiVersion": "v1",
@@ -146,7 +145,7 @@ def load(cluster: EmbeddedCluster) -> Iterator[dict[str, list[str]]]:
     outcome: dict[str, list[str]] = {"placed": [], "failed": []}
 
     def create() -> None:
-        api = clients.Objects(clients.connect(cluster.kubeconfig))
+        api = cluster.objects()
         while not stop.is_set():
             name = f"p{next(numbers)}"
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": at}}
@@ -257,7 +256,7 @@ def test_a_keeper_killed_at_any_step_leaves_what_works_and_another_goes_on(
 
 
 def test_an_expired_certificate_found_at_start_is_replaced(calm: EmbeddedCluster) -> None:
-    objects = clients.Objects(clients.connect(calm.kubeconfig))
+    objects = calm.objects()
     expired(calm)
     with load(calm) as outcome:
         waiting.until(lambda: outcome["failed"], deadline=60, what="nobody can call OPA")
@@ -326,7 +325,7 @@ def test_the_lease_of_one_who_died_is_taken_over(
 
 
 def test_a_certificate_that_a_file_keeps_is_left_alone_and_warned_of(calm: EmbeddedCluster) -> None:
-    objects = clients.Objects(clients.connect(calm.kubeconfig))
+    objects = calm.objects()
     before = tls(calm)
     marked = {
         "apiVersion": "v1",
@@ -374,7 +373,7 @@ def test_beside_a_sidecar_that_reads_once_the_pods_are_replaced(calm: EmbeddedCl
     """`fairlead keeper` as its Deployment runs it; what it cannot see here, as they are no pods,
     it is told.
     """
-    objects = clients.Objects(clients.connect(calm.kubeconfig))
+    objects = calm.objects()
     opas = ",".join(server.url.removeprefix("https://") for server in calm.opas())
     (port,) = calm.free_ports(1)
     mounted = calm.path / "mounted" / "opa-0" / "tls"

@@ -45,7 +45,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
     with started(
         f"keeper-guard-{os.getpid()}", Settings(), {"pool1": 1}, progress=Progress()
     ) as running:
-        objects = clients.Objects(clients.connect(running.kubeconfig))
+        objects = running.objects()
         rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "everything"}}
         groups = ["", "apps", "coordination.k8s.io", "admissionregistration.k8s.io"]
         rules = [{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}]
@@ -70,7 +70,7 @@ def sidecar(request: pytest.FixtureRequest, cluster: EmbeddedCluster) -> Sidecar
     rendered = manifests.render(
         settings, bundles.bundle(settings), Credentials.fresh(), sidecar=chosen
     )
-    objects = clients.Objects(clients.connect(cluster.kubeconfig))
+    objects = cluster.objects()
     for manifest in rendered:
         if manifest["kind"] == "ValidatingAdmissionPolicy":
             objects.apply(manifest)

@@ -171,7 +171,7 @@ def shared() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def objects(shared: Cluster) -> clients.Objects:
-    return clients.Objects(clients.connect(shared.kubeconfig))
+    return shared.objects()
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,6 @@ from fairlead.clusters.embedded.opas import EmbeddedCluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import POLICIES
-from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaUnavailable
@@ -64,7 +63,7 @@ def place(two: EmbeddedCluster, pod: Make) -> Callable[[], str]:
     """Creates a pod in a mapped namespace; tells "placed", "unplaced", or with which status it
     was refused.
     """
-    objects = clients.Objects(clients.connect(two.kubeconfig))
+    objects = two.objects()
     at = f"two-{next(_numbers)}"
     labels = {"name": at, "labels": {"agentpool": "pool1"}}
     objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": labels})
@@ -170,7 +169,7 @@ def test_one_that_is_not_ready_is_asked_by_nobody(two: EmbeddedCluster) -> None:
     """Here main.rego is taken from an OPA whose sidecar cannot bring it back: it would answer
     404.
     """
-    deployed = credentials(clients.Objects(clients.connect(two.kubeconfig)))
+    deployed = credentials(two.objects())
     assert deployed
     sidecar, opa, losses = two.sidecars()[0].pid, two.opas()[0], lost(two, "opa-0")
     assert sidecar

@@ -249,7 +249,7 @@ def test_an_audit_reads_page_by_page(
 def test_an_audit_takes_no_more_than_the_right_to_list(
     bare: EmbeddedCluster, audited: dict[str, Any], tmp_path: Path
 ) -> None:
-    objects = clients.Objects(clients.connect(bare.kubeconfig))
+    objects = bare.objects()
     rbac, name = "rbac.authorization.k8s.io/v1", {"metadata": {"name": "auditor"}}
     subject = {"kind": "ServiceAccount", "name": "auditor", "namespace": "free"}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "auditor"}

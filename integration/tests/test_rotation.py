@@ -43,7 +43,7 @@ def load(cluster: Cluster, namespace: Make, pod: Make) -> Callable[[], Any]:
         outcome: dict[str, list[str]] = {"placed": [], "failed": []}
 
         def create() -> None:
-            objects = clients.Objects(clients.connect(cluster.kubeconfig))
+            objects = cluster.objects()
             while not stop.is_set():
                 name = f"p{next(numbers)}"
                 try:

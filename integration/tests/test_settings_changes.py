@@ -168,7 +168,7 @@ def changing() -> Iterator[EmbeddedCluster]:
     with started(
         f"changing-{os.getpid()}", BASE, {"pool1": 1}, replicas=2, progress=QUIET
     ) as cluster:
-        objects = clients.Objects(clients.connect(cluster.kubeconfig))
+        objects = cluster.objects()
         for name, labels in NAMESPACES.items():
             objects.apply(
                 {

@@ -45,7 +45,7 @@ def defaulted() -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture(scope="module")
 def api(defaulted: EmbeddedCluster) -> clients.Objects:
-    return clients.Objects(clients.connect(defaulted.kubeconfig))
+    return defaulted.objects()
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,6 @@ from fairlead.clusters.base import Cluster
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import POLICIES
-from fairlead.kube import clients
 from fairlead.operations import history
 from fairlead.policy import bundles
 from fairlead.settings.models import NAMESPACE, Replicated, Settings
@@ -119,7 +118,7 @@ def _replicated(deployed: dict[str, Any]) -> list[Replicated]:
 
 
 def _deployed(cluster: Cluster) -> dict[str, Any]:
-    objects = clients.Objects(clients.connect(cluster.kubeconfig))
+    objects = cluster.objects()
     config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
     if config_map is None or not config_map.get("data"):
         raise UsageError(

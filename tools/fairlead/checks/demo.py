@@ -40,7 +40,7 @@ def run(cluster: Cluster, *, progress: Progress) -> list[dict[str, Any]]:
     Raises FairleadError where a pod that was allowed does not run within a minute.
     """
     label = Settings().namespace_label
-    objects = clients.Objects(clients.connect(cluster.kubeconfig))
+    objects = cluster.objects()
     pools: dict[str, str | None] = {}
     submitted: dict[tuple[str, str], Mapping[str, Any]] = {}
     refused: list[Row] = []

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from fairlead.common.progress import Progress
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.sidecars import Sidecar
+from fairlead.kube import clients
 from fairlead.settings.models import Settings
 
 
@@ -52,6 +53,12 @@ class Cluster(Protocol):
     @property
     def kubeconfig(self) -> Path:
         """An administrator's."""
+
+    def objects(self) -> clients.Objects:
+        """A new client of its objects, for one thread, with the kubeconfig as it is now.
+
+        Raises UsageError if the API server cannot be reached.
+        """
 
     @property
     def webhook_url(self) -> str | None:

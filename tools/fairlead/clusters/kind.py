@@ -180,7 +180,7 @@ class KindCluster(RemoteCluster):
         whole.
         """
         progress.update("kind", "waiting for the nodes")
-        objects = clients.Objects(clients.connect(self.kubeconfig))
+        objects = self.objects()
         waiting.until(
             lambda: _all_ready(objects), deadline=_WITHIN, what="all nodes are Ready", pause=0.5
         )

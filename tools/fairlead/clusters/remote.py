@@ -98,6 +98,10 @@ class RemoteCluster:
         """Have this kind of sidecar from the next `serve` on."""
         self._chosen = sidecar
 
+    def objects(self) -> clients.Objects:
+        """See the protocol."""
+        return clients.Objects(clients.connect(self.kubeconfig))
+
     def running(self) -> bool:
         """Whether it is there: it is somebody else's, so it is taken to be until it is asked."""
         return True
@@ -155,7 +159,7 @@ class RemoteCluster:
 
     def namespaces(self) -> dict[str, Any]:
         """Every namespace as its API server has it, name -> object. Raises FairleadError."""
-        namespaces = clients.Objects(self._api).list("v1", "Namespace", None)
+        namespaces = self.objects().list("v1", "Namespace", None)
         return {namespace["metadata"]["name"]: namespace for namespace in namespaces}
 
     def servers(self) -> dict[str, dict[str, Any]]:
@@ -353,7 +357,7 @@ class RemoteCluster:
         """Have API servers connect again where pods end that they may be connected to, once for
         the same pods.
         """
-        objects = clients.Objects(self._api)
+        objects = self.objects()
         left = self._last_left()
         if left and connections.since(objects) < left:
             progress.update("opa", "having API servers leave the pods that end")

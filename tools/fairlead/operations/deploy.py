@@ -46,7 +46,7 @@ def deploy(
     if sidecar:
         cluster.choose(sidecars.SIDECARS[sidecar])
     bundle = staging.stage(bundles.bundle(settings, folder), progress)
-    objects = clients.Objects(clients.connect(cluster.kubeconfig))
+    objects = cluster.objects()
     # Meanwhile no keeper renews the certificate that is read, and applied again further down.
     with ExitStack() as stack:
         certificate = stack.enter_context(rotate.alone(cluster, forbidden=False))

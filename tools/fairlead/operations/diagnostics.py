@@ -11,7 +11,6 @@ from typing import Any
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import POLICIES
-from fairlead.kube import clients
 from fairlead.operations.status import status
 from fairlead.settings.models import NAMESPACE
 
@@ -55,7 +54,7 @@ def collect(cluster: Cluster, folder: Path) -> list[Path]:
         keep(f"{kind}.json", functools.partial(_listed, cluster, version, kind))
     keep(
         f"{POLICIES}.json",
-        lambda: _json(_objects(cluster).get("v1", "ConfigMap", POLICIES, NAMESPACE)),
+        lambda: _json(cluster.objects().get("v1", "ConfigMap", POLICIES, NAMESPACE)),
     )
     try:
         servers = list(cluster.servers())
@@ -70,11 +69,7 @@ def collect(cluster: Cluster, folder: Path) -> list[Path]:
 
 
 def _listed(cluster: Cluster, version: str, kind: str) -> str:
-    return _json(_objects(cluster).list(version, kind, None))
-
-
-def _objects(cluster: Cluster) -> clients.Objects:
-    return clients.Objects(clients.connect(cluster.kubeconfig))
+    return _json(cluster.objects().list(version, kind, None))
 
 
 def _json(value: Any) -> str:

@@ -75,7 +75,7 @@ def table(cluster: Cluster) -> list[dict[str, Any]]:
     """The kept revisions of `cluster` as {revision, since, current}, the latest first. Raises
     FairleadError.
     """
-    objects = clients.Objects(clients.connect(cluster.kubeconfig))
+    objects = cluster.objects()
     deployed = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
     current = bundles.revision(deployed.get("data") or {})
     return [

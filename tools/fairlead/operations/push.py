@@ -52,7 +52,7 @@ def push(
     staging.require_none_of_opas_own(bundle.modules, bundle.sources, progress)
     require_good(folder or bundles.folder(), progress)
     bundle = staging.stage(bundle, progress)
-    objects = clients.Objects(clients.connect(cluster.kubeconfig))
+    objects = cluster.objects()
     _require_same_guard(objects)
     _require_same_deployment(
         _deployed(cluster, objects), json.loads(json.dumps(settings.document()))
@@ -66,7 +66,7 @@ def rollback(cluster: Cluster, revision: str | None, *, progress: Progress) -> d
 
     Raises UsageError where it is not kept, or where it takes a deployment.
     """
-    objects = clients.Objects(clients.connect(cluster.kubeconfig))
+    objects = cluster.objects()
     deployed = _deployed(cluster, objects)
     entry = history.find(objects, revision, bundles.revision(deployed["data"]))
     staging.require_none_of_opas_own(entry.manifest["data"], {}, progress)

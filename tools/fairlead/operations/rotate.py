@@ -82,10 +82,7 @@ def certificate(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
             raise UsageError(
                 f"cluster {cluster.name} has no certificate to rotate: run `fairlead deploy`"
             )
-        if (
-            rollout.certificates(clients.Objects(clients.connect(cluster.kubeconfig))).by
-            == "cert-manager"
-        ):
+        if rollout.certificates(cluster.objects()).by == "cert-manager":
             raise UsageError(
                 f"cert-manager renews the certificate: `cmctl renew -n {NAMESPACE} {TLS_SECRET}` "
                 "has it do so now"
@@ -103,7 +100,7 @@ def if_due(cluster: Cluster, before: timedelta, *, progress: Progress) -> None:
     """Replace the certificate where no more than `before` is left of it. Raises as
     `certificate`.
     """
-    credentials = rollout.credentials(clients.Objects(clients.connect(cluster.kubeconfig)))
+    credentials = rollout.credentials(cluster.objects())
     if credentials is None or credentials.left > before:
         return
     with alone(cluster) as deployed:
@@ -162,7 +159,7 @@ def alone(cluster: Cluster, *, forbidden: bool = True) -> Iterator[Deployed]:
 
 
 def _replace(cluster: Cluster, deployed: Deployed, progress: Progress) -> Tls:
-    valid = rollout.certificates(clients.Objects(clients.connect(cluster.kubeconfig))).valid
+    valid = rollout.certificates(cluster.objects()).valid
     return renewal.replaced(deployed, _Servers(cluster), valid, progress=progress)
 
 
@@ -189,7 +186,7 @@ class _Servers:
 
 
 def _deployed(cluster: Cluster) -> tuple[clients.Objects, Credentials]:
-    objects = clients.Objects(clients.connect(cluster.kubeconfig))
+    objects = cluster.objects()
     credentials = rollout.credentials(objects)
     if credentials is None:
         raise UsageError(

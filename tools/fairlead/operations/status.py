@@ -24,7 +24,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
     them; `servers` {name, pid, restarts, running}; `problems` sentences about what is not as it
     should be. Raises FairleadError where the API server does not answer.
     """
-    objects = clients.Objects(clients.connect(cluster.kubeconfig))
+    objects = cluster.objects()
     credentials = rollout.credentials(objects)
     token = credentials.token if credentials else None
     states = [rollout.served(opa, token) for opa in cluster.opas()]

@@ -29,7 +29,7 @@ def control_plane() -> Iterator[Embedded]:
     """With two pods of OPA and one API server, as their nodes would tell of them."""
     with Embedded(f"test-faults-{os.getpid()}") as made:
         made.start_control_plane(progress=SILENT)
-        objects = clients.Objects(clients.connect(made.kubeconfig))
+        objects = made.objects()
         core = client.CoreV1Api(clients.connect(made.kubeconfig))
         objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         for namespace in (NAMESPACE, "kube-system"):

@@ -37,7 +37,7 @@ def control_plane() -> Iterator[Embedded]:
 
 @pytest.fixture
 def objects(control_plane: Embedded) -> clients.Objects:
-    return clients.Objects(clients.connect(control_plane.kubeconfig))
+    return control_plane.objects()
 
 
 @pytest.fixture

@@ -23,7 +23,6 @@ from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import TLS_SECRET, TOKEN_SECRET, WEBHOOKS
-from fairlead.kube import clients
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaRefused
 from fairlead.operations import rollout, rotate
@@ -112,7 +111,7 @@ class Changes:
 
         Raises FairleadError where a server cannot be asked.
         """
-        objects = clients.Objects(clients.connect(self.cluster.kubeconfig))
+        objects = self.cluster.objects()
         now = rollout.credentials(objects)
         if now is None:
             raise FairleadError("the token and the certificate are gone")
@@ -168,7 +167,7 @@ class Changes:
         """Note the token and the authorities of this moment."""
 
         def look() -> bool:
-            objects = clients.Objects(clients.connect(self.cluster.kubeconfig))
+            objects = self.cluster.objects()
             for name, key in ((TOKEN_SECRET, "token"), (TLS_SECRET, "ca.crt")):
                 text = b64decode(
                     (objects.get("v1", "Secret", name, NAMESPACE) or {})["data"][key]

@@ -116,7 +116,7 @@ class OnCluster:
         self._cluster = cluster
         self._opa, self._sidecar = cluster.opas()[0], cluster.sidecars()[0]
         self._pool = "pool1"
-        objects = clients.Objects(clients.connect(cluster.kubeconfig))
+        objects = cluster.objects()
         mapped = {settings.namespace_label: self._pool}
         for name in (_TENANT, _BYSTANDER, _UNMAPPED):
             for manifest in _namespace(name, {} if name == _UNMAPPED else mapped):

@@ -21,6 +21,7 @@ from fairlead.clusters.embedded.server import Probe
 from fairlead.common import atomic_files, locks, paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
+from fairlead.kube import clients
 from fairlead.programs import toolchain
 
 _HERE = Path(__file__).parent
@@ -55,6 +56,10 @@ class Embedded:
     def kubeconfig(self) -> Path:
         """The administrator's kubeconfig; it holds all it needs and may be copied."""
         return self.path / "kubeconfig"
+
+    def objects(self) -> clients.Objects:
+        """See fairlead.clusters.base.Cluster."""
+        return clients.Objects(clients.connect(self.kubeconfig))
 
     def running(self) -> bool:
         """Whether it runs, or is being started."""

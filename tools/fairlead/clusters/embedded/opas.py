@@ -27,7 +27,6 @@ from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import TLS_SECRET, TOKEN_SECRET
 from fairlead.deployment.sidecars import Sidecar
-from fairlead.kube import clients
 from fairlead.opa import arguments
 from fairlead.policy import bundles
 from fairlead.programs import toolchain
@@ -215,7 +214,7 @@ class EmbeddedCluster(Embedded):
 
     def namespaces(self) -> dict[str, Any]:
         """Every namespace as its API server has it, name -> object. Raises FairleadError."""
-        objects = clients.Objects(clients.connect(self.kubeconfig))
+        objects = self.objects()
         return {
             namespace["metadata"]["name"]: namespace
             for namespace in objects.list("v1", "Namespace", None)
@@ -259,7 +258,7 @@ class EmbeddedCluster(Embedded):
 
     def _secret(self, name: str) -> dict[str, bytes]:
         """The contents of a Secret. Raises UsageError where there is none."""
-        objects = clients.Objects(clients.connect(self.kubeconfig))
+        objects = self.objects()
         secret = objects.get("v1", "Secret", name, NAMESPACE)
         if secret is None:
             raise UsageError(

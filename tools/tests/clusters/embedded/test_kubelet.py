@@ -30,7 +30,7 @@ def control_plane() -> Iterator[Embedded]:
     with Embedded(f"test-kubelet-{os.getpid()}") as started:
         started.start_control_plane(progress=Progress())
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-        clients.Objects(clients.connect(started.kubeconfig)).apply(namespace)
+        started.objects().apply(namespace)
         yield started
 
 
@@ -40,7 +40,7 @@ Put = Callable[..., None]
 @pytest.fixture
 def put(control_plane: Embedded) -> Iterator[Put]:
     """Makes a Secret hold exactly these texts; all of them go with the test."""
-    objects = clients.Objects(clients.connect(control_plane.kubeconfig))
+    objects = control_plane.objects()
     names = set()
 
     def make(name: str, **texts: str) -> None:
