@@ -11,42 +11,35 @@ from typing import Any
 import click
 from prometheus_client import CollectorRegistry, generate_latest
 
-from fairlead.cli import renewals
-from fairlead.cli.sync import FILE, LEVELS, log
+from fairlead.cli import renewals, sidecar_options
+from fairlead.cli.sidecar_options import FILE
 from fairlead.common.errors import UsageError
+from fairlead.deployment import sidecar_flags as flags
 from fairlead.sync.metrics import not_after
 from fairlead.sync.server import Certificate, Server
 
 
 @click.command()
-@click.option(
-    "--kubeconfig", type=FILE, help="The kubeconfig to use, instead of the pod's service account."
-)
+@sidecar_options.kubeconfig
 @renewals.options
 @click.option(
-    "--roll-out",
+    flags.ROLL_OUT,
     is_flag=True,
     help="Replace OPA's pods by such as read the new authorities: for kube-mgmt.",
 )
 @click.option(
-    "--health-endpoint", required=True, help="host:port to serve /health and /metrics at."
+    flags.HEALTH_ENDPOINT, required=True, help="host:port to serve /health and /metrics at."
 )
 @click.option(
-    "--tls-cert-file",
+    flags.TLS_CERT_FILE,
     type=FILE,
     required=True,
     help="The certificate to serve with; read when it changes.",
 )
 @click.option(
-    "--tls-private-key-file", type=FILE, required=True, help="The key of the certificate."
+    flags.TLS_PRIVATE_KEY_FILE, type=FILE, required=True, help="The key of the certificate."
 )
-@click.option(
-    "--log-level",
-    type=click.Choice(list(LEVELS)),
-    default="info",
-    show_default=True,
-    help="What to log.",
-)
+@sidecar_options.log_level
 def command(
     kubeconfig: Path | None,
     renewal: renewals.Renewal | None,
@@ -85,7 +78,7 @@ def command(
     server = Server(
         health_endpoint, certificate, health=health, live=live, metrics=_Registered(registry)
     )
-    log(LEVELS[log_level])
+    sidecar_options.log(log_level)
     Thread(target=server.serve_forever, args=(0.2,), name="server", daemon=True).start()
     try:
         keeper.run(Event())

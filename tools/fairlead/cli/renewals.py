@@ -14,30 +14,31 @@ from prometheus_client import CollectorRegistry
 
 from fairlead.common import durations
 from fairlead.common.errors import UsageError
+from fairlead.deployment import sidecar_flags as flags
 from fairlead.keeper import servers
 from fairlead.keeper.keeper import MANAGER, Keeper
 from fairlead.kube.apiserver import ApiServer
 
 _OPTIONS = (
     click.option(
-        "--certificate-life",
+        flags.CERTIFICATE_LIFE,
         metavar="DURATION",
         help="Renew OPA's certificate by such that last so long, as 90d; without it nothing is "
         "renewed.",
     ),
     click.option(
-        "--renew-before",
+        flags.RENEW_BEFORE,
         metavar="DURATION",
         help="What is left of a certificate when it is renewed.  [default: a third of its life]",
     ),
     click.option(
-        "--opas",
+        flags.OPAS,
         metavar="HOST:PORT,...",
         help="Where OPAs show the certificate, instead of the pods with the label "
         "app.kubernetes.io/name=opa.",
     ),
     click.option(
-        "--sidecars", metavar="HOST:PORT,...", help="Where their sidecars do, if --opas is given."
+        flags.SIDECARS, metavar="HOST:PORT,...", help="Where their sidecars do, if --opas is given."
     ),
 )
 
@@ -97,7 +98,8 @@ def _renewal(
     life: str | None, before: str | None, opas: str | None, sidecars: str | None
 ) -> Renewal | None:
     if life is None:
-        for flag, value in (("--renew-before", before), ("--opas", opas), ("--sidecars", sidecars)):
+        given = {flags.RENEW_BEFORE: before, flags.OPAS: opas, flags.SIDECARS: sidecars}
+        for flag, value in given.items():
             if value:
                 raise UsageError(
                     f"{flag} is for who renews the certificate: give --certificate-life too"
@@ -105,12 +107,12 @@ def _renewal(
         return None
     if sidecars and not opas:
         raise UsageError("--sidecars goes with --opas")
-    valid = _duration("--certificate-life", life)
-    lead = _duration("--renew-before", before) if before else valid / 3
+    valid = _duration(flags.CERTIFICATE_LIFE, life)
+    lead = _duration(flags.RENEW_BEFORE, before) if before else valid / 3
     if lead >= valid:
         raise UsageError(f"--renew-before {before}: is not shorter than the life of {life}")
     addresses = (
-        (_addresses("--opas", opas), _addresses("--sidecars", sidecars or "")) if opas else None
+        (_addresses(flags.OPAS, opas), _addresses(flags.SIDECARS, sidecars or "")) if opas else None
     )
     return Renewal(valid, lead, addresses)
 

@@ -11,40 +11,33 @@ from threading import Event
 
 import click
 
-from fairlead.cli import renewals
+from fairlead.cli import renewals, sidecar_options
+from fairlead.cli.sidecar_options import FILE
 from fairlead.common.errors import UsageError
+from fairlead.deployment import sidecar_flags as flags
 from fairlead.deployment.names import DATA_LABEL, POLICY_LABEL
 from fairlead.kube import labels, resources
 from fairlead.kube.resources import Resource
 from fairlead.opa.api import OpaApi
 from fairlead.settings.models import STALENESS
 from fairlead.sync import selectors, statuses
-from fairlead.sync.reconcile import SYSTEM
 from fairlead.sync.sidecar import Options, Sidecar
-
-LEVELS = {
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "warn": logging.WARNING,
-    "error": logging.ERROR,
-}
-FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command()
+@sidecar_options.kubeconfig
 @click.option(
-    "--kubeconfig", type=FILE, help="The kubeconfig to use, instead of the pod's service account."
+    flags.OPA_URL, default=Options.opa_url, show_default=True, help="Address of OPA's API."
 )
 @click.option(
-    "--opa-url", default="https://127.0.0.1:8181", show_default=True, help="Address of OPA's API."
-)
-@click.option(
-    "--opa-ca-file",
+    flags.OPA_CA_FILE,
     type=FILE,
     help="The authority that signed OPA's certificate, instead of the system's.",
 )
 @click.option(
-    "--opa-auth-token-file", type=FILE, help="The token for OPA's API; read again when it changes."
+    flags.OPA_AUTH_TOKEN_FILE,
+    type=FILE,
+    help="The token for OPA's API; read again when it changes.",
 )
 @click.option(
     "--policy-label",
@@ -52,11 +45,11 @@ FILE = click.Path(path_type=Path, dir_okay=False)
     show_default=True,
     help="Label of ConfigMaps with policies.",
 )
-@click.option("--policy-value", default="rego", show_default=True, help="Its value.")
+@click.option("--policy-value", default=POLICY_LABEL[1], show_default=True, help="Its value.")
 @click.option(
     "--data-label", default=DATA_LABEL[0], show_default=True, help="Label of ConfigMaps with data."
 )
-@click.option("--data-value", default="opa", show_default=True, help="Its value.")
+@click.option("--data-value", default=DATA_LABEL[1], show_default=True, help="Its value.")
 @click.option(
     "--enable-policies/--no-enable-policies",
     default=True,
@@ -68,41 +61,41 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--namespaces",
     multiple=True,
-    default=["fairlead"],
+    default=Options.namespaces,
     show_default=True,
     help="Where ConfigMaps are read: names with commas between them, or '*' for all; may be "
     "repeated.",
 )
 @click.option(
     "--replicate-path",
-    default="kubernetes",
+    default="/".join(Options.replicate_path),
     show_default=True,
     help="Where in OPA's data namespaces are put.",
 )
 @click.option(
-    "--namespace-selector",
-    default="",
+    flags.NAMESPACE_SELECTOR,
+    default=Options.namespace_selector,
     help="Label selector of the namespaces to replicate; all by default.",
 )
 @click.option(
-    "--namespace-labels",
+    flags.NAMESPACE_LABELS,
     multiple=True,
-    default=["agentpool"],
+    default=Options.namespace_labels,
     show_default=True,
     help="Labels of a namespace to keep, with commas between them; nothing else of it is.",
 )
 @click.option(
-    "--replicate",
+    flags.REPLICATE,
     multiple=True,
     help="A namespaced resource to replicate as well, group/version/resource, or v1/pods of the "
     "core; with commas "
     "between them; may be repeated.",
 )
 @click.option(
-    "--replicate-cluster", multiple=True, help="The same of resources that are in no namespace."
+    flags.REPLICATE_CLUSTER, multiple=True, help="The same of resources that are in no namespace."
 )
 @click.option(
-    "--replicate-fields",
+    flags.REPLICATE_FIELDS,
     multiple=True,
     metavar="RESOURCE=PATHS",
     help="Of a resource to replicate only these dotted paths, with commas between them, instead of "
@@ -115,7 +108,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @click.option(
     "--system-policies",
-    default=SYSTEM,
+    default=Options.system,
     show_default=True,
     help="The ConfigMap, namespace/name, whose policies alone may define the package system; '*' "
     "for any.",
@@ -124,32 +117,28 @@ FILE = click.Path(path_type=Path, dir_okay=False)
     "--replica", help="This replica's name in the status of ConfigMaps; the host's by default."
 )
 @click.option(
-    "--health-endpoint",
+    flags.HEALTH_ENDPOINT,
     help="host:port to serve /health, /metrics and look-ups at; nowhere by default.",
 )
 @click.option(
-    "--tls-cert-file", type=FILE, help="The certificate to serve with; read again when it changes."
+    flags.TLS_CERT_FILE,
+    type=FILE,
+    help="The certificate to serve with; read again when it changes.",
 )
-@click.option("--tls-private-key-file", type=FILE, help="The key of the certificate.")
+@click.option(flags.TLS_PRIVATE_KEY_FILE, type=FILE, help="The key of the certificate.")
 @click.option(
-    "--log-decisions",
+    flags.LOG_DECISIONS,
     is_flag=True,
     help="Write each decision that OPA uploads to stdout, as a line of JSON.",
 )
 @click.option(
-    "--max-staleness",
+    flags.MAX_STALENESS,
     type=click.IntRange(STALENESS[0], STALENESS[1]),
     metavar="SECONDS",
     help="Within how long all that OPA holds is confirmed again; about a minute by default.",
 )
 @renewals.options
-@click.option(
-    "--log-level",
-    type=click.Choice(list(LEVELS)),
-    default="info",
-    show_default=True,
-    help="What to log.",
-)
+@sidecar_options.log_level
 def command(
     kubeconfig: Path | None,
     opa_url: str,
@@ -192,14 +181,14 @@ def command(
             "--health-endpoint, --tls-cert-file and --tls-private-key-file go together: give all "
             "or none"
         )
-    keys = _list("--namespace-labels", namespace_labels)
+    keys = _list(flags.NAMESPACE_LABELS, namespace_labels)
     for flag, key in [
         ("--policy-label", policy_label),
         ("--data-label", data_label),
-        *(("--namespace-labels", key) for key in keys),
+        *((flags.NAMESPACE_LABELS, key) for key in keys),
     ]:
         _check(flag, labels.check_key, key)
-    _check("--namespace-selector", selectors.check, namespace_selector)
+    _check(flags.NAMESPACE_SELECTOR, selectors.check, namespace_selector)
     for flag, value in [("--policy-value", policy_value), ("--data-value", data_value)]:
         _check(flag, labels.check_value, value)
     path = tuple(filter(None, replicate_path.split("/")))
@@ -245,7 +234,7 @@ def command(
         sidecar.accompany(
             renewals.keeper(renewal, kubeconfig, replica=replica_name, registry=sidecar.registry)
         )
-    log(LEVELS[log_level])
+    sidecar_options.log(log_level)
     try:
         sidecar.run(Event())
     except KeyboardInterrupt:
@@ -271,14 +260,14 @@ def _resources(
             raise UsageError(
                 f"--replicate-fields: {value!r} is not like v1/pods=spec.nodeName,metadata.labels"
             )
-        field_lists.setdefault(name, []).extend(_list("--replicate-fields", (paths,)))
+        field_lists.setdefault(name, []).extend(_list(flags.REPLICATE_FIELDS, (paths,)))
     replicated = []
-    for flag, values in (("--replicate", namespaced), ("--replicate-cluster", cluster)):
+    for flag, values in ((flags.REPLICATE, namespaced), (flags.REPLICATE_CLUSTER, cluster)):
         for text in _list(flag, values, empty=True):
             try:
                 replicated.append(
                     resources.parse(
-                        text, namespaced=flag == "--replicate", fields=field_lists.pop(text, ())
+                        text, namespaced=flag == flags.REPLICATE, fields=field_lists.pop(text, ())
                     )
                 )
                 resources.check_distinct(replicated)
@@ -315,14 +304,3 @@ def _write(line: str) -> None:
     """One line to stdout, now."""
     sys.stdout.write(line)
     sys.stdout.flush()
-
-
-def log(level: int) -> None:
-    """Plain lines on stderr, of this package only: the clients' own loggers tell headers when
-    they debug.
-    """
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s"
-    )
-    logging.getLogger("fairlead").setLevel(level)
-    logging.getLogger("urllib3").setLevel(logging.ERROR)

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from fairlead.common import durations
 from fairlead.common.errors import UsageError
+from fairlead.deployment import sidecar_flags as flags
 from fairlead.kube import resources
+from fairlead.kube.resources import Resource
 from fairlead.opa.arguments import OPA_PORT, SYNC_PORT, Files, Liveness
 from fairlead.programs.toolchain import installed
 from fairlead.settings.models import NAMESPACE, DecisionLogs, Settings
@@ -99,19 +101,23 @@ class Sync:
         label = settings.namespace_label
         # With a default pool every namespace matters; without one, only those that name a pool.
         selector: Sequence[str] = (
-            [] if settings.default_pool else [f"--namespace-selector={label},{label}!="]
+            [] if settings.default_pool else [f"{flags.NAMESPACE_SELECTOR}={label},{label}!="]
         )
         return [
             "sync",
-            f"--opa-url=https://{opa_address}",
-            f"--opa-ca-file={files.ca}",
-            f"--opa-auth-token-file={files.token / 'token'}",
+            f"{flags.OPA_URL}=https://{opa_address}",
+            f"{flags.OPA_CA_FILE}={files.ca}",
+            f"{flags.OPA_AUTH_TOKEN_FILE}={files.token / 'token'}",
             *selector,
-            f"--namespace-labels={label}",
-            *resources.flags(replicated.named() for replicated in settings.replicate),
-            *([f"--max-staleness={settings.max_staleness}"] if settings.max_staleness else []),
+            f"{flags.NAMESPACE_LABELS}={label}",
+            *replication(replicated.named() for replicated in settings.replicate),
             *(
-                ["--log-decisions"]
+                [f"{flags.MAX_STALENESS}={settings.max_staleness}"]
+                if settings.max_staleness
+                else []
+            ),
+            *(
+                [flags.LOG_DECISIONS]
                 if settings.decision_logs.console and not settings.decision_logs.service
                 else []
             ),
@@ -180,17 +186,17 @@ class KubeMgmt:
     def arguments(
         self, files: Files, settings: Settings, opa_address: str, listen: str
     ) -> list[str]:
-        replicated = resources.flags(resource.named() for resource in settings.replicate)
+        replicated = replication(resource.named() for resource in settings.replicate)
         return [
-            f"--opa-url=https://{opa_address}/v1",
-            f"--opa-ca-file={files.ca}",
-            f"--opa-auth-token-file={files.token / 'token'}",
+            f"{flags.OPA_URL}=https://{opa_address}/v1",
+            f"{flags.OPA_CA_FILE}={files.ca}",
+            f"{flags.OPA_AUTH_TOKEN_FILE}={files.token / 'token'}",
             "--enable-policies",
             "--enable-data",
             f"--namespaces={NAMESPACE}",
-            "--replicate-cluster=v1/namespaces",
+            f"{flags.REPLICATE_CLUSTER}=v1/namespaces",
             # It replicates objects whole.
-            *(flag for flag in replicated if not flag.startswith("--replicate-fields")),
+            *(flag for flag in replicated if not flag.startswith(flags.REPLICATE_FIELDS)),
         ]
 
     def opa_environment(self, files: Files, address: str) -> dict[str, str]:
@@ -200,26 +206,41 @@ class KubeMgmt:
         return _uploaded(files, settings.decision_logs)
 
 
+def replication(replicated: Iterable[Resource]) -> list[str]:
+    """The flags that have these resources replicated."""
+    arguments = []
+    for resource in replicated:
+        flag = flags.REPLICATE if resource.namespaced else flags.REPLICATE_CLUSTER
+        arguments.append(f"{flag}={resource}")
+        if resource.fields:
+            paths = ",".join(map(resources.dotted, resource.fields))
+            arguments.append(f"{flags.REPLICATE_FIELDS}={resource}={paths}")
+    return arguments
+
+
 def renewal(settings: Settings) -> list[str]:
     """The flags of what renews the certificate as set; none where somebody else does."""
     chosen = settings.certificates
     if chosen.by != "fairlead":
         return []
-    return [f"--certificate-life={chosen.life}", f"--renew-before={durations.text(chosen.renewal)}"]
+    return [
+        f"{flags.CERTIFICATE_LIFE}={chosen.life}",
+        f"{flags.RENEW_BEFORE}={durations.text(chosen.renewal)}",
+    ]
 
 
 def keeper(files: Files, settings: Settings, listen: str) -> list[str]:
     """The arguments of the keeper beside a sidecar that does not renew, nor read its authorities
     again.
     """
-    return ["keeper", *renewal(settings), "--roll-out", *_served(files, listen)]
+    return ["keeper", *renewal(settings), flags.ROLL_OUT, *_served(files, listen)]
 
 
 def _served(files: Files, listen: str) -> list[str]:
     return [
-        f"--health-endpoint={listen}",
-        f"--tls-cert-file={files.tls / 'tls.crt'}",
-        f"--tls-private-key-file={files.tls / 'tls.key'}",
+        f"{flags.HEALTH_ENDPOINT}={listen}",
+        f"{flags.TLS_CERT_FILE}={files.tls / 'tls.crt'}",
+        f"{flags.TLS_PRIVATE_KEY_FILE}={files.tls / 'tls.key'}",
     ]
 
 

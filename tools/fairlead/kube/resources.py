@@ -114,18 +114,6 @@ def dotted(path: Field) -> str:
     return ".".join(key.replace(".", "\\.") for key in path)
 
 
-def flags(resources: Iterable[Resource]) -> list[str]:
-    """What `fairlead sync` is told to replicate these, as its flags."""
-    arguments = []
-    for resource in resources:
-        arguments.append(f"--replicate{'' if resource.namespaced else '-cluster'}={resource}")
-        if resource.fields:
-            arguments.append(
-                f"--replicate-fields={resource}={','.join(map(dotted, resource.fields))}"
-            )
-    return arguments
-
-
 def check_distinct(resources: Iterable[Resource]) -> None:
     """Raises ValueError where two would be put at the same place in OPA's data, which is the
     resource's name alone.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairlead.common.errors import InputError
-from fairlead.deployment import manifests
+from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.kube import resources
 from fairlead.kube.resources import Resource
@@ -117,7 +117,7 @@ def test_flags_say_what_they_were_made_of() -> None:
         ),
         Resource("storage.k8s.io", "v1", "storageclasses", False),
     ]
-    assert resources.flags(parsed) == [
+    assert sidecars.replication(parsed) == [
         "--replicate=v1/pods",
         r"--replicate-fields=v1/pods=spec.nodeName,metadata.labels.a\.b",
         "--replicate-cluster=storage.k8s.io/v1/storageclasses",

@@ -23,6 +23,7 @@ from fairlead.clusters.embedded.server import Probe
 from fairlead.common import atomic_files, waiting
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
+from fairlead.deployment import sidecar_flags as flags
 from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import TLS_SECRET, TOKEN_SECRET
@@ -310,7 +311,7 @@ class EmbeddedCluster(Embedded):
         argv = [
             *sidecar.command(),
             *sidecar.arguments(files, settings, replica.opa_address, replica.sidecar_address),
-            f"--kubeconfig={kubeconfig}",
+            f"{flags.KUBECONFIG}={kubeconfig}",
             *(self._shown() if sidecar.renews and sidecars.renewal(settings) else []),
         ]
         for other in replica.other_sidecars:
@@ -352,8 +353,8 @@ class EmbeddedCluster(Embedded):
         """Where the certificate is shown, as no pod tells it here."""
         replicas = self._replicas()
         return [
-            f"--opas={','.join(replica.proxy_address for replica in replicas)}",
-            f"--sidecars={','.join(replica.sidecar_address for replica in replicas)}",
+            f"{flags.OPAS}={','.join(replica.proxy_address for replica in replicas)}",
+            f"{flags.SIDECARS}={','.join(replica.sidecar_address for replica in replicas)}",
         ]
 
     def _run(
