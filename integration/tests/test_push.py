@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import threading
@@ -18,7 +19,7 @@ from fairlead.common import waiting
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
-from fairlead.deployment.names import POLICIES, REVISION_ANNOTATION
+from fairlead.deployment.names import POLICIES, REVISION_ANNOTATION, STATUS
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
@@ -225,6 +226,25 @@ def test_what_other_policies_hold_on_to_is_told_with_the_way_out_which_works(
     finally:
         objects.delete("v1", "ConfigMap", "user", NAMESPACE)
     assert all("extra.rego" not in served for served in each(cluster, token))
+
+
+def test_a_kube_mgmt_whose_opa_has_ended_does_not_stop_a_push(
+    cluster: Cluster, objects: clients.Objects, token: str
+) -> None:
+    """All kube-mgmts write one annotation, also those of pods that end."""
+    dial = {"Op": "dial", "Net": "tcp", "Err": {"Syscall": "connect", "Err": 111}}
+    error = {"Op": "Put", "URL": "https://127.0.0.1:8181/v1/policies/main.rego", "Err": dial}
+    annotations = {STATUS: json.dumps({"status": "error", "error": [error, error]})}
+    metadata = {"name": POLICIES, "namespace": NAMESPACE}
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    modules = {**deployed(objects)["data"], "other.rego": "package other\n"}
+    objects.merge(config_map, {"metadata": {"annotations": annotations}})
+    with pytest.raises(FairleadError, match="not within") as waited:  # it goes on to wait
+        rollout.wait(cluster, objects, token, modules, deadline=1, progress=QUIET)
+    assert not isinstance(waited.value, rollout.RevisionRejected)
+    waiting.until(
+        lambda: rollout.policies(objects)[0]["status"] == "ok", deadline=30, what="the status is ok"
+    )
 
 
 def tagged(policies: Path, tag: str) -> None:

@@ -41,6 +41,9 @@ _UNLOADED = 10.0
 done in its place."""
 
 
+_UNREACHED = "kube-mgmt did not reach OPA"
+
+
 class RevisionRejected(FairleadError):
     """OPA does not take the policies; what it served before is still in force."""
 
@@ -181,6 +184,9 @@ def wait(
                 if status.get("status") == "error":
                     raise _Stop(_line(status.get("error")))
         elif _annotation(config_map) != stale and _status(config_map)["status"] == "error":
+            if _status(config_map)["error"] == _UNREACHED:
+                _try_again(objects)
+                return None
             # One annotation is written by every kube-mgmt, also by those whose pods end: what OPA
             # itself says counts.
             in_force = all(served(opa, token).revision == revision for opa in opas)
@@ -285,5 +291,14 @@ def _status(config_map: dict[str, Any]) -> dict[str, Any]:
 
 
 def _line(problem: Any) -> str:
-    """OPA's error object, or several, in one line."""
-    return describe(problem).replace("\n", "; ")
+    """OPA's error object, or several, in one line; _UNREACHED for an error of Go's net/http, which
+    kube-mgmt reports if it does not reach OPA.
+    """
+    problems = problem if isinstance(problem, list) else [problem]
+    lines = (
+        _UNREACHED
+        if isinstance(each, dict) and {"Op", "URL", "Err"} <= each.keys()
+        else describe(each).replace("\n", "; ")
+        for each in problems
+    )
+    return "; ".join(dict.fromkeys(lines))

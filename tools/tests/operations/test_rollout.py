@@ -1,0 +1,37 @@
+"""What the status of policies says, in the words of OPA or of its sidecar."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from fairlead.deployment.names import STATUS
+from fairlead.kube import clients
+from fairlead.operations import rollout
+
+_DIAL = {"Op": "dial", "Net": "tcp", "Err": {"Syscall": "connect", "Err": 111}}
+_UNREACHED = {"Op": "Put", "URL": "https://127.0.0.1:8181/v1/policies/a.rego", "Err": _DIAL}
+_REFUSED = {
+    "code": "invalid_parameter",
+    "message": "error(s) occurred while compiling module(s)",
+    "errors": [{"message": "unexpected eof", "location": {"file": "a.rego", "row": 3}}],
+}
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (_REFUSED, "a.rego:3: unexpected eof"),
+        ([_REFUSED, _UNREACHED], "a.rego:3: unexpected eof; kube-mgmt did not reach OPA"),
+        ([_UNREACHED, _UNREACHED], "kube-mgmt did not reach OPA"),
+    ],
+)
+def test_an_error_is_told_in_a_line(error: Any, words: str) -> None:
+    annotations = {STATUS: json.dumps({"status": "error", "error": error})}
+    config_map = {"metadata": {"name": "policies", "annotations": annotations}}
+    objects = SimpleNamespace(list=lambda *_: [config_map])
+    (policies,) = rollout.policies(cast(clients.Objects, objects))
+    assert policies == {"name": "policies", "status": "error", "error": words}
