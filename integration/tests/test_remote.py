@@ -20,7 +20,7 @@ import pytest
 from foreign import Foreign, started
 from kubernetes import client
 
-from fairlead.clusters import connections, remote
+from fairlead.clusters import connections, opa_deployment, remote
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
@@ -328,13 +328,13 @@ def test_pods_that_do_not_come_up_tell_why(
     for node in nodes:
         foreign.core.patch_node(node, {"spec": {"unschedulable": True}})
     try:
-        monkeypatch.setattr(remote, "ROLLOUT", 2.0)
+        monkeypatch.setattr(opa_deployment, "ROLLOUT", 2.0)
         with pytest.raises(
             FairleadError,
             match=r"not within 2 s:\n  opa-.* cannot be scheduled: 0/2 nodes are available",
         ):
             deployed.restart(progress=Progress())
-        monkeypatch.setattr(remote, "ROLLOUT", 60.0)
+        monkeypatch.setattr(opa_deployment, "ROLLOUT", 60.0)
         (waits,) = [p for p in pods(foreign) if p.status.phase == "Pending"]
         state = {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}}
         status = {

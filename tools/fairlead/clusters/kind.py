@@ -18,7 +18,8 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from fairlead.clusters import contexts
-from fairlead.clusters.remote import IMAGES, RemoteCluster
+from fairlead.clusters.opa_deployment import IMAGES
+from fairlead.clusters.remote import RemoteCluster
 from fairlead.common import atomic_files, locks, paths, waiting
 from fairlead.common.errors import FairleadError, InputError, UsageError
 from fairlead.common.progress import Progress
