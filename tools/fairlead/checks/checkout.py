@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairlead.checks import developers
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
@@ -24,6 +25,13 @@ COVERAGE = 100.0
 # Each process has a cluster of its own for the session, so the tests of one file stay together.
 _PARALLEL = ("--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile")
 _CODE = ("tools", "integration", "bench", "conftest.py")
+_PACKAGES = {
+    "ruff": ("ruff",),
+    "ruff format": ("ruff",),
+    "imports": ("importlinter",),
+    "mypy": ("mypy",),
+    "pytest": ("pytest", "xdist"),
+}
 # Each has its own conftest.py, and mypy takes one module of a name at a time.
 _TYPED = (
     ("--package=fairlead",),
@@ -51,13 +59,15 @@ def run(
     """Run the `selected` steps (all by default), each whatever became of those before it;
     `arguments` go to pytest.
 
-    Raises UsageError for a step that is none.
+    Raises UsageError for a step that is none, or if a package of the extra `dev` is missing.
     """
     steps = _steps(list(arguments), progress)
     names = list(selected or steps)
     for name in names:
         if name not in steps:
             raise UsageError(f"no step {name!r}: one of {', '.join(steps)}")
+    for name in names:
+        developers.require(f"the step {name}", *_PACKAGES.get(name, ()))
     for name in names:
         progress.update(name, "running")
         began = time.monotonic()

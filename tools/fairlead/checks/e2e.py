@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from fairlead.checks import developers
 from fairlead.clusters import registry
 from fairlead.clusters.kind import KindCluster
 from fairlead.common import paths
@@ -37,6 +38,7 @@ def run(
     again whatever happens, unless it was there before; a context's is used as it is. What failed
     leaves logs and events in LOGS. Raises FairleadError where the cluster does not come up.
     """
+    developers.require("the end-to-end run", "pytest")
     logs = paths.root() / LOGS
     shutil.rmtree(logs, ignore_errors=True)
     with _cluster(target, sidecar, logs, progress):

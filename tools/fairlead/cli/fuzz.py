@@ -7,15 +7,15 @@ import importlib
 import json
 import random
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import click
 from rich.console import Console
 
+from fairlead.checks import developers
 from fairlead.cli import options
 from fairlead.cli import output as out
-from fairlead.common.errors import FairleadError, UsageError
+from fairlead.common.errors import FairleadError
 
 _KINDS = ("guard", "reviews", "load")
 
@@ -53,10 +53,11 @@ def command(
     """
     if seed is None:
         seed = random.SystemRandom().randrange(1_000_000)
+    developers.require("fuzzing", "hypothesis", "h2")
     results = []
     with out.progress() as progress:
         for kind in dict.fromkeys(kinds or _KINDS):
-            module = _load(kind)
+            module = importlib.import_module(f"fairlead.checks.fuzz.{kind}")
             overrides = {} if examples is None else {"examples": examples}
             results.append(
                 module.run(seed=seed, progress=progress, policies=policies_folder, **overrides)
@@ -65,18 +66,6 @@ def command(
     broken = [f"{result['fuzz']}: {result['why']}" for result in results if result["why"]]
     if broken:
         raise FairleadError(f"{'; '.join(broken)}; `--seed {seed}` repeats it")
-
-
-def _load(kind: str) -> ModuleType:
-    """What fuzzes `kind`; its libraries are not among those that Fairlead needs to run."""
-    try:
-        return importlib.import_module(f"fairlead.checks.fuzz.{kind}")
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] == "fairlead":
-            raise
-        raise UsageError(
-            f"fuzzing needs {error.name}: `make setup` installs it, as requirements.txt has it"
-        ) from error
 
 
 def _draw(results: list[dict[str, Any]], console: Console) -> None:
