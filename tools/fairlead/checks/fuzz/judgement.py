@@ -11,9 +11,12 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
 
 import jsonpatch
@@ -28,6 +31,13 @@ _LONGEST_UID = 256
 """Characters; of a longer one the answer repeats nothing."""
 
 
+@dataclass(frozen=True)
+class Number:
+    """A number of JSON as it is written, which Python might round, or take minutes for."""
+
+    text: str
+
+
 class Judgement:
     """One answer against the contract; `asked` is the review, None where it could not be read."""
 
@@ -37,9 +47,7 @@ class Judgement:
         self._allowed = response["allowed"]
         self._uid = response["uid"]
         self._settings = settings
-        self._patch = (
-            admission_reviews.patch_of({"response": response}) if "patch" in response else None
-        )
+        self._patch = _patch(response) if "patch" in response else None
 
     def outcome(self) -> str:
         """What became of it. Raises Violation."""
@@ -243,6 +251,15 @@ class Judgement:
             return jsonpatch.apply_patch(deepcopy(manifest), self._patch)
         except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError) as error:
             raise Violation(f"the patch does not apply to the object: {error}") from None
+
+
+def _patch(response: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The operations of the patch, with numbers as the request has them."""
+    admission_reviews.patch_of({"response": response})  # raises if the patch is malformed
+    operations: list[dict[str, Any]] = json.loads(
+        base64.b64decode(response["patch"]), parse_int=Number, parse_float=Number
+    )
+    return operations
 
 
 def as_object(value: Any, other: Any = {}) -> Any:  # noqa: B006 - never changed

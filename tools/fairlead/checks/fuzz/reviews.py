@@ -18,14 +18,13 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fairlead.checks.fuzz import limits
 from fairlead.checks.fuzz.bodies import LABEL, NAMESPACES, RAW, Body, bodies
 from fairlead.checks.fuzz.client import Http1, Response
-from fairlead.checks.fuzz.judgement import Judgement, as_list, as_object
+from fairlead.checks.fuzz.judgement import Judgement, Number, as_list, as_object
 from fairlead.checks.fuzz.search import Search, Violation, search
 from fairlead.checks.fuzz.server import Opa, running
 from fairlead.common import files, paths
@@ -196,13 +195,6 @@ class _NoJson:
     """Stands for what cannot be read."""
 
 
-@dataclass(frozen=True)
-class _Number:
-    """A number of JSON as it is written, which Python might round, or take minutes for."""
-
-    text: str
-
-
 def _read(body: Body) -> Any:
     content = body.content
     if "gzip" in body.encoding:
@@ -221,7 +213,7 @@ def _read(body: Body) -> Any:
     for name, short in (("deep list", "[]"), ("deep object", '{"a": 1}')):
         text = text.replace(RAW[name], short)
     try:
-        return json.loads(text, parse_int=_Number, parse_float=_Number, parse_constant=_refuse)
+        return json.loads(text, parse_int=Number, parse_float=Number, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return _NoJson()
 
