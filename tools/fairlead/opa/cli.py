@@ -156,22 +156,27 @@ def test(folder: Path, progress: Progress = _SILENT) -> Tested:  # noqa: PT028 -
     return Tested(passed, failed, float(report.get("coverage", 0)), tuple(_uncovered(report)))
 
 
-def _run(
-    arguments: Sequence[str], folder: Path, progress: Progress
-) -> subprocess.CompletedProcess[str]:
-    program = toolchain.ensure(["opa"], progress)["opa"]
-    # OPA takes any flag from a variable OPA_<COMMAND>_<FLAG>, which would change what is tested
-    # here.
-    environment = {
+def environment() -> dict[str, str]:
+    """This process's environment, without variables that change what OPA does.
+
+    OPA takes any flag from a variable OPA_<COMMAND>_<FLAG>; policies read FAIRLEAD_ variables.
+    """
+    return {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("OPA_", "FAIRLEAD_"))
     }
+
+
+def _run(
+    arguments: Sequence[str], folder: Path, progress: Progress
+) -> subprocess.CompletedProcess[str]:
+    program = toolchain.ensure(["opa"], progress)["opa"]
     try:
         return subprocess.run(
             [program, *arguments],
             cwd=folder,
-            env=environment,
+            env=environment(),
             capture_output=True,
             text=True,
             timeout=_WITHIN,

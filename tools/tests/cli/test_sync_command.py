@@ -18,9 +18,10 @@ import pytest
 import requests
 from click.testing import CliRunner
 from fake_apiserver import FakeApiServer
-from opa_server import DEADLINE, TOKEN, OpaServer
+from opa_server import DEADLINE, OpaServer
 
 from fairlead.cli.sync import command
+from fairlead.clusters.embedded import ports
 from fairlead.common import waiting
 from fairlead.common.digests import digest
 from fairlead.common.errors import UsageError
@@ -38,10 +39,10 @@ class Pod:
     def __init__(self, folder: Path, cluster: FakeApiServer, opa: OpaServer) -> None:
         self.cluster = cluster
         self.opa = opa
-        self.port = opa_server.free_port()
+        self.port = ports.free_ports(1)[0]
         self.log = folder / "sync.log"
         self.token = folder / "opa-token"
-        self.token.write_text(TOKEN)
+        self.token.write_text(opa.token)
         arguments: list[str | Path] = [
             "--kubeconfig",
             cluster.kubeconfig(folder),
@@ -67,7 +68,8 @@ class Pod:
             "test",
         ]
         arguments += ["--replicate", "v1/pods", "--replicate-fields", "v1/pods=spec.nodeName"]
-        arguments += ["--tls-cert-file", opa.certificate, "--tls-private-key-file", opa.key]
+        arguments += ["--tls-cert-file", opa.files.tls / "tls.crt"]
+        arguments += ["--tls-private-key-file", opa.files.tls / "tls.key"]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "fairlead", "sync", *arguments], stderr=log
@@ -96,7 +98,7 @@ class Pod:
 
 @pytest.fixture
 def pod(tmp_path: Path) -> Iterator[Pod]:
-    with fake_apiserver.running() as cluster, opa_server.running(tmp_path) as opa:
+    with fake_apiserver.running() as cluster, opa_server.running(OpaServer(tmp_path)) as opa:
         pod = Pod(tmp_path, cluster, opa)
         try:
             yield pod
@@ -150,9 +152,9 @@ def test_it_brings_policies_data_and_namespaces_to_opa_and_word_back(pod: Pod) -
         "reasons": [],
         "rejected": ["fairlead/rules/a.rego"],
         "replica": "test",
-        "token": digest(TOKEN.encode()),
+        "token": digest(pod.opa.token.encode()),
         "ca": digest(pod.opa.ca.read_bytes()),
-        "certificate": digest(pod.opa.certificate.read_bytes()),
+        "certificate": digest((Path(pod.opa.files.tls) / "tls.crt").read_bytes()),
     }
     pod.cluster.put("configmaps", "rules", namespace="fairlead", labels={}, data={})
     pod.until(lambda: pod.opa.own_policies() == {}, "removal")
@@ -164,7 +166,7 @@ def test_it_is_live_while_those_that_it_asks_are_away(pod: Pod) -> None:
     """Its liveness probe asks this: to start again would help nobody then."""
     pod.until(pod.healthy, "healthy")
     pod.cluster.token = "another"
-    pod.opa.kill()
+    pod.opa.stop()
     pod.until(lambda: not pod.healthy(), "it tells that OPA is away")
     answer = pod.get("/live")
     assert (answer.status_code, answer.json()) == (200, {"live": True, "hung": []})
@@ -186,7 +188,7 @@ def test_a_restarted_opa_is_loaded_again_and_health_is_live(pod: Pod) -> None:
         "configmaps", "rules", namespace="fairlead", labels=POLICY, data={"a.rego": "package a"}
     )
     pod.until(pod.healthy, "healthy")
-    pod.opa.kill()
+    pod.opa.stop()
     pod.until(lambda: not pod.healthy(), "unhealthy while OPA is away")
     assert "cannot be reached" in str(pod.get("/health").json()["reasons"])
     pod.opa.start()
@@ -207,9 +209,9 @@ def test_a_token_file_that_is_wrong_empty_or_gone_is_told_and_a_good_one_is_take
         lambda: "cannot be read" in str(pod.get("/health").json()["reasons"]),
         "told that it is gone",
     )
-    pod.token.write_text(TOKEN + "\n")
+    pod.token.write_text(pod.opa.token + "\n")
     pod.until(pod.healthy, "healthy again")
-    assert TOKEN not in pod.log.read_text()
+    assert pod.opa.token not in pod.log.read_text()
     assert "wrong-token" not in pod.log.read_text()
 
 

@@ -21,7 +21,7 @@ CREATED = "2026-11-22T10:00:00Z"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpaServer]:
-    with opa_server.running(tmp_path_factory.mktemp("opa")) as running:
+    with opa_server.running(OpaServer(tmp_path_factory.mktemp("opa"))) as running:
         yield running
 
 
@@ -59,7 +59,7 @@ def lacks(server: OpaServer, *namespaces: dict[str, Any], patience: float = 0.1)
             return {one["metadata"]["name"]: one for one in namespaces}
 
     opa = base.OpaServer(server.url, server.ca)
-    return lag(cast("Cluster", Listed()), opa, opa_server.TOKEN, patience=patience)
+    return lag(cast("Cluster", Listed()), opa, server.token, patience=patience)
 
 
 def test_an_opa_with_all_namespaces_lacks_nothing(server: OpaServer, opa: OpaApi) -> None:

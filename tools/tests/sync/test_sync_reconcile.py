@@ -114,7 +114,7 @@ def _pod(namespace: str, name: str, rest: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    with opa_server.running(tmp_path) as server:
+    with opa_server.running(OpaServer(tmp_path)) as server:
         yield World(server)
 
 
@@ -159,7 +159,7 @@ def test_an_opa_that_restarted_and_a_clock_that_was_set_are_told_again(
     world.cluster()
     world.confirmed = time.monotonic()
     world.settle()
-    world.server.kill()
+    world.server.stop()
     world.server.start()
     world.settle()
     assert confirmed(world) == (0, None)
@@ -240,7 +240,7 @@ def test_an_invalid_policy_leaves_the_old_one_in_force_even_if_opa_restarts(worl
     assert world.opa.document(["b", "y"]) == 1
     assert world.reconciler.rejected == ("fairlead/map/a.rego",)
     assert world.reconciler.trouble is None
-    world.server.kill()
+    world.server.stop()
     world.server.start()
     world.settle()
     assert world.opa.document(["b", "y"]) == 1
@@ -296,7 +296,7 @@ def test_a_restarted_opa_is_noticed_between_two_comparisons_and_loaded_again(wor
         {"map": {"a": "package a\nx := 1"}}, {"facts": {"x": "1"}}, {"n": {"agentpool": "p"}}
     )
     world.settle()
-    world.server.kill()
+    world.server.stop()
     with pytest.raises(OpaUnavailable):
         world.reconciler.cycle()
     world.server.start()
@@ -409,7 +409,7 @@ def test_bad_data_leaves_the_old_in_force(world: World) -> None:
     world.settle()
     assert world.opa.document(["fairlead", "facts"]) == {"x": 1, "y": 3}
     assert "is not JSON" in world.messages("facts")[0]
-    world.server.kill()
+    world.server.stop()
     world.server.start()
     world.settle()
     assert world.opa.document(["fairlead", "facts"]) == {"x": 1, "y": 3}
@@ -431,7 +431,7 @@ def test_a_marker_that_someone_broke_is_written_anew(world: World, broken: objec
 def test_failures_are_told_and_tried_again_until_opa_is_there(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world.server.kill()
+    world.server.stop()
     world.cluster({"map": {"a": "package a"}})
     stop = Event()
     thread = Thread(target=world.reconciler.run, args=(stop, lambda: None))
@@ -639,7 +639,7 @@ def test_a_file_that_is_renamed_while_others_need_it_is_in_force_all_the_same(wo
     world.settle()
     assert world.problems[OWNER] == []
     assert world.opa.document(["a", "x"]) == 2
-    world.server.kill()
+    world.server.stop()
     world.server.start()
     world.settle()
     assert sorted(world.server.own_policies()) == ["fairlead/map/renamed", "fairlead/map/user"]
@@ -700,7 +700,7 @@ def test_when_all_restart_together_a_bad_policy_is_told_and_the_rest_is_loaded(
         {"facts": {"x": "{"}},
     )
     world.settle()
-    world.server.kill()
+    world.server.stop()
     world.server.start()
     world.sidecar()
     world.problems.clear()

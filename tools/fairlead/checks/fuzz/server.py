@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from fairlead.common.errors import FairleadError
 from fairlead.deployment import credentials
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import POLICIES
-from fairlead.opa import arguments
+from fairlead.opa import arguments, cli
 from fairlead.opa.api import OpaApi, lets_in
 from fairlead.opa.errors import PolicyRejected
 from fairlead.policy import bundles
@@ -92,15 +91,35 @@ class Opa:
         """The proxy's process, None where it has ended or there is none."""
         return self._proxy.pid if self._proxy and self._proxy.poll() is None else None
 
+    @property
+    def url(self) -> str:
+        """Where its API is served."""
+        host, port = self.address
+        return f"https://{host}:{port}"
+
     def start(self) -> None:
         """Start it, load policies and data, and wait until it is ready. Raises FairleadError."""
+        self.launch()
+        api = self.api()
+        try:
+            for path, value in self._data.items():
+                api.put_document(path.split("/"), value)
+            self._load(api)
+            waiting.until(api.ready, deadline=_DEADLINE, what="OPA is ready")
+        except FairleadError as error:
+            raise self._with_log(error) from error
+        finally:
+            api.close()
+
+    def launch(self) -> None:
+        """Start it, and wait until it answers. Raises FairleadError."""
         own, address = (f"{host}:{port}" for host, port in (self._own_address, self.address))
         flags = [*arguments.opa_arguments(self.files, own), *self._flags]
         if self.http2:
             flags += ["--h2c", f"--addr=http://{self.http2[0]}:{self.http2[1]}"]
-        programs = toolchain.ensure(["opa", toolchain.PROXY])
+        programs = toolchain.ensure(["opa", *([toolchain.PROXY] if self.proxied else [])])
         self._process = self._run([str(programs["opa"]), *flags], self._environment)
-        if own != address:
+        if self.proxied:
             flags = arguments.proxy_arguments(self.files, own, address)
             self._proxy = self._run(
                 [str(programs[toolchain.PROXY]), *flags], arguments.PROXY_ENVIRONMENT
@@ -108,18 +127,15 @@ class Opa:
         api = self.api()
         try:
             waiting.until(
-                lambda: api.policies() is not None and True, deadline=_DEADLINE, what="OPA answers"
+                lambda: api.policies() is not None, deadline=_DEADLINE, what="OPA answers"
             )
-            for path, value in self._data.items():
-                api.put_document(path.split("/"), value)
-            self._load(api)
-            waiting.until(api.ready, deadline=_DEADLINE, what="OPA is ready")
         except FairleadError as error:
-            raise FairleadError(
-                f"{error}\n{self.log.read_text(errors='replace')[-2000:]}"
-            ) from error
+            raise self._with_log(error) from error
         finally:
             api.close()
+
+    def _with_log(self, error: FairleadError) -> FairleadError:
+        return FairleadError(f"{error}\n{self.log.read_text(errors='replace')[-2000:]}")
 
     def stop(self) -> None:
         """End it."""
@@ -129,22 +145,18 @@ class Opa:
                 process.wait()
 
     def _run(self, argv: list[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        clean = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("OPA_", "FAIRLEAD_"))
-        }
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**clean, **environment}
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**cli.environment(), **environment},
             )
 
     def api(self, token: str | None = None) -> OpaApi:
         """A client with `token`, the newest one by default."""
-        host, port = self.address
-        return OpaApi(
-            f"https://{host}:{port}", ca=self.ca, token=token or self.token, timeout=_DEADLINE
-        )
+        return OpaApi(self.url, ca=self.ca, token=token or self.token, timeout=_DEADLINE)
 
     def rotate(self) -> str | None:
         """Replace the token, with a time in which both the old and the new one are valid, as
@@ -180,12 +192,16 @@ class Opa:
         """
         api = self.api()
         try:
-            policies = {
-                id_: text
-                for id_, text in api.policies().items()
-                if id_ not in ("fuzz", *self._guards())
-            }
+            policies = {id_: text for id_, text in self.own_policies().items() if id_ != "fuzz"}
             return policies, [api.document(path.split("/")) for path in self._data]
+        finally:
+            api.close()
+
+    def own_policies(self) -> dict[str, str]:
+        """The policies that were loaded by its API, by their ids."""
+        api = self.api()
+        try:
+            return {id_: text for id_, text in api.policies().items() if id_ not in self._guards()}
         finally:
             api.close()
 
