@@ -17,7 +17,7 @@ from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import Credentials
-from fairlead.deployment.manifests import render
+from fairlead.deployment.manifests import render_objects
 from fairlead.kube import clients
 from fairlead.opa import arguments
 from fairlead.operations import deploy
@@ -31,7 +31,7 @@ SEEN = 30.0
 @pytest.mark.parametrize("sidecar", sidecars.SIDECARS)
 def test_a_pod_answers_on_for_longer_than_api_servers_keep_connections(sidecar: str) -> None:
     settings = Settings()
-    objects = render(
+    objects = render_objects(
         settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecars.SIDECARS[sidecar]
     )
     (deployment,) = [

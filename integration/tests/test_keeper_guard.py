@@ -67,7 +67,7 @@ def sidecar(request: pytest.FixtureRequest, cluster: EmbeddedCluster) -> Sidecar
     """The guards are those that a deployment with this sidecar brings."""
     chosen: Sidecar = request.param
     settings = Settings()
-    rendered = manifests.render(
+    rendered = manifests.render_objects(
         settings, bundles.bundle(settings), Credentials.fresh(), sidecar=chosen
     )
     objects = cluster.objects()

@@ -67,7 +67,7 @@ def test_base_and_overlay_are_together_what_deploy_applies(
     bundle = staging.stage(bundles.bundle(settings), SILENT)
     credentials = secrets_file.load(secrets).credentials
     whole = named(
-        manifests.render(settings, bundle, credentials, sidecar=sidecars.SIDECARS[sidecar])
+        manifests.render_objects(settings, bundle, credentials, sidecar=sidecars.SIDECARS[sidecar])
     )
     # The file keeps the certificate, so nothing in the cluster renews it.
     whole["Secret", "opa-tls"]["metadata"]["annotations"][RENEWED_BY] = "fairlead render"

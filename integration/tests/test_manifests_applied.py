@@ -38,7 +38,7 @@ def test_the_api_server_takes_each_manifest_strictly(
     objects: clients.Objects, chosen: dict[str, Any], url: str | None
 ) -> None:
     settings = Settings.model_validate(chosen)
-    rendered = manifests.render(
+    rendered = manifests.render_objects(
         settings, bundles.bundle(settings), Credentials.fresh(), webhook_url=url
     )
     for manifest in rendered:
@@ -62,7 +62,7 @@ def test_pods_of_what_renews_meet_the_restricted_pod_security_standard(
     objects: clients.Objects,
 ) -> None:
     settings = Settings()
-    rendered = manifests.render(
+    rendered = manifests.render_objects(
         settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecars.KUBE_MGMT
     )
     (template,) = [
@@ -82,7 +82,7 @@ def test_pods_of_what_renews_meet_the_restricted_pod_security_standard(
 
 def test_pods_of_opa_meet_the_restricted_pod_security_standard(objects: clients.Objects) -> None:
     settings = Settings()
-    rendered = manifests.render(settings, bundles.bundle(settings), Credentials.fresh())
+    rendered = manifests.render_objects(settings, bundles.bundle(settings), Credentials.fresh())
     (deployment,) = [m for m in rendered if m["kind"] == "Deployment"]
     template = deployment["spec"]["template"]
     pod = {

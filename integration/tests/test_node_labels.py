@@ -200,7 +200,7 @@ def test_administrators_and_cloud_controllers_may(
 
 
 def guards(settings: Settings) -> list[dict[str, Any]]:
-    rendered = manifests.render(settings, bundles.bundle(settings), Credentials.fresh())
+    rendered = manifests.render_objects(settings, bundles.bundle(settings), Credentials.fresh())
     return [manifest for manifest in rendered if manifest["metadata"]["name"] == GUARD]
 
 

@@ -311,7 +311,7 @@ def test_the_api_server_takes_its_pods_strictly_where_pods_are_restricted(
     objects: clients.Objects, name: str
 ) -> None:
     settings = Settings()
-    rendered = manifests.render(
+    rendered = manifests.render_objects(
         settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecars.SIDECARS[name]
     )
     for manifest in rendered:

@@ -11,7 +11,7 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
-from fairlead.deployment import manifests
+from fairlead.deployment import manifests, render
 from fairlead.operations import deploy as library
 from fairlead.settings import models as settings_library
 
@@ -50,12 +50,12 @@ def command(
         raise UsageError("--dry-run asks no cluster, --check does: leave one of them out")
     settings = settings_library.load(settings_file)
     if dry_run:
-        out.note("the Secrets hold a token and a certificate made for this output alone")
         with out.progress() as progress:
-            rendered = library.preview(
-                settings, policies_folder, sidecar=sidecar, progress=progress
-            )
-        out.emit(rendered, output, lambda _: out.line(manifests.dump(rendered).rstrip()))
+            rendered = render.render(settings, policies_folder, sidecar=sidecar, progress=progress)
+        for note in rendered.notes:
+            out.note(note)
+        objects = rendered.objects
+        out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))
         return 0
     cluster = registry.find(target)
     if check:

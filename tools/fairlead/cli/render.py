@@ -64,7 +64,9 @@ def command(
             )
         _tell(rendered.notes)
         out.emit(
-            rendered.objects, output, lambda _: out.line(manifests.dump(rendered.objects).rstrip())
+            rendered.objects,
+            output,
+            lambda _: out.line(manifests.to_yaml(rendered.objects).rstrip()),
         )
         return
     with out.progress() as progress:

@@ -72,7 +72,7 @@ def write(
             f"{secrets}: is inside {base}, which holds no credentials: name a file outside, beside "
             "it"
         )
-    stored, files = render.plan(
+    stored, files = render.render_files(
         settings, folder, sidecar=sidecar, secrets=secrets, renew=renew, progress=progress
     )
     parts = {name: _split(objects) for name, objects in files.items()}
@@ -116,7 +116,7 @@ def write(
 
 
 def _base(folder: Path, files: Mapping[str, list[Manifest]]) -> dict[Path, str]:
-    texts = {folder / name: _BASE + manifests.dump(objects) for name, objects in files.items()}
+    texts = {folder / name: _BASE + manifests.to_yaml(objects) for name, objects in files.items()}
     return texts | {folder / KUSTOMIZATION: _BASE + _kustomization({"resources": list(files)})}
 
 
@@ -125,7 +125,7 @@ def _overlay(base: Path, secrets: Path, patches: list[Manifest]) -> dict[Path, s
     for patch in patches:
         by_file.setdefault(RESTART if patch["kind"] == "Deployment" else TRUST, []).append(patch)
     names = sorted(by_file, reverse=True)
-    texts = {secrets.with_name(name): _OVERLAY + manifests.dump(by_file[name]) for name in names}
+    texts = {secrets.with_name(name): _OVERLAY + manifests.to_yaml(by_file[name]) for name in names}
     document = {
         "resources": [_relative(base, secrets), secrets.name],
         "patches": [{"path": name} for name in names],
@@ -136,7 +136,7 @@ def _overlay(base: Path, secrets: Path, patches: list[Manifest]) -> dict[Path, s
 
 def _kustomization(content: Manifest) -> str:
     head = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
-    return manifests.dump([head | content])
+    return manifests.to_yaml([head | content])
 
 
 def _split(objects: list[Manifest]) -> tuple[list[Manifest], list[Manifest]]:

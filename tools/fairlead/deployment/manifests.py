@@ -1,4 +1,7 @@
-"""Renders the objects of a deployment from the templates in integration/deploy."""
+"""Renders the objects of a deployment from the templates in integration/deploy.
+
+`render_objects` returns a list, `render_files` the same objects by file, `to_yaml` their text.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ INJECTOR = "system:serviceaccount:cert-manager:cert-manager-cainjector"
 OPA is verified."""
 
 
-def render(
+def render_objects(
     settings: Settings,
     bundle: bundles.Bundle,
     credentials: Credentials,
@@ -49,14 +52,14 @@ def render(
     replicas: int | None = None,
     sidecar: Sidecar = sidecars.SYNC,
 ) -> list[dict[str, Any]]:
-    """All objects, in the order in which to apply them; the arguments are those of `by_file`."""
-    files = by_file(
+    """All objects, in the order in which to apply them; see `render_files` for the arguments."""
+    files = render_files(
         settings, bundle, credentials, webhook_url=webhook_url, replicas=replicas, sidecar=sidecar
     )
     return [manifest for objects in files.values() for manifest in objects]
 
 
-def by_file(
+def render_files(
     settings: Settings,
     bundle: bundles.Bundle,
     credentials: Credentials,
@@ -65,7 +68,7 @@ def by_file(
     replicas: int | None = None,
     sidecar: Sidecar = sidecars.SYNC,
 ) -> dict[str, list[dict[str, Any]]]:
-    """All objects, in the order in which to apply them, by their template's name (without .j2).
+    """All objects by file, named like their template without `.j2`, in the order to apply them.
 
     Args:
         webhook_url: where the API server asks OPA, instead of its Service.
@@ -171,7 +174,7 @@ def _read_once(settings: Settings, credentials: Credentials) -> str:
 
 
 def policies(settings: Settings, bundle: bundles.Bundle) -> dict[str, Any]:
-    """The ConfigMap of the policies alone, as `render` has it."""
+    """The ConfigMap of the policies, the same as in `render_objects`."""
     return policies_of(
         bundle.modules,
         {
@@ -182,7 +185,7 @@ def policies(settings: Settings, bundle: bundles.Bundle) -> dict[str, Any]:
 
 
 def policies_of(modules: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, Any]:
-    """The ConfigMap of the policies with these modules, which were rendered before."""
+    """The ConfigMap of the policies, with modules that already contain their settings."""
     metadata = {
         "name": POLICIES,
         "namespace": NAMESPACE,
@@ -192,8 +195,8 @@ def policies_of(modules: Mapping[str, str], annotations: Mapping[str, str]) -> d
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(modules)}
 
 
-def dump(objects: list[dict[str, Any]]) -> str:
-    """The objects as YAML documents, as kubectl reads them."""
+def to_yaml(objects: list[dict[str, Any]]) -> str:
+    """The objects as the text of YAML documents, for kubectl."""
 
     class Plain(yaml.SafeDumper):
         def ignore_aliases(self, data: Any) -> bool:

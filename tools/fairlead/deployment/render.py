@@ -1,4 +1,4 @@
-"""Renders the manifests for tools other than `fairlead deploy`: kubectl, or a GitOps controller."""
+"""What `fairlead render` prints: the objects for kubectl or a GitOps controller to apply."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from typing import Any
 
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment import manifests, secrets_file, sidecars
+from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import Credentials
+from fairlead.deployment.secrets_file import SecretsFile, load
 from fairlead.policy import bundles, staging
 from fairlead.settings.models import Settings
 
 
 @dataclass(frozen=True)
 class Rendered:
-    """Objects by the name of their file, in the order in which to apply them, and what people
-    should know of them.
-    """
+    """Objects by file, in the order in which to apply them, and notes for people."""
 
     files: dict[str, list[dict[str, Any]]]
     notes: tuple[str, ...]
@@ -38,30 +37,31 @@ def render(
     renew: bool = False,
     progress: Progress,
 ) -> Rendered:
-    """All manifests, for a cluster that reaches OPA by its Service; kube-mgmt is the default
-    sidecar.
+    """All objects, for a cluster that reaches OPA by its Service; kube-mgmt is the default sidecar.
 
-    The policies are those of `folder`, or the project's. With `secrets` the two Secrets are in that
-    file instead (see secrets_file): made once, read from then on, with `renew` made again.
+    The policies are those of `folder`, or the project's. With `secrets`, the two Secrets are kept
+    in that file instead (see secrets_file): the first call makes them, later calls read them, and
+    `renew` replaces them.
 
-    Raises UsageError where the settings suit no cluster of pods; InputError where the file cannot
-    be used.
+    Raises UsageError if the settings do not suit a cluster of pods, and InputError if the file
+    cannot be used.
     """
-    kept, files = plan(
+    secrets_file, files = render_files(
         settings, folder, sidecar=sidecar, secrets=secrets, renew=renew, progress=progress
     )
-    if kept is None:
+    if secrets_file is None:
         return Rendered(
             files, ("the Secrets hold a token and a certificate made for this output alone",)
         )
-    news = kept.save(secrets_of(files))
-    without = {
-        name: [one for one in objects if one["kind"] != "Secret"] for name, objects in files.items()
+    note = secrets_file.save(secrets_of(files))
+    without_secrets = {
+        name: [manifest for manifest in objects if manifest["kind"] != "Secret"]
+        for name, objects in files.items()
     }
-    return Rendered(without, (news,) if news else ())
+    return Rendered(without_secrets, (note,) if note else ())
 
 
-def plan(
+def render_files(
     settings: Settings,
     folder: Path | None,
     *,
@@ -69,23 +69,31 @@ def plan(
     secrets: Path | None,
     renew: bool,
     progress: Progress,
-) -> tuple[secrets_file.SecretsFile | None, dict[str, list[dict[str, Any]]]]:
-    """The file of credentials, where there is one, and all objects by file, Secrets included;
-    writes nothing.
+) -> tuple[SecretsFile | None, dict[str, list[dict[str, Any]]]]:
+    """The file of credentials, if `secrets` names one, and all objects by file, Secrets included.
 
-    Raises UsageError, InputError.
+    Writes nothing. Raises UsageError, InputError.
     """
     if renew and secrets is None:
-        raise UsageError("--renew replaces what is kept in a file: name it with --secrets")
+        raise UsageError("--renew replaces the credentials in a file: name it with --secrets")
     if too_short := settings.certificates.too_short_for_kubelets():
         raise UsageError(too_short)
-    kept = secrets_file.load(secrets, settings.certificates, renew=renew) if secrets else None
+    secrets_file = load(secrets, settings.certificates, renew=renew) if secrets else None
     bundle = staging.stage(bundles.bundle(settings, folder), progress)
     chosen = sidecars.SIDECARS[sidecar] if sidecar else sidecars.KUBE_MGMT
-    credentials = kept.credentials if kept else Credentials.fresh(valid=settings.certificates.valid)
-    return kept, manifests.by_file(settings, bundle, credentials, sidecar=chosen)
+    credentials = (
+        secrets_file.credentials
+        if secrets_file
+        else Credentials.fresh(valid=settings.certificates.valid)
+    )
+    return secrets_file, manifests.render_files(settings, bundle, credentials, sidecar=chosen)
 
 
 def secrets_of(files: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """The Secrets among the objects."""
-    return [one for objects in files.values() for one in objects if one["kind"] == "Secret"]
+    return [
+        manifest
+        for objects in files.values()
+        for manifest in objects
+        if manifest["kind"] == "Secret"
+    ]

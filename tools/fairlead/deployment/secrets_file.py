@@ -69,7 +69,7 @@ class SecretsFile:
         ]
         if self.documents and documents == list(self.documents):
             return None
-        text = _HEAD + manifests.dump(documents or [_kept_here(secret) for secret in secrets])
+        text = _HEAD + manifests.to_yaml(documents or [_kept_here(secret) for secret in secrets])
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             atomic_files.write_private(self.path.resolve(), text.encode())

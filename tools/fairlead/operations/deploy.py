@@ -12,7 +12,7 @@ from fairlead.clusters import connections
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment import manifests, render, sidecars
+from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import Credentials, Tls
 from fairlead.deployment.names import KEEPER, POLICIES
 from fairlead.keeper.trust import Deployed
@@ -69,7 +69,7 @@ def _deploy(
     """All of it but the renewal of a certificate that is about to end; what every OPA serves."""
     if settings.certificates.by == "cert-manager":
         rotate.require_cert_manager(cluster)
-    credentials, rendered = _rendered(cluster, objects, settings, bundle)
+    credentials, rendered = _credentials_and_objects(cluster, objects, settings, bundle)
     if cluster.examined:
         progress.update("cluster", "checking that it can take the deployment")
         preflight.require(preflight.check(cluster, rendered, settings))
@@ -83,7 +83,7 @@ def _deploy(
                 )
                 objects.apply(manifest)
         certificate = stack.enter_context(rotate.alone(cluster))
-        credentials, rendered = _rendered(cluster, objects, settings, bundle)
+        credentials, rendered = _credentials_and_objects(cluster, objects, settings, bundle)
     states = _apply(
         cluster, objects, rendered, settings, bundle, credentials, certificate, progress
     )
@@ -93,15 +93,15 @@ def _deploy(
     return states
 
 
-def _rendered(
+def _credentials_and_objects(
     cluster: Cluster, objects: clients.Objects, settings: Settings, bundle: bundles.Bundle
 ) -> tuple[Credentials, list[dict[str, Any]]]:
-    """The credentials that are deployed, or else fresh ones, and all manifests with them."""
+    """The deployed credentials, or new ones if there are none, and all objects to apply."""
     valid = settings.certificates.valid
     credentials = rollout.credentials(objects) or Credentials.fresh(valid=valid)
     if credentials.left <= timedelta(0):  # nobody can be refused for it any more
         credentials = Credentials.of(credentials.token, Tls.fresh(valid))
-    rendered = manifests.render(
+    rendered = manifests.render_objects(
         settings,
         bundle,
         credentials,
@@ -198,7 +198,7 @@ def check(
     """What `deploy` would find before it applies anything; changes nothing. Raises
     FairleadError.
     """
-    rendered = manifests.render(
+    rendered = manifests.render_objects(
         settings,
         bundles.bundle(settings, folder),
         Credentials.fresh(),
@@ -207,16 +207,3 @@ def check(
         sidecar=sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar,
     )
     return preflight.check(cluster, rendered, settings)
-
-
-def preview(
-    settings: Settings,
-    folder: Path | None = None,
-    *,
-    sidecar: str | None = None,
-    progress: Progress,
-) -> list[dict[str, Any]]:
-    """All manifests, for a cluster that reaches OPA by its Service, with credentials made for
-    this output.
-    """
-    return render.render(settings, folder, sidecar=sidecar, progress=progress).objects

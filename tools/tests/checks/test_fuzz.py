@@ -267,7 +267,7 @@ def test_what_exceeds_its_limit_is_ended_where_this_machine_can() -> None:
 
 def test_limits_are_those_of_the_manifests() -> None:
     bundle = bundles.bundle(Settings())
-    objects = manifests.render(Settings(), bundle, Credentials.fresh())
+    objects = manifests.render_objects(Settings(), bundle, Credentials.fresh())
     deployment = next(manifest for manifest in objects if manifest["kind"] == "Deployment")
     shown = {
         container["name"]: container["resources"]["limits"]

@@ -12,8 +12,8 @@ import yaml
 
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, sidecars
+from fairlead.deployment import render as render_output
 from fairlead.deployment.credentials import Credentials
-from fairlead.operations import deploy
 from fairlead.policy import bundles
 from fairlead.settings.models import Settings
 
@@ -21,7 +21,9 @@ from fairlead.settings.models import Settings
 def render(chosen: dict[str, Any] | None = None, **more: Any) -> dict[str, dict[str, Any]]:
     """The first object of each kind."""
     settings = Settings.model_validate(chosen or {})
-    rendered = manifests.render(settings, bundles.bundle(settings), Credentials.fresh(), **more)
+    rendered = manifests.render_objects(
+        settings, bundles.bundle(settings), Credentials.fresh(), **more
+    )
     first_of_kind: dict[str, dict[str, Any]] = {}
     for manifest in rendered:
         first_of_kind.setdefault(manifest["kind"], manifest)
@@ -299,7 +301,7 @@ def test_opa_and_its_sidecar_are_restarted_within_20_seconds_of_hanging() -> Non
 def test_a_probe_names_a_port_of_its_own_container_alone(sidecar: sidecars.Sidecar) -> None:
     """A kubelet looks a name up nowhere else: `strconv.Atoi: parsing "https": invalid syntax`."""
     settings = Settings()
-    manifest_list = manifests.render(
+    manifest_list = manifests.render_objects(
         settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecar
     )
     templates = [each["spec"]["template"] for each in manifest_list if each["kind"] == "Deployment"]
@@ -356,7 +358,7 @@ def test_other_credentials_take_other_pods_where_the_sidecar_reads_them_once() -
 def every(chosen: dict[str, Any] | None = None) -> dict[tuple[str, str], dict[str, Any]]:
     """All objects by kind and name."""
     settings = Settings.model_validate(chosen or {})
-    rendered = manifests.render(settings, bundles.bundle(settings), Credentials.fresh())
+    rendered = manifests.render_objects(settings, bundles.bundle(settings), Credentials.fresh())
     return {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in rendered}
 
 
@@ -521,7 +523,7 @@ def test_what_is_beyond_the_basic_plane_is_rendered_to_the_letter(tmp_path: Path
         module.write(f"\n# {emoji[:-1]}\n")
     settings = Settings(admins=[emoji], contact="\U0001f692")
     bundle = bundles.bundle(settings, policies)
-    rendered = manifests.render(settings, bundle, Credentials.fresh())
+    rendered = manifests.render_objects(settings, bundle, Credentials.fresh())
     assert [
         subject["name"]
         for m in rendered
@@ -530,12 +532,12 @@ def test_what_is_beyond_the_basic_plane_is_rendered_to_the_letter(tmp_path: Path
     ].count(emoji) == 1
     (config_map,) = [m for m in rendered if m["kind"] == "ConfigMap"]
     assert config_map == manifests.policies(settings, bundle)
-    assert list(yaml.safe_load_all(manifests.dump(rendered))) == rendered
+    assert list(yaml.safe_load_all(manifests.to_yaml(rendered))) == rendered
 
 
 def test_only_the_secret_holds_the_token() -> None:
     settings, credentials = Settings(), Credentials.fresh()
-    rendered = manifests.render(settings, bundles.bundle(settings), credentials)
+    rendered = manifests.render_objects(settings, bundles.bundle(settings), credentials)
     for manifest in rendered:
         text = yaml.safe_dump(manifest)
         encoded = base64.b64encode(credentials.token.encode()).decode()
@@ -543,9 +545,11 @@ def test_only_the_secret_holds_the_token() -> None:
         assert (encoded in text) == (manifest["metadata"]["name"] == "opa-token")
 
 
-def test_a_preview_is_what_kubectl_reads() -> None:
+def test_the_output_of_render_is_what_kubectl_reads() -> None:
     documents = list(
-        yaml.safe_load_all(manifests.dump(deploy.preview(Settings(), progress=Progress())))
+        yaml.safe_load_all(
+            manifests.to_yaml(render_output.render(Settings(), progress=Progress()).objects)
+        )
     )
     kinds = [document["kind"] for document in documents]
     assert (kinds[0], kinds[-1], kinds.count("Deployment")) == (
@@ -564,7 +568,9 @@ def test_where_images_can_be_pulled_kube_mgmt_is_the_default(
     named: str | None, chosen: str
 ) -> None:
     documents = yaml.safe_load_all(
-        manifests.dump(deploy.preview(Settings(), sidecar=named, progress=Progress()))
+        manifests.to_yaml(
+            render_output.render(Settings(), sidecar=named, progress=Progress()).objects
+        )
     )
     deployments = [d for d in documents if d["kind"] == "Deployment"]
     containers = [
@@ -613,7 +619,7 @@ def test_what_renews_the_certificate_may_write_just_that_and_by_name(
     sidecar: sidecars.Sidecar, account: str
 ) -> None:
     settings = Settings()
-    rendered = manifests.render(
+    rendered = manifests.render_objects(
         settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecar
     )
     by_name = {(o["kind"], o["metadata"]["name"]): o for o in rendered}
@@ -644,7 +650,7 @@ def test_what_renews_the_certificate_may_write_just_that_and_by_name(
 @pytest.mark.parametrize("sidecar", sidecars.SIDECARS.values(), ids=list(sidecars.SIDECARS))
 def test_who_does_not_renew_gets_no_right_to(sidecar: sidecars.Sidecar) -> None:
     settings = Settings.model_validate({"certificates": "cert-manager"})
-    rendered = manifests.render(
+    rendered = manifests.render_objects(
         settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecar
     )
     bindings = [
@@ -658,6 +664,6 @@ def test_who_does_not_renew_gets_no_right_to(sidecar: sidecars.Sidecar) -> None:
         for o in rendered
         if o["kind"] == "Deployment" and o["metadata"]["name"] == "fairlead-keeper"
     ]
-    text = manifests.dump(rendered)
+    text = manifests.to_yaml(rendered)
     assert "--certificate-life" not in text
     assert "system:serviceaccount:fairlead:fairlead-keeper" not in text

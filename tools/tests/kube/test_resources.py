@@ -138,7 +138,7 @@ def read(folder: Path, text: str) -> Settings:
 
 def test_settings_name_what_the_sidecar_replicates_and_may_read(tmp_path: Path) -> None:
     chosen = read(tmp_path, CHOSEN)
-    rendered: list[dict[str, Any]] = manifests.render(
+    rendered: list[dict[str, Any]] = manifests.render_objects(
         chosen, bundles.bundle(chosen), Credentials.fresh()
     )
     (deployment,) = (manifest for manifest in rendered if manifest["kind"] == "Deployment")

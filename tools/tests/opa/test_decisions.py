@@ -267,7 +267,7 @@ def test_the_secret_of_a_service_is_mounted_where_opa_reads_it() -> None:
     logs = LogService(url="https://logs.example", secret="logs", private_authority=True)
     settings = Settings(decision_logs=DecisionLogs(service=logs))
     for chosen, mounted in ((settings, [("logs", "/run/fairlead/logs", "logs")]), (Settings(), [])):
-        rendered = manifests.render(chosen, bundles.bundle(chosen), Credentials.fresh())
+        rendered = manifests.render_objects(chosen, bundles.bundle(chosen), Credentials.fresh())
         spec = next(manifest for manifest in rendered if manifest["kind"] == "Deployment")["spec"][
             "template"
         ]["spec"]

@@ -153,7 +153,7 @@ class MemoryLimit:
 
 def _containers(settings: Settings) -> list[tuple[str, dict[str, Any]]]:
     bundle = bundles.bundle(settings)
-    objects = manifests.render(settings, bundle, Credentials.fresh([]), sidecar=SYNC)
+    objects = manifests.render_objects(settings, bundle, Credentials.fresh([]), sidecar=SYNC)
     deployment = next(manifest for manifest in objects if manifest["kind"] == "Deployment")
     return [
         (container["name"], container)
