@@ -16,7 +16,8 @@ from fairlead.cli.sidecar_options import FILE
 from fairlead.common.errors import UsageError
 from fairlead.deployment import sidecar_flags as flags
 from fairlead.sync.metrics import not_after
-from fairlead.sync.server import Certificate, Server
+from fairlead.sync.server import Server
+from fairlead.sync.server_certificates import Certificate
 
 
 @click.command()

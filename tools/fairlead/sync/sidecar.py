@@ -25,7 +25,8 @@ from fairlead.sync.desired import Desired, Source
 from fairlead.sync.metrics import Metrics, not_after
 from fairlead.sync.pulse import Pulse
 from fairlead.sync.reconcile import SYSTEM, Reconciler, rfc3339
-from fairlead.sync.server import Certificate, Server
+from fairlead.sync.server import Server
+from fairlead.sync.server_certificates import Certificate
 from fairlead.sync.statuses import StatusWriter, replica
 from fairlead.sync.watches import Watch, seconds
 

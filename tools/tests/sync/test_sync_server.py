@@ -27,7 +27,8 @@ from fairlead.sync import server as library
 from fairlead.sync.connection_limits import loopback
 from fairlead.sync.decision_uploads import LARGEST, Decisions
 from fairlead.sync.metrics import Metrics
-from fairlead.sync.server import Certificate, Server
+from fairlead.sync.server import Server
+from fairlead.sync.server_certificates import Certificate
 
 HOUR = timedelta(hours=1)
 DEADLINE = 20.0
