@@ -10,7 +10,7 @@ from typing import Any
 
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.kube import admission_reviews, labels
+from fairlead.kube import admission_reviews, labels, review_files
 from fairlead.opa import cli
 from fairlead.policy import bundles
 from fairlead.settings.models import Settings
@@ -147,7 +147,7 @@ def evaluate(
     namespace or operation.
     """
     questions, notes = [], []
-    for document in admission_reviews.read(path):
+    for document in review_files.read(path):
         admission_review = _review_of(document.value, namespace, operation, path)
         request = admission_review.get("request")
         request = request if isinstance(request, dict) else {}

@@ -1,5 +1,5 @@
-"""AdmissionReviews (admission.k8s.io/v1): built from manifests as an API server builds them, and
-applied to objects.
+"""AdmissionReviews (admission.k8s.io/v1): built from manifests as an API server builds them. Their
+patches are read, and applied to objects.
 
 Source: Kubernetes documentation, Dynamic Admission Control, "Webhook request and response".
 """
@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import jsonpatch
 import jsonpointer
 
-from fairlead.common import files, json_numbers
-from fairlead.common.errors import FairleadError, InputError
-from fairlead.kube import labels
+from fairlead.common import json_numbers
+from fairlead.common.errors import FairleadError
 
 API_VERSION = "admission.k8s.io/v1"
 OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
@@ -55,11 +52,6 @@ CLUSTER_SCOPED = {
     *("ValidatingWebhookConfiguration", "VolumeAttachment"),
 }
 """Kinds whose objects belong to no namespace."""
-
-# Far above what any API server stores, far below what recursion here takes.
-_DEEPEST = 100
-_LARGEST = 1_000_000
-_NEITHER = "holds neither an AdmissionReview nor a manifest"
 
 # What is sent to a subresource of a pod, and so reviewed as one of `pods`.
 _OF_PODS = {
@@ -188,110 +180,6 @@ def apply(patch: Sequence[Mapping[str, Any]], manifest: Any) -> Any:
         raise FairleadError(f"the answer's patch does not apply to the object: {error}") from error
 
 
-def read(path: Path) -> list[files.Document]:
-    """The AdmissionReviews and manifests of a JSON or YAML file, the items of a List each as one.
-
-    Raises InputError where one is neither, holds what JSON cannot, or has a label that no API
-    server accepts.
-    """
-    documents = []
-    for document in _documents(path):
-        _check_json(document)
-        value = document.value
-        listed = (
-            isinstance(value, dict)
-            and value.get("kind") == "List"
-            and isinstance(value.get("items"), list)
-        )
-        documents += (
-            [files.Document(path, item, None) for item in value["items"]] if listed else [document]
-        )
-    for document in documents:
-        _check(document)
-    if not documents:
-        raise InputError(
-            path, "is a List without items: name a file that holds an AdmissionReview or a manifest"
-        )
-    return documents
-
-
 def is_review(document: Mapping[str, Any]) -> bool:
     """Whether it says to be an AdmissionReview, of any version."""
     return bool(document["kind"] == "AdmissionReview")
-
-
-def _documents(path: Path) -> list[files.Document]:
-    if path.suffix == ".json":
-        return [files.Document(path, files.read_json(path), None)]
-    text = files.read_text(path)
-    if text.lstrip().startswith("{"):
-        try:  # YAML takes most JSON, but no tabs.
-            return [files.Document(path, json.loads(text), None)]
-        except (ValueError, RecursionError):
-            pass
-    return files.parse_yaml(text, path)
-
-
-def _check(document: files.Document) -> None:
-    value, path = document.value, document.path
-    if not isinstance(value, dict):
-        raise InputError(path, f"{_NEITHER}: a mapping is expected", line=document.line(()))
-    for key in ("apiVersion", "kind"):
-        if not isinstance(value.get(key), str) or not value[key]:
-            raise InputError(
-                path, f"{_NEITHER}: {key} is missing or no text", line=document.line([key])
-            )
-    metadata = value.get("metadata")
-    if is_review(value) or metadata is None:
-        return
-    if not isinstance(metadata, dict):
-        raise InputError(path, "metadata: a mapping is expected", line=document.line(["metadata"]))
-    for key in ("name", "generateName", "namespace"):
-        if not isinstance(metadata.get(key), str | None):
-            raise InputError(
-                path,
-                f"metadata.{key}: text is expected: quote it",
-                line=document.line(["metadata", key]),
-            )
-    raw_labels = metadata.get("labels")
-    for key, label in (raw_labels if isinstance(raw_labels, dict) else {}).items():
-        try:
-            labels.check_key(key)
-            labels.check_value(label if isinstance(label, str) else _no_text(label))
-        except ValueError as error:
-            line = document.line(["metadata", "labels", key])
-            raise InputError(path, f"metadata.labels: {error}", line=line) from error
-
-
-def _no_text(label: Any) -> str:
-    raise ValueError(f"{label!r} is not a label value: quote it")
-
-
-def _check_json(document: files.Document) -> None:
-    """Raises InputError for what YAML can hold and JSON cannot, and for what would take too much to
-    handle.
-
-    Counts what aliases repeat as often as they do, so that a small file cannot become a huge
-    request.
-    """
-    left, count = [(document.value, 1)], 0
-    while left:
-        value, depth = left.pop()
-        count += 1
-        if depth > _DEEPEST:
-            raise InputError(
-                document.path, f"is nested deeper than {_DEEPEST} levels, or in itself"
-            )
-        if count > _LARGEST:
-            raise InputError(document.path, f"holds more than {_LARGEST} values, aliases expanded")
-        if isinstance(value, dict):
-            for key in value:
-                if not isinstance(key, str):
-                    raise InputError(document.path, f"the key {key!r} is not text: quote it")
-            left += [(part, depth + 1) for part in value.values()]
-        elif isinstance(value, list):
-            left += [(part, depth + 1) for part in value]
-        elif isinstance(value, float) and not math.isfinite(value):
-            raise InputError(document.path, f"holds the number {value}, which JSON has not")
-        elif not isinstance(value, str | int | float | None):
-            raise InputError(document.path, f"holds a {type(value).__name__}, which JSON has not")

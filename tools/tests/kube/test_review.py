@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairlead.common.errors import FairleadError, InputError
-from fairlead.kube import admission_reviews
+from fairlead.kube import admission_reviews, review_files
 
 POD = {
     "apiVersion": "v1",
@@ -120,7 +120,7 @@ def test_a_patch_that_does_not_apply_is_an_error(operation: dict[str, Any]) -> N
 def read(folder: Path, text: str, name: str = "pod.yaml") -> list[Any]:
     path = folder / name
     path.write_text(text)
-    return [document.value for document in admission_reviews.read(path)]
+    return [document.value for document in review_files.read(path)]
 
 
 def test_json_with_tabs_is_read(tmp_path: Path) -> None:
