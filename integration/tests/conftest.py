@@ -27,7 +27,8 @@ from fairlead.kube import clients
 from fairlead.opa.api import OpaApi
 from fairlead.operations import deploy, diagnostics, rollout
 from fairlead.operations.up import started
-from fairlead.settings.models import Images, Settings, overridden
+from fairlead.settings.images import overridden
+from fairlead.settings.models import Images, Settings
 
 TARGET = registry.of_environment()
 EMBEDDED = TARGET.kind == "embedded"

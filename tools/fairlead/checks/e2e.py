@@ -18,7 +18,8 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.operations import diagnostics, up
-from fairlead.settings.models import Images, Settings, overridden
+from fairlead.settings.images import overridden
+from fairlead.settings.models import Images, Settings
 
 LOGS = Path("build") / "e2e-logs"
 """Where logs and events are kept when something fails, below the checkout."""

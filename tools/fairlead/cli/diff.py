@@ -13,7 +13,7 @@ from fairlead.analysis.batch import described
 from fairlead.cli import grouped, options
 from fairlead.cli import output as out
 from fairlead.clusters import registry
-from fairlead.settings import models as settings_library
+from fairlead.settings import loading
 
 
 @click.command()
@@ -32,7 +32,7 @@ def command(
 
     Exit code: 0 where nothing differs, 1 where something does.
     """
-    settings = settings_library.load(settings_file)
+    settings = loading.load(settings_file)
     cluster = registry.find(target)
     with out.progress() as progress:
         data = library.diff(cluster, settings, policies_folder, progress=progress)

@@ -14,7 +14,7 @@ from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.operations import push as library
 from fairlead.policy import bundles
-from fairlead.settings import models as settings_library
+from fairlead.settings import loading
 
 _LOOK = 0.3
 """Seconds between two looks at the files with --watch."""
@@ -65,7 +65,7 @@ def _push(
     restart: bool,
     output: str,
 ) -> None:
-    settings = settings_library.load(settings_file)
+    settings = loading.load(settings_file)
     with out.progress() as progress:
         result = library.push(
             cluster, settings, policies_folder, restart=restart, progress=progress

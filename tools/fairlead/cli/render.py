@@ -11,7 +11,7 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.deployment import kustomize, manifests
 from fairlead.deployment import render as library
-from fairlead.settings import models as settings_library
+from fairlead.settings import loading
 
 
 @click.command()
@@ -51,7 +51,7 @@ def command(
     A certificate in FILE that ends within 30 days is renewed, and told on stderr. See
     docs/gitops.md.
     """
-    settings = settings_library.load(settings_file)
+    settings = loading.load(settings_file)
     if base is None:
         with out.progress() as progress:
             rendered = library.render(

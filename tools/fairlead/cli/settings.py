@@ -9,7 +9,7 @@ import yaml
 
 from fairlead.cli import options
 from fairlead.cli import output as out
-from fairlead.settings import models as library
+from fairlead.settings import loading
 
 
 @click.command()
@@ -19,7 +19,7 @@ def command(settings_file: Path | None, output: str) -> None:
     """Show the settings in force: those of the file, and the default of each one that it leaves
     out.
     """
-    document = library.load(settings_file).document()
+    document = loading.load(settings_file).document()
     out.emit(
         document,
         output,

@@ -16,7 +16,8 @@ from fairlead.clusters.embedded.opas import EmbeddedCluster
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment import sidecars
 from fairlead.operations import status, up
-from fairlead.settings import models as library
+from fairlead.settings import loading
+from fairlead.settings.models import Settings
 
 
 @click.command()
@@ -47,7 +48,7 @@ def command(
     """Start a cluster with all that places pods, and print the kubeconfig to use; `fairlead
     down` ends it.
     """
-    settings = library.load(settings_file)
+    settings = loading.load(settings_file)
     match target.kind:
         case "embedded" if not no_deploy:
             data = _embedded(
@@ -71,7 +72,7 @@ def command(
 
 
 def _embedded(
-    name: str, settings: library.Settings, sidecar: str | None, replicas: int, nodes: dict[str, int]
+    name: str, settings: Settings, sidecar: str | None, replicas: int, nodes: dict[str, int]
 ) -> dict[str, Any]:
     cluster = EmbeddedCluster(name)
     if cluster.running():
@@ -94,9 +95,7 @@ def _embedded(
     return data
 
 
-def _kind(
-    name: str, settings: library.Settings, sidecar: str | None, *, deployed: bool
-) -> dict[str, Any]:
+def _kind(name: str, settings: Settings, sidecar: str | None, *, deployed: bool) -> dict[str, Any]:
     with out.progress() as progress:
         cluster, new = up.kind(
             name, settings, sidecar=sidecar, deployed=deployed, progress=progress
@@ -106,7 +105,7 @@ def _kind(
     return status.status(cluster)
 
 
-def _nodes(text: str, settings: library.Settings) -> dict[str, int]:
+def _nodes(text: str, settings: Settings) -> dict[str, int]:
     try:
         if "=" not in text:
             return up.default_nodes(settings, _count(text))

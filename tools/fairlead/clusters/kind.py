@@ -25,7 +25,8 @@ from fairlead.common.errors import FairleadError, InputError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.programs import docker, images, kind, toolchain
-from fairlead.settings.models import IMAGE_VARIABLES, Images, Settings
+from fairlead.settings.images import IMAGE_VARIABLES
+from fairlead.settings.models import Images, Settings
 
 NODE_IMAGE = "kindest/node:v1.36.4"
 """The Kubernetes that Fairlead is made for, as kind 0.33 has it; KIND_NODE_IMAGE names another."""

@@ -15,7 +15,8 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.names import OPA, OPA_PODS
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
-from fairlead.settings.models import IMAGE_VARIABLES, NAMESPACE
+from fairlead.settings.images import IMAGE_VARIABLES
+from fairlead.settings.models import NAMESPACE
 
 ROLLOUT = 300.0
 """Seconds in which every pod has to be Ready: images are pulled meanwhile."""

@@ -1,13 +1,9 @@
-"""The settings in fairlead.yaml: their models, defaults and checks, and how they are loaded."""
+"""The models of the settings in fairlead.yaml, with their defaults and checks."""
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
-import os
-from collections.abc import Mapping
 from datetime import timedelta
-from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from pydantic import (
@@ -15,19 +11,16 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    ValidationError,
     field_serializer,
     field_validator,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
 
-from fairlead.common import durations, files, paths
-from fairlead.common.errors import InputError, UsageError
+from fairlead.common import durations
 from fairlead.kube import labels, resources
 from fairlead.kube.resources import Resource
 
-FILE = "fairlead.yaml"
 NAMESPACE = "fairlead"
 """The namespace that OPA and what belongs to it run in; no policy applies to it."""
 
@@ -139,29 +132,17 @@ class Replicated(_Strict):
         )
 
 
-# An image's name as Docker's "reference" grammar has it, not to the letter: what could be a flag or
-# two names is none.
+# Looser than the "reference" grammar of Docker, but neither a flag nor two names.
 Image = Annotated[str, Field(pattern=r"^[A-Za-z0-9][^\s]*$")]
 
 
 class Images(_Strict):
-    """The images of the deployed pods; fixed tags, so that they can be loaded into a cluster by
-    hand.
-    """
+    """The images of the deployed pods. Tags are fixed, so that images can be loaded by hand."""
 
     opa: Image = "openpolicyagent/opa:1.22.0"
     fairlead: Image = "fairlead:0.1.0"
     kube_mgmt: Image = "openpolicyagent/kube-mgmt:9.3.0"
     pull_policy: Literal["IfNotPresent", "Always", "Never"] = "IfNotPresent"
-
-
-IMAGE_VARIABLES = {
-    "opa": "OPA_IMAGE",
-    "kube_mgmt": "KUBE_MGMT_IMAGE",
-    "fairlead": "FAIRLEAD_IMAGE",
-    "pull_policy": "IMAGE_PULL_POLICY",
-}
-"""The environment variable that overrides each field of Images."""
 
 
 class LogService(_Strict):
@@ -341,68 +322,3 @@ class Settings(_Strict):
     def document(self) -> dict[str, object]:
         """The settings as they would stand in a file, all of them."""
         return self.model_dump(by_alias=True, exclude_none=False)
-
-
-def find(path: Path | None) -> Path | None:
-    """The file in force: `path`, FAIRLEAD_SETTINGS, or fairlead.yaml in the checkout; None where
-    there is none.
-    """
-    if path is None and (variable := os.environ.get("FAIRLEAD_SETTINGS")):
-        path = Path(variable)
-    if path is None:
-        path = paths.root() / FILE
-        return path if path.exists() else None
-    return path
-
-
-def load(path: Path | None = None) -> Settings:
-    """The settings of the file that `find` finds, or the defaults; the environment's images come
-    before either.
-
-    Raises InputError with file and line, UsageError with the variable.
-    """
-    settings = _read(path)
-    return settings.model_copy(update={"images": overridden(settings.images, os.environ)})
-
-
-def overridden(images: Images, environment: Mapping[str, str]) -> Images:
-    """`images` with what the variables of IMAGE_VARIABLES say; an empty one says nothing.
-
-    Raises UsageError with the variable.
-    """
-    for field, variable in IMAGE_VARIABLES.items():
-        if value := environment.get(variable):
-            try:
-                images = Images.model_validate({**images.model_dump(), field: value}, by_name=True)
-            except ValidationError as error:
-                expected = (
-                    "IfNotPresent, Always or Never"
-                    if field == "pull_policy"
-                    else "an image's name, like name:1.2.3"
-                )
-                raise UsageError(
-                    f"{variable}: {value!r} is not {expected}: set another, or unset it"
-                ) from error
-    return images
-
-
-def _read(path: Path | None) -> Settings:
-    file = find(path)
-    if file is None:
-        return Settings()
-    documents = files.read_yaml(file)
-    if len(documents) > 1:
-        raise InputError(file, "holds more than one document", line=documents[1].line(()))
-    return parse(documents[0])
-
-
-def parse(document: files.Document) -> Settings:
-    """Settings from one document. Raises InputError with file and line."""
-    keys = [to_camel(name) for name in Settings.model_fields]
-    for key in document.value if isinstance(document.value, dict) else ():
-        if key not in keys and (close := difflib.get_close_matches(str(key), keys, 1)):
-            line = document.line([key])
-            raise InputError(
-                document.path, f"unknown key {key!r}: did you mean {close[0]!r}?", line=line
-            )
-    return document.parse(Settings)

@@ -18,7 +18,7 @@ from fairlead.checks import docker_e2e
 from fairlead.clusters import kind
 from fairlead.common import paths
 from fairlead.common.progress import Progress
-from fairlead.settings.models import IMAGE_VARIABLES
+from fairlead.settings.images import IMAGE_VARIABLES
 
 MAKEFILE = paths.root() / "Makefile"
 WORKFLOW = paths.root() / ".github" / "workflows" / "ci.yaml"

@@ -13,7 +13,7 @@ from fairlead.deployment.credentials import Credentials
 from fairlead.kube import resources
 from fairlead.kube.resources import Resource
 from fairlead.policy import bundles
-from fairlead.settings import models
+from fairlead.settings import loading
 from fairlead.settings.models import Settings
 
 POD = {
@@ -133,7 +133,7 @@ CHOSEN = """replicate:
 def read(folder: Path, text: str) -> Settings:
     path = folder / "fairlead.yaml"
     path.write_text(text)
-    return models.load(path)
+    return loading.load(path)
 
 
 def test_settings_name_what_the_sidecar_replicates_and_may_read(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from fairlead.common.errors import InputError, UsageError
 from fairlead.kube import labels
 from fairlead.policy import bundles
-from fairlead.settings.models import IMAGE_VARIABLES, INTENTS, Images, Settings, load
+from fairlead.settings.images import IMAGE_VARIABLES
+from fairlead.settings.loading import load
+from fairlead.settings.models import INTENTS, Images, Settings
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,8 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
 from fairlead.operations import up
-from fairlead.settings.models import Images, Pool, Settings, Toleration, overridden
+from fairlead.settings.images import overridden
+from fairlead.settings.models import Images, Pool, Settings, Toleration
 
 SETTINGS = Settings(
     pools={

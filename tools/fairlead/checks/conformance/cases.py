@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fairlead.common import files, paths
 from fairlead.common.errors import InputError
-from fairlead.settings import models as settings_library
+from fairlead.settings import loading
 from fairlead.settings.models import LabelKey, LabelValue, Settings
 
 
@@ -170,7 +170,7 @@ def _case(document: files.Document) -> Case:
     return Case(
         name=document.value["name"],
         intent=document.value["intent"],
-        settings=settings_library.parse(settings) if settings else Settings(),
+        settings=loading.parse(settings) if settings else Settings(),
         namespace=_parsed(namespace, Namespace) if namespace else None,
         request=_parsed(_needed(document, "request"), Request),
         expect=_parsed(_needed(document, "expect"), Expect),

@@ -19,7 +19,8 @@ from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.rest import Rest
 from fairlead.operations import deploy, up
-from fairlead.settings.models import Settings, overridden
+from fairlead.settings.images import overridden
+from fairlead.settings.models import Settings
 
 
 class WebhookEngine:
