@@ -1,2 +1,1 @@
-"""What every package may use: errors, files, paths, progress, waiting. It imports no other
-package."""
+"""What every package may use: errors, files, locks, paths, progress, waiting."""

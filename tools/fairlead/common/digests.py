@@ -1,4 +1,4 @@
-"""Short digests that tell two secrets apart and show neither of them."""
+"""Short digests, which distinguish secrets without showing them."""
 
 from __future__ import annotations
 

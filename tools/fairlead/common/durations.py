@@ -15,7 +15,7 @@ def parse(text: str) -> timedelta:
     """The duration that `text` spells. Raises ValueError."""
     match = _SPELLING.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no duration: write for instance 90d, 36h, 45m or 90s")
+        raise ValueError(f"{text!r} is not a duration: write for instance 90d, 36h, 45m or 90s")
     duration = timedelta(**{_UNITS[match[2]]: int(match[1])})
     if duration > _LONGEST:
         raise ValueError(f"{text!r} is longer than {_LONGEST.days} days")
@@ -23,13 +23,13 @@ def parse(text: str) -> timedelta:
 
 
 def check(text: str) -> str:
-    """`text` itself, where it spells a duration. Raises ValueError."""
+    """`text` itself, if it spells a duration. Raises ValueError."""
     parse(text)
     return text
 
 
 def text(duration: timedelta) -> str:
-    """The shortest spelling of a duration, whole seconds of it."""
+    """The shortest spelling of a duration, in whole seconds."""
     seconds = int(duration.total_seconds())
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds and seconds % size == 0:

@@ -20,15 +20,16 @@ Location = Sequence[str | int]
 
 @dataclass(frozen=True)
 class Document:
-    """One YAML document: its value, and where each part of it stands."""
+    """One YAML document: its value, and the line of each part."""
 
     path: Path
     value: Any
     node: yaml.Node | None
 
     def line(self, location: Location) -> int | None:
-        """The line (from 1) of the deepest part of `location`, keys and indexes from the top,
-        that is there.
+        """The line (from 1) of the part at `location`, or of the deepest part above it that exists.
+
+        `location` holds keys and indexes, from the top.
         """
         node, line = self.node, None
         if node is not None:
@@ -52,7 +53,7 @@ class Document:
         return line
 
     def parse(self, model: type[Model]) -> Model:
-        """The document as `model`. Raises InputError with the line of the first thing wrong."""
+        """The document as `model`. Raises InputError with the line of the first error."""
         if not isinstance(self.value, dict):
             raise InputError(
                 self.path, f"a mapping is expected, not {_kind(self.value)}", line=self.line(())
@@ -68,9 +69,7 @@ class Document:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as Kubernetes reads it: a key that stands twice is an error, and so is a key that is
-    no string.
-    """
+    """YAML as Kubernetes reads it: duplicate keys are errors, and so are keys that are not text."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
@@ -83,7 +82,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-# A timestamp stays the text it was: JSON, which everything here becomes, has none.
+# A timestamp stays text, because everything here becomes JSON, which has no timestamps.
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
@@ -91,7 +90,7 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def read_text(path: Path) -> str:
-    """The file's text. Raises InputError where it cannot be read, is no UTF-8 or is empty."""
+    """The file's text. Raises InputError if it cannot be read, is not UTF-8, or is empty."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -108,14 +107,12 @@ def read_text(path: Path) -> str:
 
 
 def read_yaml(path: Path) -> list[Document]:
-    """Every document of a YAML (or JSON) file that is not empty. Raises InputError with the
-    line.
-    """
+    """The documents of a YAML (or JSON) file that are not empty. Raises InputError with line."""
     return parse_yaml(read_text(path), path)
 
 
 def parse_yaml(text: str, path: Path) -> list[Document]:
-    """As read_yaml, of text that is at hand; `path` is what messages call it."""
+    """The same for a text; messages name it by `path`."""
     documents = []
     try:
         loader = _Loader(text)

@@ -1,4 +1,4 @@
-"""Reads the numbers of JSON as Kubernetes means them, so that 1.0 and 1e3 are whole."""
+"""Reads the numbers of JSON as Kubernetes does: 1.0 and 1e3 are integers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import sys
 
 
 def number(text: str) -> int | float:
-    """The number that `text` spells with a point or an exponent: an int if it is whole. Fits
-    `parse_float`.
-    """
+    """A number with a point or an exponent: an int if its value is whole. Fits `parse_float`."""
     value = float(text)
     return int(value) if value.is_integer() else value
 
 
 def whole(text: str) -> int | str:
-    """The number that `text` spells in digits alone; the text itself where Python reads no number
-    as long.
+    """A number of digits alone, or the text itself if it is too long for Python.
 
     Fits `parse_int`.
     """

@@ -1,4 +1,4 @@
-"""Where the project's own files are: the checkout with policies/ and integration/deploy/."""
+"""Where Fairlead's files are: the checkout, the state of clusters, and the cache."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairlead.common.errors import UsageError
 def root() -> Path:
     """The checkout's folder: FAIRLEAD_HOME, or the one this package is installed from.
 
-    Raises UsageError where neither holds the policies.
+    Raises UsageError if it does not hold the policies.
     """
     home = os.environ.get("FAIRLEAD_HOME")
     folder = Path(home).resolve() if home else Path(__file__).resolve().parents[3]
@@ -23,13 +23,13 @@ def root() -> Path:
 
 
 def state(name: str) -> Path:
-    """The folder that holds all there is of the cluster `name`; it may not exist."""
+    """The folder for the state of the cluster `name`; it may not exist."""
     return root() / ".fairlead" / name
 
 
 def cache() -> Path:
     """The user's cache, shared by checkouts (XDG base directory specification)."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if not base.is_absolute():  # the specification has a relative one ignored
+    if not base.is_absolute():  # the specification says to ignore relative paths
         base = Path.home() / ".cache"
     return base / "fairlead"

@@ -13,11 +13,10 @@ T = TypeVar("T")
 
 
 def until(check: Callable[[], T | None], *, deadline: float, what: str, pause: float = 0.05) -> T:
-    """The first result of `check` that is neither None nor False, asked again every `pause`
-    seconds.
+    """Call `check` every `pause` seconds, and return its first result that is not None or False.
 
-    A FairleadError of `check` counts as not yet. Raises FairleadError after `deadline` seconds:
-    `what` did not happen, with the last reason given.
+    A FairleadError of `check` counts as no result. After `deadline` seconds, raises a FairleadError
+    that says that `what` did not happen, and the last error.
     """
     attempts = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(FairleadError)

@@ -1,2 +1,1 @@
-"""What is applied to a cluster: manifests, credentials, and the forms in which other tools get
-them."""
+"""What is applied to a cluster: manifests and credentials, also for other tools."""

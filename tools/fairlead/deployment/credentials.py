@@ -14,7 +14,7 @@ from fairlead.settings.models import NAMESPACE
 
 VALID = timedelta(days=90)
 RENEW = timedelta(days=30)
-"""What is left of a certificate's time when it is replaced, where settings say nothing else."""
+"""How long before its end a certificate is replaced, unless settings say otherwise."""
 
 SERVICE_NAMES = (
     "opa",
@@ -29,9 +29,9 @@ TLS_KEYS = ("tls.crt", "tls.key", "ca.crt")
 
 @dataclass(frozen=True)
 class Tls:
-    """A server's certificate (PEM) with its key, and the authorities (PEM) that its clients trust.
+    """A server's certificate (PEM) with its key, and the CAs (PEM) that its clients trust.
 
-    An authority's own key is kept nowhere: the next certificate comes from a new authority.
+    A CA's own key is thrown away: the next certificate comes from a new CA.
     """
 
     certificate: bytes
@@ -40,7 +40,7 @@ class Tls:
 
     @classmethod
     def fresh(cls, valid: timedelta = VALID, ips: Sequence[str] = LOOPBACK) -> Tls:
-        """A new one, for OPA behind its Service and at `ips`."""
+        """A new certificate, for OPA behind its Service and at `ips`."""
         authority = certificates.Authority.create("fairlead-opa", valid)
         pair = authority.issue(
             SERVICE_NAMES[2], dns=SERVICE_NAMES, ips=ips, server=True, valid=valid
@@ -49,7 +49,7 @@ class Tls:
 
     @classmethod
     def kept(cls, data: Mapping[str, str] | None) -> Tls | None:
-        """That of the deployed Secret's data (base64), however old; None where it is not whole."""
+        """The certificate in a Secret's data (base64), however old; None if data is missing."""
         try:
             tls = cls(*(b64decode((data or {})[key]) for key in TLS_KEYS))
             certificates.not_after(tls.certificate)
@@ -65,7 +65,7 @@ class Tls:
 
     @property
     def issuer(self) -> bytes:
-        """The authority (PEM) that issued the certificate; all of them where none did."""
+        """The CA (PEM) that issued the certificate; all CAs if none did."""
         try:
             return certificates.issuer(self.certificate, self.ca)
         except ValueError:
@@ -73,15 +73,13 @@ class Tls:
 
     @property
     def left(self) -> timedelta:
-        """How long the certificate and its authority are good for; negative when one has ended."""
+        """How long the certificate and its CA are still valid; negative after the end of either."""
         return min(map(certificates.not_after, (self.certificate, self.issuer))) - datetime.now(UTC)
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """A token of 256 bits, and a certificate (PEM) with its key and the authority (PEM) to
-    verify it by; see Tls.
-    """
+    """A token of 256 bits, and a certificate (PEM) with its key and its CA (PEM); see Tls."""
 
     token: str = field(repr=False)
     certificate: bytes
@@ -90,21 +88,19 @@ class Credentials:
 
     @classmethod
     def fresh(cls, ips: Sequence[str] = LOOPBACK, *, valid: timedelta = VALID) -> Credentials:
-        """New ones, for OPA behind its Service and at `ips`."""
+        """New credentials, for OPA behind its Service and at `ips`."""
         return cls.of(secrets.token_urlsafe(32), Tls.fresh(valid, ips))
 
     @classmethod
     def of(cls, token: str, tls: Tls) -> Credentials:
-        """A token and what was made apart from it."""
+        """A token with a certificate."""
         return cls(token, tls.certificate, tls.key, tls.ca)
 
     @classmethod
     def kept(
         cls, token: Mapping[str, str] | None, tls: Mapping[str, str] | None
     ) -> Credentials | None:
-        """Those of the deployed Secrets' data (base64), however old; None where they are not
-        whole.
-        """
+        """The credentials in two Secrets' data (base64), however old; None if data is missing."""
         try:
             token_text, stored_tls = b64decode((token or {})["token"]).decode(), Tls.kept(tls)
         except (KeyError, ValueError):
@@ -113,17 +109,15 @@ class Credentials:
 
     @property
     def tls(self) -> Tls:
-        """All but the token."""
+        """The certificate with its key and its CA."""
         return Tls(self.certificate, self.key, self.ca)
 
     @property
     def left(self) -> timedelta:
-        """How long the certificate and its authority are good for; negative when one has ended."""
+        """How long the certificate and its CA are still valid; negative after the end of either."""
         return self.tls.left
 
     @property
     def digest(self) -> str:
-        """What tells from others the token and the authority, which some sidecars read but once;
-        not what they are.
-        """
+        """A digest of the token and the CA, both of which some sidecars read only once."""
         return digest(self.token.encode() + self.ca)

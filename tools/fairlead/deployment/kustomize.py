@@ -1,12 +1,16 @@
-"""Writes the manifests as a kustomize base without secrets, and an overlay with the secrets of one
-deployment.
+"""Writes a kustomize base without secrets, and an overlay with the secrets of one deployment.
 
-base/kustomization.yaml      no credential and nothing that comes of one: the same whoever renders
-it base/10-namespace.yaml ...   a file for each template secrets.yaml                 the overlay is
-the folder of this file: the two Secrets trust.yaml                   patch: the authority by which
-the API server verifies OPA (public) restart.yaml                 patch: other credentials take
-other pods; only where the sidecar reads them once kustomization.yaml           names all of them;
-whoever removes its first line keeps it as it is
+The base has no credentials and nothing derived from them, so it is the same for everyone:
+
+- base/kustomization.yaml
+- base/10-namespace.yaml, ...: a file for each template
+
+The overlay is the folder of secrets.yaml:
+
+- secrets.yaml: the two Secrets
+- trust.yaml: a patch with the CA by which the API server verifies OPA (public)
+- restart.yaml: a patch that replaces pods if credentials change, for sidecars that read them once
+- kustomization.yaml: lists all of them; after its first line is removed, it is never overwritten
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ from fairlead.settings.models import Settings
 
 KUSTOMIZATION, TRUST, RESTART = "kustomization.yaml", "trust.yaml", "restart.yaml"
 _OTHER_NAMES = ("kustomization.yml", "Kustomization")
-"""What kustomize also takes for a kustomization, but not beside another."""
+"""Other names for a kustomization.yaml; kustomize accepts only one in a folder."""
 
 _BASE = (
     "# Made by `fairlead render --kustomize`, which writes it anew: change settings or "
@@ -44,7 +48,7 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True)
 class Written:
-    """What became of each file, and what people should know of it."""
+    """The state of each file, and notes for people."""
 
     states: dict[Path, State]
     notes: tuple[str, ...]
@@ -60,41 +64,40 @@ def write(
     renew: bool = False,
     progress: Progress,
 ) -> Written:
-    """Write the base into the folder `base` and, with `secrets`, the overlay into the folder of
-    that file.
+    """Write the base into the folder `base`. With `secrets`, write the overlay beside that file.
 
-    The other arguments are those of render.render. A file that this did not make is never changed:
-    UsageError, raised before anything is written, except for the overlay's kustomization.yaml,
-    which its owner may have taken over.
+    For the other arguments see render.render. Files of other origin are never changed: if one is in
+    the way, this raises UsageError before it writes anything. Only the overlay's kustomization.yaml
+    may belong to the user.
     """
     if secrets and secrets.parent.resolve().is_relative_to(base.resolve()):
         raise UsageError(
             f"{secrets}: is inside {base}, which holds no credentials: name a file outside, beside "
             "it"
         )
-    stored, files = render.render_files(
+    secrets_file, files = render.render_files(
         settings, folder, sidecar=sidecar, secrets=secrets, renew=renew, progress=progress
     )
     parts = {name: _split(objects) for name, objects in files.items()}
     texts = _base(base, {name: objects for name, (objects, _) in parts.items() if objects})
     stale = [path for path in base.glob("*.yaml") if path not in texts and _begins(path, _BASE)]
     notes: list[str] = []
-    mine: list[Path] = []
+    users_own: list[Path] = []
     if secrets:
         overlay = _overlay(
             base, secrets, [patch for _, patches in parts.values() for patch in patches]
         )
-        at = secrets.with_name(KUSTOMIZATION)
-        if at.exists() and not _begins(at, _OVERLAY):
-            mine.append(at)
+        kustomization = secrets.with_name(KUSTOMIZATION)
+        if kustomization.exists() and not _begins(kustomization, _OVERLAY):
+            users_own.append(kustomization)
             names = ", ".join(
                 [
                     _relative(base, secrets),
-                    *(path.name for path in [secrets, *overlay] if path != at),
+                    *(path.name for path in [secrets, *overlay] if path != kustomization),
                 ]
             )
-            notes.append(f"{at}: is yours and left as it is; it has to name {names}")
-            del overlay[at]
+            notes.append(f"{kustomization}: is yours and left as it is; it has to name {names}")
+            del overlay[kustomization]
         elif secrets.with_name(RESTART) not in overlay and _begins(
             secrets.with_name(RESTART), _OVERLAY
         ):
@@ -102,15 +105,15 @@ def write(
         texts |= overlay
     _check(texts, secrets)
     changed = {path for path, text in texts.items() if _read(path) != text}
-    if stored and (news := stored.save(render.secrets_of(files))):
-        notes.append(news)
-        changed.add(stored.path)
+    if secrets_file and (note := secrets_file.save(render.secrets_of(files))):
+        notes.append(note)
+        changed.add(secrets_file.path)
     _write({path: text for path, text in texts.items() if path in changed})
     for path in stale:
         path.unlink()
     states: dict[Path, State] = dict.fromkeys(stale, "removed")
-    states.update(dict.fromkeys(mine, "kept"))
-    for path in [*texts, *([stored.path] if stored else [])]:
+    states.update(dict.fromkeys(users_own, "kept"))
+    for path in [*texts, *([secrets_file.path] if secrets_file else [])]:
         states[path] = "written" if path in changed else "unchanged"
     return Written(dict(sorted(states.items())), tuple(notes))
 
@@ -140,11 +143,9 @@ def _kustomization(content: Manifest) -> str:
 
 
 def _split(objects: list[Manifest]) -> tuple[list[Manifest], list[Manifest]]:
-    """The objects without credentials and what comes of them, and the strategic merge patches
-    that put it back.
-    """
+    """The objects without anything derived from credentials, and the patches that add that."""
     rest, patches = [], []
-    # Through JSON, as parts that a template repeats by an anchor are one and the same object.
+    # A copy through JSON, because parts that a YAML anchor repeats are one Python object.
     for manifest in json.loads(json.dumps(objects)):
         if manifest["kind"] == "Secret":
             continue
@@ -186,7 +187,7 @@ def _split(objects: list[Manifest]) -> tuple[list[Manifest], list[Manifest]]:
 
 
 def _check(texts: Mapping[Path, str], secrets: Path | None) -> None:
-    """Raises UsageError where a file that this did not make is in the way."""
+    """Raises UsageError if a file of other origin is in the way."""
     for path, text in texts.items():
         if secrets and path == secrets:
             raise UsageError(
@@ -210,7 +211,7 @@ def _check(texts: Mapping[Path, str], secrets: Path | None) -> None:
 
 
 def _write(texts: Mapping[Path, str]) -> None:
-    """Write all files, or none where one cannot be written: UsageError."""
+    """Write all files. If one cannot be written, write none and raise UsageError."""
     try:
         atomic_files.write_all(texts)
     except OSError as error:
@@ -224,7 +225,7 @@ def _begins(path: Path, mark: str) -> bool:
 
 
 def _read(path: Path) -> str | None:
-    """The file's text; None where it is none, or no text."""
+    """The file's text; None if it does not exist or is not text."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -232,5 +233,5 @@ def _read(path: Path) -> str | None:
 
 
 def _relative(base: Path, secrets: Path) -> str:
-    """The base as the overlay names it."""
+    """The path of the base, relative to the overlay."""
     return os.path.relpath(base.resolve(), secrets.parent.resolve())

@@ -35,12 +35,11 @@ from fairlead.policy import bundles
 from fairlead.settings.models import NAMESPACE, Settings
 
 EXEMPT = ("kube-system", "kube-public", "kube-node-lease", NAMESPACE)
-"""Namespaces that no policy applies to: the cluster must come up by itself, and so must OPA. No
-setting adds one."""
+"""Namespaces that no policy applies to, so that the cluster and OPA can start. No setting adds
+one."""
 
 INJECTOR = "system:serviceaccount:cert-manager:cert-manager-cainjector"
-"""The account, as its own manifests name it, with which cert-manager says by which authorities
-OPA is verified."""
+"""The account of cert-manager's cainjector in its own manifests. It sets the CA of webhooks."""
 
 
 def render_objects(
@@ -71,9 +70,9 @@ def render_files(
     """All objects by file, named like their template without `.j2`, in the order to apply them.
 
     Args:
-        webhook_url: where the API server asks OPA, instead of its Service.
-        replicas: of OPA's Deployment, instead of the settings' number.
-        sidecar: what keeps each OPA current; the bundle has to be one for it (see policy.bundle).
+        webhook_url: where the API server calls OPA, instead of its Service.
+        replicas: the number of OPA's pods, instead of the settings' number.
+        sidecar: what keeps each OPA current.
     """
     sidecar.require(settings)
     look_up, opa = (f"127.0.0.1:{port}" for port in (arguments.SYNC_PORT, arguments.INNER_PORT))
@@ -156,18 +155,14 @@ def render_files(
 
 
 def keeper(settings: Settings, sidecar: Sidecar) -> str | None:
-    """The service account of what renews the certificate; None where that is not Fairlead's to
-    do.
-    """
+    """The service account that renews the certificate; None if Fairlead does not renew it."""
     if settings.certificates.by != "fairlead":
         return None
     return OPA if sidecar.renews else KEEPER
 
 
 def _read_once(settings: Settings, credentials: Credentials) -> str:
-    """What tells from others what a sidecar reads when it starts; cert-manager's authority stays
-    the same.
-    """
+    """A digest of what a sidecar reads once, at its start. cert-manager's CA stays the same."""
     if settings.certificates.by == "fairlead":
         return credentials.digest
     return digest(credentials.token.encode())
@@ -203,8 +198,8 @@ def to_yaml(objects: list[dict[str, Any]]) -> str:
             return True
 
         def analyze_scalar(self, scalar: str) -> Any:
-            # PyYAML escapes all of a text that has a tab, such as every policy; YAML wants that in
-            # no block.
+            # PyYAML does not write a text with a tab (each policy has some) as a block, though YAML
+            # allows it.
             analysis = super().analyze_scalar(scalar)
             if "\t" in scalar:
                 analysis.allow_block = super().analyze_scalar(scalar.replace("\t", " ")).allow_block
@@ -220,21 +215,17 @@ def to_yaml(objects: list[dict[str, Any]]) -> str:
 
 
 def _is_whole(template: str) -> bool:
-    """Whether a template is one of whole objects, and no part that others include."""
+    """Whether a template has whole objects; others are parts that templates include."""
     return template.endswith(".j2") and "/" not in template
 
 
 def _json(value: object) -> str:
-    """A value as YAML in ASCII: JSON, but what is beyond the basic plane is one escape there and
-    not two surrogates.
-    """
+    """A value as YAML in ASCII: JSON, with each character beyond the basic plane as one escape."""
     return re.sub(r"[^ -~]", _escape, json.dumps(value, ensure_ascii=False))
 
 
 def _cel(value: object) -> str:
-    """A value as a literal of CEL inside a text of YAML: only what cannot be seen, such as a
-    line's end, is escaped.
-    """
+    """A value as a CEL literal inside a YAML text; only invisible characters are escaped."""
     text = json.dumps(value, ensure_ascii=False)
     return re.sub(
         r"[^ -~]",

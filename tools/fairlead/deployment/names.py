@@ -1,4 +1,4 @@
-"""The names of what a deployment consists of: objects, labels, annotations. They stand here alone.
+"""The names of objects, labels and annotations of a deployment. Nothing else spells them out.
 
 Standard library only: the sidecar reads them. Templates get them as `names`.
 """

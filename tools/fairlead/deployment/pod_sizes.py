@@ -1,10 +1,10 @@
 """Limits how many values a pod may have, in CEL that the API server evaluates before it asks OPA.
 
-What a review costs OPA depends on the number of its values far more than on its bytes: 100,000
-empty entries of `env` are 1.3 MB, and take it 2.9 s and 130 MB; one text of 3 MB takes 13 MB. So
-the API server counts all that a pod can hold many of, in CEL that asks for the length of each list
-and map and looks into those alone that hold further ones. Fields that a newer API server has
-besides are not counted: OPA's own limit of bytes (fairlead.opa.arguments) is behind this one.
+The cost of a review depends on the number of its values far more than on its bytes: for 100,000
+empty entries of `env`, which have 1.3 MB, OPA needs 2.9 s and 130 MB; for one text of 3 MB, 13 MB.
+So the API server adds up the lengths of all lists and maps of a pod, and looks only into those that
+contain others. Fields that only a newer API server has are not counted; OPA's limit of bytes
+(fairlead.opa.arguments) still applies to them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ MOST_VALUES = 10_000
 """Entries of all lists and maps of a pod, together. The largest pods known have some hundred of
 each kind."""
 MOST_PARTS = 1_000
-"""Containers and volumes of a pod, together: each is looked into, at a cost that the API server
-bounds, too."""
+"""Containers and volumes of a pod, together. Each is looked into, and the API server bounds that
+cost."""
 _PARTS = ("containers", "ephemeralContainers", "initContainers", "volumes")
 
 Tree = Mapping[str, Any]
@@ -160,12 +160,11 @@ _CLAIM: Tree = {
 
 @dataclass(frozen=True)
 class Kind:
-    """What objects of one or several kinds can hold many of, in Kubernetes 1.36.
+    """The lists and maps of objects of one or several kinds, in Kubernetes 1.36.
 
     Attributes:
-        template: CEL for where the pod, or the template of one, is in the object `o`; None where
-            there is none.
-        beside: what the object holds beside that.
+        template: CEL for the pod, or the pod template, in the object `o`; None if it has neither.
+        beside: what else the object holds.
     """
 
     template: str | None
@@ -218,11 +217,10 @@ NAMESPACE = Kind(
 
 
 def judgeable(kind: Kind) -> str:
-    """A CEL expression: whether the object under review, and what it was before, are small enough
-    to be judged.
+    """A CEL expression: whether the object under review and its old version are small enough.
 
-    API servers plan an expression again for each request, so a short one matters: names stand in
-    lists, and fields that hold the same are looked into by one expression.
+    API servers plan an expression again for each request, so it should be short: names stand in
+    lists, and fields of the same shape share one expression.
     """
     values = list(_values(kind.beside, "o", count()))
     small = f"{_sum(values)} <= {MOST_VALUES}"
@@ -232,7 +230,7 @@ def judgeable(kind: Kind) -> str:
         small = (
             f"[{kind.template}].all(t, {parts} <= {MOST_PARTS} && {_sum(values)} <= {MOST_VALUES})"
         )
-    # dyn, as fields are looked up by their names.
+    # dyn, because fields are looked up by their names.
     return f"[dyn(object), dyn(oldObject)].filter(o, o != null).all(o, {small})"
 
 
@@ -254,7 +252,7 @@ def _values(tree: Tree, at: str, numbers: Iterator[int]) -> Iterator[str]:
 
 
 def _lengths(fields: Iterable[str], at: str) -> str:
-    """The lengths of these fields together. The field "" is the object itself."""
+    """The sum of the lengths of these fields. The field "" is the object itself."""
     own = f" + size({at})" if "" in fields else ""
     names = [field for field in fields if field]
     if len(names) == 1:
@@ -263,7 +261,7 @@ def _lengths(fields: Iterable[str], at: str) -> str:
 
 
 def _each(fields: list[str], below: Any, at: str, numbers: Iterator[int]) -> str:
-    """The values in these fields, which all hold the same."""
+    """The number of values in these fields, which all have the same shape."""
     number = next(numbers)
     key, item = f"k{number}", f"v{number}"
     here = f"{at}.{fields[0]}" if len(fields) == 1 else f"{at}[{key}]"
@@ -277,9 +275,7 @@ def _each(fields: list[str], below: Any, at: str, numbers: Iterator[int]) -> str
 
 
 def _fields(at: str, depth: int) -> str:
-    """The fields that a manager owns. Below the last level there are none, or else they are too
-    many.
-    """
+    """The number of fields that a manager owns; too many if any is below the last level."""
     if depth == 0:
         return f"size({at}) * {MOST_VALUES + 1}"
     name = f"f{depth}"

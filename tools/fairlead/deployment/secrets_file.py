@@ -1,8 +1,6 @@
-"""Keeps token and certificate in a file beside the manifests, for GitOps, where no cluster can keep
-them.
+"""Keeps the token and the certificate in a file, for GitOps, where no cluster keeps them.
 
-The file holds the two Secrets as they are applied, so that it can be encrypted, sealed or applied
-as it is.
+The file holds the two Secrets as they are applied, so that people can encrypt, seal or apply it.
 """
 
 from __future__ import annotations
@@ -24,8 +22,6 @@ from fairlead.deployment.names import RENEWED_BY, TLS_SECRET, TOKEN_SECRET
 from fairlead.pki import certificates
 from fairlead.settings.models import Certificates
 
-"""The names of the two Secrets."""
-
 DEFAULT = Certificates()
 
 _HEAD = "# A token and a private key: encrypt this file before it goes into Git.\n"
@@ -43,10 +39,10 @@ class _Secret(BaseModel):
 
 @dataclass(frozen=True)
 class SecretsFile:
-    """Credentials, and the file that keeps them, or will once `save` was called.
+    """Credentials, and the file in which `save` keeps them.
 
-    `documents` are the objects in it, [] where there is no file yet; `news` says what the file does
-    not hold yet.
+    `documents` are the objects in the file, [] if it does not exist yet. `news` says what is not
+    saved yet.
     """
 
     path: Path
@@ -55,21 +51,22 @@ class SecretsFile:
     news: str | None
 
     def save(self, secrets: Sequence[Mapping[str, Any]]) -> str | None:
-        """Bring the file (0600) to the data of the rendered `secrets`; tells what was changed, None
-        where nothing was.
+        """Write the data of the rendered `secrets` into the file (0600), and return what changed.
 
-        What people added to the Secrets, such as annotations, is kept. Raises UsageError where it
-        cannot be written.
+        None means that nothing changed. What people added to the Secrets, such as annotations, is
+        kept. Raises UsageError if the file cannot be written.
         """
         data = {secret["metadata"]["name"]: secret["data"] for secret in secrets}
         ours = [document for document in self.documents if document["metadata"]["name"] in data]
         documents = [
-            _kept_here({**document, "data": data[document["metadata"]["name"]]})
+            _renewed_by_render({**document, "data": data[document["metadata"]["name"]]})
             for document in ours
         ]
         if self.documents and documents == list(self.documents):
             return None
-        text = _HEAD + manifests.to_yaml(documents or [_kept_here(secret) for secret in secrets])
+        text = _HEAD + manifests.to_yaml(
+            documents or [_renewed_by_render(secret) for secret in secrets]
+        )
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             atomic_files.write_private(self.path.resolve(), text.encode())
@@ -79,17 +76,16 @@ class SecretsFile:
             ) from error
         return (
             self.news
-            or f"{self.path}: the guard of OPA's API changed, and so did the Secret {TOKEN_SECRET}"
+            or f"{self.path}: the authz policy changed, and with it the Secret {TOKEN_SECRET}"
         )
 
 
 def load(path: Path, chosen: Certificates = DEFAULT, *, renew: bool = False) -> SecretsFile:
-    """The credentials of the file, or new ones where it does not exist; writes nothing.
+    """The credentials of the file, or new ones if it does not exist; writes nothing.
 
-    A certificate that ends as soon as `chosen` says is replaced, and with `renew` the token too,
-    whatever is left of them. The authority of the one before stays trusted beside the new one, for
-    as long as a pod still serves it. Raises InputError where the file does not hold both Secrets
-    whole.
+    A certificate is replaced when it is due by `chosen`; with `renew`, certificate and token are
+    replaced now. The old CA stays trusted beside the new one, as pods may still serve the old
+    certificate. Raises InputError if the file does not hold both Secrets.
     """
     if not path.exists():
         return SecretsFile(
@@ -144,7 +140,9 @@ def _of_token(
     *,
     renew: bool,
 ) -> SecretsFile:
-    """A file of the token alone, as cert-manager keeps the certificate. Raises InputError."""
+    """A file with only the token, for clusters where cert-manager keeps the certificate. Raises
+    InputError.
+    """
     fresh = Credentials.fresh(valid=chosen.valid)
     try:
         token = b64decode(data["token"]).decode()
@@ -154,9 +152,9 @@ def _of_token(
     return SecretsFile(path, credentials, documents, f"{path}: token renewed" if renew else None)
 
 
-def _kept_here(secret: Mapping[str, Any]) -> dict[str, Any]:
-    """The Secret, marked as one that nothing in the cluster renews: whoever applies the file
-    would put it back.
+def _renewed_by_render(secret: Mapping[str, Any]) -> dict[str, Any]:
+    """The Secret, marked so that nothing in the cluster renews it: the next apply of the file would
+    undo that.
     """
     metadata = dict(secret["metadata"])
     if metadata["name"] == TLS_SECRET:
@@ -171,9 +169,7 @@ _WAY_OUT = "bring it back (decrypted) from where it is kept, or remove it to hav
 
 
 def _issuer(credentials: Credentials) -> bytes:
-    """The authority (PEM) that issued the certificate. Raises ValueError where key or authority
-    are another's.
-    """
+    """The CA (PEM) that issued the certificate. Raises ValueError if key or CA do not match it."""
     if not certificates.goes_with(credentials.key, credentials.certificate):
         raise ValueError("tls.key is not the key of tls.crt")
     try:

@@ -1,6 +1,7 @@
-"""What differs by OPA's sidecar: its arguments, its abilities, and its liveness probe.
+"""The two sidecars of OPA: their arguments, their abilities, and their liveness probes.
 
-A new one is a class here, its line in SIDECARS, and its container in integration/deploy/sidecars.
+To add one, write a class here, its line in SIDECARS, and its container in
+integration/deploy/sidecars.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from fairlead.programs.toolchain import installed
 from fairlead.settings.models import NAMESPACE, DecisionLogs, Settings
 
 _BATCHES = (
-    # Seconds between two uploads of decisions; a failed one is tried again after no more.
+    # Seconds between two uploads of decisions, and before a failed upload is repeated.
     "--set=decision_logs.reporting.min_delay_seconds=1",
     "--set=decision_logs.reporting.max_delay_seconds=2",
-    # Bytes that OPA keeps while nothing can be uploaded; beyond it drops the oldest.
+    # Bytes that OPA keeps while it cannot upload; beyond that it drops the oldest.
     f"--set=decision_logs.reporting.buffer_size_limit_bytes={16 * 1024 * 1024}",
 )
 
@@ -35,47 +36,39 @@ class Sidecar(Protocol):
     name: str
 
     look_up: bool
-    """Whether OPA can ask it for a namespace that is not replicated (yet); see
-    policies/namespaces."""
+    """Whether it answers lookups of namespaces that are not replicated; see policies/namespaces."""
 
     unloads: bool
-    """Whether it takes out of OPA what is taken out of a ConfigMap."""
+    """Whether it removes from OPA what is removed from a ConfigMap."""
 
     rereads: bool
-    """Whether it sees that its token or its CA file changed; one that does not is started again
-    for it."""
+    """Whether it reads its token and its CA file again when they change; otherwise it is
+    restarted."""
 
     renews: bool
-    """Whether it renews OPA's certificate; beside one that does not, a Deployment of its own
-    does."""
+    """Whether it renews OPA's certificate; otherwise a Deployment of the keeper does."""
 
     liveness: Liveness
-    """When it is restarted: it hangs, or has to be started again for its OPA's sake."""
+    """When it is restarted: because it hangs, or because its OPA restarted."""
 
     def require(self, settings: Settings) -> None:
-        """Raises UsageError where it cannot do what the settings ask for."""
+        """Raises UsageError if it cannot do what the settings ask for."""
 
     def command(self) -> list[str]:
-        """What starts it on this machine, without its arguments. Raises UsageError where it is
-        not available.
+        """The command that starts it on this machine, without arguments. Raises UsageError if its
+        program is not installed.
         """
 
     def arguments(
         self, files: Files, settings: Settings, opa_address: str, listen: str
     ) -> list[str]:
-        """Its arguments beside the OPA at `opa_address` (host:port); `listen` is for what it
-        serves, if anything.
-        """
+        """Its arguments, for the OPA at `opa_address`. It may serve at `listen` (host:port)."""
 
     def opa_environment(self, files: Files, address: str) -> Mapping[str, str]:
-        """What the OPA beside it needs to know of the sidecar that serves at `address`
-        (host:port).
-        """
+        """Environment variables of its OPA, if it serves at `address` (host:port)."""
 
     def decision_logs(self, files: Files, settings: Settings, address: str) -> list[str]:
-        """The flags by which OPA logs its decisions as set, where the sidecar serves at
-        `address` (host:port).
-        """
+        """The flags for OPA's decision logs, if the sidecar serves at `address` (host:port)."""
 
 
 class Sync:
@@ -86,11 +79,11 @@ class Sync:
     unloads = True
     rereads = True
     renews = True
-    # Not /health: an API server or an OPA that is away is no reason to start again.
+    # Not /health: a restart does not help if the API server or OPA is away.
     liveness = Liveness(SYNC_PORT, "/live", period=5, timeout=5, failures=3, startup=60)
 
     def require(self, settings: Settings) -> None:
-        """It can do all of them."""
+        """It supports all settings."""
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", "fairlead"]
@@ -137,9 +130,8 @@ class Sync:
         return [
             "--set=decision_logs.service=sync",
             f"--set=services.sync.url=https://{address}",
-            # OPA reads an authority here but once, and would be deaf after `fairlead rotate cert`.
-            # Who else answers on loopback learns what is masked already, and nothing that lets it
-            # in.
+            # OPA would read a CA only once, and reject the sidecar after `fairlead rotate cert`.
+            # Another server on loopback would learn only masked decisions, and no credentials.
             "--set=services.sync.allow_insecure_tls=true",
             *_BATCHES,
         ]
@@ -148,9 +140,9 @@ class Sync:
 class KubeMgmt:
     """kube-mgmt, the upstream sidecar (github.com/open-policy-agent/kube-mgmt).
 
-    It never notices that its OPA restarted, and its own health endpoint, plain HTTP, says 200 all
-    the same: it is not asked for, and OPA's own readiness decides when kube-mgmt is restarted,
-    whereupon it loads everything.
+    It does not notice if its OPA restarts, and its health endpoint (plain HTTP) keeps saying 200.
+    So its liveness probe asks for OPA's readiness instead: kube-mgmt is restarted while OPA is not
+    ready, and then loads everything.
     """
 
     name = "kube-mgmt"
@@ -195,7 +187,7 @@ class KubeMgmt:
             "--enable-data",
             f"--namespaces={NAMESPACE}",
             f"{flags.REPLICATE_CLUSTER}=v1/namespaces",
-            # It replicates objects whole.
+            # kube-mgmt replicates whole objects.
             *(flag for flag in replicated if not flag.startswith(flags.REPLICATE_FIELDS)),
         ]
 
@@ -219,7 +211,7 @@ def replication(replicated: Iterable[Resource]) -> list[str]:
 
 
 def renewal(settings: Settings) -> list[str]:
-    """The flags of what renews the certificate as set; none where somebody else does."""
+    """The flags for the renewal of the certificate; none if Fairlead does not renew it."""
     chosen = settings.certificates
     if chosen.by != "fairlead":
         return []
@@ -230,9 +222,7 @@ def renewal(settings: Settings) -> list[str]:
 
 
 def keeper(files: Files, settings: Settings, listen: str) -> list[str]:
-    """The arguments of the keeper beside a sidecar that does not renew, nor read its authorities
-    again.
-    """
+    """The arguments of the keeper, for sidecars that neither renew nor read their CAs again."""
     return ["keeper", *renewal(settings), flags.ROLL_OUT, *_served(files, listen)]
 
 
@@ -245,7 +235,7 @@ def _served(files: Files, listen: str) -> list[str]:
 
 
 def _uploaded(files: Files, logs: DecisionLogs) -> list[str]:
-    """OPA's own console and the service, each where it is set."""
+    """The flags to log decisions on the console and to a service, as set."""
     console = ["--set=decision_logs.console=true"] if logs.console else []
     service = logs.service
     if service is None:

@@ -26,14 +26,14 @@ class KeyPair:
 
 @dataclass(frozen=True)
 class Authority:
-    """Issues certificates that whoever holds `cert_pem` trusts."""
+    """A CA, which issues certificates; `cert_pem` is what verifies them."""
 
     cert_pem: bytes
     key_pem: bytes = field(repr=False)
 
     @classmethod
     def create(cls, common_name: str, valid: timedelta) -> Authority:
-        """A new authority with a self-signed certificate."""
+        """A new CA with a self-signed certificate."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
         builder = _builder(name, name, key.public_key(), datetime.now(UTC) + valid)
@@ -46,9 +46,7 @@ class Authority:
 
     @classmethod
     def from_pem(cls, cert_pem: bytes, key_pem: bytes) -> Authority:
-        """The authority that `create` made earlier. Raises ValueError where the two are no
-        authority's.
-        """
+        """A CA that was created earlier. Raises ValueError if the key is not the certificate's."""
         authority = cls(cert_pem, key_pem)
         if authority._cert().public_key() != authority._key().public_key():
             raise ValueError("the key is not the certificate's")
@@ -65,11 +63,10 @@ class Authority:
         client: bool = False,
         valid: timedelta,
     ) -> KeyPair:
-        """A certificate for a server, a client or both, which ends with the authority's at the
-        latest.
+        """Issue a certificate for a server, a client or both. It does not outlive the CA's own.
 
-        To Kubernetes a client is the user `common_name` in the groups `organizations`. Raises
-        ValueError for an address in `ips` that is none, and where it would be for neither.
+        Kubernetes takes a client for the user `common_name` in the groups `organizations`. Raises
+        ValueError if `ips` has an invalid address, and if neither `server` nor `client` is set.
         """
         if not (server or client):
             raise ValueError("a certificate is for a server, a client or both")
@@ -105,30 +102,23 @@ class Authority:
 
 def signing_key() -> bytes:
     """A new private key, PEM, with which an API server signs service account tokens (ES256)."""
-    # Not PKCS #8: the API server takes the public key from this file too, and of keys so wrapped it
-    # cannot.
+    # The API server also reads the public key from this file, which it cannot do with PKCS #8.
     traditional = serialization.PrivateFormat.TraditionalOpenSSL
     return _key_pem(ec.generate_private_key(ec.SECP256R1()), traditional)
 
 
 def not_after(cert_pem: bytes) -> datetime:
-    """When the (first) certificate of `cert_pem` ends, in UTC. Raises ValueError where there is
-    none.
-    """
+    """When the first certificate in `cert_pem` ends, in UTC. Raises ValueError if there is none."""
     return x509.load_pem_x509_certificate(cert_pem).not_valid_after_utc
 
 
 def issued(cert_pem: bytes) -> datetime:
-    """When the (first) certificate of `cert_pem` was made by this module, in UTC. Raises
-    ValueError.
-    """
+    """When this module issued the first certificate in `cert_pem`, in UTC. Raises ValueError."""
     return x509.load_pem_x509_certificate(cert_pem).not_valid_before_utc + _CLOCK_SKEW
 
 
 def issuer(cert_pem: bytes, authorities: bytes) -> bytes:
-    """The authority (PEM) among `authorities` that issued the certificate. Raises ValueError
-    where none did.
-    """
+    """The CA (PEM) in `authorities` that issued the certificate. Raises ValueError if none did."""
     certificate = x509.load_pem_x509_certificate(cert_pem)
     for authority in x509.load_pem_x509_certificates(authorities):
         try:
@@ -140,7 +130,7 @@ def issuer(cert_pem: bytes, authorities: bytes) -> bytes:
 
 
 def goes_with(key_pem: bytes, cert_pem: bytes) -> bool:
-    """Whether the private key is the certificate's. Raises ValueError where either is none."""
+    """Whether the private key is the certificate's. Raises ValueError if one cannot be read."""
     key = serialization.load_pem_private_key(key_pem, password=None)
     return key.public_key() == x509.load_pem_x509_certificate(cert_pem).public_key()
 

@@ -1,5 +1,4 @@
-"""Collects the policies as they are deployed: their modules, with the settings written into them,
-and their revision."""
+"""Collects the modules of the policies, and writes the settings into them."""
 
 from __future__ import annotations
 
@@ -21,39 +20,36 @@ SETTINGS = "settings.rego"
 AUTHZ = "authz.rego"
 LOG = "log.rego"
 GUARDS = (AUTHZ, LOG)
-"""What guards OPA, from inside and out: OPA reads them from files, and no API call can replace
-them."""
+"""The modules that protect OPA itself, which it reads from files: no API call can replace them."""
 
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,200}")
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """The modules that OPA is given, by their ConfigMap key: no slash, so `node_pool/x.rego` is
-    `node_pool.x.rego`.
-    """
+    """The modules for OPA, by their ConfigMap keys, which have no slash: `node_pool.x.rego`."""
 
     modules: Mapping[str, str]
     sources: Mapping[str, Path] = field(default_factory=dict)
-    """The file of each module, for messages; empty where the modules come from elsewhere."""
+    """The file of each module, for messages; empty if the modules do not come from files."""
 
     @property
     def revision(self) -> str:
-        """What tells this bundle from any other."""
+        """12 hex digits that identify this bundle."""
         return revision(self.modules)
 
 
 def folder() -> Path:
-    """Where the policies are."""
+    """The folder of the project's own policies."""
     return paths.root() / "policies"
 
 
 def bundle(settings: Settings, source: Path | None = None) -> Bundle:
-    """All modules of the folder `source` (the project's own by default), with `settings` written
-    into settings.rego.
+    """The modules of the folder `source` (the project's own by default), with `settings` in
+    settings.rego.
 
-    Left out are tests, and GUARDS, which OPA reads from a Secret. Raises InputError where a module
-    cannot be read, UsageError where there is none.
+    Tests are left out, and so are FILE_MODULES, which OPA reads from a Secret. Raises InputError if
+    a module cannot be read, and UsageError if there is no main.rego.
     """
     source = source or folder()
     data = sorted(path for path in source.rglob("*") if path.suffix in (".json", ".yaml", ".yml"))
@@ -62,11 +58,11 @@ def bundle(settings: Settings, source: Path | None = None) -> Bundle:
             data[0], "no deployment takes data from here: put it into a ConfigMap, labelled as data"
         )
     for name in GUARDS:
-        guard = source / name
-        if guard.exists() and guard.read_bytes() != (folder() / name).read_bytes():
+        module = source / name
+        if module.exists() and module.read_bytes() != (folder() / name).read_bytes():
             raise InputError(
-                guard,
-                f"differs from {folder() / name}, which guards OPA: change it there, then deploy",
+                module,
+                f"differs from {folder() / name}, which protects OPA: change it there, then deploy",
             )
     modules: dict[str, str] = {}
     sources: dict[str, Path] = {}
@@ -87,7 +83,7 @@ def bundle(settings: Settings, source: Path | None = None) -> Bundle:
 
 
 def settings_document(settings: Settings) -> dict[str, Any]:
-    """`data.settings` as policies read it."""
+    """`data.settings`, which the policies read."""
     pools = {
         name: settings.assignment(name).model_dump(by_alias=True, exclude_none=True)
         for name in settings.pools
@@ -106,22 +102,20 @@ def settings_document(settings: Settings) -> dict[str, Any]:
 
 
 def guards(tokens: list[str]) -> dict[str, str]:
-    """The modules that OPA reads from files, name -> text, with these tokens in force."""
+    """The modules that OPA reads from files, name -> text; `tokens` are those in force."""
     return {AUTHZ: authz_module(tokens), LOG: files.read_text(folder() / LOG)}
 
 
 def authz_module(tokens: list[str]) -> str:
-    """authz.rego with the SHA-256 digests of the tokens in force; the tokens themselves are not
-    in it.
-    """
+    """authz.rego with the SHA-256 digests of the tokens in force, but not the tokens."""
     digests = json.dumps(sorted(hashlib.sha256(token.encode()).hexdigest() for token in tokens))
     text = files.read_text(folder() / AUTHZ)
     return f"{text}\ntoken_digests := {{{digests[1:-1]}}}\n"
 
 
 def _with_settings(text: str, settings: Settings, path: Path) -> str:
-    """settings.rego with each value replaced: the file is its own template, so its defaults can
-    be read and tested.
+    """settings.rego with each value replaced. The file is its own template, so that its defaults
+    can be tested.
     """
     for name, value in settings_document(settings).items():
         matches = list(re.finditer(rf"^{name} := .*$", text, flags=re.MULTILINE))

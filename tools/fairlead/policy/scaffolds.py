@@ -138,8 +138,8 @@ def _registrations(intent: str, package: str, checkout: Path) -> dict[Path, str]
         lambda block: "".join(sorted(block[0].splitlines(keepends=True))), text, count=1
     )
     for rule, attribute in (("_decisions", "decision"), ("_audits", "audit")):
-        known = rf'{rule} := {{"node-pool": node_pool\.{attribute}'
-        text = _extended(main, text, known, f', "{intent}": {package}.{attribute}')
+        first_entry = rf'{rule} := {{"node-pool": node_pool\.{attribute}'
+        text = _extended(main, text, first_entry, f', "{intent}": {package}.{attribute}')
     roots = json.loads(manifest.read_text(encoding="utf-8"))
     roots["roots"] = sorted({*roots["roots"], package, f"{package}_test"})
     return {

@@ -1,10 +1,9 @@
-"""Gives the packages of each revision names of their own, so that a push is atomic for those who
-ask OPA.
+"""Renames the packages of each revision, so that a push is atomic for the callers of OPA.
 
-OPA loads one module at a time. So a new revision is loaded beside the old one, under the packages
-`r_<revision>.*`, which nothing uses yet; then main.rego alone is replaced, whose imports name them.
-Whoever asks is answered by all of the old revision or by all of the new one. The sidecar loads new
-modules first, then changed ones, and removes the old ones last.
+OPA loads one module at a time. So a new revision is loaded beside the old one, under packages
+`r_<revision>.*` that nothing uses yet. Then main.rego, whose imports name these packages, is
+replaced. Each answer therefore comes from one revision as a whole. The sidecar loads new modules
+first, then changed ones, and removes old ones last.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from fairlead.policy.bundles import Bundle
 
 _PACKAGE = re.compile(r"^package\s+([\w.]+)", re.MULTILINE)
 _ENTRY = "system"
-"""The package that OPA itself asks (the decision, health): it keeps its name."""
+"""The package that OPA itself queries (the decision, health), which keeps its name."""
 
 
 def stage(bundle: Bundle, progress: Progress) -> Bundle:
     """The bundle as it is deployed.
 
-    Raises InputError for a package that is OPA's own, FairleadError where a module has no package
-    or cannot be parsed.
+    Raises InputError if a module is in a package of OPA's own, and FairleadError if a module has no
+    package or cannot be parsed.
     """
     require_none_of_opas_own(bundle.modules, bundle.sources, progress)
     packages = {key: _package(key, text) for key, text in bundle.modules.items()}
@@ -44,24 +43,22 @@ def stage(bundle: Bundle, progress: Progress) -> Bundle:
 def require_none_of_opas_own(
     modules: Mapping[str, str], sources: Mapping[str, Path], progress: Progress
 ) -> None:
-    """Raises InputError where a module defines anything in a package that OPA reads from a file
-    (policy.GUARDS).
+    """Raises InputError if a module defines a part of a package that OPA reads from a file.
 
-    OPA would add it to its guard: such a module could let anyone in, or show what decision logs
-    hide. `sources` has the file of a module, for the message.
+    OPA would merge the two (see bundles.FILE_MODULES): the module could let anyone in, or show what
+    decision logs hide. `sources` has the file of each module, for the message.
     """
     own = {
         _package(name, files.read_text(bundles.folder() / name)): name for name in bundles.GUARDS
     }
     for key, defined in sorted(cli.paths_of(modules, progress).items()):
-        for package, guard in own.items():
+        for package, file in own.items():
             parts = ["data", *package.split(".")]
             if any(path[: len(parts)] == parts for path in defined):
                 raise InputError(
                     sources.get(key, key),
                     f"defines a part of package {package}, which is OPA's own and comes from "
-                    f"{guard} alone: "
-                    "choose another package, or remove the file",
+                    f"{file} alone: choose another package, or remove the file",
                     line=_row_of_package(modules[key]),
                 )
 

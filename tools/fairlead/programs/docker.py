@@ -22,8 +22,8 @@ from fairlead.programs.toolchain import installed
 _SILENT = Progress()
 _WITHIN = 60.0  # seconds for what only reads
 _PULLING = 1800.0  # seconds for a pull
-_ENDING = 120.0  # seconds that a container has to clean up after it is told to end
-_TAIL = 20  # lines of a failed command that are told
+_ENDING = 120.0  # seconds that a container has to clean up after SIGTERM
+_TAIL = 20  # lines of a failed command that messages quote
 _FAILED = 125  # the exit code of `docker run` where Docker itself failed
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _STEPS = (
@@ -31,15 +31,14 @@ _STEPS = (
     # BuildKit, each stage on its own
     re.compile(r"#\d+ \[(?:.* )?(?P<done>\d+)/(?P<total>\d+)\] (?P<what>.*)"),
 )
-# What our own toolchain tells in a step that takes minutes; BuildKit puts the step's number and the
-# time before it.
+# What our own toolchain reports in a step that takes minutes. BuildKit puts number and time before.
 _PROGRAM = re.compile(
     r"(?:#\d+ [\d.]+ )?(?P<name>[\w-]+): (?P<state>(?:downloading|compiling|linking|ready)(?: \d+%)?)"  # noqa: E501
 )
 
 
 def available() -> None:
-    """See that a Docker engine answers. Raises UsageError with the reason and the way out."""
+    """Check that a Docker engine answers. Raises UsageError with the reason and the fix."""
     if next(installed.on_path("docker"), None) is None:
         raise UsageError(
             "no program docker on PATH: install Docker Engine or Docker Desktop, and start it"
@@ -74,16 +73,14 @@ def has_image(name: str) -> bool:
 
 
 def label(name: str, key: str) -> str | None:
-    """The label `key` of an image; None where the engine has no such image, or it has no such
-    label.
-    """
+    """The label `key` of an image; None if the image or the label does not exist."""
     template = f'{{{{index .Config.Labels "{key}"}}}}'
     completed = _ask("image", "inspect", "--format", template, name)
     return completed.stdout.strip() or None if completed.returncode == 0 else None
 
 
 def size(name: str) -> int:
-    """How large an image is, in bytes. Raises FairleadError where there is none."""
+    """The size of an image in bytes. Raises FairleadError if it does not exist."""
     completed = _ask("image", "inspect", "--format", "{{.Size}}", name)
     if completed.returncode:
         raise FairleadError(f"no image {name} in the Docker engine: {_last(completed.stderr)}")
@@ -91,7 +88,7 @@ def size(name: str) -> int:
 
 
 def pull(name: str) -> bool:
-    """Pull an image; whether that worked."""
+    """Pull an image, and return whether that worked."""
     try:
         return _ask("pull", "--quiet", name, within=_PULLING).returncode == 0
     except subprocess.TimeoutExpired:
@@ -108,11 +105,10 @@ def build(
     network: str | None = None,
     progress: Progress = _SILENT,
 ) -> None:
-    """Build the image `tag` from the folder `context`, with the classic builder or BuildKit,
-    whichever Docker has.
+    """Build the image `tag` from the folder `context`, with the builder that Docker has.
 
-    `network` is that of the steps. Raises FairleadError with the end of the output, also where a
-    base cannot be pulled.
+    The steps use `network`. Raises FairleadError with the end of the output, also if a base image
+    cannot be pulled.
     """
     arguments = ["docker", "build", "--force-rm", "--tag", tag, "--file", str(dockerfile)]
     arguments += [f"--build-arg={name}={value}" for name, value in build_args.items()]
@@ -130,7 +126,7 @@ def build(
         for pattern in _STEPS:
             if step := pattern.match(plain):
                 what = " ".join(step["what"].split())[:60]
-                # The step that is named is still to do.
+                # Docker names a step when it begins.
                 progress.update(tag, what, done=int(step["done"]) - 1, total=int(step["total"]))
 
     progress.update(tag, "building")
@@ -147,9 +143,7 @@ def build(
 
 
 def execute(container: str, command: Sequence[str]) -> str:
-    """What a command in a running container prints. Raises FairleadError with what it says where
-    it fails.
-    """
+    """The output of a command in a running container. Raises FairleadError with its error."""
     try:
         completed = _ask("exec", container, *command)
     except subprocess.TimeoutExpired as error:
@@ -164,11 +158,10 @@ def execute(container: str, command: Sequence[str]) -> str:
 
 
 def socket(image: str) -> tuple[str, int]:
-    """The path of the engine's socket, to be mounted in a container, and the number of its group
-    there.
+    """The path of the engine's socket, which containers can mount, and the id of its group there.
 
-    Asked in a container of `image`, which has `stat`: an engine may run in another machine, or give
-    files other owners. Raises UsageError where the engine is not reached by a socket.
+    A container of `image`, which has `stat`, looks: the engine may run in another machine, or
+    change the owners of files. Raises UsageError if the engine has no socket.
     """
     endpoint = _ask("context", "inspect", "--format", "{{.Endpoints.docker.Host}}").stdout.strip()
     if not endpoint.startswith("unix://"):
@@ -199,13 +192,11 @@ def run(
     results: Mapping[str, Path] = MappingProxyType({}),
     progress: Progress = _SILENT,
 ) -> int:
-    """Run a container in the foreground, with `options` of `docker run`; the result is the exit
-    code of what it ran.
+    """Run a container in the foreground, with `options` of `docker run`, and return its exit code.
 
-    It is removed however this ends. Ctrl-C and SIGTERM come to this process alone: it tells the
-    container to end, and gives it two minutes for what it has to clean up; a second Ctrl-C gives it
-    none. `results`, folders in it, are then copied to folders here, where they are not there yet.
-    Raises FairleadError where Docker failed to run it.
+    The container is always removed. Only this process gets Ctrl-C and SIGTERM: it then ends the
+    container, which has two minutes to clean up, or none after a second Ctrl-C. Finally `results`
+    are copied: folders of the container -> folders here. Raises FairleadError if Docker failed.
     """
     name = f"fairlead-{secrets.token_hex(4)}"
     variables = [f"--env={key}={value}" for key, value in environment.items()]
@@ -235,13 +226,13 @@ def run(
     finally:
         for folder, target in results.items():
             _copy(name, folder, target)
-        # A session of its own, so that a Ctrl-C does not end it half-way.
+        # It has a session of its own, so Ctrl-C does not interrupt it.
         with suppress(OSError):
             _ask("rm", "--force", "--volumes", name)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """Have the client hand on a signal to its container, and wait until that has ended."""
+    """End the container by a signal to its client, and wait until it has ended."""
     try:
         child.send_signal(signal.SIGTERM)
         child.wait(_ENDING)
@@ -252,7 +243,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def _copy(name: str, folder: str, target: Path) -> None:
-    """Copy what is in a container's `folder`, if it is there, to `target`."""
+    """Copy a container's `folder`, if it exists, to `target`."""
     target.parent.mkdir(parents=True, exist_ok=True)
     _ask("cp", f"{name}:{folder}", str(target))
 
@@ -270,5 +261,5 @@ def _ask(*arguments: str, within: float = _WITHIN) -> subprocess.CompletedProces
 
 
 def _last(text: str) -> str:
-    """The last line, which is where a program tells its error."""
+    """The last line, in which programs usually report their error."""
     return text.strip().rpartition("\n")[2] or "no reason given"

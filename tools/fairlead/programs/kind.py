@@ -1,7 +1,6 @@
-"""Runs the program `kind`, at exactly the pinned version.
+"""Runs the program `kind` at the pinned version.
 
-What it makes and removes are containers: whose they are is not asked here, but in
-fairlead.clusters.kind.
+It creates and removes containers without asking whose they are; fairlead.clusters.kind does that.
 """
 
 from __future__ import annotations
@@ -18,27 +17,25 @@ from fairlead.programs import processes, toolchain
 
 _SILENT = Progress()
 _WITHIN = 60.0  # seconds for what only reads
-_KEPT = 6  # lines of a failed command's output that are told
+_TAIL = 6  # lines of a failed command's output that messages quote
 
 
 class KindError(FairleadError):
-    """kind failed; the message has its own words."""
+    """kind failed; the message quotes it."""
 
 
 class ExistsError(KindError):
-    """Something of that name is there already; nothing was done to it."""
+    """Something with that name already exists; it was not changed."""
 
 
 def clusters() -> list[str]:
-    """The names of all clusters of this Docker engine, whole or not, running or not. Raises
-    KindError.
-    """
+    """The names of all clusters of this Docker engine, in any state. Raises KindError."""
     return _read("get", "clusters").split()
 
 
 def containers(name: str) -> list[str]:
-    """The ids of the containers that a cluster consists of, running or not. Raises KindError."""
-    label = f"label=io.x-k8s.kind.cluster={name}"  # what kind itself finds them by
+    """The ids of a cluster's containers, running or not. Raises KindError."""
+    label = f"label=io.x-k8s.kind.cluster={name}"  # kind finds them by the same label
     ids = processes.answer(
         ["docker", "ps", "--all", "--quiet", "--no-trunc", "--filter", label], seconds=_WITHIN
     )
@@ -48,8 +45,8 @@ def containers(name: str) -> list[str]:
 
 
 def kubeconfig(name: str) -> str:
-    """An administrator's kubeconfig, read from the control plane. Raises KindError, as where
-    that does not run.
+    """An administrator's kubeconfig, from the control plane. Raises KindError, for instance if that
+    does not run.
     """
     return _read("get", "kubeconfig", "--name", name)
 
@@ -57,9 +54,9 @@ def kubeconfig(name: str) -> str:
 def create(
     name: str, *, config: Path, image: str, kubeconfig: Path, wait: float, progress: Progress
 ) -> None:
-    """Make a cluster, and wait up to `wait` seconds for its control plane to be Ready.
+    """Create a cluster, and wait up to `wait` seconds for its control plane to be Ready.
 
-    kind and all that it started have ended when this returns or raises, but containers may be left
+    When this returns or raises, kind and its child processes have ended; containers may be left
     after Ctrl-C. Raises ExistsError, KindError.
     """
     where = ["--config", str(config), "--kubeconfig", str(kubeconfig)]
@@ -78,9 +75,7 @@ def create(
 
 
 def delete(name: str, *, kubeconfig: Path) -> None:
-    """Remove a cluster's containers, and its entry in `kubeconfig`; that there is none is fine.
-    Raises KindError.
-    """
+    """Remove a cluster's containers, and its entry in `kubeconfig`. Raises KindError."""
     _run("delete", "cluster", "--name", name, "--kubeconfig", str(kubeconfig))
 
 
@@ -90,7 +85,7 @@ def load(name: str, images: list[str], *, progress: Progress) -> None:
 
 
 def _read(*arguments: str) -> str:
-    """Run kind for what it prints on standard output."""
+    """Run kind, and return its standard output."""
     program = toolchain.ensure(["kind"])["kind"]
     try:
         completed = subprocess.run(
@@ -111,7 +106,7 @@ def _read(*arguments: str) -> str:
 
 
 def _run(*arguments: str, progress: Progress = _SILENT) -> None:
-    """Run kind, and tell what it does as it goes."""
+    """Run kind, and report its steps."""
     program = toolchain.ensure(["kind"], progress)["kind"]
     lines: list[str] = []
 
@@ -128,14 +123,12 @@ def _run(*arguments: str, progress: Progress = _SILENT) -> None:
 
 
 def _environment() -> dict[str, str]:
-    # Another engine than Docker would have other images, and other ways to load them.
+    # Only Docker: another engine would have other images, and other ways to load them.
     return {**os.environ, "KIND_EXPERIMENTAL_PROVIDER": ""}
 
 
 def _step(text: str) -> str:
-    """What a line of kind's log tells of a step that it begins, without its pictures; empty for
-    other lines.
-    """
+    """The step that a line of kind's log announces, without emoji; empty for other lines."""
     if not text.startswith(" • "):
         return ""
     plain = text.encode("ascii", "ignore").decode().replace("...", "")
@@ -143,10 +136,10 @@ def _step(text: str) -> str:
 
 
 def _error(arguments: Sequence[str], lines: list[str], code: int) -> KindError:
-    """kind's own error: what it was doing, and the end of what a command said that failed at it."""
+    """The error of kind: its own message, and the end of the output of the command that failed."""
     first = next((number for number, text in enumerate(lines) if text.startswith("ERROR: ")), 0)
     head, _, output = "\n".join(lines[first:]).removeprefix("ERROR: ").partition("Command Output:")
-    tail = [text for text in output.splitlines() if text.strip()][-_KEPT:]
+    tail = [text for text in output.splitlines() if text.strip()][-_TAIL:]
     words = "\n".join([head.partition(': command "')[0].strip(), *tail]) if tail else head.strip()
     error_type = ExistsError if "already exist for a cluster with the name" in words else KindError
     return error_type(f"kind {' '.join(arguments[:2])}: {words or f'ended with {code}'}")

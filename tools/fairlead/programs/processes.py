@@ -13,10 +13,9 @@ from threading import Event
 
 from fairlead.common.errors import FairleadError
 
-# A shell that leads the program's process group and kills the whole group when its stdin ends: that
-# is when this process closes it, and also when this process is killed and can close nothing any
-# more.
-_GUARD = """
+# A shell that leads the program's process group and kills the whole group when its stdin ends. That
+# happens when this process closes it, and also when this process is killed.
+_LEADER = """
 exec 3<&0
 { read -r _ <&3; kill -KILL 0; } >/dev/null 2>&1 &
 "$@" </dev/null 3<&-
@@ -30,7 +29,7 @@ _TICK = 0.2  # seconds between two looks at `stop`
 
 
 class StoppedError(FairleadError):
-    """The work was told to stop because something else failed or the user interrupted it."""
+    """The work was stopped because something else failed or the user interrupted it."""
 
 
 def run(
@@ -42,14 +41,13 @@ def run(
     line: Callable[[str], None],
     tick: Callable[[], None] = lambda: None,
 ) -> int:
-    """Run a program, hand each line that it prints to `line`, and call `tick` in between; the
-    result is its exit code.
+    """Run a program, pass each line of its output to `line`, and return its exit code.
 
-    Its whole process group is gone when this returns or raises. Raises StoppedError soon after
-    `stop` is set.
+    `tick` is called in between. When this returns or raises, the whole process group has ended.
+    Raises StoppedError soon after `stop` is set.
     """
     with subprocess.Popen(
-        ["/bin/sh", "-c", _GUARD, "fairlead", *arguments],
+        ["/bin/sh", "-c", _LEADER, "fairlead", *arguments],
         cwd=cwd,
         env=env,
         stdin=subprocess.PIPE,
@@ -79,9 +77,7 @@ def run(
 def answer(
     arguments: Sequence[str], *, env: Mapping[str, str] | None = None, seconds: float = 10
 ) -> str | None:
-    """What a program prints on stdout; None where it cannot start, fails, or takes longer than
-    `seconds`.
-    """
+    """A program's output on stdout; None if it cannot start, fails, or takes over `seconds`."""
     try:
         child = subprocess.Popen(
             list(arguments),

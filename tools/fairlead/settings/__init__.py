@@ -1,1 +1,1 @@
-"""fairlead.yaml: the settings, their defaults, and how they are loaded."""
+"""fairlead.yaml: the models of the settings, their defaults, and loading."""

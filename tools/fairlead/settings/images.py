@@ -19,7 +19,7 @@ IMAGE_VARIABLES = {
 
 
 def overridden(images: Images, environment: Mapping[str, str]) -> Images:
-    """`images` with what the variables of IMAGE_VARIABLES say; an empty one says nothing.
+    """`images`, overridden by the variables of IMAGE_VARIABLES that are set and not empty.
 
     Raises UsageError with the variable.
     """

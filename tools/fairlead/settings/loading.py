@@ -17,9 +17,7 @@ FILE = "fairlead.yaml"
 
 
 def find(path: Path | None) -> Path | None:
-    """The file in force: `path`, FAIRLEAD_SETTINGS, or fairlead.yaml in the checkout; None where
-    there is none.
-    """
+    """The file in force: `path`, FAIRLEAD_SETTINGS, or fairlead.yaml in the checkout, or None."""
     if path is None and (variable := os.environ.get("FAIRLEAD_SETTINGS")):
         path = Path(variable)
     if path is None:
@@ -29,8 +27,7 @@ def find(path: Path | None) -> Path | None:
 
 
 def load(path: Path | None = None) -> Settings:
-    """The settings of the file that `find` finds, or the defaults; the environment's images come
-    before either.
+    """The settings of the file in force, or the defaults; environment variables override images.
 
     Raises InputError with file and line, UsageError with the variable.
     """

@@ -22,14 +22,12 @@ from fairlead.kube import labels, resources
 from fairlead.kube.resources import Resource
 
 NAMESPACE = "fairlead"
-"""The namespace that OPA and what belongs to it run in; no policy applies to it."""
+"""The namespace of OPA and all that belongs to it; no policy applies to it."""
 
 STALENESS = (10, 86400)
-"""Least and most of maxStaleness, in seconds: a sidecar needs up to 7 to have everything
-confirmed again."""
+"""The limits of maxStaleness, in seconds. A sidecar needs up to 7 to confirm all data."""
 
-# The label by which each platform tells its node pools apart, and one that no node can give itself
-# (NodeRestriction).
+# The label of node pools on each platform, and one that no node can set (NodeRestriction).
 NODE_LABELS = {
     "aks": "kubernetes.azure.com/agentpool",
     "gke": "cloud.google.com/gke-nodepool",
@@ -40,7 +38,7 @@ NODE_LABELS = {
 
 Intent = Literal["node-pool"]
 INTENTS: tuple[Intent, ...] = get_args(Intent)
-"""What holds in a cluster, by the names that policies/main.rego gives."""
+"""The intents, by their names in policies/main.rego."""
 
 LabelKey = Annotated[str, AfterValidator(labels.check_key)]
 LabelValue = Annotated[str, AfterValidator(labels.check_value)]
@@ -51,8 +49,8 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 
 
 def _check_network(text: str) -> str:
-    """Raises ValueError where the text is no network, or has bits beyond its prefix, as API
-    servers would.
+    """Raises ValueError if the text is not a network or has bits beyond its prefix, as in API
+    servers.
     """
     try:
         return str(ipaddress.ip_network(text))
@@ -78,7 +76,7 @@ class _Strict(BaseModel):
 
 
 class Toleration(_Strict):
-    """A toleration as Kubernetes' core/v1 has it."""
+    """A toleration, as in Kubernetes' core/v1."""
 
     key: LabelKey | None = None
     operator: Literal["Exists", "Equal", "Lt", "Gt"] = "Equal"
@@ -96,11 +94,10 @@ class Toleration(_Strict):
 
 
 class Pool(_Strict):
-    """What a pod of this pool gets (without a nodeSelector, the node label with the pool's name),
-    and may have besides.
+    """What a pod of this pool gets, and what else it may have.
 
-    Of the latter, None is anything; what the pool gives, and what clusters add by themselves, is
-    always allowed.
+    Without a nodeSelector, a pod gets the node label with the pool's name. If an `allowed_` field
+    is None, everything is allowed. What the pool gives and what clusters add is always allowed.
     """
 
     node_selector: dict[LabelKey, LabelValue] = {}
@@ -110,9 +107,7 @@ class Pool(_Strict):
 
 
 class Replicated(_Strict):
-    """A resource whose objects OPA gets beside namespaces: whole, or only `fields`, which are
-    dotted paths.
-    """
+    """A resource that OPA gets besides namespaces: whole objects, or some `fields` (paths)."""
 
     group: str = ""
     version: str
@@ -126,7 +121,7 @@ class Replicated(_Strict):
         return self
 
     def named(self) -> Resource:
-        """The resource as the sidecar takes it. Raises ValueError."""
+        """The resource in the sidecar's form. Raises ValueError."""
         return resources.make(
             self.group, self.version, self.resource, namespaced=self.namespaced, fields=self.fields
         )
@@ -146,10 +141,10 @@ class Images(_Strict):
 
 
 class LogService(_Strict):
-    """What OPA uploads decisions to, by POST <url>/logs.
+    """The service to which OPA uploads decisions, by POST <url>/logs.
 
-    `secret` names a Secret of NAMESPACE with a bearer `token`, and if `private_authority` is set
-    also the `ca.crt` by which the service is verified.
+    `secret` names a Secret in NAMESPACE with a bearer `token`. If `private_authority` is set, it
+    also holds `ca.crt`, the CA that verifies the service.
     """
 
     url: Annotated[str, Field(pattern=r"^https://[-A-Za-z0-9._~:/@%\[\]]+$")]
@@ -164,7 +159,7 @@ class LogService(_Strict):
 
 
 class DecisionLogs(_Strict):
-    """Where decisions are logged, with what may be secret left out: see policies/log.rego."""
+    """Where decisions are logged. policies/log.rego leaves out what may be secret."""
 
     console: bool = True
     service: LogService | None = None
@@ -176,10 +171,10 @@ KUBELET_LIFE = timedelta(minutes=15)
 
 
 class Certificates(_Strict):
-    """Who renews OPA's certificate and its authority, and when: `life` and `renew_before` the end
-    are durations.
+    """Who renews OPA's certificate and its CA, and when.
 
-    A certificate is renewed before a third of its life is left; `renew_before` makes that earlier.
+    `life` and `renew_before` are durations. A certificate is renewed when a third of its life is
+    left, or earlier: `renew_before` its end.
     """
 
     by: Literal["fairlead", "cert-manager"] = "fairlead"
@@ -202,7 +197,7 @@ class Certificates(_Strict):
         return self
 
     def too_short_for_kubelets(self) -> str | None:
-        """Why a cluster of pods cannot renew in time, and the way out; None where it can."""
+        """Why a cluster of pods cannot renew in time, and the fix; None if it can."""
         if self.valid >= KUBELET_LIFE:
             return None
         return (
@@ -212,17 +207,17 @@ class Certificates(_Strict):
 
     @property
     def valid(self) -> timedelta:
-        """How long a certificate is good for."""
+        """How long a certificate is valid."""
         return durations.parse(self.life)
 
     @property
     def renewal(self) -> timedelta:
-        """What is left of a certificate when it is renewed."""
+        """How long before its end a certificate is renewed."""
         return durations.parse(self.renew_before) if self.renew_before else self.valid / 3
 
 
 class Settings(_Strict):
-    """All settings; each field's name in the file is its name here in camelCase."""
+    """All settings. In the file, names are in camelCase."""
 
     namespace_label: LabelKey = "agentpool"
     node_label: LabelKey = "agentpool"
@@ -242,8 +237,7 @@ class Settings(_Strict):
     max_staleness: int | None = Field(None, ge=STALENESS[0], le=STALENESS[1])
     api_server_ports: list[Port] = Field([443, 6443, 8443, 16443], min_length=1)
     api_server_networks: list[Network] | None = Field(None, min_length=1)
-    """Whence OPA may be asked, as far as the cluster enforces NetworkPolicies; None for
-    anywhere."""
+    """The networks that may call OPA, if the cluster enforces NetworkPolicies; None for all."""
     certificates: Certificates = Certificates()
 
     @field_validator("node_label", mode="before")
@@ -254,13 +248,13 @@ class Settings(_Strict):
     @field_validator("certificates", mode="before")
     @classmethod
     def _by_whom(cls, value: object) -> object:
-        """One word names who renews them."""
+        """One word is short for `by`."""
         return {"by": value} if isinstance(value, str) else value
 
     @field_validator("enforcement", mode="before")
     @classmethod
     def _each_intent(cls, value: object) -> object:
-        """One word is for all intents; one that a map leaves out is enforced."""
+        """One word applies to all intents. An intent that a map omits is enforced."""
         if isinstance(value, str):
             return dict.fromkeys(INTENTS, value)
         return {**dict.fromkeys(INTENTS, "deny"), **value} if isinstance(value, dict) else value
@@ -306,19 +300,17 @@ class Settings(_Strict):
         return self.model_copy(update={"enforcement": dict.fromkeys(INTENTS, "deny")})
 
     def assignment(self, pool: str) -> Pool:
-        """What `pool` gives a pod. Raises KeyError where pools are declared and it is none of
-        them.
-        """
+        """What `pool` gives a pod. Raises KeyError if pools are declared without this one."""
         declared = self.pools[pool] if self.pools else Pool()
         selector = declared.node_selector or {self.node_label: pool}
         return declared.model_copy(update={"node_selector": selector})
 
     def pool_keys(self) -> list[str]:
-        """The keys of the node labels that say to which pool a node belongs, sorted."""
+        """The keys of the node labels that say which pool a node belongs to, sorted."""
         if not self.pools:
             return [self.node_label]
         return sorted({key for pool in self.pools for key in self.assignment(pool).node_selector})
 
     def document(self) -> dict[str, object]:
-        """The settings as they would stand in a file, all of them."""
+        """All settings, in the form of the file."""
         return self.model_dump(by_alias=True, exclude_none=False)

@@ -201,7 +201,7 @@ def test_a_changed_guard_and_what_people_added_are_kept_apart(tmp_path: Path) ->
     token["metadata"]["annotations"] = {"mine": "stays"}
     token["data"]["authz.rego"] = "b2xk"
     path.write_text(yaml.safe_dump_all([token, tls]))
-    assert "guard" in rendered(path).notes[0]
+    assert "authz policy" in rendered(path).notes[0]
     token, again = yaml.safe_load_all(path.read_text())
     assert token["data"] == right
     assert token["metadata"]["annotations"] == {"mine": "stays"}

@@ -180,7 +180,7 @@ def test_another_mask_is_refused_before_it_is_left_out(tmp_path: Path) -> None:
     copy = tmp_path / "policies"
     shutil.copytree(bundles.folder(), copy)
     (copy / bundles.LOG).write_text("package system.log\n\nmask := []\n")
-    with pytest.raises(InputError, match="guards OPA: change it there, then deploy"):
+    with pytest.raises(InputError, match="protects OPA: change it there, then deploy"):
         bundles.bundle(Settings(), copy)
 
 

@@ -1,7 +1,6 @@
-"""The programs that Fairlead runs (OPA, a Kubernetes control plane, kwok), each at exactly the
-pinned version.
+"""The programs that Fairlead runs (OPA, a Kubernetes control plane, kwok), at pinned versions.
 
->>> from fairlead import toolchain
+>>> from fairlead.programs import toolchain
 >>> toolchain.ensure(["opa"])["opa"]  # doctest: +SKIP
 PosixPath('/home/me/.cache/fairlead/tools/opa/1.22.0-0123456789/opa')
 """
@@ -25,8 +24,8 @@ _SILENT = Progress()
 
 @dataclass(frozen=True)
 class ProgramState:
-    """A program: its pinned version, its source (PATH, cache, or go build where it is still to
-    be built), its path.
+    """A program: its pinned version, its source (PATH, cache, or go build if it is not built yet),
+    and its path.
     """
 
     name: str
@@ -37,19 +36,17 @@ class ProgramState:
 
 
 def ensure(names: Iterable[str], progress: Progress = _SILENT) -> dict[str, Path]:
-    """The absolute path of each program called `names`, and of no other; those that are nowhere are
-    built first.
+    """The absolute path of each program in `names`; missing programs are built first.
 
-    Raises UsageError for an unknown name, and FairleadError where one cannot be built: with the end
-    of the build's output and what to do. Ctrl-C ends the build and leaves nothing that looks
-    finished.
+    Raises UsageError for an unknown name. If a build fails, raises FairleadError with the end of
+    its output and what to do. Ctrl-C ends the build, and leaves nothing that looks finished.
     """
     result: dict[str, Path] = {}
     missing: dict[Recipe, list[Program]] = {}
     for program, recipe in _recipes(names):
-        at = find(program, recipe)
-        result[program.name] = at[1] if at else recipe.built(program)
-        if at is None:
+        installed = find(program, recipe)
+        result[program.name] = installed[1] if installed else recipe.built(program)
+        if installed is None:
             missing.setdefault(recipe, []).append(program)
     if missing:
         build.build(missing, progress)
@@ -57,10 +54,9 @@ def ensure(names: Iterable[str], progress: Progress = _SILENT) -> dict[str, Path
 
 
 def cached(names: Iterable[str] = NAMES) -> dict[Path, Path]:
-    """Each program that the cache of this machine has at the version pinned: its path in the cache
-    -> its path.
+    """The programs that this machine has already built: relative path in the cache -> path.
 
-    Another machine of the same kind finds it there, and need not build it. Raises UsageError for an
+    A machine of the same kind can use copies at the same relative paths. Raises UsageError for an
     unknown name.
     """
     built = [recipe.built(program) for program, recipe in _recipes(names)]

@@ -1,4 +1,4 @@
-"""Builds missing programs: one `go build` for each module, as many at once as there are cores."""
+"""Builds missing programs: one `go build` for each module, in parallel on all cores."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fairlead.programs.toolchain.golang import Go
 from fairlead.programs.toolchain.programs import Program
 from fairlead.programs.toolchain.recipe import Recipe
 
-# `go list` calls a command "stale" as long as it is not installed, which none here ever is.
+# `go list` calls a command "stale" if it is not installed; none here ever is.
 _STALE = (
     '{{if .Stale}}{{if ne .StaleReason "not installed but available in build '
     'cache"}}stale{{end}}{{end}}'
@@ -26,7 +26,7 @@ _STALE = (
 _PACKAGE = re.compile(r"[\w.~+@/-]+")  # a line of `go build -v`
 _TAIL = 12  # lines of a failed build that are shown
 
-# Part of a failed build's output -> what to do about it.
+# A pattern in the output of a failed build -> what to do about it.
 _ADVICE = (
     (
         r"checksum mismatch|SECURITY ERROR",
@@ -48,11 +48,10 @@ _ADVICE = (
 
 
 def build(missing: dict[Recipe, list[Program]], progress: Progress) -> None:
-    """Build the programs of each recipe into the cache; those that another process has built
-    meanwhile are left.
+    """Build programs into the cache, except those that another process has built meanwhile.
 
-    Whatever ends it early (a failure, Ctrl-C) ends every build. Raises FairleadError with the end
-    of the failed build's output and what to do.
+    A failure or Ctrl-C ends every build. Raises FairleadError with the end of the failed build's
+    output and what to do.
     """
     stop = Event()
     go = golang.provide(max(recipe.go for recipe in missing), progress, stop)
@@ -61,10 +60,10 @@ def build(missing: dict[Recipe, list[Program]], progress: Progress) -> None:
     order.sort(key=lambda item: len(item[1]), reverse=True)
     with ThreadPoolExecutor(max_workers=min(len(order), os.cpu_count() or 1)) as pool:
         try:
-            for each in as_completed(
+            for future in as_completed(
                 [pool.submit(_Module(*item, go, progress, stop).run) for item in order]
             ):
-                each.result()
+                future.result()
         except BaseException:
             stop.set()
             pool.shutdown(cancel_futures=True)
@@ -72,7 +71,7 @@ def build(missing: dict[Recipe, list[Program]], progress: Progress) -> None:
 
 
 class _Module:
-    """One module's build: how far it is, and what it said."""
+    """The build of one module: its progress and its output."""
 
     def __init__(
         self, recipe: Recipe, programs: Sequence[Program], go: Go, progress: Progress, stop: Event
@@ -82,7 +81,7 @@ class _Module:
         self._go = go
         self._progress = progress
         self._stop = stop
-        self._said: deque[str] = deque(maxlen=_TAIL)
+        self._tail: deque[str] = deque(maxlen=_TAIL)
         self._downloaded = self._compiled = self._packages = 0
 
     def run(self) -> None:
@@ -102,21 +101,20 @@ class _Module:
         target = f"{output}/{self._programs[0].name}" if len(packages) == 1 else f"{output}/"
         self._progress.update(self._recipe.module, "downloading")
         self._go_do(["list", *self._recipe.flags, "-deps", "-f", _STALE, *packages], work)
-        self._tell()
+        self._report()
         self._go_do(["build", "-v", *self._recipe.flags, "-o", target, *packages], work, output)
         self._collect(output)
         if self._programs:
-            wrong = ", ".join(program.name for program in self._programs)
+            names = ", ".join(program.name for program in self._programs)
             raise FairleadError(
-                f"{wrong}: built, but does not run and report version {self._recipe.version}; if "
-                "the disk of "
-                f"{self._recipe.home} is mounted noexec, set XDG_CACHE_HOME to a folder on another "
-                "one"
+                f"{names}: built, but does not run and report version {self._recipe.version}; if "
+                f"the disk of {self._recipe.home} is mounted noexec, set XDG_CACHE_HOME to a "
+                "folder on another one"
             )
         self._progress.update(self._recipe.module, "ready", done=1, total=1)
 
     def _go_do(self, arguments: list[str], work: Path, output: Path | None = None) -> None:
-        self._said.clear()
+        self._tail.clear()
         code = processes.run(
             [str(self._go.path), *arguments],
             cwd=self._recipe.source,
@@ -129,7 +127,7 @@ class _Module:
             names = ", ".join(program.name for program in self._programs)
             raise FairleadError(
                 f"{names} {self._recipe.version} could not be built (go {arguments[0]} ended with "
-                f"{code}):\n  " + "\n  ".join(self._said) + f"\n{self._advice()}"
+                f"{code}):\n  " + "\n  ".join(self._tail) + f"\n{self._advice()}"
             )
 
     def _line(self, text: str) -> None:
@@ -140,20 +138,20 @@ class _Module:
             self._progress.update(self._recipe.module, "downloading", done=self._downloaded)
         elif _PACKAGE.fullmatch(text):
             self._compiled += 1
-            self._tell()
+            self._report()
         elif text:
-            self._said.append(text)
+            self._tail.append(text)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         done = min(self._compiled, self._packages)
         state = "compiling" if done < self._packages else "linking"
         self._progress.update(self._recipe.module, state, done=done, total=self._packages)
 
     def _collect(self, output: Path) -> None:
-        """Move each program that is finished into the cache, while Go still links the others.
+        """Move each finished program into the cache, while Go still links the others.
 
-        Go may write one bit by bit (it copies where it cannot rename), so only one that reports its
-        version is taken.
+        Go may still be writing a program (it copies if it cannot rename), so a program counts as
+        finished once it reports its version.
         """
         for program in list(self._programs):
             path = output / program.name
@@ -169,7 +167,7 @@ class _Module:
         self._progress.update(self._recipe.module, "waiting for another process that builds it")
 
     def _advice(self) -> str:
-        text = "\n".join(self._said)
+        text = "\n".join(self._tail)
         full = store.full(self._recipe.home, text)
         if full:
             return full

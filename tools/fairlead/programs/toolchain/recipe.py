@@ -1,5 +1,4 @@
-"""How a module is built: its go.mod has the versions, its go.sum the checksums, and this module the
-flags."""
+"""How a module is built: versions from its go.mod, checksums from its go.sum, and flags."""
 
 from __future__ import annotations
 
@@ -15,8 +14,7 @@ from fairlead.common import files, paths
 from fairlead.common.errors import InputError
 from fairlead.programs.toolchain.programs import PROGRAMS, Program
 
-# What a program says its version is. A kube-apiserver built outside its own repository says
-# v0.0.0-master by itself.
+# Linker variables for the version, without which kube-apiserver would report v0.0.0-master.
 _STAMPS = {
     "proxy": ("main.version={version}",),
     "kubernetes": (
@@ -30,9 +28,7 @@ _STAMPS = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a module's programs are built from; two recipes with the same key build the same
-    programs.
-    """
+    """How a module's programs are built. Recipes with the same key build the same programs."""
 
     module: str
     source: Path  # the folder of go.mod and go.sum
@@ -43,23 +39,23 @@ class Recipe:
 
     @property
     def home(self) -> Path:
-        """The module's folder in the cache: the lock, temporary folders, and a folder for each
+        """The module's folder in the cache, with a lock, temporary folders, and a folder for each
         key.
         """
         return (paths.cache() / "tools" / self.module).absolute()
 
     def built(self, program: Program) -> Path:
-        """Where the program is once it is built; a file that is there is complete."""
+        """Where the program is after its build; a file there is complete."""
         return self.home / self.key / program.name
 
 
 def folder() -> Path:
-    """The folder of all modules. Raises UsageError where there is no checkout."""
+    """The folder of all modules. Raises UsageError if there is no checkout."""
     return paths.root() / "tools" / "toolchain"
 
 
 def load(module: str) -> Recipe:
-    """The recipe of `module`. Raises InputError where its go.mod or go.sum does not pin it."""
+    """The recipe of `module`. Raises InputError if its go.mod or go.sum does not pin it."""
     program = next(program for program in PROGRAMS if program.module == module)
     source = folder().with_name(module) if program.own else folder() / module
     text = files.read_text(source / "go.mod")
@@ -70,7 +66,7 @@ def load(module: str) -> Recipe:
         raise InputError(source / "go.mod", f"has no {what}: restore it from git")
     sums = _sources(source) if program.own else files.read_text(source / "go.sum")
     flags = _flags(module, version)
-    built_for = f"{sys.platform}/{platform.machine()}"  # home folders are shared by machines, too
+    built_for = f"{sys.platform}/{platform.machine()}"  # machines may share a home folder
     digest = hashlib.sha256("\0".join((text, sums, *flags, built_for)).encode()).hexdigest()
     return Recipe(module, source, version, numbers(go[1]), flags, f"{version}-{digest[:10]}")
 
@@ -95,9 +91,7 @@ def _flags(module: str, version: str) -> tuple[str, ...]:
 
 
 def _sources(source: Path) -> str:
-    """All that a module of the project's own is built from: it has no other modules, and so no
-    go.sum.
-    """
+    """The sources of a module of Fairlead's own, which requires no modules and has no go.sum."""
     return "\0".join(
         files.read_text(path) for path in sorted(source.glob("*.go")) if not path.match("*_test.go")
     )

@@ -1,4 +1,4 @@
-"""The cache on disk: one writer at a time, and only finished programs in their place."""
+"""The cache on disk: one process writes at a time, and only finished programs are published."""
 
 from __future__ import annotations
 
@@ -52,9 +52,7 @@ def workspace(home: Path, waiting: Callable[[], None], stop: Event) -> Iterator[
 
 
 def publish(finished: Path, target: Path) -> None:
-    """Move a finished file or folder to where it is looked for, in one step, after its bytes are
-    on disk.
-    """
+    """Move a finished file or folder to its place in one step, after its bytes are on disk."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if finished.is_file():
         descriptor = os.open(finished, os.O_RDONLY)
@@ -66,9 +64,7 @@ def publish(finished: Path, target: Path) -> None:
 
 
 def full(folder: Path, output: str) -> str | None:
-    """What to tell when `output`, of a program that wrote into `folder`, says that its disk is
-    full; else None.
-    """
+    """A message if `output`, of a program that wrote into `folder`, says that the disk is full."""
     return (
         _full(folder)
         if re.search("no space left on device|quota exceeded", output, re.IGNORECASE)
@@ -79,8 +75,7 @@ def full(folder: Path, output: str) -> str | None:
 def _full(folder: Path) -> str:
     return (
         f"no space is left on the disk of {folder}: free some (a complete build takes up to 6 GB "
-        "with Go's own "
-        "caches), or set XDG_CACHE_HOME to a folder on another disk"
+        "with Go's own caches), or set XDG_CACHE_HOME to a folder on another disk"
     )
 
 
