@@ -68,8 +68,9 @@ class Pod:
             "test",
         ]
         arguments += ["--replicate", "v1/pods", "--replicate-fields", "v1/pods=spec.nodeName"]
-        arguments += ["--tls-cert-file", opa.files.tls / "tls.crt"]
-        arguments += ["--tls-private-key-file", opa.files.tls / "tls.key"]
+        tls = Path(opa.files.tls)
+        arguments += ["--tls-cert-file", tls / "tls.crt"]
+        arguments += ["--tls-private-key-file", tls / "tls.key"]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "fairlead", "sync", *arguments], stderr=log
