@@ -1,0 +1,31 @@
+package main
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+func TestAReviewIsWhatTheGuardLetsInFromEveryone(t *testing.T) {
+	for target, want := range map[string]bool{
+		"/":                       true,
+		"/?timeout=5s":            true,
+		"/?timeout=5m":            false,
+		"/?timeout=5s&timeout=5s": false,
+		"/?timeout=5s&pretty":     false,
+		"/?pretty=true":           false,
+		"/v1/data":                false,
+	} {
+		if got := isReview(httptest.NewRequest("POST", target, strings.NewReader("{}"))); got != want {
+			t.Errorf("POST %s: %v", target, got)
+		}
+	}
+	for _, other := range []string{"GET", "PUT"} {
+		if isReview(httptest.NewRequest(other, "/", strings.NewReader("{}"))) {
+			t.Errorf("%s / is no review", other)
+		}
+	}
+	if isReview(httptest.NewRequest("POST", "/", nil)) {
+		t.Error("a request without a body is no review")
+	}
+}
