@@ -1,8 +1,9 @@
 """The sidecar `sync`: keeps the policies and data of one OPA equal to the cluster's ConfigMaps,
 namespaces and objects.
 
-desired.py holds what should be, plan.py and tree.py what is missing, reconcile.py does it; watch.py
-brings the news from the API server (apiserver.py), status.py takes word back to the ConfigMaps,
-server.py answers /health, /metrics and look-ups within the bounds of connections.py, decisions.py
-logs what OPA uploads, which batches.py reads, and sidecar.py starts all of them.
+watches.py follows the API server and updates the desired state (desired.py). plans.py and store.py
+compute what OPA lacks, reconcile.py sends it, and statuses.py writes the result into the
+ConfigMaps' annotations. server.py answers /health, /metrics and lookups within the limits of
+connection_limits.py. decision_uploads.py logs the decisions that OPA uploads, and batches.py parses
+them. sidecar.py starts all of it.
 """

@@ -1,7 +1,7 @@
 """Parses a batch of decisions one by one, in bounded memory.
 
-Gzip packs a thousand bytes into one, and Python takes fifty for each of JSON's smallest values: 32
-KiB of upload, read as a whole, were 500 MiB of memory.
+Gzip packs up to a thousand bytes into one, and Python takes fifty bytes for the smallest JSON
+value. An upload of 32 KiB that was parsed as a whole took 500 MiB of memory.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from itertools import accumulate, islice
 from typing import Any, NamedTuple
 
 LONGEST = 64 * 1024
-"""Characters of a decision that is read; OPA's are some hundred, or some thousand for an object
-with many labels."""
+"""Characters of the longest decision that is read. OPA's have a few hundred, or a few thousand for
+an object with many labels."""
 
 UNPACKED = 32 * 1024 * 1024
-"""Bytes of a batch that are looked at: no 32 KiB of gzip, which is what OPA makes, unpack to
+"""The most bytes that are unpacked from a batch. The 32 KiB of gzip that OPA sends cannot unpack to
 more."""
 
 _CHUNK = 64 * 1024
@@ -34,8 +34,8 @@ _DEPTH = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
 class Decision(NamedTuple):
-    """A decision: its JSON as it was sent, and what that says. Of one too large or unreadable
-    both are None.
+    """A decision: its JSON text as it was sent, and the parsed value. Both are None if the
+    decision is too large or unreadable.
     """
 
     text: str | None
@@ -43,12 +43,12 @@ class Decision(NamedTuple):
 
 
 def read(batch: bytes) -> Iterator[Decision]:
-    """The decisions of a JSON array that is packed with gzip. Raises ValueError, maybe late, where
-    it is none.
+    """The decisions of a JSON array that is packed with gzip. Raises ValueError if `batch` is not
+    such an array, possibly after some decisions.
 
-    What is longer than LONGEST is not read, nor is what Python cannot read (numbers of thousands of
-    digits, a thousand levels), nor what comes after UNPACKED bytes. That is no error: OPA would
-    send the batch again, for ever.
+    Three things are skipped: decisions longer than LONGEST, decisions that Python cannot parse
+    (numbers of thousands of digits, a thousand levels), and everything after UNPACKED bytes. They
+    raise no error, because OPA would send the batch again for ever.
     """
     text = _Text(batch)
     try:
@@ -61,38 +61,38 @@ def read(batch: bytes) -> Iterator[Decision]:
 
 def _decisions(text: _Text) -> Iterator[Decision]:
     if text.take() != "[":
-        raise _none()
+        raise _not_a_batch()
     separator = text.take() if text.next() == "]" else ","
     while separator == ",":
         yield _decision(text)
         separator = text.take()
     if separator != "]" or text.next() or not text.complete:
-        raise _none()
+        raise _not_a_batch()
 
 
 _UNREAD = Decision(None, None)
 
 
 class _Text:
-    """What a batch unpacks to, as far as it is looked at: `text` from `at` on, of which what is
-    passed is forgotten.
+    """The text of a batch, unpacked step by step. `at` is the position in `text`; what lies before
+    it is dropped when more is unpacked.
     """
 
     def __init__(self, batch: bytes) -> None:
         self.text, self.at = "", 0
         self.cut = False
-        """Whether there is more than UNPACKED bytes of it."""
+        """Whether the batch has more than UNPACKED bytes."""
         self._packed, self._size = batch, 0
         self._unpacker = zlib.decompressobj(_GZIP)
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
     @property
     def complete(self) -> bool:
-        """Whether it was unpacked to its end."""
+        """Whether the whole batch was unpacked."""
         return self._unpacker.eof
 
     def next(self) -> str:
-        """The next character that is no blank, at which `at` then is; "" at the end."""
+        """Move `at` to the next character that is not blank and return it; "" at the end."""
         while True:
             match = _BLANK.match(self.text, self.at)
             self.at = match.end() if match else self.at
@@ -102,23 +102,23 @@ class _Text:
                 return ""
 
     def take(self) -> str:
-        """The next character that is no blank, which then is passed; "" at the end."""
+        """Return the next character that is not blank and move past it; "" at the end."""
         character = self.next()
         self.at += len(character)
         return character
 
     def more(self) -> bool:
-        """Unpack a little more; False at the end. Raises ValueError where it is no gzip, or one
-        that breaks off.
+        """Unpack a little more; False at the end. Raises ValueError if the batch is not gzip or
+        breaks off.
         """
         if self._unpacker.eof or self.cut:
             return False
         try:
             data = self._unpacker.decompress(self._packed, _CHUNK)
         except zlib.error:
-            raise _none() from None
+            raise _not_a_batch() from None
         if not data and not self._unpacker.eof:
-            raise _none()
+            raise _not_a_batch()
         self._packed = self._unpacker.unconsumed_tail
         self._size += len(data)
         self.cut = self._size >= UNPACKED and not self._unpacker.eof
@@ -128,11 +128,11 @@ class _Text:
 
 
 def _decision(text: _Text) -> Decision:
-    """The decision at which `text` is, and which it then has passed."""
+    """Parse the decision at the position of `text`, and move past it."""
     while len(text.text) - text.at <= LONGEST and text.more():
         pass
     if text.next() != "{":
-        raise _none()
+        raise _not_a_batch()
     begin = text.at
     try:
         entry, end = json.JSONDecoder().raw_decode(text.text, begin)
@@ -144,8 +144,8 @@ def _decision(text: _Text) -> Decision:
 
 
 def _skip(text: _Text) -> None:
-    """Pass the object that begins here by its brackets alone. Raises ValueError where it does
-    not end.
+    """Move past the object that begins here by counting brackets, without parsing it. Raises
+    ValueError if it does not end.
     """
     depth, window = 0, _CHUNK // 16
     while text.at < len(text.text) or text.more():
@@ -166,11 +166,11 @@ def _skip(text: _Text) -> None:
         depth = depths[-1]
         text.at += len(part)
         window = min(2 * window, _CHUNK)
-    raise _none()
+    raise _not_a_batch()
 
 
 def _skip_string(text: _Text) -> None:
-    """Pass the string that begins here. Raises ValueError where it does not end."""
+    """Move past the string that begins here. Raises ValueError if it does not end."""
     text.at += 1
     while True:
         inside = _INSIDE.match(text.text, text.at)
@@ -178,9 +178,9 @@ def _skip_string(text: _Text) -> None:
         if text.text[text.at : text.at + 1] == '"':
             text.at += 1
             return
-        if not text.more():  # a backslash may be left, of which the other half is still to come
-            raise _none()
+        if not text.more():  # the text may end in a backslash whose second half comes next
+            raise _not_a_batch()
 
 
-def _none() -> ValueError:
+def _not_a_batch() -> ValueError:
     return ValueError("not a JSON array of decisions, as gzip")

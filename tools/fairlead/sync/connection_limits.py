@@ -1,8 +1,9 @@
-"""Limits what clients of the sidecar's server may use: time, bytes, and connections by kind and
-source.
+"""Limits what a client of the sidecar's server can use: time, bytes, and connections by kind of
+client and by address.
 
-The standard library bounds each read, and counts lines: a client that sends a byte now and then
-keeps its connection for ever, and a hundred long headers are megabytes.
+The standard library limits only the time of each read and the number of header lines. A client that
+sends a byte now and then would keep its connection for ever, and a hundred long headers have
+megabytes.
 """
 
 from __future__ import annotations
@@ -16,23 +17,22 @@ from threading import Lock
 from typing import Any
 
 PATIENCE = 5.0
-"""Seconds for a whole request (the handshake, the headers and the body), and as many again for
-the answer."""
+"""Seconds for a whole request (handshake, headers and body), and as many again for the answer."""
 
 HEAD = 16 * 1024
-"""Bytes of a request line with its headers."""
+"""The most bytes of a request line with its headers."""
 
 
 class Connection(ssl.SSLSocket):
-    """A TLS connection that has one deadline for all its reads and writes, and that reads no more
-    than it is allowed.
+    """A TLS connection with one deadline for all its reads and writes, and a limit of bytes to
+    read.
 
-    `SSLContext.sslsocket_class` makes them. Reads and writes raise TimeoutError after the deadline,
-    and reads ConnectionAbortedError beyond `allowance`.
+    The SSL context creates them (`SSLContext.sslsocket_class`). Reads and writes raise TimeoutError
+    after the deadline. Reads beyond `allowance` raise ConnectionAbortedError.
     """
 
     source = ""
-    """Where it comes from; see `source`."""
+    """The client; see the function `source`."""
 
     waiting = True
     """Whether the client has not sent its whole request yet."""
@@ -41,19 +41,19 @@ class Connection(ssl.SSLSocket):
     allowance = 0
 
     def accept_from(self, address: str) -> None:
-        """Start the time of the request, whose head alone may be read."""
+        """Start the time of the request. Only its head may be read for now."""
         self.source, self.allowance = source(address), HEAD
         self.deadline = time.monotonic() + PATIENCE
 
     def answering(self) -> None:
-        """Give the answer its time, as the request is there."""
+        """Start the time of the answer, once the whole request has been read."""
         self.waiting = False
         self.deadline = time.monotonic() + PATIENCE
 
     def drop(self) -> None:
-        """Wake the thread that reads or writes, and have it fail; callable from any thread."""
+        """Make a pending read or write fail; callable from any thread."""
         with contextlib.suppress(OSError):
-            # SSLSocket's own forgets the session under its reader
+            # SSLSocket.shutdown would drop the session that another thread reads from.
             socket.socket.shutdown(self, socket.SHUT_RDWR)
 
     def do_handshake(self, block: bool = False) -> None:
@@ -65,7 +65,7 @@ class Connection(ssl.SSLSocket):
         count = super().recv_into(buffer, nbytes, flags)
         self.allowance -= count
         if self.allowance < 0:
-            raise ConnectionAbortedError("more than may be sent")
+            raise ConnectionAbortedError("the client sent more than is allowed")
         return count
 
     def send(self, data: Any, flags: int = 0) -> int:
@@ -75,17 +75,18 @@ class Connection(ssl.SSLSocket):
     def _limit(self) -> None:
         left = self.deadline - time.monotonic()
         if left <= 0:
-            raise TimeoutError("slower than may be")
+            raise TimeoutError("the client is slower than is allowed")
         self.settimeout(left)
 
 
 class Slots:
-    """At most `total` connections at a time, and at most `each` of one source; for any number of
+    """Admits at most `total` connections at a time, and at most `each` of one source. Safe for
     threads.
 
-    Where there is no slot left, the connection that has waited longest for its client gives way:
-    one of the same source where that has all it may have, else one of the source with the most. A
-    client that is slow so holds up itself, and one that sends its request at once is served.
+    If no slot is left, a connection that still waits for its client's request is dropped: one of
+    the same source if that source has all its slots, otherwise one of the source with the most
+    connections, the oldest first. So a slow client delays only itself, and a client that sends its
+    request at once is served.
     """
 
     def __init__(self, total: int, each: int) -> None:
@@ -94,7 +95,9 @@ class Slots:
         self._open: dict[Connection, None] = {}  # oldest first
 
     def admit(self, connection: Connection) -> bool:
-        """Whether the connection has a slot now; it must be released before it is closed."""
+        """Give the connection a slot if possible; returns whether it has one. Release the slot
+        before the connection is closed.
+        """
         with self._lock:
             of_source = self._count()
             full = of_source.get(connection.source, 0) >= self._each
@@ -113,7 +116,7 @@ class Slots:
             return True
 
     def release(self, connection: Connection) -> None:
-        """Give the slot back; one that was taken away is none any more."""
+        """Free the slot of the connection, unless another connection has taken it already."""
         with self._lock:
             self._open.pop(connection, None)
 
@@ -125,8 +128,8 @@ class Slots:
 
 
 def source(address: str) -> str:
-    """Whom an address belongs to: itself, and of IPv6 the network of 64 bits, as a host has as
-    many as it likes.
+    """The client that an address stands for: the address itself, or its /64 network for IPv6,
+    because an IPv6 host can use any address of its network.
     """
     try:
         ip = ip_address(address.partition("%")[0])
@@ -138,7 +141,7 @@ def source(address: str) -> str:
 
 
 def loopback(address: str) -> bool:
-    """Whether a client's address is this machine's own, also where IPv4 is told as IPv6."""
+    """Whether a client's address is a loopback address, also one of IPv4 mapped to IPv6."""
     try:
         ip = ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,5 +1,5 @@
-"""The credentials that the sidecar uses for its OPA, from files that may change, be empty for a
-while, or vanish."""
+"""The credentials that the sidecar uses for its OPA. They come from files that may change, be empty
+for a while, or vanish."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Used = tuple[str | None, bytes | None]  # token, and authorities in PEM form
 
 
 class OpaCredentials:
-    """Gives a client of OPA that uses the token and the CA that the files hold at this moment."""
+    """Gives clients of OPA that use the current token and CA of the files."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class OpaCredentials:
         token_file: Path | None,
         asking: Callable[[], None] | None = None,
     ) -> None:
-        """Raises UsageError where `url` is none; a file that is not there yet is waited for.
+        """Raises UsageError if `url` is invalid. The files need not exist yet.
 
         `asking` is called before each request of a client.
         """
@@ -43,13 +43,13 @@ class OpaCredentials:
 
     @property
     def trouble(self) -> str | None:
-        """What is wrong with the files; what they held last is used meanwhile."""
+        """What is wrong with the files. Their last usable content stays in use."""
         return "; ".join(self._troubles) or None
 
     @property
     def digests(self) -> dict[str, str | None]:
-        """What is used now, as {"token", "ca"}: the first 12 hex digits of the SHA-256 of each;
-        None where none is.
+        """The digests of what is in use, as {"token", "ca"}: the first 12 hex digits of the
+        SHA-256 of each, or None.
         """
         token, authorities = self._used
         return {
@@ -58,10 +58,10 @@ class OpaCredentials:
         }
 
     def client(self) -> OpaApi:
-        """The client to use now, the same one as long as nothing changed.
+        """The client to use now. It stays the same until a file changes.
 
-        Raises OpaUnavailable while the CA has never been there: OPA must not be believed without
-        it.
+        Raises OpaUnavailable until the CA file could be read once, because without it OPA cannot
+        be verified.
         """
         troubles: list[str] = []
         self._use((self._read_token(troubles), self._read_authorities(troubles)), troubles)
@@ -74,7 +74,9 @@ class OpaCredentials:
         return self._client
 
     def _use(self, read: _Used, troubles: list[str]) -> None:
-        """Take what was read, each part as far as it can be used; else the one before stays."""
+        """Use the token and the CA that were read. If one of them is unusable, use the other with
+        the previous value of the first.
+        """
         token, authorities = read
         for use in ((token, authorities), (self._used[0], authorities), (token, self._used[1])):
             if use == self._used:
@@ -103,7 +105,7 @@ class OpaCredentials:
         try:
             token = self._token_file.read_text(encoding="utf-8").partition("\n")[0].strip()
         except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no text"
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             troubles.append(f"the token file {self._token_file} cannot be read: {reason}")
             return self._used[0]
         if not token:
@@ -112,8 +114,8 @@ class OpaCredentials:
         return token
 
     def _read_authorities(self, troubles: list[str]) -> bytes | None:
-        """The CA file's content: what is verified by is what was read, whatever becomes of the
-        file.
+        """The content of the CA file. OPA is verified with these bytes, so that later changes of
+        the file do not matter.
         """
         if self._ca is None:
             return None

@@ -1,8 +1,8 @@
 """Receives the decisions that OPA uploads in batches, counts them for Prometheus, and prints them
 to the console.
 
-OPA masks them first, see policies/log.rego. It sends a batch again until it is answered, so one
-that is answered too late is counted twice. Source:
+OPA masks them first; see policies/log.rego. OPA sends a batch again until it gets an answer, so a
+batch is counted twice if its answer comes too late. Source:
 openpolicyagent.org/docs/management-decision-logs.
 """
 
@@ -22,7 +22,7 @@ from fairlead.sync.metrics import Metrics
 log = logging.getLogger(__name__)
 
 LARGEST = 1024 * 1024
-"""Bytes of a batch as it is sent; OPA makes them of 32 KiB."""
+"""The most bytes of a batch as it is sent. OPA's have 32 KiB."""
 
 BUDGETS: Mapping[str, tuple[int, int]] = {
     "refused": (128 * 1024, 4 * 1024 * 1024),
@@ -30,22 +30,22 @@ BUDGETS: Mapping[str, tuple[int, int]] = {
     "failed": (8 * 1024, 256 * 1024),
     "malformed": (8 * 1024, 256 * 1024),
 }
-"""By kind of decision: characters that are written in a second, and at once after a time of rest.
+"""By kind of decision: characters a second that are written on average, and the most at once.
 
-A line has one or two thousand. Each kind has a budget of its own: who reaches OPA may send reviews
-that say nothing (`malformed`) or that have no answer (`failed`) as fast as OPA decides, and must
-not so hide what was refused.
+A line has one or two thousand characters. Each kind has its own budget, so that a flood of one kind
+does not hide refusals: anyone who reaches OPA can send it reviews that are `malformed`, or to which
+OPA has no answer (`failed`), as fast as OPA decides.
 """
 
-_PAUSE = 10.0  # seconds between two words about what was not written
+_PAUSE = 10.0  # seconds between two warnings about decisions that were not written
 
 # What policies/main.rego writes into audit annotations, up to the colon.
 _OUTCOMES = {"refused": "denied", "would be refused": "warned", "placed": "placed"}
 
 
 class Decisions:
-    """Takes decisions from any number of threads; `write` gets each as a line of JSON, as far as
-    BUDGETS allow.
+    """Takes decisions and passes each to `write` as a line of JSON, within BUDGETS. Safe for
+    threads.
     """
 
     def __init__(
@@ -60,19 +60,19 @@ class Decisions:
         self._clock = clock
         self._budgets = {kind: _Budget(*sizes, clock()) for kind, sizes in BUDGETS.items()}
         self._unwritten: Counter[str] = Counter()
-        self._told = clock() - _PAUSE
+        self._warned_at = clock() - _PAUSE
 
     def take(self, batch: bytes) -> None:
-        """Take over a JSON array of decisions, as gzip. Raises ValueError where it is none; then
-        none was taken.
+        """Take a JSON array of decisions that is packed with gzip. Raises ValueError if `batch` is
+        not such an array; then no decision was taken.
         """
-        # the whole of it is looked at before any is taken, and never kept
+        # Parse it twice, first only to validate it, so that the decisions need not be kept.
         for _ in batches.read(batch):
             pass
         with self._lock:
             for decision in batches.read(batch):
                 self._take(decision)
-            self._tell()
+            self._warn()
 
     def _take(self, decision: batches.Decision) -> None:
         if decision.text is None or decision.entry is None:
@@ -93,19 +93,19 @@ class Decisions:
         self._metrics.unwritten.labels(kind).inc()
         self._unwritten[kind] += 1
 
-    def _tell(self) -> None:
-        """Say how many decisions were not written, now and then."""
-        if self._unwritten and self._clock() - self._told >= _PAUSE:
+    def _warn(self) -> None:
+        """Log how many decisions were not written, at most once every _PAUSE seconds."""
+        if self._unwritten and self._clock() - self._warned_at >= _PAUSE:
             counts = ", ".join(f"{count} {kind}" for kind, count in sorted(self._unwritten.items()))
             log.warning(
-                "decisions that are not in the log, too many at a time or too large: %s", counts
+                "decisions left out of the log, because they are too many or too large: %s", counts
             )
             self._unwritten.clear()
-            self._told = self._clock()
+            self._warned_at = self._clock()
 
 
 class _Budget:
-    """What may be written: `rate` characters a second, up to `most` of them saved."""
+    """A token bucket: `rate` characters a second, of which up to `most` are saved."""
 
     def __init__(self, rate: int, most: int, now: float) -> None:
         self._rate, self._most = rate, most
@@ -122,11 +122,11 @@ class _Budget:
 
 
 def outcomes(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What became of one request: (intent, outcome) for each intent that had a say.
+    """The outcomes of one decision: (intent, outcome) for each intent that applied.
 
-    The outcome is `placed`, `warned` or `denied`. Where no intent tells any, the intent is "" and
-    the outcome `allowed`, `warned` or `denied`, or `failed` where OPA had no answer, which an API
-    server takes for a refusal.
+    The outcome is `placed`, `warned` or `denied`. If no intent reports one, the intent is "" and
+    the outcome is `allowed`, `warned`, `denied`, or `failed` if OPA had no answer. API servers
+    treat a failure as a refusal.
     """
     result = entry.get("result")
     response = result.get("response") if isinstance(result, dict) else None
@@ -142,10 +142,10 @@ def outcomes(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _kind(pairs: list[tuple[str, str]]) -> str:
-    """Which of BUDGETS a decision belongs to, by its outcomes."""
+    """The key of BUDGETS for a decision with these outcomes."""
     if ("", "failed") in pairs:
         return "failed"
-    if ("", "denied") in pairs:  # by no intent: it was no review
+    if ("", "denied") in pairs:  # not by an intent: the input was not a readable review
         return "malformed"
     return (
         "refused"
@@ -155,6 +155,6 @@ def _kind(pairs: list[tuple[str, str]]) -> str:
 
 
 def _line(text: str, entry: dict[str, Any]) -> str:
-    """The decision as one line, as it was sent where that is one in every encoding."""
+    """The decision as one line of JSON: the text as it was sent, if it is one line of ASCII."""
     single = text.isascii() and "\n" not in text and "\r" not in text
     return (text if single else json.dumps(entry, separators=(",", ":"))) + "\n"

@@ -1,5 +1,5 @@
-"""The desired state of OPA, from the events of the API server so far; `take` returns one consistent
-snapshot."""
+"""The desired state of OPA, built from the events of the API server; `take` returns a consistent
+snapshot of it."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ Item = tuple[
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What one watch brings: namespaces, the objects of a resource, or the ConfigMaps with policies
-    or with data.
+    """What one watch follows: namespaces, the objects of a resource, or the ConfigMaps with
+    policies or with data.
 
-    `namespace` is where ConfigMaps are read, None for all.
+    `namespace` is the namespace of the ConfigMaps, None for all namespaces.
     """
 
     kind: Kind
@@ -54,10 +54,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class ConfigMap:
-    """A labelled ConfigMap, thin.
+    """The parts of a labelled ConfigMap that the sidecar needs.
 
-    `fingerprint` is that of its data (see fairlead.policy.revision): what a status is about.
-    `annotations` are those that tell its status.
+    `fingerprint` identifies its data (see fairlead.policy.revision), so that a status says which
+    content it is about. `annotations` are those with a status.
     """
 
     owner: Owner
@@ -69,7 +69,7 @@ class ConfigMap:
     annotations: Mapping[str, str] = field(compare=False)
 
     def item(self, key: str) -> Item:
-        """What OPA holds for `key`."""
+        """The item that OPA holds for `key`."""
         return "policy" if self.kind == "policies" else "document", "/".join((*self.owner, key))
 
 
@@ -77,10 +77,10 @@ class ConfigMap:
 class Snapshot:
     """What OPA should hold at one moment.
 
-    `broken` are items whose new content cannot be sent: what OPA has of them stays. Only where
-    `complete` is true, every source of ConfigMaps has been listed, and what is not here must go. A
-    tree is None until it has been listed; it is the same object in the next snapshot if nothing of
-    it changed.
+    `broken` are items whose new content cannot be sent; OPA keeps the content that it has. If
+    `complete` is true, every source of ConfigMaps has been listed, and OPA must drop items that are
+    not here. A tree is None until it has been listed. The next snapshot has the same object if
+    nothing in it changed.
     """
 
     texts: Mapping[Item, str]
@@ -105,13 +105,13 @@ class Desired:
         namespace_labels: Iterable[str],
         data_label: tuple[str, str] | None,
     ) -> None:
-        """`namespace_labels` are the keys kept of a namespace's labels.
+        """`namespace_labels` are the keys of the namespace labels to replicate.
 
-        `data_label` is the label of data: a ConfigMap with both labels holds data, as for
-        kube-mgmt.
+        `data_label` is the (label, value) of ConfigMaps with data. A ConfigMap with this label and
+        the label of policies holds data, as in kube-mgmt.
         """
         self.changed = Event()
-        """Set at every change of what OPA should hold, until it is taken."""
+        """Set from a change of the desired state until the next `take`."""
         self._labels = tuple(namespace_labels)
         self._data_label = data_label
         self._lock = RLock()
@@ -123,8 +123,8 @@ class Desired:
         self._ahead: dict[str, int] = {}
 
     def replace(self, source: Source, objects: Iterable[Mapping[str, Any]]) -> None:
-        """Take a whole list as what there is; `objects` may come page by page, nothing changes
-        until the last.
+        """Replace all objects of a source. `objects` may come page by page; nothing changes until
+        the last one.
         """
         current = (value for value in objects if not self._overtaken(source, value))
         listed = dict(
@@ -138,7 +138,7 @@ class Desired:
                 self._change(source)
 
     def apply(self, source: Source, removed: bool, value: Mapping[str, Any]) -> None:
-        """Take one event: `value` is the object as it is now, or as it was when it was removed."""
+        """Take one event. `value` is the object as it is now, or as it was when it was removed."""
         key, entry = self._read(source, value)
         with self._lock:
             listed = self._listed[source]
@@ -156,13 +156,13 @@ class Desired:
                 self._change(source)
 
     def looked_up(self, name: str, labels: Labels, version: str) -> bool:
-        """Whether OPA may be told of the namespace `name` what the API server has at this moment,
-        its `labels`.
+        """Record a live lookup of the namespace `name`; returns whether OPA may get the answer.
 
-        `version` is its resourceVersion. OPA asks for what it cannot answer by what it holds. Once
-        it is told, nobody may get an older answer: older events that are still on their way are
-        dropped from now on. Those that came already OPA may be getting right now, or with the next
-        load; where these say something else, nothing can be told before it has them.
+        `labels` and `version` (the resourceVersion) are those that the API server has at this
+        moment. After this answer, OPA must never get an older one. So events that are older than
+        `version` and still on their way are dropped from now on. Events that came already may be on
+        their way into OPA. If they differ from the answer, OPA must have them first, and the result
+        is False.
         """
         key = ("", name)
         live = store.canonical(self.thin(name, labels))
@@ -180,16 +180,16 @@ class Desired:
         return True
 
     def loaded(self, snapshot: Snapshot) -> None:
-        """OPA holds the namespaces of `snapshot`, the last that was taken."""
+        """Record that OPA holds the namespaces of `snapshot`, the last one that was taken."""
         with self._lock:
             self._loaded = snapshot.trees.get(NAMESPACES) or {}
 
     def thin(self, name: str, labels: Labels | None) -> dict[str, Any]:
-        """A namespace as OPA gets it: its name, those of its labels that are kept, and which of
-        these it lacks.
+        """A namespace as OPA gets it: its name, its replicated labels, and the keys of those that
+        it lacks (`absentLabels`).
 
-        A policy may ask for a label that is not kept, while settings change: that is told from one
-        that is not there.
+        While settings change, a policy may ask for a label that is not replicated. By
+        `absentLabels` it can tell such a label from one that the namespace lacks.
         """
         thin_labels = {key: labels[key] for key in self._labels if labels and key in labels}
         absent = [key for key in self._labels if key not in thin_labels]
@@ -199,7 +199,7 @@ class Desired:
         }
 
     def config_map(self, owner: Owner) -> ConfigMap | None:
-        """A ConfigMap as last told."""
+        """The last known state of a ConfigMap; None if there is none."""
         with self._lock:
             for source, listed in self._listed.items():
                 if source.tree is None and listed and owner in listed:
@@ -208,13 +208,13 @@ class Desired:
         return None
 
     def changed_at(self) -> float | None:
-        """When the oldest change came that has not been taken (time.monotonic); None where there
-        is none.
+        """When the oldest change came that has not been taken (time.monotonic); None if all have
+        been taken.
         """
         return self._changed_at
 
     def take(self) -> Snapshot:
-        """What OPA should hold now; counts as the end of all changes so far."""
+        """The current desired state. All changes so far count as taken."""
         trees: dict[str, Tree | None] = {}
         config_maps: list[ConfigMap] = []
         complete = True
@@ -245,8 +245,8 @@ class Desired:
     def _overtaken(self, source: Source, value: Mapping[str, Any]) -> bool:
         """Whether this event is older than the last live lookup of its namespace.
 
-        Versions are numbers that grow with time (KEP-5504), and one watch brings them in order:
-        what lies behind this one need not be remembered any longer.
+        Versions are numbers that grow with time (KEP-5504), and a watch delivers events in order.
+        So lookups that are older than this event can be forgotten.
         """
         if source.kind != "namespaces" or not self._ahead:
             return False
@@ -265,7 +265,9 @@ class Desired:
         self.changed.set()
 
     def _read(self, source: Source, value: Mapping[str, Any]) -> tuple[Any, Any]:
-        """The key and the thin entry of an object; the entry is None where it does not count."""
+        """The key of an object and the part of it that is kept; that part is None if the object
+        does not belong to `source`.
+        """
         metadata = value["metadata"]
         name: str = metadata["name"]
         if source.resource:
@@ -283,7 +285,7 @@ class Desired:
 
 
 def read_config_map(owner: Owner, kind: Kind, value: Mapping[str, Any]) -> ConfigMap:
-    """A ConfigMap as the API has it, thin."""
+    """Read the needed parts of a ConfigMap from the API's JSON."""
     texts: dict[str, str] = {}
     problems: dict[str, Problem] = {}
     check = policy_problems.of_policy if kind == "policies" else policy_problems.of_document
@@ -309,5 +311,5 @@ def read_config_map(owner: Owner, kind: Kind, value: Mapping[str, Any]) -> Confi
 
 
 def _of(value: Mapping[str, Any]) -> str:
-    """The fingerprint of a ConfigMap's data; what is binary counts with its key."""
+    """The fingerprint of a ConfigMap's data and binaryData."""
     return fingerprint({**(value.get("data") or {}), **(value.get("binaryData") or {})})

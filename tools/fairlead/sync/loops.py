@@ -1,5 +1,5 @@
-"""Runs each of the sidecar's threads for ever: a failed step is logged and tried again after a
-pause."""
+"""The loop of each of the sidecar's threads: repeats a step for ever, and retries a failed one
+after a pause."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def repeat(
     turn: Callable[[], None],
     longest: float,
 ) -> None:
-    """Call `step` until `stop` is set, and `turn` before each time.
+    """Call `turn`, then `step`, again and again until `stop` is set.
 
-    After a failure `failed` is told, and the pause is random, up to 0.1 s, which doubles with every
-    failure in a row up to `longest` seconds: peers that lost the same server do not come back all
-    at once.
+    If a step fails, `failed` gets the exception, and a random pause follows. The pause is up to
+    0.1 s after the first failure and doubles with every failure in a row, up to `longest` seconds.
+    It is random so that peers that lost the same server do not return all at once.
     """
 
-    def tell(state: RetryCallState) -> None:
+    def report(state: RetryCallState) -> None:
         if state.outcome and (error := state.outcome.exception()):
             failed(error)
 
@@ -40,13 +40,13 @@ def repeat(
         wait=wait_random_exponential(multiplier=0.1, max=longest),
         stop=stop_when_event_set(stop),
         sleep=sleep_using_event(stop),
-        before_sleep=tell,
+        before_sleep=report,
         retry_error_callback=lambda _: None,
     )
 
-    def go_on() -> None:
+    def turn_and_step() -> None:
         turn()
         step()
 
     while not stop.is_set():
-        retrying(go_on)
+        retrying(turn_and_step)

@@ -15,17 +15,14 @@ from prometheus_client import (
 from fairlead.sync.desired import NAMESPACES, Snapshot
 from fairlead.sync.plans import Served
 
-disable_created_metrics()  # when a counter began is of no use here, and doubles the page
+disable_created_metrics()  # the time when a counter began is not used, and doubles the page
 
 
 def not_after(registry: CollectorRegistry, source: Callable[[], float]) -> None:
-    """Ask `source` when the certificate ends that is served, in seconds since 1970, whenever the
-    metrics are read.
+    """Add the metric of the served certificate's end. `source` is called when metrics are read and
+    returns seconds since 1970.
     """
-    text = (
-        "When the certificate that is served ends, in seconds since 1970; 0 where that cannot "
-        "be told."
-    )
+    text = "When the served certificate ends, in seconds since 1970; 0 if unknown."
     Gauge("fairlead_certificate_not_after_seconds", text, registry=registry).set_function(source)
 
 
@@ -53,8 +50,7 @@ class Metrics:
         )
         self.unwritten = Counter(
             "fairlead_decisions_unwritten",
-            "Decisions that are not in the log: too many of a kind at a time, or unread as they "
-            "are too large.",
+            "Decisions left out of the log: too many of a kind at a time, or too large to be read.",
             ["kind"],
             registry=self.registry,
         )
@@ -69,32 +65,36 @@ class Metrics:
         )
         self._pending = self._gauge(
             "pending",
-            "ConfigMaps and resources that are not known yet, or that OPA holds in part or not at "
-            "all.",
+            "ConfigMaps and resources that are not known yet, or that OPA holds only in part or "
+            "not at all.",
         )
         self._rejected = self._gauge(
             "rejected_configmaps", "ConfigMaps with a policy or document that cannot be loaded."
         )
-        self._lag = self._gauge("lag_seconds", "For how long OPA has not held what it should.")
+        self._lag = self._gauge(
+            "lag_seconds", "Seconds since OPA last held what it should; 0 while it does."
+        )
         self._confirmed = self._gauge(
             "confirmed_timestamp_seconds",
-            "Up to when OPA is known to hold all that the cluster says; 0 while it is not.",
+            "The time up to which OPA is known to hold the cluster's state; 0 while it is unknown.",
         )
         for peer in ("opa", "kubernetes"):
             self.errors.labels(peer)
 
     def lag(self, source: Callable[[], float]) -> None:
-        """Ask `source` for the lag, in seconds, whenever the metrics are read."""
+        """Set the function that returns the lag, in seconds; it is called when metrics are
+        read.
+        """
         self._lag.set_function(source)
 
     def confirmed(self, source: Callable[[], float]) -> None:
-        """Ask `source` up to when OPA holds everything (seconds since the epoch), whenever the
-        metrics are read.
+        """Set the function that returns up to when OPA is known to hold everything, in seconds
+        since 1970; it is called when metrics are read.
         """
         self._confirmed.set_function(source)
 
     def holds(self, desired: Snapshot, served: Served, rejected: int, pending: int) -> None:
-        """Take over what a cycle ended with."""
+        """Record the result of a cycle."""
         policies = sum(1 for kind, _ in desired.texts if kind == "policy")
         self._policies.set(policies)
         self._documents.set(len(desired.texts) - policies)

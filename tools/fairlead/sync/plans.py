@@ -1,5 +1,5 @@
-"""Plans the operations that bring OPA from what it serves to what it should hold. Pure functions:
-nothing is sent."""
+"""Plans the operations that bring OPA from what it serves to what it should hold. The functions are
+pure: they send nothing."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from fairlead.sync.policy_problems import Problem
 from fairlead.sync.store import Tree
 
 RETRY = (30.0, 60.0)
-"""Seconds after which what OPA rejected is tried again though nothing that we know of has
-changed."""
+"""Seconds after which a rejected text is tried again although nothing is known to have changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
     """Load a policy or a document.
 
-    `stands_for` is the item whose text it is, where that is loaded under the id of one that goes:
-    OPA cannot replace two policies at once, and where the new one conflicts with the old, this
-    shows whether it may take its place.
+    `stands_for` is set if the text belongs to another item, and `item` is due for removal. OPA
+    cannot replace two policies at once. If a new policy conflicts with one that is to be removed,
+    the new text is loaded under the old id, which shows whether OPA accepts it instead.
     """
 
     item: Item
@@ -34,15 +33,15 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Take away a policy or a document."""
+    """Remove a policy or a document."""
 
     item: Item
 
 
 @dataclass(frozen=True, slots=True)
 class Replicate:
-    """Make the tree `name` in OPA what it should be; `held` is what is there, None where it is
-    undefined.
+    """Bring the tree `name` in OPA from `held` to `wanted`; `held` is None if OPA has no such
+    tree.
     """
 
     name: str
@@ -55,8 +54,8 @@ Operation = Put | Remove | Replicate
 
 @dataclass
 class Served:
-    """What OPA holds: policies with their text, documents with a fingerprint, trees or None
-    where undefined.
+    """What OPA holds: policies with their text, documents with a fingerprint, and trees (None if
+    undefined).
     """
 
     policies: dict[str, str] = field(default_factory=dict)
@@ -66,7 +65,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """That OPA declined something at a time when `generation` things had been changed in it."""
+    """OPA's refusal of an operation, at the time when it had seen `generation` changes."""
 
     problem: Problem
     generation: int
@@ -75,12 +74,12 @@ class Rejection:
 
 @dataclass
 class Memory:
-    """What the reconciler knows of its OPA beside what OPA serves.
+    """What the reconciler remembers about its OPA besides what OPA serves.
 
-    `accepted` is the text that OPA last took of each item, which is put back when OPA loses it
-    while a newer text is rejected. `fingerprints` are of documents as OPA served them right after
-    it took them. `owned` is what the sidecar (this one or one before it) put into OPA: only that
-    does it ever remove.
+    `accepted` has the last text of each item that OPA accepted. It is loaded again if OPA loses it
+    while a newer text is rejected. `fingerprints` are those of documents as OPA served them right
+    after it accepted them. `owned` are the items that the sidecar (this process or an earlier one)
+    put into OPA. It never removes anything else.
     """
 
     accepted: dict[Item, str] = field(default_factory=dict)
@@ -90,7 +89,9 @@ class Memory:
     generation: int = 0
 
     def accept(self, operation: Put | Remove, fingerprint: str | None = None) -> None:
-        """Remember that OPA did it, which may make possible what it declined before."""
+        """Record that OPA accepted an operation. Texts that it rejected before may now be
+        possible.
+        """
         self.generation += 1
         self.rejected.pop((operation.item, _text(operation)), None)
         if isinstance(operation, Remove):
@@ -102,8 +103,8 @@ class Memory:
             self.fingerprints[operation.item[1]] = fingerprint
 
     def reject(self, operation: Put | Remove, reason: Problem, now: float) -> None:
-        """Remember that OPA declined, so that it is asked again only when something changed, or
-        much later.
+        """Record that OPA rejected an operation, which is tried again only after a change or much
+        later.
         """
         later = now + random.uniform(*RETRY)  # noqa: S311 - spreads retries, keeps no secret
         self.rejected[operation.item, _text(operation)] = Rejection(reason, self.generation, later)
@@ -114,13 +115,13 @@ class Memory:
             )
 
     def waits(self, item: Item, text: str | None, now: float) -> bool:
-        """Whether OPA declined this very text (None: the removal) and nothing has changed since."""
+        """Whether OPA rejected this text (None: the removal) and nothing has changed since."""
         before = self.rejected.get((item, text))
         return before is not None and before.generation == self.generation and now < before.retry_at
 
     def adopt(self, desired: Snapshot, served: Served) -> None:
-        """Take what OPA serves as accepted where nothing is known, and forget what no longer
-        matters.
+        """Count the texts that OPA serves as accepted if nothing is known about them, and forget
+        rejections of outdated texts.
         """
         for item in (*desired.texts, *desired.broken):
             kind, id_ = item
@@ -135,7 +136,7 @@ class Memory:
                 del self.rejected[item, text]
 
     def restarted(self) -> None:
-        """OPA lost everything: all that was rejected may be accepted now."""
+        """Record that OPA lost everything, so that it may accept what it rejected before."""
         self.rejected.clear()
         self.fingerprints.clear()
         self.generation += 1
@@ -144,14 +145,13 @@ class Memory:
 def operations(
     desired: Snapshot, served: Served, memory: Memory, now: float, *, without: Container[str] = ()
 ) -> list[Operation]:
-    """What to do next; `now` in seconds, monotonic. Call again until nothing is returned.
+    """The next operations; `now` is time.monotonic(). Call this again until it returns none.
 
-    What OPA declines may be accepted after something else, so each step is repeated until nothing
-    more is accepted, and only then comes the next: trees (but those named in `without`) and
-    documents; policies that OPA does not have; policies that change; what must go. So a new
-    revision can be loaded beside the old one, and one policy that changes switches to it. An OPA
-    that lacks a tree gets no policies while that tree is not known: it would decide as if there
-    were nothing in it.
+    There are four steps: trees (except those in `without`) and documents; new policies; changed
+    policies; removals. OPA may accept a rejected text after another one, so each step is repeated
+    until OPA accepts nothing more, and then the next step follows. In this order a new revision is
+    loaded beside the old one, and one changed policy switches to it. While a tree is neither in OPA
+    nor known, no policies are returned, because they would decide as if the tree were empty.
     """
     wanted_texts = dict(_wanted(desired, served, memory, now))
     puts = [
@@ -188,14 +188,16 @@ def is_current(item: Item, text: str, served: Served, memory: Memory) -> bool:
 
 
 def ours(served: Served, memory: Memory) -> Served:
-    """Of what OPA serves, that which a sidecar put there."""
+    """The part of `served` that a sidecar put into OPA."""
     ids = {id_ for _, id_ in memory.owned}
     policies = {id_: text for id_, text in served.policies.items() if id_ in ids}
     return Served(policies, served.documents, served.trees)
 
 
 def problems(config_map: ConfigMap, served: Served, memory: Memory) -> list[Problem] | None:
-    """What is wrong with a ConfigMap, key by key; None where it has not been settled yet."""
+    """The problems of a ConfigMap, ordered by key; None if OPA has neither accepted nor rejected
+    all of it yet.
+    """
     by_key = dict(config_map.problems)
     items = {config_map.item(key) for key in (*config_map.texts, *config_map.problems)}
     unsettled = []
@@ -210,7 +212,7 @@ def problems(config_map: ConfigMap, served: Served, memory: Memory) -> list[Prob
             unsettled.append(text)
         else:
             by_key[key] = rejection.problem
-    # What waits for something that OPA declined is as settled as it will be.
+    # Staged texts that wait for a rejected one will not get any further.
     if unsettled and not (by_key and all(map(STAGE.search, unsettled))):
         return None
     return [by_key[key] for key in sorted(by_key)]
@@ -218,9 +220,9 @@ def problems(config_map: ConfigMap, served: Served, memory: Memory) -> list[Prob
 
 def _held(item: Item, text: str, desired: Snapshot, served: Served, memory: Memory) -> bool:
     """Whether a policy that switches to another revision (see fairlead.policy.staging) must wait
-    for the rest of that one.
+    for the other policies of that revision.
 
-    Until OPA holds all else of its ConfigMap, the revision before goes on deciding, whole.
+    Until OPA holds all other items of the ConfigMap, the whole previous revision stays in force.
     """
     if not STAGE.search(text):
         return False
@@ -239,8 +241,8 @@ def _held(item: Item, text: str, desired: Snapshot, served: Served, memory: Memo
 def _wanted(
     desired: Snapshot, served: Served, memory: Memory, now: float
 ) -> Iterator[tuple[Item, str]]:
-    """The text to try for each item: the new one, or where that cannot be loaded, the one that
-    was in force.
+    """The text to try for each item: the new one, or the last accepted one if the new one cannot
+    be loaded.
     """
     for item, text in desired.texts.items():
         if not memory.waits(item, text, now):
@@ -262,11 +264,11 @@ def _trees(desired: Snapshot, served: Served, without: Container[str]) -> list[O
 
 
 def _removals(desired: Snapshot, served: Served, memory: Memory, now: float) -> list[Operation]:
-    """What must go, except of a ConfigMap that OPA does not hold as it is: the old one may still
-    need it.
+    """The removals, except those of a ConfigMap whose new content OPA does not fully hold: its old
+    content may still need the items.
 
-    A text that OPA declines only because it conflicts with a policy that goes is loaded in that
-    one's place first.
+    If OPA rejected a text only because it conflicts with a policy that is due for removal, the text
+    is first loaded under that policy's id.
     """
     gone = sorted(memory.owned - desired.texts.keys() - desired.broken, reverse=True)
     left = {_of(item) for item in desired.broken}
@@ -291,8 +293,8 @@ def _removals(desired: Snapshot, served: Served, memory: Memory, now: float) -> 
 
 
 def _stands_in(item: Item, text: str, gone: Iterable[Item], served: Served) -> bool:
-    """Whether a policy is in force all the same, under an id of its ConfigMap that goes as soon
-    as OPA lets it.
+    """Whether OPA holds the text of a policy under another id of its ConfigMap, one that is due
+    for removal.
     """
     same = (id_ for kind, id_ in gone if kind == "policy" and _of((kind, id_)) == _of(item))
     return any(served.policies.get(id_) == text for id_ in same)

@@ -16,7 +16,7 @@ from fairlead.opa.errors import describe
 Problem = dict[str, Any]
 
 OPAS_OWN = ("authz", "log")
-"""What OPA reads from files alone, below `system`; see fairlead.policy.bundles.GUARDS."""
+"""The packages below `system` that OPA reads only from files; see fairlead.policy.bundles."""
 FROM_FILES = (
     "policies of the package system.{} come from OPA's own file and are never loaded "
     "from "
@@ -32,8 +32,8 @@ OWNED = (
 HIDING = "rules at data.{} would hide what is replicated there: choose another package"
 _CONFLICTS = ("multiple default rules ", " conflicts with", "conflicting rules ")
 CHECKED = 200_000
-"""Characters of a policy whose rules OPA is asked for before it is loaded: a megabyte took it
-more than 30 s."""
+"""The most characters of a policy whose rules OPA lists before it is loaded. Listing a megabyte
+took more than 30 s."""
 
 _PACKAGE = re.compile(r"(?:[\s\ufeff]|#[^\n]*+)*+package(?:\s|#[^\n]*+)++(\w+)")
 _NAMES = "|".join(OPAS_OWN)
@@ -57,7 +57,7 @@ def problem(
 
 
 def of_policy(id_: str, text: str) -> Problem | None:
-    """What keeps a policy from being sent to OPA, as far as its text shows it."""
+    """Why a policy must not be sent to OPA, as far as its text shows; None if it may."""
     if match := _OWN_PACKAGE.search(text):
         return problem(
             "forbidden_package",
@@ -98,8 +98,9 @@ def of_package(
 def of_rules(
     id_: str, text: str, rules: Sequence[Sequence[Any]] | None, trees: Sequence[Sequence[str]]
 ) -> Problem | None:
-    """What keeps a policy from being loaded, by the paths that it defines, however they are
-    spelt.
+    """Why a policy must not be loaded, by the paths that its rules define; None if it may.
+
+    OPA lists the paths, so their spelling in the text does not matter.
     """
     match = _PACKAGE.match(text)
     row = _row(text, match.start(1)) if match else 1
@@ -114,7 +115,7 @@ def of_rules(
 
 
 def of_place(id_: str, trees: Sequence[Sequence[str]]) -> Problem | None:
-    """What keeps a document from being loaded, by its place in data."""
+    """Why a document must not be loaded, by its path in data; None if it may."""
     path = id_.split("/")
     for tree in trees:
         if path[: len(tree)] == list(tree[: len(path)]):
@@ -127,12 +128,12 @@ def of_place(id_: str, trees: Sequence[Sequence[str]]) -> Problem | None:
 
 
 def conflicts(error: Problem) -> bool:
-    """Whether OPA declined a policy because of rules that are there already."""
+    """Whether OPA rejected a policy because of rules that it holds already."""
     return any(word in describe(error) for word in _CONFLICTS)
 
 
 def renamed(error: Problem, before: str, after: str) -> Problem:
-    """A problem with a policy's id replaced wherever it is told."""
+    """A problem with the id of its policy replaced everywhere."""
     named: Problem = json.loads(
         json.dumps(error).replace(json.dumps(before)[1:-1], json.dumps(after)[1:-1])
     )
@@ -140,8 +141,8 @@ def renamed(error: Problem, before: str, after: str) -> Problem:
 
 
 def of_document(id_: str, text: str) -> Problem | None:
-    """What keeps a document from being sent to OPA: its place, or it is no JSON (RFC 8259, so no
-    NaN either).
+    """Why a document must not be sent to OPA: its path, or it is not JSON (RFC 8259, so without
+    NaN); None if it may.
     """
     if id_.startswith("system/"):
         return problem("forbidden_path", SYSTEM, id_)
@@ -162,7 +163,7 @@ def of_answer(id_: str, error: Problem) -> Problem:
 
 
 def of_bytes(id_: str) -> Problem:
-    """What is said about a key of binaryData."""
+    """The problem of any key of binaryData."""
     return problem(
         "invalid_utf8",
         "is not UTF-8 text (the ConfigMap has it in binaryData): store it as text in data",
@@ -175,4 +176,4 @@ def _row(text: str, position: int) -> int:
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")

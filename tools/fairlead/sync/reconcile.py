@@ -1,4 +1,4 @@
-"""Reconciles one OPA with its desired state, whatever happens to it in between."""
+"""Reconciles one OPA with its desired state, also after OPA restarts or somebody changes it."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ from fairlead.sync.store import Tree
 log = logging.getLogger(__name__)
 
 MARKER = "fairlead_sync"
-"""The document by which an OPA that lost everything is told from one that did not; no namespace
-can have this name."""
+"""The document that shows whether OPA still has what this process loaded. No namespace can have
+this name, because of the underscore."""
 
 _FINER = 1_000_000_000
-"""Nanoseconds by which that need not be brought up to date: each write makes OPA prepare its
+"""Nanoseconds by which the confirmed time may be out of date. Each write makes OPA prepare its
 queries again."""
 
 TICK = 0.5
-"""Seconds between two looks at the marker, which costs OPA next to nothing."""
+"""Seconds between two reads of the marker, which cost OPA next to nothing."""
 
 COMPARE = 1.0
-"""Seconds between two looks at all that OPA serves; longer where that takes more than a
-twentieth of the time."""
+"""Seconds between two reads of all that OPA serves. The pause is longer if the reads would take
+more than a twentieth of the time."""
 
 SYSTEM = "fairlead/fairlead-policies"
-"""The ConfigMap that alone may define the package system, unless told otherwise."""
+"""The default of the only ConfigMap that may define the package system."""
 
 Report = Callable[[dict[Owner, Verdict]], None]
 
 
 class Reconciler:
-    """Drives one OPA to the desired state; `run` belongs to one thread, the rest is safe for
-    others to read.
+    """Drives one OPA to the desired state. One thread calls `run`; other threads may read the
+    attributes.
     """
 
     def __init__(
@@ -65,23 +65,24 @@ class Reconciler:
         resources: Sequence[Resource] = (),
         system: str | None = SYSTEM,
     ) -> None:
-        """`connect` gives a client with the credentials that hold now; `report` takes what is
-        wrong, by ConfigMap.
+        """`connect` returns a client with the current credentials. `report` gets the problems of
+        each ConfigMap.
 
-        `confirmed` tells up to when all is known of the cluster (time.monotonic), None while it is
-        not; for how many seconds OPA is Ready with that says `max_staleness`, None for ever.
-        `resources` are replicated below `replicate_path`, beside namespaces. `system` is the
-        ConfigMap (<namespace>/<configmap>) that may define the package system, None for any.
+        `confirmed` returns the time up to which the whole state of the cluster is known
+        (time.monotonic), or None. `max_staleness` is the number of seconds that OPA stays Ready
+        after that time, None for ever. `resources` are replicated below `replicate_path`, besides
+        namespaces. `system` is the only ConfigMap (<namespace>/<configmap>) that may define the
+        package system, None for any.
         """
         self.trouble: str | None = "OPA has not been loaded yet"
         """Why OPA may not hold what it should; None while it does."""
         self.rejected: tuple[str, ...] = ()
-        """Policies and documents that OPA declined; what was in force before still is."""
+        """Policies and documents that OPA rejected. Their previous content stays in force."""
         self.looked = float("-inf")
-        """When OPA last answered as it should (time.monotonic)."""
+        """When the last cycle succeeded (time.monotonic)."""
         self.confirmed: int | None = None
-        """Up to when OPA is known to hold all that the cluster says, in nanoseconds since the
-        epoch."""
+        """The time up to which OPA is known to hold the state of the cluster, in nanoseconds since
+        the epoch."""
         self._known = confirmed
         self._max_staleness = max_staleness
         self._desired = desired
@@ -102,23 +103,23 @@ class Reconciler:
         self._behind: float | None = time.monotonic()
 
     def run(self, stop: Event, turn: Callable[[], None]) -> None:
-        """Reconcile at every change and every tick until `stop` is set; a failure is told and
-        tried again.
+        """Reconcile after every change and every tick until `stop` is set. Failures are logged and
+        retried.
         """
         loops.repeat(self._step, stop, self._failed, turn=turn, longest=1.0)
 
     def cycle(self) -> None:
-        """Compare, where it is time to, and do what is missing. Raises FairleadError where OPA
-        cannot be asked.
+        """Compare the states if it is time to, and send what is missing. Raises FairleadError if
+        OPA cannot be reached.
         """
         self._behind = self._behind or self._desired.changed_at()
         opa = self._connect()
-        known = self._known()  # before what is desired is taken, which may be newer
+        known = self._known()  # before the desired state is taken, which may be newer
         desired = self._desired.take()
         self._look(opa, desired)
         self._memory.adopt(desired, self._served)
         unwritable = self._apply(opa, desired)
-        # The same object as next time, if nothing changes: so nothing need be compared.
+        # If nothing changes, the next snapshot has the same objects, and comparing them is free.
         listed = {name: objects for name, objects in desired.trees.items() if objects is not None}
         self._served.trees |= {
             name: objects for name, objects in listed.items() if name not in unwritable
@@ -136,15 +137,15 @@ class Reconciler:
         self._desired.changed.wait(TICK)
 
     def lag(self) -> float:
-        """For how many seconds OPA has not held what it should; 0 while it does."""
+        """For how many seconds OPA has not held the desired state; 0 while it does."""
         since = self._behind or self._desired.changed_at()
         return 0.0 if since is None else time.monotonic() - since
 
     def _look(self, opa: OpaApi, desired: Snapshot) -> None:
-        """Learn what OPA serves: from the marker at every call, in full from time to time."""
+        """Read the marker, and from time to time everything that OPA serves."""
         marker = opa.document([MARKER])
         if not isinstance(marker, dict) or marker.get("instance") != self._instance:
-            log.info("OPA at %s holds nothing of this process: loading all of it", opa.url)
+            log.info("OPA at %s has nothing from this process: loading everything", opa.url)
             self._metrics.resyncs.inc()
             self._memory.restarted()
             self._memory.owned |= _owned(marker)
@@ -162,7 +163,7 @@ class Reconciler:
         if self._written is not None and before != self._served:
             self._memory.generation += 1
             if plans.ours(before, self._memory) != plans.ours(self._served, self._memory):
-                log.warning("OPA at %s was changed by someone else: putting it right", opa.url)
+                log.warning("OPA at %s was changed by someone else: restoring it", opa.url)
         now = time.monotonic()
         self._compare_at = now + max(COMPARE, 20 * (now - began))
 
@@ -174,10 +175,10 @@ class Reconciler:
         return fingerprints
 
     def _tree(self, opa: OpaApi, name: str, expected: Tree | None) -> Tree | None:
-        """What OPA holds of a tree, which is `wanted` itself where it is the same; None where there
-        is none.
+        """What OPA holds of a tree, or None if there is none. If it equals `expected`, that same
+        object is returned.
 
-        Namespace by namespace: the whole may be far larger than what we can hold at once.
+        It is read namespace by namespace, because the whole may be too large for our memory.
         """
         path, namespaced = self._paths[name], self._namespaced[name]
         parts: Iterator[Any] = iter([opa.document(path)])
@@ -197,7 +198,9 @@ class Reconciler:
         return expected if expected is not None and held == expected else held
 
     def _apply(self, opa: OpaApi, desired: Snapshot) -> dict[str, str]:
-        """Do all that can be done; returns why trees could not be written, by their name."""
+        """Carry out all operations that OPA accepts. Returns the reasons why trees could not be
+        written, by name.
+        """
         unwritable: dict[str, str] = {}
         while True:
             now = time.monotonic()
@@ -214,7 +217,7 @@ class Reconciler:
                     self._do(opa, operation, desired)
                 except Rejected as error:
                     if isinstance(operation, plans.Replicate):
-                        unwritable[operation.name] = f"OPA does not take {operation.name}: {error}"
+                        unwritable[operation.name] = f"OPA rejected {operation.name}: {error}"
                         self._compare_at = float("-inf")
                         continue
                     kind, id_ = operation.item
@@ -224,7 +227,7 @@ class Reconciler:
                         else error.error
                     )
                     self._memory.reject(operation, reason, time.monotonic())
-                    log.debug("OPA declines %s", error)
+                    log.debug("OPA rejected %s", error)
 
     def _do(self, opa: OpaApi, operation: plans.Operation, desired: Snapshot) -> None:
         if isinstance(operation, plans.Replicate):
@@ -235,8 +238,8 @@ class Reconciler:
             self._remove(opa, operation, desired)
 
     def _replicate(self, opa: OpaApi, operation: plans.Replicate) -> None:
-        """In one request where OPA takes it, in pieces otherwise; what is there after each is
-        remembered.
+        """Write a tree, in one request if it is small enough and otherwise in pieces. After each
+        piece, record what OPA holds.
         """
         name, target, base = operation.name, operation.wanted, operation.held
         path = self._paths[name]
@@ -272,7 +275,7 @@ class Reconciler:
         log.info("loaded %s %s", kind, id_)
 
     def _forbidden(self, opa: OpaApi, operation: plans.Put) -> Problem | None:
-        """What forbids to load a policy or document that OPA might accept."""
+        """Why a policy or document must not be loaded although OPA might accept it."""
         kind, id_ = operation.item
         trees = list(self._paths.values())
         if kind == "document":
@@ -303,7 +306,9 @@ class Reconciler:
         log.info("removed %s %s", kind, id_)
 
     def _note_owned(self, opa: OpaApi) -> None:
-        """Keep the marker current, before anything is put and after anything is removed."""
+        """Update the marker. Call this before items are loaded and after items are removed, so that
+        the marker never lacks an item.
+        """
         marker = {
             "instance": self._instance,
             "owned": [list(item) for item in sorted(self._memory.owned)],
@@ -313,7 +318,7 @@ class Reconciler:
             self._written = marker
 
     def _confirm(self, opa: OpaApi, known: float) -> None:
-        """Tell OPA up to when it holds everything; again, too, when the clock was set."""
+        """Write into OPA up to when it holds everything; also again after the clock was set."""
         confirmed = time.time_ns() - int((time.monotonic() - known) * 1e9)
         if self.confirmed is None or abs(confirmed - self.confirmed) >= _FINER:
             within = {} if self._max_staleness is None else {"within": self._max_staleness}
@@ -321,7 +326,7 @@ class Reconciler:
             self.confirmed = confirmed
 
     def _settle(self, desired: Snapshot, unwritable: Mapping[str, str]) -> None:
-        """Tell what came of it: to the ConfigMaps, to /health and to /metrics."""
+        """Report the result of the cycle to the ConfigMaps, /health and /metrics."""
         verdicts: dict[Owner, Verdict] = {}
         pending = []
         for config_map in desired.config_maps:
@@ -353,7 +358,7 @@ class Reconciler:
         )
 
     def _log(self, config_map: ConfigMap, problems: Sequence[Problem]) -> None:
-        """Say what is wrong with a ConfigMap, once."""
+        """Log the problems of a ConfigMap, once."""
         before = self._verdicts.get(config_map.owner)
         if problems and (before is None or list(before.problems) != problems):
             log.warning(
@@ -363,7 +368,7 @@ class Reconciler:
             )
 
     def _failed(self, error: BaseException) -> None:
-        self._compare_at = float("-inf")  # what OPA was asked for may have been done all the same
+        self._compare_at = float("-inf")  # OPA may have carried out a request that failed
         self._behind = self._behind or time.monotonic()
         self._metrics.errors.labels("opa").inc()
         if not isinstance(error, FairleadError):
@@ -374,7 +379,7 @@ class Reconciler:
 
 
 def rfc3339(nanoseconds: int) -> str:
-    """A time since the epoch as people and JSON have it, in whole seconds of UTC."""
+    """A time, given in nanoseconds since the epoch, as RFC 3339 text in UTC and whole seconds."""
     return datetime.fromtimestamp(nanoseconds // 1_000_000_000, UTC).isoformat()
 
 
@@ -383,7 +388,7 @@ def _fingerprint(document: Any) -> str:
 
 
 def _owned(marker: Any) -> set[Item]:
-    """What a marker says that a sidecar put into this OPA."""
+    """The items of a marker: those that a sidecar put into this OPA."""
     items: set[Item] = set()
     entries = marker.get("owned") if isinstance(marker, dict) else None
     for entry in entries if isinstance(entries, list) else ():

@@ -1,4 +1,4 @@
-"""Checks a label selector before it is sent: an API server would be asked with it again and again.
+"""Checks the syntax of a label selector at start, instead of failing at each request later.
 
 Source: Kubernetes documentation, "Labels and Selectors", and the grammar of
 k8s.io/apimachinery/pkg/labels.
@@ -18,8 +18,8 @@ _REQUIREMENT = re.compile(
 
 
 def check(selector: str) -> str:
-    """`selector`, where it is a legal label selector; empty is legal and selects all. Raises
-    ValueError.
+    """Return `selector`. An empty one selects everything. Raises ValueError if it is not a legal
+    label selector.
     """
     position = 0
     while position < len(selector):

@@ -1,5 +1,5 @@
-"""The sidecar's HTTPS server: /health, /live, /metrics, and for its OPA /v1/namespaces/<name> and
-/logs."""
+"""The sidecar's HTTPS server: /health, /live and /metrics for everyone, and /v1/namespaces/<name>
+and /logs for its OPA."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from fairlead.sync.server_certificates import Certificate
 log = logging.getLogger(__name__)
 
 LOOK_UPS = 128
-"""Connections served at a time to clients on loopback, which is OPA: one for each request that
-it looks up."""
+"""The most connections of clients on loopback at a time. The client is OPA, which opens one for
+each lookup."""
 
 OTHERS = 16
-"""Connections served at a time to everyone else, so that they cannot keep OPA from its look-ups."""
+"""The most connections of all other clients at a time, so that they cannot delay OPA's lookups."""
 
 EACH = 4
-"""Of those, connections served at a time to one address."""
+"""The most connections of one other address at a time."""
 
 _LENGTH = re.compile(r"[0-9]{1,8}")
 _NAMESPACE = re.compile(r"/v1/namespaces/([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)")
@@ -39,21 +39,22 @@ LookUp = Callable[[str], dict[str, Any] | None]
 
 
 class Exposition(Protocol):
-    """What /metrics shows."""
+    """The source of /metrics."""
 
     def text(self) -> bytes:
         """The exposition format, version 0.0.4."""
 
 
 class Server(ThreadingHTTPServer):
-    """Serves what `health`, `metrics` and `look_up` give, and hands `decisions` what OPA uploads.
+    """Serves the results of `health`, `live`, `metrics` and `look_up`, and passes OPA's uploads to
+    `decisions`.
 
-    `serve_forever` belongs to one thread.
+    One thread calls `serve_forever`.
 
-    `health` gives an object whose "healthy" decides between 200 and 503, as "live" does in that of
-    `live`. `look_up` gives a namespace's name and labels or None where there is none, and raises
-    FairleadError where that cannot be known. Where `look_up` or `decisions` is None, nobody is
-    served with it.
+    `health` returns an object whose "healthy" decides between 200 and 503, and `live` one whose
+    "live" does. `look_up` returns a namespace's name and labels, or None if there is no such
+    namespace, and raises FairleadError if it cannot tell. If `look_up` or `decisions` is None, its
+    path answers 404.
     """
 
     block_on_close = False
@@ -70,7 +71,7 @@ class Server(ThreadingHTTPServer):
         look_up: LookUp | None = None,
         decisions: Decisions | None = None,
     ) -> None:
-        """`endpoint` is host:port. Raises UsageError where it cannot be listened at."""
+        """`endpoint` is host:port. Raises UsageError if the server cannot listen there."""
         host, port = _endpoint(endpoint)
         if ":" in host:
             self.address_family = socket.AF_INET6
@@ -81,7 +82,7 @@ class Server(ThreadingHTTPServer):
         self.decisions = decisions
         self._certificate = certificate
         self.uploads = Lock()
-        """Held by the one upload that is read and taken at a time; OPA sends one after the
+        """Held by the upload in progress. One at a time is enough, because OPA sends one after the
         other."""
         self._slots = {True: Slots(LOOK_UPS, LOOK_UPS), False: Slots(OTHERS, EACH)}
         try:
@@ -90,7 +91,7 @@ class Server(ThreadingHTTPServer):
             raise UsageError(f"cannot listen at {endpoint}: {error}") from error
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Give the connection a thread, or close it where its kind of client has enough of them."""
+        """Start a thread for the connection, or close it if there are too many of its kind."""
         context = self._certificate.context()
         secured = context.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
         connection = cast(Connection, secured)  # of the context's sslsocket_class
@@ -109,8 +110,8 @@ class Server(ThreadingHTTPServer):
     def _serve(self, slots: Slots, connection: Connection, client_address: Any) -> None:
         """Serve one connection, in its thread.
 
-        It shakes hands here and not where connections are accepted: a slow client must hold up
-        nobody else.
+        The TLS handshake happens here and not where connections are accepted, so that a slow client
+        delays nobody else.
         """
         try:
             connection.do_handshake()
@@ -122,12 +123,12 @@ class Server(ThreadingHTTPServer):
             self.shutdown_request(connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that broke is of no interest but to someone who debugs."""
+        """Log a broken connection at the level debug only."""
         log.debug("connection from %s: %s", client_address[0], sys.exc_info()[1])
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """HTTP/1.0: one request a connection, since OPA opens a new one for each look-up anyway."""
+    """Speaks HTTP/1.0, one request a connection: OPA opens a new one for each lookup anyway."""
 
     server: Server
     connection: Connection
@@ -157,13 +158,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.NOT_FOUND, {})
 
     def do_POST(self) -> None:
-        """Judge who asks for what before any of the body is read: nobody but OPA has one that
-        is.
-        """
+        """Check the client and the path before the body is read. Only OPA sends a body that is."""
         decisions = self.server.decisions
         if self.path != "/logs" or decisions is None:
             self._answer(HTTPStatus.NOT_FOUND, {})
-        elif self._beside():
+        elif self._admit_own_opa():
             self._logs(decisions)
 
     def _logs(self, decisions: Decisions) -> None:
@@ -195,15 +194,15 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer(HTTPStatus.OK, {})
 
-    def _beside(self) -> bool:
-        """Whether it is OPA that asks; who else does is refused."""
-        own = loopback(self.client_address[0])
-        if not own:
+    def _admit_own_opa(self) -> bool:
+        """Whether the client is the OPA beside this sidecar; other clients get 403."""
+        is_local = loopback(self.client_address[0])
+        if not is_local:
             self._answer(HTTPStatus.FORBIDDEN, {"message": "only for the OPA beside this sidecar"})
-        return own
+        return is_local
 
     def _namespace(self, look_up: LookUp, path: str) -> None:
-        if not self._beside():
+        if not self._admit_own_opa():
             return
         match = _NAMESPACE.fullmatch(path)
         try:
@@ -234,6 +233,6 @@ def _endpoint(endpoint: str) -> tuple[str, int]:
     host, colon, port = endpoint.rpartition(":")
     if not colon or not port.isdigit() or not 0 <= int(port) <= 65535:
         raise UsageError(
-            f"{endpoint!r} is no endpoint: give host:port, for instance 127.0.0.1:8444"
+            f"{endpoint!r} is not an endpoint: give host:port, for instance 127.0.0.1:8444"
         )
-    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - a host left out means all, as for kube-mgmt
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - without a host, listen everywhere, as kube-mgmt does

@@ -19,7 +19,7 @@ class Certificate:
     """A certificate and its key in files that may be replaced at any time."""
 
     def __init__(self, certificate: Path, key: Path) -> None:
-        """Raises InputError where they cannot be used."""
+        """Raises InputError if the files cannot be used."""
         self._files = (certificate, key)
         self._lock = Lock()
         self._seen = self._state()
@@ -29,7 +29,7 @@ class Certificate:
             self._context = self._load()
         except (OSError, ValueError) as error:
             raise InputError(
-                certificate, f"is no certificate that goes with the key {key}: {error}"
+                certificate, f"is not a certificate that matches the key {key}: {error}"
             ) from error
 
     def context(self) -> ssl.SSLContext:

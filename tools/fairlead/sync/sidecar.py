@@ -1,5 +1,4 @@
-"""The whole sidecar: starts the threads that watch, reconcile, report and serve, and stops with
-them."""
+"""The whole sidecar: starts and stops the threads that watch, reconcile, report and serve."""
 
 from __future__ import annotations
 
@@ -32,25 +31,25 @@ from fairlead.sync.watches import Watch, seconds
 
 log = logging.getLogger(__name__)
 
-_LAG = 2.0  # seconds in which a change may be on its way to OPA
-_STALE = 5.0  # seconds without an answer from OPA after which nothing is certain
-_RECONCILE, _STATUS = "reconcile", "status"  # threads
-_LOOKS = 2  # at one namespace in the API server: an event may be faster than the first answer
-_ENDING = 3.0  # seconds in which the status of this replica can be taken back
+_LAG = 2.0  # seconds that a change may take to reach OPA before the sidecar is unhealthy
+_STALE = 5.0  # seconds without an answer from OPA after which the sidecar is unhealthy
+_RECONCILE, _STATUS = "reconcile", "status"  # names of threads
+_LOOKS = 2  # lookups of one namespace: an event may be faster than the first answer
+_ENDING = 3.0  # seconds at the end to remove the status of this replica
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a sidecar needs to know; each field is a flag of `fairlead sync`.
+    """The options of a sidecar; each field is a flag of `fairlead sync`.
 
-    `policy` and `data` are the (label, value) of ConfigMaps with policies and with data, None where
-    not wanted. `namespaces` are where ConfigMaps are read, ("*",) for all. `resources` are
-    replicated beside namespaces, but for the objects in `ignored`. `system` is the ConfigMap
-    (<namespace>/<configmap>) whose policies alone may define the package system, None for any.
-    `replica` is a name that no other replica has. `health_endpoint` is host:port, None for no
-    server. `log_decisions` takes each decision that OPA uploads, as a line of JSON; None where
-    nobody does. `max_staleness` is for how many seconds OPA stays Ready with data that nobody
-    confirms, None for ever.
+    `policy` and `data` are the (label, value) of ConfigMaps with policies and with data, None to
+    load none. `namespaces` are those whose ConfigMaps are read, ("*",) for all. `resources` are
+    replicated besides namespaces, except for objects in the namespaces `ignored`. `system` is the
+    only ConfigMap (<namespace>/<configmap>) whose policies may define the package system, None for
+    any. `replica` is a name that no other replica has. `health_endpoint` is host:port, None for no
+    server. `log_decisions` gets each decision that OPA uploads as a line of JSON; None drops them.
+    `max_staleness` is the number of seconds that OPA stays Ready with unconfirmed data, None for
+    ever.
     """
 
     kubeconfig: Path | None = None
@@ -74,7 +73,7 @@ class Options:
 
 
 class Companion(Protocol):
-    """What runs in the same process, and is no part of it: the keeper of the certificate."""
+    """Something independent that runs in the same process, such as the certificate's keeper."""
 
     name: str
 
@@ -82,14 +81,16 @@ class Companion(Protocol):
         """Work until `stop` is set."""
 
     def health(self) -> dict[str, Any]:
-        """What it says of itself."""
+        """Its part of /health."""
 
 
 class Sidecar:
-    """One sidecar; made of parts that know nothing of each other but the desired state."""
+    """One sidecar. Its parts share only the desired state."""
 
     def __init__(self, options: Options) -> None:
-        """Read the files that `options` name and listen; ask nobody yet. Raises UsageError."""
+        """Read the files of `options` and start to listen, without any request yet. Raises
+        UsageError if an option is unusable.
+        """
         self._replica = options.replica
         self._companions: list[Companion] = []
         self._metrics = Metrics()
@@ -144,11 +145,11 @@ class Sidecar:
 
     @property
     def registry(self) -> CollectorRegistry:
-        """Where its metrics are, and those of its companions."""
+        """The registry of its metrics and those of its companions."""
         return self._metrics.registry
 
     def accompany(self, companion: Companion) -> None:
-        """Run it too, and show under its name what it says of itself."""
+        """Run the companion in a thread, and show its health under its name."""
         self._companions.append(companion)
 
     def run(self, stop: Event) -> None:
@@ -178,8 +179,8 @@ class Sidecar:
             status.join(_ENDING)
 
     def live(self) -> dict[str, Any]:
-        """{"live", "hung"}: whether all threads go on, and which do not; whether all is well is
-        another question.
+        """{"live", "hung"}: whether all threads make progress, and which do not. A live sidecar may
+        still be unhealthy.
         """
         hung = self._pulse.hung()
         return {"live": not hung, "hung": hung}
@@ -187,11 +188,12 @@ class Sidecar:
     def health(self) -> dict[str, Any]:
         """{"healthy", "reasons", "rejected", "confirmed", "replica", "token", "ca", "certificate"}.
 
-        Whether OPA holds all that the cluster says, now, and if not why; what OPA rejected is no
-        reason: it goes on with what was in force before, and the ConfigMap says what is wrong.
-        "confirmed" is up to when OPA is known to hold everything (RFC 3339), None while it never
-        was. The last three are digests (12 hex digits of the SHA-256) of the token and the CA file
-        in use towards OPA, and of the certificate's file served with here.
+        The sidecar is healthy if OPA holds the current state of the cluster; otherwise "reasons"
+        say why not. Rejected policies do not count: their previous text stays in force, and their
+        ConfigMap shows the error. "confirmed" is the time up to which OPA is known to hold
+        everything (RFC 3339), None before the first. The last three are digests (12 hex digits of
+        the SHA-256) of the token and the CA file in use for OPA, and of the certificate file that
+        this server uses.
         """
         reconciler = self._reconciler
         reasons = [watch.trouble for watch in self._watches]
@@ -211,30 +213,29 @@ class Sidecar:
         }
 
     def _confirmed(self) -> float | None:
-        """Up to when all is known of the cluster: of the source that told least lately; None
-        before all were listed.
+        """The time up to which the whole state of the cluster is known, which is that of the source
+        that was confirmed longest ago; None until all were listed.
         """
         times = [watch.confirmed for watch in self._watches]
         known = [time for time in times if time is not None]
         return min(known) if len(known) == len(times) else None
 
     def _late(self) -> list[str]:
-        """What takes longer than it should."""
+        """The reasons to call the sidecar unhealthy that are a matter of time."""
         late = []
         if (lag := self._reconciler.lag()) > _LAG:
-            late.append(f"changes of {lag:.0f} s ago are not loaded yet")
+            late.append(f"changes from {lag:.0f} s ago are not loaded yet")
         if time.monotonic() - self._reconciler.looked > _STALE:
             late.append(f"OPA has not been asked for {_STALE:.0f} s")
         return late
 
     def look_up(self, name: str) -> dict[str, Any] | None:
-        """A namespace's name and labels, all of them, as the API server has them at this moment;
-        None without one.
+        """A namespace's name and all of its labels, as the API server has them at this moment; None
+        if there is no such namespace.
 
-        Never from memory: who asks has reason to think that it is behind. Whoever is told of a
-        state by this or by OPA is never told of an earlier one afterwards. Raises FairleadError
-        where the API server cannot be asked, or while another state is on its way to OPA, which OPA
-        cannot get before it has this answer.
+        The answer never comes from memory, because OPA asks only if its data may be out of date.
+        After an answer, OPA never gets an older state of the namespace. Raises FairleadError if the
+        API server cannot be reached, or while a different state is on its way to OPA.
         """
         for _ in range(_LOOKS):
             live = self._api.namespace(name)
@@ -250,7 +251,7 @@ class Sidecar:
 
 
 def _sources(options: Options) -> dict[Source, Mapping[str, str]]:
-    """What to watch, and by which selectors."""
+    """The sources to watch, each with its selectors."""
     sources: dict[Source, Mapping[str, str]] = {
         Source("namespaces"): {"labelSelector": options.namespace_selector}
     }

@@ -1,8 +1,8 @@
 """Writes the status of each ConfigMap into its annotations, in kube-mgmt's form.
 
-Each replica writes an annotation of its own, and with it, in the same request, the one that all
-share, which follows from the replicas' own: whoever writes it writes the same, so nobody ever has
-to write it back.
+Each replica writes its own annotation and, in the same request, the shared annotation. The shared
+one is computed from those of all replicas, so every replica would write the same text, and none
+overwrites another's.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ log = logging.getLogger(__name__)
 
 _LONGEST = 1000  # characters of one message: OPA quotes whole lines
 _MOST = 10  # errors of one policy
-# characters of one annotation, if it tells more than one error: all of an object's share 256 KiB
+# characters of an annotation with several errors: all annotations of an object share 256 KiB
 _LARGEST = 8192
 # seconds until an annotation that someone else changes is set again, doubling from the first
 _AGAIN = (1.0, 60.0)
-_PAUSE = (0.05, 0.25)  # seconds after another replica was faster
+_PAUSE = (0.05, 0.25)  # seconds to wait after another replica changed the ConfigMap first
 _ENDING = (1.0, 2.0)  # seconds to connect and to wait for an answer when the process ends
 
 Annotations = dict[str, str | None]
@@ -42,8 +42,8 @@ Annotations = dict[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is wrong with a ConfigMap whose data had this fingerprint: nothing if there are no
-    problems.
+    """The problems of a ConfigMap whose data have this fingerprint; an empty tuple if it is
+    fine.
     """
 
     fingerprint: str
@@ -51,8 +51,8 @@ class Verdict:
 
 
 def text(problems: Sequence[Problem], **more: str) -> str:
-    """An annotation: {"status": "ok"}, or {"status": "error", "error": ...} with one problem or
-    a list of several.
+    """The text of an annotation: {"status": "ok"}, or {"status": "error", "error": ...} with one
+    problem or a list of several. `more` adds fields.
     """
     short = [_short(problem) for problem in problems[:_MOST]]
     while True:
@@ -68,8 +68,8 @@ def text(problems: Sequence[Problem], **more: str) -> str:
 
 
 def overall(replicas: Mapping[str, str]) -> str:
-    """The annotation that all replicas share, by those of the replicas: an error as soon as one
-    tells an error.
+    """The text of the shared annotation, computed from those of the replicas: an error if any
+    replica reports one.
     """
     problems: list[Problem] = []
     for _, own in sorted(replicas.items()):
@@ -80,8 +80,8 @@ def overall(replicas: Mapping[str, str]) -> str:
 
 
 def replica(name: str) -> str:
-    """`name` as a part of an annotation's key: where it cannot be one, what is left of it and a
-    digest.
+    """`name` as a part of an annotation's key. If it is not legal there, its legal characters and
+    a digest.
     """
     legal = re.sub(r"[^A-Za-z0-9_.-]", "-", name).strip("_.-")
     if name and legal == name and len(name) <= 63:
@@ -92,12 +92,12 @@ def replica(name: str) -> str:
 
 
 class StatusWriter:
-    """Annotates ConfigMaps for one replica; `run` belongs to one thread, so that a slow API
-    server never delays OPA.
+    """Annotates ConfigMaps for one replica. `run` has its own thread, so that a slow API server
+    never delays OPA.
     """
 
     def __init__(self, api: ApiServer, desired: Desired, metrics: Metrics, replica: str) -> None:
-        """`replica` is the name that no other replica has, as `replica` gives it."""
+        """`replica` is a name that no other replica has, as the function `replica` returns it."""
         self._api = api
         self._desired = desired
         self._metrics = metrics
@@ -111,16 +111,14 @@ class StatusWriter:
         self._pairs: set[tuple[Owner, str]] = set()
 
     def report(self, verdicts: Mapping[Owner, Verdict]) -> None:
-        """Take what is wrong with each ConfigMap that has been settled; nothing, where nothing
-        is.
-        """
+        """Take the verdict on each ConfigMap that OPA has accepted or rejected."""
         if verdicts != self._wanted:
             self._wanted = dict(verdicts)
             self._news.set()
 
     def run(self, stop: Event, turn: Callable[[], None]) -> None:
-        """Write until `stop` is set, then take this replica's word back; what fails is told and
-        tried again.
+        """Write statuses until `stop` is set, then remove those of this replica. Failures are
+        logged and retried.
         """
         loops.repeat(self.write, stop, self._failed, turn=turn, longest=5.0)
         self.retire()
@@ -130,8 +128,8 @@ class StatusWriter:
         self._news.set()
 
     def write(self) -> None:
-        """Wait for a report, a second at most, and annotate. Raises ApiServerError once all have
-        been tried.
+        """Wait for a report, at most a second, and annotate ConfigMaps. Tries all of them, and
+        raises ApiServerError if any failed.
         """
         self._news.wait(self._pause)
         self._news.clear()
@@ -150,20 +148,18 @@ class StatusWriter:
             raise failed
 
     def retire(self) -> None:
-        """Take this replica's word back, as far as that can be done at once: its OPA ends with
-        it.
-        """
+        """Remove this replica's annotations without retries: its OPA ends at the same time."""
         for owner in self._wanted:
             try:
                 self._take_back(owner)
             except ApiServerError as error:
                 if error.status != 404:
-                    log.warning("the status of this replica stays behind: %s", error)
+                    log.warning("the status of this replica could not be removed: %s", error)
                     return
 
     def _take_back(self, owner: Owner) -> None:
-        """Remove this replica's annotation; the watch may not have brought yet what was written
-        a moment ago.
+        """Remove this replica's annotation. Reads the ConfigMap first, because the watch may not
+        show the latest write yet.
         """
         known = self._desired.config_map(owner)
         if known is None:
@@ -186,9 +182,7 @@ class StatusWriter:
                 return
 
     def _forget(self, verdicts: Mapping[Owner, Verdict]) -> None:
-        """Forget what was written of ConfigMaps that are gone, and of data that have changed
-        since.
-        """
+        """Forget what was written about ConfigMaps that are gone or whose data have changed."""
         pairs = {(owner, verdict.fingerprint) for owner, verdict in verdicts.items()}
         if pairs != self._pairs:
             self._pairs = pairs
@@ -202,12 +196,12 @@ class StatusWriter:
     def _failed(self, error: BaseException) -> None:
         self._metrics.errors.labels("kubernetes").inc()
         if isinstance(error, ApiServerError):
-            log.warning("no status could be written: %s", error)
+            log.warning("a status could not be written: %s", error)
         else:
             log.error("writing status failed", exc_info=error)
 
     def _others(self, config_map: ConfigMap) -> dict[str, str]:
-        """What the other replicas tell of the data that the ConfigMap has now."""
+        """The annotations of the other replicas about the current data of the ConfigMap."""
         return {
             key: value
             for key, value in config_map.annotations.items()
@@ -257,8 +251,8 @@ class StatusWriter:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """When the same may be written again (time.monotonic), which is only needed where someone
-    else undoes it.
+    """When the same status may be written again (time.monotonic), which is needed only if somebody
+    undoes it.
     """
 
     again_at: float
@@ -266,7 +260,7 @@ class _Written:
 
 
 def _entry(text: str) -> dict[str, Any]:
-    """A replica's annotation as it is read; empty where someone broke it."""
+    """A replica's annotation, parsed; empty if it is malformed."""
     try:
         entry = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,8 +1,8 @@
-"""Replicated objects in canonical text, and the patches that bring them into OPA in pieces that OPA
-accepts.
+"""Replicated objects as canonical JSON text, and the patches that load them into OPA piece by
+piece.
 
-OPA refuses a request above its limit (3 MiB as it is deployed), and the work of one JSON Patch
-grows with the square of its operations: both bound a piece.
+A piece is bounded in bytes, because OPA refuses requests above its limit (3 MiB as deployed), and
+in operations, because the work of a JSON Patch grows with the square of their number.
 """
 
 from __future__ import annotations
@@ -13,29 +13,28 @@ from typing import Any
 
 Key = tuple[str, str]  # namespace, empty where there is none, and name
 Tree = Mapping[Key, str]
-"""All objects of one resource, each as `canonical` JSON text: smaller than objects, and compared
-at once."""
+"""All objects of one resource, each as `canonical` JSON text, which is smaller and faster to
+compare than parsed objects."""
 
 Change = tuple[Key, str | None]
 """An object as it should be, or None for its removal."""
 
 PIECE = 1024 * 1024
-"""Bytes of one request, unless a single object has more."""
+"""The most bytes of one request, unless a single object has more."""
 
 OPERATIONS = 1000
-"""Operations of one request."""
+"""The most operations of one request."""
 
 
 def canonical(value: Any) -> str:
-    """The one JSON text of a value; ASCII, so that its characters are its bytes."""
+    """The unique JSON text of a value, in ASCII, so that it has as many bytes as characters."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def read(document: Mapping[str, Any], *, namespaced: bool) -> Iterator[tuple[Key, Any]]:
-    """The objects of a document as OPA has it: {name: object}, or {namespace: {name: object}} where
-    namespaced.
+    """The objects of OPA's document: {name: object}, or {namespace: {name: object}} if namespaced.
 
-    What is there instead of a namespace's objects comes with an empty name.
+    If a namespace holds anything but objects, its value comes with an empty name.
     """
     for first, value in document.items():
         if not namespaced:
@@ -60,15 +59,15 @@ def whole(tree: Tree) -> str:
 
 
 def size(tree: Tree) -> int:
-    """About how many bytes its document has."""
+    """The approximate number of bytes of the document."""
     return sum(len(text) + len(name) + 4 for (_, name), text in tree.items())
 
 
 def pieces(
     target: Tree, held: Tree, *, most: int = PIECE, operations: int = OPERATIONS
 ) -> Iterator[tuple[str, list[Change]]]:
-    """JSON Patches that make `wanted` out of `held`, and what each of them changes; nothing
-    where they are the same.
+    """The JSON Patches that turn `held` into `target`, each with its changes; none if both are
+    equal.
     """
     body: list[str] = []
     changes: list[Change] = []
@@ -85,8 +84,8 @@ def pieces(
 
 
 def _operations(target: Tree, held: Tree) -> Iterator[tuple[str, list[Change]]]:
-    """Single operations: namespaces that are new or hold no objects, then objects, then what
-    must go.
+    """The single operations, each with its changes: first namespaces that are new or broken, then
+    objects, then removals.
     """
     changed = [key for key, text in target.items() if held.get(key) != text]
     gone = [key for key in held if key not in target]

@@ -1,5 +1,5 @@
-"""Follows one source: lists it once, then watches every change, and resumes where a watch broke
-off."""
+"""Follows one source at the API server: lists it once, then watches changes, and resumes a watch
+that ended."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from fairlead.sync.metrics import Metrics
 log = logging.getLogger(__name__)
 
 GRACE = 5.0
-"""Seconds that a watch may be away before it counts as lost: it ends every minute or so anyway,
-and is resumed."""
+"""Seconds without a watch after which the source counts as lost. A watch ends every minute or so
+anyway and is resumed."""
 
 SECONDS = (40, 60)
-"""How long one watch request lasts; short, so that a connection that died unnoticed cannot hide
-changes for long."""
+"""The shortest and longest time of one watch request. It is short, so that a dead connection cannot
+hide changes for long."""
 
 _LEAST = 3
-"""Seconds that one lasts at least."""
+"""The least seconds of a watch request."""
 
 
 def seconds(max_staleness: int | None) -> tuple[int, int]:
-    """How long watch requests last so that each source is confirmed well within `max_staleness`
-    seconds.
+    """The shortest and longest time of watch requests with which each source is confirmed well
+    within `max_staleness` seconds.
     """
     if max_staleness is None:
         return SECONDS
@@ -41,8 +41,8 @@ def seconds(max_staleness: int | None) -> tuple[int, int]:
 
 
 class Watch:
-    """Follows one source into the desired state; `run` belongs to one thread, the rest is safe
-    for others to read.
+    """Updates the desired state from one source. One thread calls `run`; other threads may read
+    the attributes.
     """
 
     def __init__(
@@ -55,16 +55,17 @@ class Watch:
         *,
         seconds: tuple[int, int] = SECONDS,
     ) -> None:
-        """`selector` has a labelSelector, a fieldSelector or both; what is empty selects all.
+        """`selector` has a labelSelector, a fieldSelector or both; an empty one selects everything.
 
-        A watch request lasts `seconds` at least and at most.
+        `seconds` are the shortest and longest time of a watch request.
         """
         self.confirmed: float | None = None
-        """Up to when all is known of this source (time.monotonic), None before its first list.
+        """The time up to which the state of this source is known (time.monotonic), None before its
+        first list.
 
-        That is its last list, event or bookmark, or the end of a watch by the API server's own
-        word: where nothing changes it sends no bookmark, and that a watch is open may be because
-        its connection is dead.
+        It is the time of the last list, event or bookmark, or of a watch's regular end. If nothing
+        changes, the API server may send no bookmark, and an open watch confirms nothing, because
+        its connection may be dead.
         """
         self.source = source
         self._api = api
@@ -79,19 +80,19 @@ class Watch:
 
     @property
     def trouble(self) -> str | None:
-        """Why news of this source may be missing; None while it is followed."""
+        """Why changes of this source may be missing; None while it is followed."""
         away, error = self._away_since, self._error
         if away is None or (self._version is not None and time.monotonic() - away < GRACE):
             return None
         return f"{self.source}: {error or 'not followed'}"
 
     def run(self, stop: Event, turn: Callable[[], None]) -> None:
-        """Follow until `stop` is set; a failure is told and tried again."""
+        """Follow the source until `stop` is set. Failures are logged and retried."""
         loops.repeat(self.follow, stop, self._failed, turn=turn, longest=3.0)
 
     def follow(self) -> None:
-        """One list, where there is none to go on from, and one watch. Raises ApiServerError when
-        it breaks off.
+        """List the source if there is no version to resume from, and watch it once. Raises
+        ApiServerError if the watch breaks off.
         """
         fresh = self._version is None
         if self._version is None:
@@ -113,7 +114,9 @@ class Watch:
         self.confirmed = time.monotonic()
 
     def _list(self) -> str:
-        """Replace all that is known, and tell the resourceVersion. Raises ApiServerError."""
+        """Replace all objects of the source, and return the list's resourceVersion. Raises
+        ApiServerError if the list fails.
+        """
         version, began = "", time.monotonic()
 
         def read(resource_version: str) -> None:
@@ -127,7 +130,7 @@ class Watch:
             self._desired.replace(self.source, objects)
         except ApiServerError as error:
             if error.status == 404 and self.source.resource:
-                # of a kind that the cluster does not know there are none
+                # The cluster does not know this kind, so there are no objects of it.
                 self._desired.replace(self.source, [])
                 self.confirmed = began
             raise
@@ -153,7 +156,7 @@ class Watch:
                     f"resourceVersion {version} after {since}: the cluster was restored", 410
                 )
             self._version = since = version
-            # last, as who reads it first and what is desired then has all of it
+            # Last: whoever reads `confirmed` and then the desired state must see all events.
             self.confirmed = time.monotonic()
 
     @property
@@ -190,7 +193,7 @@ def _path(source: Source) -> str:
 
 
 def _older(version: str, than: str) -> bool:
-    """Whether a resourceVersion goes back, which one watch never does (KEP-5504 makes them
-    comparable numbers).
+    """Whether a resourceVersion is older than another. They are comparable numbers (KEP-5504), and
+    within one watch they only grow.
     """
     return version.isdigit() and than.isdigit() and int(version) < int(than)

@@ -196,7 +196,7 @@ def test_a_flood_of_reviews_that_say_nothing_hides_no_refusal(
     assert log.metrics.decisions.labels("", "denied")._value.get() == 60 * 500
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == 6
-    assert "not in the log" in messages[0]
+    assert "left out of the log" in messages[0]
     assert "malformed" in messages[0]
 
 

@@ -242,7 +242,7 @@ def test_a_policy_of_system_authz_is_refused_with_its_line(desired: Desired, tex
     [
         ('{"a": 1,\n  b}', "fairlead/facts/k:2: is not JSON: "),
         ("", "fairlead/facts/k:1: is not JSON: "),
-        ("[NaN]", "fairlead/facts/k: is not JSON: NaN is no JSON value"),
+        ("[NaN]", "fairlead/facts/k: is not JSON: NaN is not a JSON value"),
         ("[" * 100_000, "fairlead/facts/k: is nested too deeply"),
         ("9" * 5000, "fairlead/facts/k: is not JSON: "),
     ],

@@ -30,7 +30,7 @@ def test_a_thread_that_does_not_go_on_is_told_and_the_others_are_not(clock: list
     assert made.hung() == []
     turned(made, "reconcile")
     clock[0] += 1
-    assert made.hung() == ["namespaces has not gone on for 121 s"]
+    assert made.hung() == ["namespaces has made no progress for 121 s"]
     turned(made, "namespaces")
     assert made.hung() == []
 
@@ -39,7 +39,7 @@ def test_a_thread_of_another_name_is_none_of_these(clock: list[float]) -> None:
     made = Pulse(["reconcile"])
     clock[0] += pulse.HUNG + 1
     turned(made, "look-up")
-    assert made.hung() == ["reconcile has not gone on for 121 s"]
+    assert made.hung() == ["reconcile has made no progress for 121 s"]
 
 
 def test_a_loop_turns_at_each_step_also_at_those_that_fail() -> None:

@@ -528,9 +528,7 @@ def test_objects_that_opa_does_not_take_are_told_and_hold_up_nothing_else(
     monkeypatch.setattr(world.opa, "put_json", refuse)
     world.cluster({"map": {"a": "package a"}}, namespaces={"n": {}}, pods={("shop", "web"): {}})
     world.settle()
-    assert "OPA does not take pods: pods: c: request body too large" in (
-        world.reconciler.trouble or ""
-    )
+    assert "OPA rejected pods: pods: c: request body too large" in (world.reconciler.trouble or "")
     assert world.opa.document(["kubernetes", "namespaces", "n"])
     assert "fairlead/map/a" in world.server.own_policies()
     assert b"fairlead_sync_pending 1.0" in world.metrics.text()

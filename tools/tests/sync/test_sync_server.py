@@ -107,7 +107,7 @@ def test_health_is_200_only_while_all_is_well(site: Site) -> None:
 def test_live_tells_whether_threads_go_on_whatever_health_says(site: Site) -> None:
     site.health = {"healthy": False, "reasons": ["the API server is away"]}
     assert (site.get("/live").status_code, site.get("/live").json()) == (200, site.live)
-    site.live = {"live": False, "hung": ["reconcile has not gone on for 130 s"]}
+    site.live = {"live": False, "hung": ["reconcile has made no progress for 130 s"]}
     assert (site.get("/live").status_code, site.get("/live").json()) == (503, site.live)
 
 
