@@ -20,31 +20,31 @@ from fairlead.common.errors import FairleadError
 # Command -> (module under fairlead.cli, one-line help), in the order that --help shows. A module is
 # imported when its command runs: the Kubernetes client alone takes half a second to load.
 COMMANDS = {
-    "demo": "See the main job: a cluster, three pools, and where each pod lands.",
-    "up": "Start a cluster with all that places pods.",
-    "down": "Stop a cluster and remove what it left.",
-    "status": "Tell what runs and what it serves.",
+    "demo": "See Fairlead at work: a cluster, three pools, and where each pod lands.",
+    "up": "Start a local cluster with Fairlead installed.",
+    "down": "Stop a local cluster and remove its state.",
+    "status": "Show what runs in a cluster and which policies are in force.",
     "logs": "Show the logs of OPA, its sidecar or another server.",
     "deploy": "Deploy into a cluster; safe to repeat.",
-    "render": "Write the manifests, for GitOps and kustomize.",
-    "uninstall": "Remove from a cluster all that Fairlead brought into it.",
+    "render": "Write the manifests as files, for GitOps and kustomize.",
+    "uninstall": "Remove everything that Fairlead created in a cluster.",
     "push": "Test the policies and push them into a running cluster.",
     "history": "List the revisions of the policies that were in force.",
-    "rollback": "Bring an earlier revision back.",
+    "rollback": "Go back to an earlier revision of the policies.",
     "rotate": "Replace OPA's token or certificate without a refused request.",
-    "eval": "The decision for one AdmissionReview or manifest.",
-    "audit": "What the policies would change, refuse or find misplaced in a cluster as it is.",
-    "diff": "What changed policies would decide otherwise for a cluster as it is.",
+    "eval": "Show the decision for one AdmissionReview or manifest.",
+    "audit": "Show what the policies would change, refuse or find misplaced in a cluster.",
+    "diff": "Show which decisions changed policies would change in a cluster.",
     "verify": "Run the conformance cases on each engine.",
-    "chaos": "Break everything under load, and check what must hold.",
-    "fuzz": "Send OPA what nobody should, and check what it answers.",
+    "chaos": "Break every component under load, and check that no pod is misplaced.",
+    "fuzz": "Send malformed and hostile requests to OPA, and check its answers.",
     "test": "Check, lint and test policies and code.",
-    "image": "Build the image of the sidecar.",
+    "image": "Build the image of the sidecar and of OPA's proxy.",
     "e2e": "Run the integration tests on a cluster of any kind.",
-    "docker-e2e": "Run the end-to-end checks in a container.",
-    "new": "Start a policy: its folder, its test, and all registrations.",
+    "docker-e2e": "Run the end-to-end tests in a container.",
+    "new": "Create a policy: its folder, its test, and all registrations.",
     "settings": "Show the settings in force.",
-    "tools": "The programs that Fairlead runs, and where they are.",
+    "tools": "List the programs that Fairlead runs, and where they are.",
     "sync": "Run as OPA's sidecar: keep its policies and data current.",
     "keeper": "Renew OPA's certificate in time, beside kube-mgmt.",
 }
@@ -76,16 +76,16 @@ def cli() -> None:
     """Policy-driven placement for Kubernetes: every pod lands in its namespace's node pool, decided
     by OPA.
 
-    Exit code: 0 on success, 1 when what was checked does not hold, 2 on wrong usage.
+    Exit code: 0 on success, 1 if a check failed, 2 on wrong usage.
     """
 
 
 def main() -> None:
     """Run the command line and exit."""
     signal.signal(signal.SIGTERM, _interrupt)
-    sys.unraisablehook = _again
+    sys.unraisablehook = _resend_interrupt
     for stream in (sys.stdout, sys.stderr):
-        # what no encoding has, such as half a surrogate pair, is told escaped
+        # Characters that the encoding lacks, such as half a surrogate pair, are escaped.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
@@ -121,14 +121,12 @@ def main() -> None:
 
 
 def _interrupt(_signum: int, _frame: FrameType | None) -> None:
-    """A SIGTERM ends as Ctrl-C does, so that what was started is stopped."""
+    """Treat SIGTERM like Ctrl-C, so that everything that was started is stopped."""
     raise KeyboardInterrupt
 
 
-def _again(lost: sys.UnraisableHookArgs) -> None:
-    """An interrupt that came while a finalizer ran, where Python drops it, is sent once more, a
-    moment later.
-    """
+def _resend_interrupt(lost: sys.UnraisableHookArgs) -> None:
+    """Send an interrupt again that came during a finalizer, where Python drops exceptions."""
     if isinstance(lost.exc_value, KeyboardInterrupt):
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM)).start()
     else:

@@ -1,4 +1,4 @@
-"""`fairlead audit`: what the policies would do to a whole cluster."""
+"""`fairlead audit`: what the policies would do to the objects of a whole cluster."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from fairlead.settings import loading
 def command(
     target: registry.Target, settings_file: Path | None, policies_folder: Path | None, output: str
 ) -> int:
-    """Tell which pods and templates of a cluster would be changed, refused, or run outside their
-    pool today.
+    """Show which pods and templates of a cluster the policies would change or refuse, and which
+    pods run outside their pool today.
 
-    Every pod and template is judged as its author would send it again, by the policies of this
-    checkout, whatever their enforcement. It takes nothing but the right to list, and works where
-    Fairlead was never deployed.
+    Every pod and template is decided on as if its author applied it again, by the policies of this
+    checkout and as if all of them were enforced. The command needs only the right to list. It works
+    in clusters without Fairlead, too.
 
-    Exit code: 1 where a pod runs outside its pool, or something would be refused.
+    Exit code: 1 if a pod runs outside its pool, or something would be refused.
     """
     settings = loading.load(settings_file)
     cluster = registry.find(target)

@@ -1,4 +1,4 @@
-"""`fairlead chaos`: break everything under load, and check what must hold."""
+"""`fairlead chaos`: break every component under load, and check that no pod is misplaced."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ _FAULT = ("fault", "times", "survived", "p50", "p95", "longest", "settled")
     type=click.FloatRange(5),
     default=600,
     show_default=True,
-    help="How long things break.",
+    help="Seconds of faults.",
 )
 @click.option(
     "--seed",
     type=click.IntRange(0),
-    help="Of all that is random; by default another one each time.",
+    help="Seed of the random schedule.  [default: a new one each time]",
 )
 @click.option(
     "--clients",
     type=click.IntRange(1, 64),
     default=8,
     show_default=True,
-    help="Clients that create pods.",
+    help="Number of clients that create pods.",
 )
 @click.option(
     "--replicas",
     type=click.IntRange(1, 8),
     default=2,
     show_default=True,
-    help="OPAs, each with a sidecar.",
+    help="Number of OPAs, each with a sidecar.",
 )
 @click.option(
     "--cluster",
@@ -51,8 +51,8 @@ _FAULT = ("fault", "times", "survived", "p50", "p95", "longest", "settled")
     type=click.Choice(["embedded", "kind"]),
     default="embedded",
     show_default=True,
-    help="Kind of cluster: an embedded one of the run's own, or a KIND cluster, which stays where "
-    "it was there before.",
+    help="Kind of cluster: a new embedded one, or a KIND cluster. A KIND cluster that exists "
+    "already is kept afterwards.",
 )
 @click.option(
     "--name", help="Name of the cluster.  [default: chaos; of kind: KIND_CLUSTER_NAME or fairlead]"
@@ -67,12 +67,12 @@ def command(
     name: str | None,
     output: str,
 ) -> None:
-    """Break a cluster under load at random, and check that no pod is placed wrongly.
+    """Break a cluster at random under load, and check that no pod is misplaced.
 
-    OPA, its sidecar and the API server are killed and stopped, etcd is compacted, the policies'
-    ConfigMap is broken, while clients create pods and namespaces, and policies, token and
-    certificate are replaced. Ctrl-C ends it early. A KIND cluster that was there before has the
-    run's settings and policies afterwards: `fairlead deploy` again.
+    The run kills and stops OPA, its sidecar and the API server, compacts etcd, and breaks the
+    policies' ConfigMap. Meanwhile clients create pods and namespaces, and policies, token and
+    certificate are replaced. Ctrl-C ends the run early. A KIND cluster that existed before keeps
+    the run's settings and policies: run `fairlead deploy` afterwards.
     """
     target = registry.chosen(kind, "chaos" if kind == "embedded" and name is None else name)
     if seed is None:

@@ -1,4 +1,4 @@
-"""`fairlead demo`: see the main job."""
+"""`fairlead demo`: show in a new cluster where pods land and why others are refused."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from fairlead.settings.models import Settings
 @click.option("--keep", is_flag=True, help="Leave the cluster running afterwards.")
 @options.output
 def command(name: str, keep: bool, output: str) -> None:
-    """See the main job: a real API server, three node pools, and where each pod lands or why it is
-    refused.
+    """See Fairlead at work: a real API server, three node pools, and where each pod lands or why it
+    is refused.
 
-    A cluster that an earlier run kept is replaced.
+    A cluster that was kept by an earlier run is replaced.
     """
     with out.progress() as progress:
         EmbeddedCluster(name).down()

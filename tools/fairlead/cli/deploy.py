@@ -1,4 +1,4 @@
-"""`fairlead deploy`: bring a cluster to what the settings say."""
+"""`fairlead deploy`: deploy Fairlead into a cluster, as the settings say."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from fairlead.settings import loading
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Print the manifests, for a cluster that reaches OPA by its Service.",
+    help="Print the manifests; contact no cluster.",
 )
 @click.option(
-    "--check", is_flag=True, help="Only tell whether the cluster can take it; changes nothing."
+    "--check", is_flag=True, help="Only check the cluster's prerequisites; change nothing."
 )
 @options.yes
 @options.output
@@ -43,11 +43,11 @@ def command(
 ) -> int:
     """Deploy OPA, its sidecar, the policies and the webhook into a running cluster; safe to repeat.
 
-    Into one that Fairlead did not make only after a question, and after checks that say all that is
-    missing at once.
+    If Fairlead did not create the cluster, the command asks first. It checks the prerequisites and
+    lists all that fail at once.
     """
     if dry_run and check:
-        raise UsageError("--dry-run asks no cluster, --check does: leave one of them out")
+        raise UsageError("--dry-run contacts no cluster, but --check does: leave one of them out")
     settings = loading.load(settings_file)
     if dry_run:
         with out.progress() as progress:

@@ -1,4 +1,4 @@
-"""`fairlead diff`: what changed policies would decide otherwise for a whole cluster."""
+"""`fairlead diff`: which decisions changed policies would change for a whole cluster."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from fairlead.settings import loading
 def command(
     target: registry.Target, settings_file: Path | None, policies_folder: Path | None, output: str
 ) -> int:
-    """Tell for which pods and templates of a cluster the policies of this checkout would decide
-    otherwise.
+    """Show the pods and templates of a cluster on which the policies of this checkout would decide
+    differently.
 
-    They are compared with what is deployed there: what is refused, what is changed, and what users
-    are told. Run it before `fairlead push` or `fairlead deploy`.
+    Their decisions are compared with those of the deployed policies: refusals, patches, messages
+    and warnings. Run it before `fairlead push` or `fairlead deploy`.
 
-    Exit code: 0 where nothing differs, 1 where something does.
+    Exit code: 0 if nothing differs, 1 if something does.
     """
     settings = loading.load(settings_file)
     cluster = registry.find(target)

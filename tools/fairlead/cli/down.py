@@ -1,4 +1,4 @@
-"""`fairlead down`: end a cluster."""
+"""`fairlead down`: stop a local cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairlead.common.errors import UsageError
 @click.command()
 @options.cluster
 def command(target: registry.Target) -> None:
-    """End just what `fairlead up` started, and remove what it left; safe to repeat."""
+    """Stop what `fairlead up` started, and remove its state; safe to repeat."""
     match registry.make(target):
         case EmbeddedCluster() as cluster:
             ended = cluster.down()
@@ -23,10 +23,10 @@ def command(target: registry.Target) -> None:
             ended = cluster.delete()
         case _:
             raise UsageError(
-                "`fairlead up` did not start this cluster: `fairlead uninstall` removes what is in "
-                "it"
+                "`fairlead up` did not start this cluster: run `fairlead uninstall` to remove "
+                "Fairlead from it"
             )
     name = target.name
     out.note(
-        f"cluster {name!r} is down" if ended else f"no cluster {name!r} is here; nothing to do"
+        f"cluster {name!r} is down" if ended else f"there is no cluster {name!r}: nothing to do"
     )

@@ -1,4 +1,4 @@
-"""`fairlead e2e`: the integration tests, on a cluster of any kind."""
+"""`fairlead e2e`: run the integration tests on a cluster of any kind."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from fairlead.clusters.registry import Target
 @options.sidecar
 @click.argument("pytest_arguments", nargs=-1, type=click.UNPROCESSED)
 def command(target: Target, sidecar: str | None, pytest_arguments: tuple[str, ...]) -> int:
-    """Run the integration tests on a cluster: an embedded one, a KIND cluster made for it and
-    removed, or a context's.
+    """Run the integration tests on a cluster: an embedded one, a temporary KIND cluster, or that of
+    a context.
 
-    Tests change the policies and labels of the cluster: name no context of a cluster that anybody
-    needs. What fails leaves logs and events in build/e2e-logs. PYTEST_ARGUMENTS go to pytest as
-    they are. Exit code 1 when a test fails.
+    The tests change the policies and labels of the cluster, so never use a cluster that anybody
+    needs. Failed tests leave logs and events in build/e2e-logs. PYTEST_ARGUMENTS go to pytest
+    unchanged. Exit code: 1 if a test fails.
     """
     return int(not library.run(target, pytest_arguments, sidecar=sidecar, progress=out.plain()))

@@ -1,4 +1,4 @@
-"""`fairlead eval`: the decision for one AdmissionReview or manifest."""
+"""`fairlead eval`: show the decision for one AdmissionReview or manifest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fairlead.settings import loading
 @click.option(
     "--namespace",
     metavar="NAME",
-    help="The manifest's namespace, where it names none.  [default: default]",
+    help="The namespace of a manifest that names none.  [default: default]",
 )
 @click.option(
     "--namespace-labels", metavar="K=V,...", help="The labels of the namespace; '' for none."
@@ -33,13 +33,13 @@ from fairlead.settings import loading
 @click.option(
     "--live",
     is_flag=True,
-    help="Take the namespaces from the cluster that the next options choose.",
+    help="Read the namespaces from the cluster that the next options choose.",
 )
 @options.cluster
 @click.option(
     "--operation",
     type=click.Choice(admission_reviews.OPERATIONS),
-    help="What is done with the manifest.  [default: CREATE]",
+    help="The operation on the manifest.  [default: CREATE]",
 )
 @options.settings
 @options.output
@@ -53,18 +53,16 @@ def command(
     settings_file: Path | None,
     output: str,
 ) -> None:
-    """Show the decision for FILE, by `opa eval` with the policies of this checkout, and what it
-    rests on.
+    """Show the decision for FILE and the reasons, by `opa eval` with the policies of this checkout.
 
-    FILE is an AdmissionReview or a manifest, as JSON or YAML; several documents get a list of
-    decisions. A namespace whose labels are neither given nor in a cluster is unknown to the
-    policies.
+    FILE is an AdmissionReview or a manifest, as JSON or YAML. Several documents get a list of
+    decisions. The policies know the namespace only by --namespace-labels or --live.
 
-    Exit code: 0 for any decision, 2 for a file that none can be made of.
+    Exit code: 0 for any decision, 2 if FILE cannot be decided on.
     """
     if live and namespace_labels is not None:
         raise UsageError(
-            "--live and --namespace-labels both say what the namespace is: give one of them"
+            "--live and --namespace-labels both set the namespace's labels: give one of them"
         )
     labels = None if namespace_labels is None else evaluate.parse_labels(namespace_labels)
     settings = loading.load(settings_file)

@@ -1,5 +1,5 @@
-"""`fairlead fuzz`: send a real OPA what nobody should, and check what it answers and what that
-takes."""
+"""`fairlead fuzz`: send malformed and hostile requests to a real OPA, and check its answers, memory
+and time."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ _KINDS = ("guard", "reviews", "load")
 @click.option(
     "--examples",
     type=click.IntRange(1),
-    help="How many of each.  [default: 20,000 requests, 50,000 reviews, 200 attacks]",
+    help="Number of examples of each suite.  "
+    "[default: 20,000 requests, 50,000 reviews, 200 attacks]",
 )
 @click.option(
     "--seed",
     type=click.IntRange(0),
-    help="Of all that is random; by default another one each time.",
+    help="Seed of the random examples.  [default: a new one each time]",
 )
 @options.policies
 @options.output
@@ -41,15 +42,14 @@ def command(
     policies_folder: Path | None,
     output: str,
 ) -> None:
-    """Fuzz OPAs of its own, started as they are deployed.
+    """Fuzz OPAs that the command starts for itself, as a deployment would.
 
-    The suites: the guard of OPA's API, admission reviews gone wrong, and load: huge, deep, packed
-    and slow requests to an embedded cluster, whose OPA and sidecar must stay within their memory
-    while others are served.
+    There are three suites. `guard` sends requests to the guarded API of OPA, `reviews` malformed
+    admission reviews. `load` sends huge, deep, compressed and slow requests to an embedded cluster;
+    its OPA and sidecar must stay within their memory and go on serving others.
 
-    Where something does not hold, the smallest example is printed: kept as a file in the suite's
-    folder below testdata/fuzz, it is tried first by each later run. Exit code: 0 where all holds, 1
-    where it does not.
+    If an example fails, the smallest one is printed. Save it as a file in the suite's folder below
+    testdata/fuzz, and each later run tries it first. Exit code: 0 if everything holds, 1 if not.
     """
     if seed is None:
         seed = random.SystemRandom().randrange(1_000_000)
@@ -89,7 +89,7 @@ def _draw(results: list[dict[str, Any]], console: Console) -> None:
 
 
 def _draw_figures(result: dict[str, Any], console: Console) -> None:
-    """What was taken of memory and time, where that was measured."""
+    """Show the memory and time that the suite `load` measured."""
     limits = result.get("limits", {})
     for name, size in result.get("memory", {}).items():
         limit = limits.get(name)

@@ -1,4 +1,4 @@
-"""Groups findings about many objects into a table that people can read."""
+"""Groups findings with the same message, for short tables."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 _NAMED = 3
-"""How many objects of a group are named."""
+"""The number of objects that are named in each group."""
 
 
 def lines(findings: Sequence[Mapping[str, Any]], *keys: str) -> list[dict[str, Any]]:
-    """One line for all objects of a namespace that are told the same: {*keys, namespace, objects,
+    """One line for all objects of a namespace with the same message: {*keys, namespace, objects,
     message}.
 
-    Each of `found` has namespace, kind, name, maybe a node, and a message, which may name the
-    object and its node.
+    Each finding has a namespace, kind, name, possibly a node, and a message. Messages count as the
+    same if they differ only in the names of the object and its node.
     """
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for finding in findings:
@@ -30,7 +30,7 @@ def lines(findings: Sequence[Mapping[str, Any]], *keys: str) -> list[dict[str, A
 
 
 def counts(of: Mapping[str, int], what: str) -> str:
-    """How many there are, and how many of each word, as `12 pods: 10 placed, 2 not mapped`."""
+    """The sum and the single counts as text, such as `12 pods: 10 placed, 2 not mapped`."""
     details = ", ".join(f"{count} {word}" for word, count in of.items() if count)
     return f"{sum(of.values())} {what}{f': {details}' if details else ''}"
 

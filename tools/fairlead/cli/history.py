@@ -1,4 +1,4 @@
-"""`fairlead history`: which revisions of the policies were in force."""
+"""`fairlead history`: list the revisions of the policies that were in force."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fairlead.operations import history
 @options.cluster
 @options.output
 def command(target: registry.Target, output: str) -> None:
-    """List the last revisions that were in force, the latest first; `fairlead rollback REVISION`
-    brings one back.
+    """List the last revisions that were in force, the latest first. `fairlead rollback REVISION`
+    goes back to one.
     """
     lines = history.table(registry.find(target))
     out.emit(lines, output, out.rows(None, ("revision", "since", "current"), lines))

@@ -1,4 +1,4 @@
-"""`fairlead image`: build the image of the sidecar."""
+"""`fairlead image`: build the image of the sidecar and of OPA's proxy."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from fairlead.settings import loading
 @options.settings
 @options.output
 def command(settings_file: Path | None, output: str) -> None:
-    """Build the image of `fairlead sync` with Docker, under the name that the settings, or
-    FAIRLEAD_IMAGE, give it.
+    """Build the image of `fairlead sync` and of OPA's proxy with Docker. Its name comes from the
+    settings or FAIRLEAD_IMAGE.
 
-    BASE_IMAGE names the image of Debian 12 to build on, DOCKER_BUILD_NETWORK the network of the
-    build.
+    BASE_IMAGE names the Debian 12 image to build on, DOCKER_BUILD_NETWORK the network of the build.
     """
     name = loading.load(settings_file).images.fairlead
     with out.progress() as progress:

@@ -1,4 +1,4 @@
-"""`fairlead keeper`: what renews OPA's certificate where the sidecar cannot."""
+"""`fairlead keeper`: renew OPA's certificate beside a sidecar that cannot."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fairlead.sync.server_certificates import Certificate
 @click.option(
     flags.ROLL_OUT,
     is_flag=True,
-    help="Replace OPA's pods by such as read the new authorities: for kube-mgmt.",
+    help="Restart OPA's pods so that they read the new CA: for kube-mgmt.",
 )
 @click.option(
     flags.HEALTH_ENDPOINT, required=True, help="host:port to serve /health and /metrics at."
@@ -35,7 +35,7 @@ from fairlead.sync.server_certificates import Certificate
     flags.TLS_CERT_FILE,
     type=FILE,
     required=True,
-    help="The certificate to serve with; read when it changes.",
+    help="The certificate to serve with; read again when it changes.",
 )
 @click.option(
     flags.TLS_PRIVATE_KEY_FILE, type=FILE, required=True, help="The key of the certificate."
@@ -50,9 +50,9 @@ def command(
     tls_private_key_file: Path,
     log_level: str,
 ) -> None:
-    """Renew OPA's certificate and its authority in time, beside a sidecar that does not.
+    """Renew OPA's certificate and its CA in time, beside the sidecar kube-mgmt.
 
-    The sidecar `fairlead sync` does it by itself.
+    The sidecar `fairlead sync` renews them itself.
     """
     if renewal is None:
         raise UsageError(
@@ -74,7 +74,7 @@ def command(
         }
 
     def live() -> dict[str, Any]:
-        return {"live": True, "hung": []}  # each step has its deadline
+        return {"live": True, "hung": []}  # the keeper cannot hang: each step has a deadline
 
     server = Server(
         health_endpoint, certificate, health=health, live=live, metrics=_Registered(registry)
@@ -88,7 +88,7 @@ def command(
 
 
 class _Registered:
-    """All metrics of a registry."""
+    """The source of /metrics: all metrics of a registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry

@@ -1,4 +1,4 @@
-"""`fairlead new`: start something new in a checkout."""
+"""`fairlead new`: create a new policy in a checkout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairlead.policy import scaffolds
 
 @click.group()
 def command() -> None:
-    """Start something new in a checkout, with a test and all registrations."""
+    """Create something new in a checkout, with its test and all registrations."""
 
 
 @command.command()

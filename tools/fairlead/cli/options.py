@@ -1,4 +1,4 @@
-"""Options that several commands share, each declared once."""
+"""The options that several commands share."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ output = click.option(
     type=click.Choice(FORMATS),
     default="table",
     show_default=True,
-    help="Form of the result.",
+    help="Format of the result.",
 )
 yes = click.option(
     "--yes",
     is_flag=True,
-    help="Ask nothing before a cluster is touched that Fairlead did not make.",
+    help="Do not ask before changing a cluster that Fairlead did not create.",
 )
 sidecar = click.option(
     "--sidecar",
     type=click.Choice(list(SIDECARS)),
-    help="What keeps OPA current; by default what the cluster has: sync where it is embedded, else "
-    "kube-mgmt.",
+    help="What keeps OPA current.  [default: the deployed one; in a new deployment sync (embedded) "
+    "or kube-mgmt (others)]",
 )
 policies = click.option(
     "--policies",
     "policies_folder",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="The folder of the policies, instead of the checkout's own.",
+    help="The folder of the policies, instead of that of the checkout.",
 )
 settings = click.option(
     "--settings",
@@ -63,11 +63,13 @@ _CLUSTER = (
     ),
     click.option(
         "--name",
-        help=f"Name of the cluster, for kind also KIND_CLUSTER_NAME.  [default: {registry.NAME}]",
+        help="Name of the cluster; for kind, KIND_CLUSTER_NAME sets it too.  "
+        f"[default: {registry.NAME}]",
     ),
     click.option(
         "--context",
-        help="The cluster of this context, also FAIRLEAD_CONTEXT; implies --cluster context.",
+        help="Use the cluster of this context; implies --cluster context.  "
+        "[env var: FAIRLEAD_CONTEXT]",
     ),
     click.option(
         "--kubeconfig",
@@ -78,8 +80,8 @@ _CLUSTER = (
 
 
 def own_cluster(command_name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The option --name of a command that makes a cluster for itself, by default named like the
-    command.
+    """The option --name of a command that creates its own cluster. The default is the command's
+    name.
     """
 
     def checked(_: click.Context, __: click.Parameter, value: str) -> str:
@@ -93,7 +95,9 @@ def own_cluster(command_name: str) -> Callable[[Callable[..., Any]], Callable[..
 
 
 def cluster(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options that choose a cluster; the command gets them as `target`, a registry.Target."""
+    """Add the options that choose a cluster. The command gets them as `target`, a
+    registry.Target.
+    """
 
     @functools.wraps(command)
     def chosen(
@@ -112,21 +116,22 @@ def cluster(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def ask(target: registry.Target, cluster: Cluster, what: str, *, yes: bool) -> None:
-    """Ask whether to go on where Fairlead neither made the cluster nor was deployed there before.
+    """Ask for confirmation if Fairlead neither created the cluster nor was deployed there before.
 
-    Raises FairleadError where the answer is no, UsageError where nobody can answer.
+    Raises FairleadError if the answer is no, UsageError if stdin is not a terminal.
     """
     if yes or target.kind != "context" or not isinstance(cluster, RemoteCluster) or cluster.known():
         return
     described = cluster.described()
     if not sys.stdin.isatty():
         raise UsageError(
-            f"this would {what} a cluster that Fairlead did not make ({described}): say so by --yes"
+            f"this would {what} a cluster that Fairlead did not create ({described}): confirm it "
+            "with --yes"
         )
     if not click.confirm(
-        f"Fairlead did not make this cluster: {described}. {what.capitalize()} it?", err=True
+        f"Fairlead did not create this cluster: {described}. {what.capitalize()} it?", err=True
     ):
-        raise FairleadError("nothing was changed: choose another cluster by --context")
+        raise FairleadError("nothing was changed: choose another cluster with --context")
 
 
 def _target(

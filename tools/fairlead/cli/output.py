@@ -1,4 +1,4 @@
-"""The only module that prints: results as a table, JSON or YAML, progress, and errors."""
+"""Prints results as tables, JSON or YAML, and also progress and errors; no other module prints."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def rows(
     lines: Sequence[Mapping[str, Any]],
     styles: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Console], None]:
-    """What draws `lines` as a table with `columns`, which are keys of each line; `styles` are
+    """A function that draws `lines` as a table. `columns` are keys of each line, `styles` are
     rich's, by column.
     """
 
@@ -67,25 +67,23 @@ def rows(
 
 
 def line(text: str = "") -> None:
-    """Print one line of a result, as it is."""
+    """Print one line of a result unchanged."""
     sys.stdout.write(text + "\n")
 
 
 def note(text: str) -> None:
-    """Tell something on stderr, beside the result."""
+    """Print a remark to stderr."""
     sys.stderr.write(text + "\n")
 
 
 def error(text: str) -> None:
-    """Tell an error on stderr."""
+    """Print an error to stderr."""
     Console(stderr=True, highlight=False, soft_wrap=True).print("[bold red]error:[/] ", end="")
     note(text)
 
 
 def console() -> Console:
-    """Where people read results: no colour codes unless it is a terminal, no cut lines when it
-    is not.
-    """
+    """The console for results: with colours on a terminal, and without cut lines elsewhere."""
     return (
         Console(highlight=False, markup=False)
         if sys.stdout.isatty()
@@ -95,9 +93,7 @@ def console() -> Console:
 
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """A listener for long work: bars on a terminal, a plain line for each new state elsewhere;
-    all on stderr.
-    """
+    """Show progress on stderr: bars on a terminal, elsewhere a line for each new state."""
     if not sys.stderr.isatty():
         yield plain()
         return
@@ -114,9 +110,7 @@ def progress() -> Iterator[Progress]:
 
 
 def plain() -> Progress:
-    """A listener that writes a line for each new state, for work that writes to the terminal
-    itself.
-    """
+    """A progress listener that prints a line for each new state, for work that also prints."""
     return _Lines()
 
 

@@ -1,4 +1,4 @@
-"""`fairlead push`: bring changed policies into force."""
+"""`fairlead push`: test changed policies and push them into a running cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairlead.policy import bundles
 from fairlead.settings import loading
 
 _LOOK = 0.3
-"""Seconds between two looks at the files with --watch."""
+"""Seconds between two checks of the files with --watch."""
 
 
 @click.command()
@@ -25,7 +25,7 @@ _LOOK = 0.3
 @options.settings
 @options.policies
 @click.option(
-    "--restart", is_flag=True, help="Then restart OPA and its sidecar, one pair after the other."
+    "--restart", is_flag=True, help="Restart each OPA and its sidecar afterwards, one by one."
 )
 @click.option(
     "--watch", is_flag=True, help="Push again on every save, until Ctrl-C; for development."
@@ -39,14 +39,14 @@ def command(
     watch: bool,
     output: str,
 ) -> None:
-    """Check and test the policies, push them, and return when every OPA serves exactly this
+    """Check and test the policies, push them, and wait until every OPA serves exactly this
     revision.
 
-    A policy that does not compile or fails its tests changes nothing; where an OPA does not take
-    the new revision, the old one is put back.
+    If a policy does not compile or fails its tests, nothing is changed. If an OPA rejects the new
+    revision, the old one comes back.
     """
     if watch and output != "table":
-        raise UsageError("--watch tells people what happens: leave out -o")
+        raise UsageError("--watch prints for people only: leave out -o")
     cluster = registry.find(target)
     if not watch:
         _push(cluster, settings_file, policies_folder, restart, output)

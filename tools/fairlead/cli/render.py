@@ -1,4 +1,4 @@
-"""`fairlead render`: the manifests as files, for GitOps."""
+"""`fairlead render`: write the manifests as files, for GitOps."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from fairlead.settings import loading
     "secrets_file",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Keep token and certificate in FILE: made once, then read, so that the output stays the "
-    "same.",
+    help="Keep the token and the certificate in FILE, so that the next output is the same.",
 )
 @click.option("--renew", is_flag=True, help="Replace the token and the certificate in FILE now.")
 @click.option(
@@ -32,8 +31,8 @@ from fairlead.settings import loading
     "base",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Write a kustomize base without credentials into DIR; with --secrets, the overlay beside "
-    "FILE too.",
+    help="Write a kustomize base without credentials into DIR; with --secrets, also the overlay "
+    "beside FILE.",
 )
 @options.output
 def command(
@@ -45,10 +44,10 @@ def command(
     base: Path | None,
     output: str,
 ) -> None:
-    """Print all manifests, or write them as a kustomize base, for a cluster that is deployed to by
-    other means.
+    """Print all manifests, or write them as a kustomize base, for clusters that other tools deploy
+    to.
 
-    A certificate in FILE that ends within 30 days is renewed, and told on stderr. See
+    If the certificate in FILE ends within 30 days, it is renewed, with a note on stderr. See
     docs/gitops.md.
     """
     settings = loading.load(settings_file)
@@ -62,7 +61,7 @@ def command(
                 renew=renew,
                 progress=progress,
             )
-        _tell(rendered.notes)
+        _print_notes(rendered.notes)
         out.emit(
             rendered.objects,
             output,
@@ -79,11 +78,11 @@ def command(
             renew=renew,
             progress=progress,
         )
-    _tell(written.notes)
+    _print_notes(written.notes)
     rows = [{"file": str(path), "state": state} for path, state in written.states.items()]
     out.emit(rows, output, out.rows(None, ("file", "state"), rows))
 
 
-def _tell(notes: Iterable[str]) -> None:
+def _print_notes(notes: Iterable[str]) -> None:
     for note in notes:
         out.note(note)

@@ -1,4 +1,5 @@
-"""The options of certificate renewal, and the keeper that they describe."""
+"""The options of certificate renewal, which `sync` and `keeper` share, and the keeper that they
+configure."""
 
 from __future__ import annotations
 
@@ -23,29 +24,29 @@ _OPTIONS = (
     click.option(
         flags.CERTIFICATE_LIFE,
         metavar="DURATION",
-        help="Renew OPA's certificate by such that last so long, as 90d; without it nothing is "
-        "renewed.",
+        help="Renew OPA's certificate, with new ones that last so long, such as 90d. Without this "
+        "option nothing is renewed.",
     ),
     click.option(
         flags.RENEW_BEFORE,
         metavar="DURATION",
-        help="What is left of a certificate when it is renewed.  [default: a third of its life]",
+        help="Renew a certificate so long before its end.  [default: a third of its life]",
     ),
     click.option(
         flags.OPAS,
         metavar="HOST:PORT,...",
-        help="Where OPAs show the certificate, instead of the pods with the label "
+        help="The OPAs that serve with the certificate, instead of the pods with the label "
         "app.kubernetes.io/name=opa.",
     ),
     click.option(
-        flags.SIDECARS, metavar="HOST:PORT,...", help="Where their sidecars do, if --opas is given."
+        flags.SIDECARS, metavar="HOST:PORT,...", help="The sidecars of these OPAs; requires --opas."
     ),
 )
 
 
 @dataclass(frozen=True)
 class Renewal:
-    """What the options say; `named` are OPAs and sidecars where they are no pods."""
+    """The values of the options. `named` are the OPAs and sidecars if they are not pods."""
 
     valid: timedelta
     before: timedelta
@@ -53,7 +54,7 @@ class Renewal:
 
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options; the command gets them as `renewal`, None where nothing is to be renewed."""
+    """Add the options. The command gets them as `renewal`, None if nothing is to be renewed."""
 
     @functools.wraps(command)
     def chosen(
@@ -81,8 +82,8 @@ def keeper(
     registry: CollectorRegistry,
     rolls: bool = False,
 ) -> Keeper:
-    """What renews; with `rolls` pods are replaced by such as read the new authorities. Raises
-    UsageError.
+    """The keeper for these options. With `rolls`, it restarts OPA's pods so that they read the new
+    CA. Raises UsageError if the kubeconfig is unusable.
     """
     api = ApiServer(kubeconfig)
     listed = servers.named(*renewal.named) if renewal.named else servers.pods(api)
@@ -102,15 +103,17 @@ def _renewal(
         for flag, value in given.items():
             if value:
                 raise UsageError(
-                    f"{flag} is for who renews the certificate: give --certificate-life too"
+                    f"{flag} has no effect without a renewal: give --certificate-life too"
                 )
         return None
     if sidecars and not opas:
-        raise UsageError("--sidecars goes with --opas")
+        raise UsageError("--sidecars needs --opas: give both")
     valid = _duration(flags.CERTIFICATE_LIFE, life)
     lead = _duration(flags.RENEW_BEFORE, before) if before else valid / 3
     if lead >= valid:
-        raise UsageError(f"--renew-before {before}: is not shorter than the life of {life}")
+        raise UsageError(
+            f"--renew-before {before}: give a time that is shorter than the life of {life}"
+        )
     addresses = (
         (_addresses(flags.OPAS, opas), _addresses(flags.SIDECARS, sidecars or "")) if opas else None
     )

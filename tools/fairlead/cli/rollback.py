@@ -1,4 +1,4 @@
-"""`fairlead rollback`: bring an earlier revision of the policies back."""
+"""`fairlead rollback`: go back to an earlier revision of the policies."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from fairlead.operations import push
 @options.cluster
 @options.output
 def command(revision: str | None, target: registry.Target, output: str) -> None:
-    """Bring REVISION (see `fairlead history`; its first digits suffice) back into force, by
-    default the one before.
+    """Go back to REVISION, by default the previous one.
+
+    `fairlead history` lists the revisions; the first digits suffice.
     """
     cluster = registry.find(target)
     with out.progress() as progress:

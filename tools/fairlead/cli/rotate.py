@@ -17,9 +17,7 @@ _ROTATIONS = {"token": rotate.token, "cert": rotate.certificate}
 @options.cluster
 @options.output
 def command(what: str, target: registry.Target, output: str) -> None:
-    """Replace the token or the certificate (authority included) of OPA's API, without a refused
-    request.
-    """
+    """Replace the token, or the certificate and its CA, of OPA's API without a refused request."""
     cluster = registry.find(target)
     with out.progress() as progress:
         result = _ROTATIONS[what](cluster, progress=progress)

@@ -1,4 +1,4 @@
-"""`fairlead settings`: the settings in force."""
+"""`fairlead settings`: show the settings in force."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from fairlead.settings import loading
 @options.settings
 @options.output
 def command(settings_file: Path | None, output: str) -> None:
-    """Show the settings in force: those of the file, and the default of each one that it leaves
-    out.
-    """
+    """Show the settings in force: those of the file, and the defaults of all others."""
     document = loading.load(settings_file).document()
     out.emit(
         document,

@@ -27,7 +27,7 @@ log_level = click.option(
     type=click.Choice(list(_LEVELS)),
     default="info",
     show_default=True,
-    help="What to log.",
+    help="The least severe messages to log.",
 )
 
 

@@ -1,4 +1,4 @@
-"""`fairlead status`: what runs and what it serves."""
+"""`fairlead status`: show what runs in a cluster and which policies are in force."""
 
 from __future__ import annotations
 
@@ -18,17 +18,15 @@ from fairlead.operations import status as library
 @options.cluster
 @options.output
 def command(target: registry.Target, output: str) -> None:
-    """Tell what runs in a cluster, which policies are in force, and until when the certificates
-    last.
+    """Show what runs in a cluster, which policies are in force, and when the certificates expire.
 
-    Exit code 1 when nothing is deployed, or an OPA, its sidecar, a policy, a certificate or a
-    server is not as it should be: `problems` lists what.
+    Exit code: 1 if nothing is deployed, or if anything is wrong with an OPA, its sidecar, a policy,
+    a certificate or a server. `problems` lists what is wrong.
     """
     data = library.status(registry.find(target))
     if not data["deployed"] and output == "table":
         raise FairleadError(
-            f"not deployed: cluster {data['name']} is there, and nothing of Fairlead: `fairlead "
-            "deploy`"
+            f"not deployed: cluster {data['name']} runs without Fairlead: run `fairlead deploy`"
         )
     out.emit(data, output, lambda console: _draw(data, console))
     if data["problems"] or not data["deployed"]:

@@ -1,4 +1,4 @@
-"""`fairlead sync`: OPA's sidecar."""
+"""`fairlead sync`: run as OPA's sidecar."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from fairlead.sync.sidecar import Options, Sidecar
 @click.option(
     flags.OPA_CA_FILE,
     type=FILE,
-    help="The authority that signed OPA's certificate, instead of the system's.",
+    help="The CA that issued OPA's certificate, instead of the system's CAs.",
 )
 @click.option(
     flags.OPA_AUTH_TOKEN_FILE,
@@ -45,11 +45,15 @@ from fairlead.sync.sidecar import Options, Sidecar
     show_default=True,
     help="Label of ConfigMaps with policies.",
 )
-@click.option("--policy-value", default=POLICY_LABEL[1], show_default=True, help="Its value.")
+@click.option(
+    "--policy-value", default=POLICY_LABEL[1], show_default=True, help="Value of the policy label."
+)
 @click.option(
     "--data-label", default=DATA_LABEL[0], show_default=True, help="Label of ConfigMaps with data."
 )
-@click.option("--data-value", default=DATA_LABEL[1], show_default=True, help="Its value.")
+@click.option(
+    "--data-value", default=DATA_LABEL[1], show_default=True, help="Value of the data label."
+)
 @click.option(
     "--enable-policies/--no-enable-policies",
     default=True,
@@ -63,62 +67,62 @@ from fairlead.sync.sidecar import Options, Sidecar
     multiple=True,
     default=Options.namespaces,
     show_default=True,
-    help="Where ConfigMaps are read: names with commas between them, or '*' for all; may be "
+    help="Namespaces whose ConfigMaps are read, separated by commas, or '*' for all; may be "
     "repeated.",
 )
 @click.option(
     "--replicate-path",
     default="/".join(Options.replicate_path),
     show_default=True,
-    help="Where in OPA's data namespaces are put.",
+    help="Path in OPA's data for replicated objects.",
 )
 @click.option(
     flags.NAMESPACE_SELECTOR,
     default=Options.namespace_selector,
-    help="Label selector of the namespaces to replicate; all by default.",
+    help="Label selector of the namespaces to replicate.  [default: all]",
 )
 @click.option(
     flags.NAMESPACE_LABELS,
     multiple=True,
     default=Options.namespace_labels,
     show_default=True,
-    help="Labels of a namespace to keep, with commas between them; nothing else of it is.",
+    help="Labels of a namespace to replicate, separated by commas; besides its name, nothing else "
+    "is replicated.",
 )
 @click.option(
     flags.REPLICATE,
     multiple=True,
-    help="A namespaced resource to replicate as well, group/version/resource, or v1/pods of the "
-    "core; with commas "
-    "between them; may be repeated.",
+    help="Further namespaced resources to replicate, as group/version/resource or, for the core "
+    "group, v1/pods; separated by commas; may be repeated.",
 )
 @click.option(
-    flags.REPLICATE_CLUSTER, multiple=True, help="The same of resources that are in no namespace."
+    flags.REPLICATE_CLUSTER, multiple=True, help="Further cluster-scoped resources to replicate."
 )
 @click.option(
     flags.REPLICATE_FIELDS,
     multiple=True,
     metavar="RESOURCE=PATHS",
-    help="Of a resource to replicate only these dotted paths, with commas between them, instead of "
-    "whole objects.",
+    help="Replicate only these dotted paths of a resource, separated by commas, instead of whole "
+    "objects.",
 )
 @click.option(
     "--replicate-ignore-namespaces",
     multiple=True,
-    help="Namespaces whose objects are not replicated, with commas between them.",
+    help="Namespaces whose objects are not replicated, separated by commas.",
 )
 @click.option(
     "--system-policies",
     default=Options.system,
     show_default=True,
-    help="The ConfigMap, namespace/name, whose policies alone may define the package system; '*' "
+    help="The only ConfigMap (namespace/name) whose policies may define the package system; '*' "
     "for any.",
 )
 @click.option(
-    "--replica", help="This replica's name in the status of ConfigMaps; the host's by default."
+    "--replica", help="This replica's name in the status of ConfigMaps.  [default: the host name]"
 )
 @click.option(
     flags.HEALTH_ENDPOINT,
-    help="host:port to serve /health, /metrics and look-ups at; nowhere by default.",
+    help="host:port to serve /health, /metrics and lookups at.  [default: none]",
 )
 @click.option(
     flags.TLS_CERT_FILE,
@@ -135,7 +139,7 @@ from fairlead.sync.sidecar import Options, Sidecar
     flags.MAX_STALENESS,
     type=click.IntRange(STALENESS[0], STALENESS[1]),
     metavar="SECONDS",
-    help="Within how long all that OPA holds is confirmed again; about a minute by default.",
+    help="Confirm OPA's data again within this time.  [default: about a minute]",
 )
 @renewals.options
 @sidecar_options.log_level
@@ -170,16 +174,17 @@ def command(
 ) -> None:
     """Run as OPA's sidecar: keep its policies and data current.
 
-    Policies and data come from labelled ConfigMaps, as with kube-mgmt, whose annotation tells what
-    came of them; of namespaces OPA gets the name and the labels asked for, of further resources
-    whole objects or the fields asked for. An OPA that restarted is loaded again within seconds.
+    As with kube-mgmt, policies and data come from labelled ConfigMaps, and an annotation of each
+    ConfigMap shows whether OPA accepted it. OPA gets the name and the chosen labels of namespaces,
+    and whole objects or chosen fields of further resources. After a restart, OPA is loaded again
+    within seconds.
     """
     if bool(health_endpoint) != bool(tls_cert_file) or bool(tls_cert_file) != bool(
         tls_private_key_file
     ):
         raise UsageError(
-            "--health-endpoint, --tls-cert-file and --tls-private-key-file go together: give all "
-            "or none"
+            "--health-endpoint, --tls-cert-file and --tls-private-key-file belong together: give "
+            "all of them or none"
         )
     keys = _list(flags.NAMESPACE_LABELS, namespace_labels)
     for flag, key in [
@@ -193,10 +198,12 @@ def command(
         _check(flag, labels.check_value, value)
     path = tuple(filter(None, replicate_path.split("/")))
     if not path or path[0] == "system":
-        raise UsageError("--replicate-path is empty or below `system`, which is OPA's own")
+        raise UsageError(
+            "--replicate-path is empty or below `system`, which is reserved for OPA: choose another"
+        )
     if system_policies != "*" and system_policies.count("/") != 1:
         raise UsageError(
-            f"--system-policies: {system_policies!r} is not namespace/name, and not '*'"
+            f"--system-policies: {system_policies!r} is neither namespace/name nor '*'"
         )
     if replica is not None and replica != statuses.replica(replica):
         raise UsageError(
@@ -242,8 +249,8 @@ def command(
 
 
 def _replica(opa_url: str, *, alone: bool) -> str:
-    """The name of the host, which is the pod's; where that may hold several, with OPA's port.
-    Raises UsageError.
+    """The host name, which is the pod's name. If several sidecars can share the host, OPA's port
+    follows. Raises UsageError if `opa_url` is invalid.
     """
     host = socket.gethostname()
     return statuses.replica(host if alone else f"{host}-{OpaApi(opa_url).url.rpartition(':')[2]}")
@@ -252,7 +259,9 @@ def _replica(opa_url: str, *, alone: bool) -> str:
 def _resources(
     namespaced: tuple[str, ...], cluster: tuple[str, ...], fields: tuple[str, ...]
 ) -> tuple[Resource, ...]:
-    """What --replicate, --replicate-cluster and --replicate-fields name. Raises UsageError."""
+    """The resources of --replicate, --replicate-cluster and --replicate-fields. Raises UsageError
+    if a value is invalid.
+    """
     field_lists: dict[str, list[str]] = {}
     for value in fields:
         name, equals, paths = value.partition("=")
@@ -275,15 +284,14 @@ def _resources(
                 raise UsageError(f"{flag}: {error}") from error
     if field_lists:
         raise UsageError(
-            f"--replicate-fields: {', '.join(field_lists)} is not replicated: name it with "
-            "--replicate, too"
+            f"--replicate-fields: {', '.join(field_lists)} is not replicated: add it to --replicate"
         )
     return tuple(replicated)
 
 
 def _list(flag: str, values: tuple[str, ...], *, empty: bool = False) -> tuple[str, ...]:
-    """What was given with commas, or by repeating the flag, or both; each once, in order. Raises
-    UsageError.
+    """The values of a flag that takes commas and repetitions: each once, in order. Raises
+    UsageError if there is none, unless `empty`.
     """
     parts = tuple(
         dict.fromkeys(part.strip() for value in values for part in value.split(",") if part.strip())
@@ -301,6 +309,6 @@ def _check(flag: str, check: Callable[[str], str], value: str) -> None:
 
 
 def _write(line: str) -> None:
-    """One line to stdout, now."""
+    """Write a line to stdout and flush it."""
     sys.stdout.write(line)
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""`fairlead test`: check, lint and test a checkout."""
+"""`fairlead test`: check, lint and test the checkout."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fairlead.cli import output as out
     "--step",
     "steps",
     multiple=True,
-    help="Only this step, such as 'opa test' or pytest; may be repeated.",
+    help="Run only this step, such as 'opa test' or pytest; may be repeated.",
 )
 @options.output
 @click.argument("pytest_arguments", nargs=-1, type=click.UNPROCESSED)
 def command(steps: tuple[str, ...], output: str, pytest_arguments: tuple[str, ...]) -> None:
     """Check, lint and test policies and code, on a real OPA and a real API server.
 
-    PYTEST_ARGUMENTS go to pytest as they are. Exit code 1 when a step fails.
+    PYTEST_ARGUMENTS go to pytest unchanged. Exit code: 1 if a step fails.
     """
     results = [
         asdict(result) for result in checkout.run(steps, pytest_arguments, progress=out.plain())

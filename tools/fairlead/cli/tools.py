@@ -1,4 +1,4 @@
-"""`fairlead tools`: the programs that Fairlead runs, and where they are."""
+"""`fairlead tools`: list the programs that Fairlead runs, and build them."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from fairlead.programs import toolchain
 @click.option(
     "--path",
     metavar="NAME",
-    help="Print only where the program is; build it if it is not there yet.",
+    help="Print only the path of this program; build it first if necessary.",
 )
 @click.option(
     "--build",
     is_flag=True,
-    help="Build what is missing, of all programs or of those named, ahead of its use.",
+    help="Build the missing programs now: all of them, or those named.",
 )
 @options.output
 def command(names: tuple[str, ...], path: str | None, build: bool, output: str) -> None:
     """List the programs that Fairlead runs (all, or those named): version, source, state and path.
 
-    A program of exactly the pinned version on PATH is used. Any other is built once, when a command
-    first needs it, into the user's cache folder (XDG_CACHE_HOME).
+    If PATH has a program of exactly the pinned version, Fairlead uses that. Otherwise it builds the
+    program once, when a command first needs it, into the user's cache folder (XDG_CACHE_HOME).
     """
     if path is not None:
         if names or build:
-            raise UsageError("--path NAME stands alone: leave out --build and other names")
+            raise UsageError("--path takes one program: leave out --build and other names")
         with out.progress() as progress:
             programs = toolchain.ensure([path], progress)
         out.line(str(programs[path]))

@@ -1,4 +1,4 @@
-"""`fairlead uninstall`: take Fairlead out of a cluster."""
+"""`fairlead uninstall`: remove Fairlead from a cluster."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from fairlead.operations import uninstall as library
 @options.yes
 @options.output
 def command(target: registry.Target, yes: bool, output: str) -> None:
-    """Remove every object that Fairlead made in a cluster, the webhook first, and nothing else;
+    """Remove every object that Fairlead created in a cluster, the webhooks first, and nothing else;
     safe to repeat.
 
-    The namespace stays where it holds something else. `fairlead down` ends a cluster that `fairlead
-    up` started.
+    If the namespace holds other objects, it stays. To stop a cluster that `fairlead up` started,
+    run `fairlead down`.
     """
     cluster = registry.find(target)
     options.ask(target, cluster, "uninstall from", yes=yes)
@@ -31,6 +31,6 @@ def command(target: registry.Target, yes: bool, output: str) -> None:
         out.rows(None, ("kind", "name", "namespace", "removed"), removal.objects),
     )
     if removal.left:
-        out.note(f"the namespace stays, for what else is in it: {', '.join(removal.left)}")
+        out.note(f"the namespace stays, because it also holds: {', '.join(removal.left)}")
     if not removal.objects:
-        out.note("nothing of Fairlead is there")
+        out.note("there is nothing to remove: Fairlead is not in this cluster")

@@ -1,4 +1,4 @@
-"""`fairlead up`: start a cluster."""
+"""`fairlead up`: start a local cluster with Fairlead installed."""
 
 from __future__ import annotations
 
@@ -23,16 +23,26 @@ from fairlead.settings.models import Settings
 @click.command()
 @options.cluster
 @click.option(
-    "--engine", type=click.Choice(["opa"]), default="opa", show_default=True, help="What decides."
+    "--engine",
+    type=click.Choice(["opa"]),
+    default="opa",
+    show_default=True,
+    help="What enforces the policies.",
 )
 @options.sidecar
 @click.option(
     "--replicas",
     type=click.IntRange(1, 20),
-    help="How many OPAs, each with a sidecar; embedded.  [default: 1]",
+    help="Number of OPAs, each with a sidecar; only embedded.  [default: 1]",
 )
-@click.option("--nodes", metavar="N|POOL=N,...", help="Nodes in each pool; embedded.  [default: 1]")
-@click.option("--no-deploy", is_flag=True, help="Only make the cluster and load the images; kind.")
+@click.option(
+    "--nodes",
+    metavar="N|POOL=N,...",
+    help="Number of nodes in each pool; only embedded.  [default: 1]",
+)
+@click.option(
+    "--no-deploy", is_flag=True, help="Only create the cluster and load the images; only kind."
+)
 @options.settings
 @options.output
 def command(
@@ -45,8 +55,8 @@ def command(
     settings_file: Path | None,
     output: str,
 ) -> None:
-    """Start a cluster with all that places pods, and print the kubeconfig to use; `fairlead
-    down` ends it.
+    """Start a local cluster with Fairlead installed, and print the kubeconfig to use. `fairlead
+    down` stops it.
     """
     settings = loading.load(settings_file)
     match target.kind:
@@ -58,14 +68,14 @@ def command(
             data = _kind(target.name, settings, sidecar, deployed=not no_deploy)
         case "context":
             raise UsageError(
-                "an existing cluster is not to be started: `fairlead deploy` brings Fairlead into "
-                "it"
+                "the cluster of a context runs already: run `fairlead deploy` to install Fairlead "
+                "in it"
             )
         case kind:
             flag = (
                 "--no-deploy" if no_deploy else "--replicas" if replicas is not None else "--nodes"
             )
-            raise UsageError(f"{flag} is not for a cluster of kind {kind}: leave it out")
+            raise UsageError(f"{flag} does not apply to a cluster of kind {kind}: leave it out")
     out.emit(
         data, output, lambda _: out.line(f"export KUBECONFIG={shlex.quote(data['kubeconfig'])}")
     )
@@ -79,7 +89,7 @@ def _embedded(
         data = status.status(cluster)
         if not data["opa"]:
             raise FairleadError(
-                f"cluster {name!r} is being started by another command: wait for that one"
+                f"another command is starting cluster {name!r}: wait until it has finished"
             )
         out.note(f"cluster {name!r} is running already; nothing was changed")
         return data
@@ -91,7 +101,7 @@ def _embedded(
         ) as cluster,
     ):
         data = status.status(cluster)
-        cluster.detach()  # the last thing that can be interrupted
+        cluster.detach()  # last, so that an interrupt before it still stops the cluster
     return data
 
 
@@ -116,8 +126,8 @@ def _nodes(text: str, settings: Settings) -> dict[str, int]:
     for pool in counts:
         if not re.fullmatch(r"[a-zA-Z0-9]([-a-zA-Z0-9_.]{0,58}[a-zA-Z0-9])?", pool):
             raise UsageError(
-                f"--nodes: {pool!r} names no pool: letters, digits, '-', '_' and '.', at most 60 "
-                "of them"
+                f"--nodes: {pool!r} is not a pool name: use at most 60 letters, digits, '-', '_' "
+                "and '.'"
             )
     return counts
 
@@ -125,5 +135,5 @@ def _nodes(text: str, settings: Settings) -> dict[str, int]:
 def _count(text: str) -> int:
     count = int(text)
     if not 0 <= count <= 1000:
-        raise UsageError(f"--nodes: from 0 to 1000 in a pool, not {count}")
+        raise UsageError(f"--nodes: give 0 to 1000 nodes for a pool, not {count}")
     return count

@@ -1,4 +1,4 @@
-"""`fairlead verify`: the conformance cases on each engine."""
+"""`fairlead verify`: run the conformance cases on each engine."""
 
 from __future__ import annotations
 
@@ -34,11 +34,10 @@ from fairlead.clusters.registry import Target
 def command(path: Path | None, names: tuple[str, ...], target: Target, output: str) -> int:
     """Run every conformance case on every engine, or on those named, each in its own real program.
 
-    Engines that take a cluster start an embedded one for it. With another kind they ask the one
-    that is there: it decides by the settings of each case meanwhile, and by those of `fairlead
-    deploy` only after the next deployment.
+    Engines that need a cluster start an embedded one. With --cluster kind or context they use the
+    existing cluster, and change its settings from case to case: run `fairlead deploy` afterwards.
 
-    Exit code: 0 where all passed, 1 where one failed. A case that an engine cannot express is
+    Exit code: 0 if all cases passed, 1 if one failed. A case that an engine cannot express is
     listed as such.
     """
     chosen = engines.load(names, None if target.kind == "embedded" else target)

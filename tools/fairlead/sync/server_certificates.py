@@ -24,7 +24,7 @@ class Certificate:
         self._lock = Lock()
         self._seen = self._state()
         self.digest = ""
-        """The first 12 hex digits of the SHA-256 of the certificate's file that is served with."""
+        """The first 12 hex digits of the SHA-256 of the certificate file in use."""
         try:
             self._context = self._load()
         except (OSError, ValueError) as error:
@@ -33,7 +33,7 @@ class Certificate:
             ) from error
 
     def context(self) -> ssl.SSLContext:
-        """What to serve with now; the last good pair while the files cannot be used."""
+        """The TLS context to serve with now: that of the last usable pair of files."""
         with self._lock:
             state = self._state()
             if state != self._seen:
@@ -42,7 +42,7 @@ class Certificate:
                     log.info("serving with the new certificate of %s", self._files[0])
                 except (OSError, ValueError) as error:
                     log.warning(
-                        "%s cannot be used, serving with the certificate before: %s",
+                        "%s cannot be used, still serving with the previous certificate: %s",
                         self._files[0],
                         error,
                     )
@@ -50,9 +50,7 @@ class Certificate:
             return self._context
 
     def not_after(self) -> float:
-        """When the certificate in the file ends, in seconds since 1970; 0 where that cannot be
-        told.
-        """
+        """When the certificate in the file ends, in seconds since 1970; 0 if unreadable."""
         try:
             return certificates.not_after(self._files[0].read_bytes()).timestamp()
         except (OSError, ValueError):

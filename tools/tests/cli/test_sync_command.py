@@ -282,8 +282,8 @@ def test_it_ends_in_order_when_told_to(pod: Pod, number: signal.Signals) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--health-endpoint", "127.0.0.1:0"], "go together"),
-        (["--tls-cert-file", "x", "--tls-private-key-file", "y"], "go together"),
+        (["--health-endpoint", "127.0.0.1:0"], "belong together"),
+        (["--tls-cert-file", "x", "--tls-private-key-file", "y"], "belong together"),
         (["--policy-label", "a b"], "--policy-label: 'a b' is not a label key"),
         (["--data-value", "-"], "--data-value: '-' is not a label value"),
         (["--namespace-labels", "a,b c"], "--namespace-labels: 'b c'"),
@@ -308,7 +308,7 @@ def test_it_ends_in_order_when_told_to(pod: Pod, number: signal.Signals) -> None
             "'a..b' is not a dotted path",
         ),
         (["--replicate-ignore-namespaces", "a b"], "--replicate-ignore-namespaces"),
-        (["--system-policies", "x"], "--system-policies: 'x' is not namespace/name"),
+        (["--system-policies", "x"], "--system-policies: 'x' is neither namespace/name"),
         (["--replica", "a b"], "--replica: 'a b'"),
     ],
 )

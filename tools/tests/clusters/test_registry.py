@@ -94,10 +94,13 @@ def test_flags_that_contradict_each_other_are_refused() -> None:
         (("status", "--context", "far", "--name", "x"), "--name is for clusters"),
         (("status", "--context", "far"), "no context 'far' in"),
         (("status", "--cluster", "context", "--kubeconfig", "nowhere"), "nowhere: cannot be read"),
-        (("up", "--context", "near"), "`fairlead deploy` brings Fairlead into it"),
-        (("down", "--context", "near"), "`fairlead uninstall` removes what is in it"),
-        (("up", "--cluster", "kind", "--nodes", "2"), "--nodes is not for a cluster of kind kind"),
-        (("up", "--no-deploy"), "--no-deploy is not for a cluster of kind embedded"),
+        (("up", "--context", "near"), "run `fairlead deploy` to install"),
+        (("down", "--context", "near"), "run `fairlead uninstall`"),
+        (
+            ("up", "--cluster", "kind", "--nodes", "2"),
+            "--nodes does not apply to a cluster of kind kind",
+        ),
+        (("up", "--no-deploy"), "--no-deploy does not apply to a cluster of kind embedded"),
         (("deploy", "--check", "--dry-run"), "leave one of them out"),
     ],
 )

@@ -61,7 +61,7 @@ def test_build_without_names_builds_all(world: World) -> None:
 
 @pytest.mark.parametrize("arguments", [("--path", "opa", "etcd"), ("--path", "opa", "--build")])
 def test_path_stands_alone(world: World, arguments: tuple[str, ...]) -> None:
-    with pytest.raises(UsageError, match="--path NAME stands alone"):
+    with pytest.raises(UsageError, match="--path takes one program"):
         run(*arguments)
 
 
