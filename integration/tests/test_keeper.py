@@ -341,7 +341,7 @@ def test_a_certificate_that_a_file_keeps_is_left_alone_and_warned_of(calm: Embed
     )
     done = replica(calm, 5000)  # due, for such a life
     assert done.returncode != 0
-    assert "renew it by fairlead render, which keeps it" in done.stderr
+    assert "renew it with fairlead render, which manages it" in done.stderr
     assert tls(calm) == before
     assert {row["renewer"] for row in status.status(calm)["certificates"]} == {"fairlead render"}
     deploy.deploy(calm, Settings(), progress=QUIET)

@@ -1,4 +1,4 @@
-"""Renews the certificate in time for as long as its process runs, and reports the outcome."""
+"""The keeper: checks OPA's certificate regularly, renews it in time, and reports the outcome."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ log = logging.getLogger(__name__)
 MANAGER = KEEPER
 """The field manager of its changes."""
 SHORTEST, LONGEST = 1.0, 60.0
-"""Seconds between two looks at the certificate: a tenth of the time that it is left alone,
-within these bounds."""
+"""Bounds of the pause between two checks of the certificate, in seconds. The pause is a tenth of
+the time between two renewals."""
 AGAIN = (5.0, 300.0)
-"""Seconds until a renewal that failed is tried again, doubling; no more than a tenth of the time
-that is left."""
+"""The shortest and longest pause before a failed renewal is tried again, in seconds. The pause
+doubles with each failure, up to a tenth of the time `before`."""
 REPEATED = 3600.0
-"""Seconds after which the same Event is written again."""
+"""Seconds after which the same warning is written as an Event again."""
 
 _EVENTS = f"/api/v1/namespaces/{NAMESPACE}/events"
 
 
 class Keeper:
-    """One of several replicas, of which one at a time renews.
+    """Renews the certificate. Of several replicas, one at a time renews it.
 
-    A certificate that is good for `valid` is replaced when `before` of that is left. `replica`
-    names this one.
+    A certificate is valid for the time `valid`, and is replaced when `before` of that is left.
+    `replica` is the name of this replica.
     """
 
     name = "keeper"
@@ -66,7 +66,7 @@ class Keeper:
         self._failures = 0
         self._trouble: str | None = None
         self._looked: str | None = None
-        self._told: dict[str, tuple[str, float]] = {}
+        self._reported: dict[str, tuple[str, float]] = {}
         self._renewals = Counter(
             "fairlead_certificate_renewals",
             "Renewals of OPA's certificate by this replica, by outcome.",
@@ -77,7 +77,7 @@ class Keeper:
             self._renewals.labels(outcome)
 
     def run(self, stop: Event) -> None:
-        """Look after the certificate until `stop` is set."""
+        """Check and renew the certificate until `stop` is set."""
         pause = 0.0
         while not stop.wait(pause):
             try:
@@ -91,8 +91,8 @@ class Keeper:
                 pause = self._pause()
 
     def health(self) -> dict[str, Any]:
-        """{"before", "looked", "trouble"}: seconds, when it looked last (RFC 3339), and what
-        keeps it from renewing.
+        """{"before", "looked", "trouble"}: the seconds before the end at which it renews, the time
+        of the last check (RFC 3339), and why it cannot renew, or None.
         """
         return {
             "before": self._before.total_seconds(),
@@ -101,7 +101,9 @@ class Keeper:
         }
 
     def look(self) -> None:
-        """Renew the certificate if that is due, or end what another began. Raises FairleadError."""
+        """Renew the certificate if it is due, or finish an interrupted renewal. Raises
+        FairleadError if that fails.
+        """
         secret = self._deployed.secret()
         self._looked = datetime.now(UTC).isoformat(timespec="seconds")
         if secret is None:
@@ -109,14 +111,14 @@ class Keeper:
                 f"there is no Secret {TLS_SECRET} in namespace {NAMESPACE}: run `fairlead deploy`"
             )
         if secret.kept_by:
-            self._leave(secret)
-        elif not self._good(secret):
+            self._check_foreign(secret)
+        elif not self._is_settled(secret):
             with self._lease.attempt() as leading:
                 if leading:
                     self._renew()
 
-    def _good(self, secret: Secret) -> bool:
-        """Whether there is nothing to do."""
+    def _is_settled(self, secret: Secret) -> bool:
+        """Whether there is nothing to do: no renewal is due and none was interrupted."""
         return (
             not self._due(secret) and secret.tls is not None and self._deployed.settled(secret.tls)
         )
@@ -125,26 +127,26 @@ class Keeper:
         return secret.tls is None or secret.tls.left <= self._before
 
     def _renew(self) -> None:
-        secret = self._deployed.secret()  # once more, now that nobody else changes it
-        if secret is None or self._good(secret):
+        secret = self._deployed.secret()  # read again: now nobody else changes it
+        if secret is None or self._is_settled(secret):
             return
         progress = _Logged()
         if not self._due(secret):
-            log.info("ending what another began with the certificate")
+            log.info("finishing a renewal of the certificate that was interrupted")
             renewal.finish(self._deployed, self._servers, progress=progress)
             return
         tls = renewal.replaced(self._deployed, self._servers, self._valid, progress=progress)
         self._renewals.labels("renewed").inc()
         until = certificates.not_after(tls.certificate).isoformat()
-        self._tell(
+        self._report(
             "Normal",
             "CertificateRenewed",
             f"{self._replica} renewed OPA's certificate, until {until}",
         )
 
-    def _leave(self, secret: Secret) -> None:
-        """Leave alone what somebody else keeps, and would put back. Raises FairleadError once it
-        has to be renewed.
+    def _check_foreign(self, secret: Secret) -> None:
+        """Check a certificate that something else renews, and that this replica must not change.
+        Raises FairleadError if it is overdue.
         """
         if self._due(secret):
             until = (
@@ -153,13 +155,13 @@ class Keeper:
                 else "an unknown time"
             )
             raise FairleadError(
-                f"OPA's certificate lasts until {until}: renew it by {secret.kept_by}, which keeps "
-                "it"
+                f"OPA's certificate lasts until {until}: renew it with {secret.kept_by}, which "
+                "manages it"
             )
 
     def _pause(self) -> float:
-        alone = (self._valid - self._before).total_seconds()
-        return min(max(alone / 10, SHORTEST), LONGEST)
+        between_renewals = (self._valid - self._before).total_seconds()
+        return min(max(between_renewals / 10, SHORTEST), LONGEST)
 
     def _failed(self, error: Exception) -> None:
         self._failures += 1
@@ -169,25 +171,25 @@ class Keeper:
             log.warning("the certificate: %s", error)
         self._trouble = str(error) or type(error).__name__
         self._renewals.labels("failed").inc()
-        self._tell("Warning", "CertificateNotRenewed", f"{self._replica}: {self._trouble}")
+        self._report("Warning", "CertificateNotRenewed", f"{self._replica}: {self._trouble}")
 
-    def _tell(self, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
-        """Write an Event about the Secret, the same one but once in a while; that it cannot be
-        is no reason to stop.
+    def _report(self, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        """Write an Event about the Secret. The same warning is repeated only after REPEATED
+        seconds. A failure to write it is only logged.
         """
-        text, at = self._told.get(reason, ("", float("-inf")))
+        text, at = self._reported.get(reason, ("", float("-inf")))
         if kind == "Warning" and text == message and time.monotonic() - at < REPEATED:
             return
-        self._told[reason] = (message, time.monotonic())
+        self._reported[reason] = (message, time.monotonic())
         log.log(logging.INFO if kind == "Normal" else logging.WARNING, "%s", message)
         try:
             self._api.create(_EVENTS, _event(kind, reason, message), manager=MANAGER)
         except FairleadError as error:
-            log.warning("no Event could be written: %s", error)
+            log.warning("the Event could not be written: %s", error)
 
 
 class _Logged(Progress):
-    """Each step as a line of the log."""
+    """Logs each step of a renewal."""
 
     def update(self, name: str, state: str, *, done: int = 0, total: int = 0) -> None:
         log.info("%s: %s", name, state)

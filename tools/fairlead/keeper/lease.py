@@ -1,12 +1,11 @@
-"""A lock in the cluster: one process at a time may change the certificate (`deploy`, `rotate cert`,
-or one keeper).
+"""A lock in the cluster, held in a Lease: one process at a time may change the certificate
+(`deploy`, `rotate cert`, or one keeper).
 
-The kubernetes package has a leader election too, and a Lease to hold it. It is not used: it asks
-the API server as its process' default client does, it cannot be stopped and never gives the Lease
-back, so that it is for what leads as long as it lives. Here somebody leads for seconds in sixty
-days. What counts is the same as in client-go: a Lease that has not been renewed for its duration,
-by the clock of who looks at it, may be taken; every change names the version of the Lease that it
-was made of.
+The leader election of the kubernetes package is not used. It always takes the default client of the
+process, cannot be stopped, and never gives the Lease back: it is made for processes that lead as
+long as they live. Here a process leads for seconds in sixty days. The rules are those of client-go:
+a Lease may be taken if its observer has not seen it renewed for its duration, and every change
+names the version of the Lease that it is based on.
 """
 
 from __future__ import annotations
@@ -30,44 +29,42 @@ log = logging.getLogger(__name__)
 
 NAME = KEEPER
 DURATION = 15.0
-"""Seconds after which a Lease that nobody renews may be taken."""
+"""Seconds without a renewal after which another holder may take the Lease."""
 RENEWED = 3.0
 """Seconds between two renewals."""
 MARGIN = 3.0
-"""Seconds before the end of a Lease from which on its holder changes nothing more."""
+"""Seconds before the end of a Lease in which its holder changes nothing more."""
 PATIENCE = 300.0
-"""Seconds for which a command waits for another holder; a renewal takes a minute or two where
-kubelets have a part."""
+"""Seconds that a command waits for another holder. A renewal takes a minute or two if kubelets
+refresh the mounted Secret."""
 
 _PATH = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{NAME}"
 
 
 class Lost(FairleadError):
-    """The Lease was not renewed in time, and somebody else may hold it."""
+    """The Lease was not renewed in time, so that somebody else may hold it."""
 
 
 class Lease:
-    """The Lease as one holder sees it; made once, as it remembers what it saw of others."""
+    """The Lease as one holder sees it. Keep the object: it remembers what it saw of other holders."""
 
     def __init__(self, api: ApiServer, holder: str) -> None:
         self._api = api
         self._holder = holder
         self.holder: str | None = None
-        """Who held it when somebody else was found to."""
+        """The other holder that was seen last; None if there was none."""
         self._seen: tuple[str, float] | None = None
         self._until = float("-inf")
 
     def check(self) -> None:
-        """Raises Lost where it is not held, or not for much longer."""
+        """Raises Lost if the Lease is not held, or ends within MARGIN seconds."""
         if time.monotonic() > self._until - MARGIN:
-            raise Lost(
-                f"{self._holder} does not hold the Lease {NAME} any more: somebody else goes on"
-            )
+            raise Lost(f"{self._holder} no longer holds the Lease {NAME}: somebody else continues")
 
     @contextmanager
     def attempt(self) -> Iterator[bool]:
-        """Hold it for the block, which is told whether it does. Raises ApiServerError where it
-        cannot be asked for.
+        """Try once to hold the Lease during the block, which gets whether it is held. Raises
+        ApiServerError if the API server cannot be asked.
         """
         taken = self._take()
         with self._kept() if taken else nullcontext():
@@ -75,14 +72,14 @@ class Lease:
 
     @contextmanager
     def held(self, *, forbidden: bool = True) -> Iterator[bool]:
-        """Hold it for the block; wait for it before. Where there is none, nobody in the cluster
-        renews: go on without.
+        """Wait for the Lease and hold it during the block, which gets whether it is held.
 
-        The block is told whether it is held. Without `forbidden`, go on without it too where it may
-        not be read: whoever looks at the rights tells that better.
+        If the Lease does not exist, nothing in the cluster renews the certificate, and the block
+        runs without it. If `forbidden` is False, the block also runs without a Lease that must not
+        be read, because the check of permissions reports that better.
 
-        Raises FairleadError after PATIENCE seconds, with who holds it, and where it cannot be asked
-        for.
+        Raises FairleadError with the holder after PATIENCE seconds, or if the API server cannot be
+        asked.
         """
         try:
             self._api.get(_PATH)
@@ -114,7 +111,7 @@ class Lease:
             self._release()
 
     def _taken(self) -> bool:
-        """Take it. Raises FairleadError with who holds it."""
+        """Take the Lease. Raises FairleadError with its holder if somebody else holds it."""
         if not self._take():
             raise FairleadError(f"{self.holder} holds it")
         return True
@@ -128,7 +125,7 @@ class Lease:
                 self._seen, self.holder = (version, now), str(holder)
             if now - self._seen[1] < float(spec.get("leaseDurationSeconds") or DURATION):
                 return False
-            log.info("taking the Lease %s, which %s does not renew", NAME, holder)
+            log.info("taking over the Lease %s, because %s does not renew it", NAME, holder)
         return self._write(
             version,
             self._holder,
@@ -160,7 +157,7 @@ class Lease:
     def _write(
         self, version: str, holder: str, *, taken: bool = False, transitions: int = 0
     ) -> bool:
-        """Write it at this version; False where somebody else was faster."""
+        """Write the Lease based on `version`; False if somebody else has changed it since."""
         begun, now = (
             time.monotonic(),
             datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),

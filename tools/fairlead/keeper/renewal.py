@@ -1,12 +1,12 @@
 """Replaces OPA's certificate and its CA step by step, without one refused request.
 
-1. Everyone trusts the new authority beside the old one.
+1. Everyone trusts the new CA beside the old one.
 2. Everyone serves with the new certificate.
-3. Nobody trusts the old authority any more.
+3. Nobody trusts the old CA any more.
 
-What was reached is read from the Secret and the webhooks, so that whoever comes after one who was
-interrupted goes on: before the second step by beginning again, as the new key was nowhere yet, and
-after it by ending the third.
+The Secret and the webhooks show which step was reached, so that an interrupted renewal can be
+finished. Before the second step the next renewal begins again, because nobody has the new key yet.
+After it, it finishes the third.
 """
 
 from __future__ import annotations
@@ -23,31 +23,32 @@ from fairlead.deployment.names import TLS_SECRET
 from fairlead.keeper.trust import Deployed
 
 SETTLE = 2.0
-"""Seconds in which every API server sees a changed webhook; nothing tells when it has."""
+"""Seconds within which every API server sees a changed webhook. Nothing shows when it has."""
 
 
 class Servers(Protocol):
-    """The servers that have the Secret mounted, OPAs and sidecars."""
+    """The servers that mount the Secret: OPAs and sidecars."""
 
     def bring(self, tls: Tls) -> None:
-        """The Secret holds `tls` now: have it brought to where they read it, where nothing else
-        does.
+        """Bring `tls`, which the Secret holds now, to where the servers read it, unless the cluster
+        does so itself.
         """
 
     def trust(self, authorities: bytes) -> None:
-        """Return when all that verifies OPA beside API servers does so by `authorities`. Raises
-        FairleadError.
+        """Return when everything except API servers verifies OPA by `authorities` (PEM). Raises
+        FairleadError if that takes too long.
         """
 
     def serve(self, certificate: bytes) -> None:
-        """Return when all of them serve with `certificate` (PEM). Raises FairleadError."""
+        """Return when all servers serve with `certificate` (PEM). Raises FairleadError if that
+        takes too long.
+        """
 
 
 def finish(deployed: Deployed, servers: Servers, *, progress: Progress) -> Tls:
-    """Trust nothing but the authority of the certificate that is in the Secret, once that is served
-    everywhere.
+    """Wait until the certificate in the Secret is served everywhere, and then trust only its CA.
 
-    Raises FairleadError where a step is not done in time: then both are trusted.
+    Raises FairleadError if a step takes too long. Then both CAs are trusted.
     """
     secret = deployed.secret()
     if secret is None or secret.tls is None:
@@ -57,7 +58,7 @@ def finish(deployed: Deployed, servers: Servers, *, progress: Progress) -> Tls:
         return tls
     deployed.trust_also(tls.issuer)
     servers.serve(tls.certificate)
-    progress.update("certificate", "making everyone distrust the old authority")
+    progress.update("certificate", "making everyone distrust the old CA")
     settled = replace(tls, ca=tls.issuer)
     _publish(deployed, servers, settled)
     deployed.trust(settled.ca)
@@ -66,22 +67,22 @@ def finish(deployed: Deployed, servers: Servers, *, progress: Progress) -> Tls:
 
 
 def replaced(deployed: Deployed, servers: Servers, valid: timedelta, *, progress: Progress) -> Tls:
-    """Replace the certificate and its authority by such as are good for `valid`; what was begun
-    before is ended first.
+    """Replace the certificate and its CA by new ones that are valid for `valid`. An interrupted
+    renewal is finished first.
 
-    One that has ended is replaced at once: no API server takes it any more, so nobody can be
-    refused for it. Raises FairleadError where a step is not done in time: then both are trusted,
-    and the next renewal ends it.
+    An expired certificate is replaced at once: no API server accepts it, so that no request can be
+    refused because of the change. Raises FairleadError if a step takes too long. Then both CAs are
+    trusted, and the next renewal finishes this one.
     """
     secret = deployed.secret()
     fresh = Tls.fresh(valid)
     if secret is None or secret.tls is None or secret.tls.left <= timedelta(0):
-        progress.update("certificate", "replacing the one that has ended")
+        progress.update("certificate", "replacing the expired certificate")
         _publish(deployed, servers, fresh)
     else:
         old = finish(deployed, servers, progress=progress)
         both = old.ca + fresh.ca
-        progress.update("certificate", "making everyone trust a new authority")
+        progress.update("certificate", "making everyone trust a new CA")
         _publish(deployed, servers, replace(old, ca=both))
         deployed.trust(both)
         servers.trust(both)

@@ -1,5 +1,5 @@
-"""The servers that have the certificate mounted, as a keeper in the cluster reaches them: by their
-ports, one by one."""
+"""The servers that mount the certificate: how a keeper in the cluster asks each of them whether it
+uses the new one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fairlead.settings.models import NAMESPACE
 log = logging.getLogger(__name__)
 
 DEADLINE = 180.0
-"""Seconds that a step may take everywhere; a kubelet refreshes a mounted Secret within a minute
+"""Seconds that a step may take on all servers. A kubelet refreshes a mounted Secret within a minute
 or two."""
 
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -37,10 +37,10 @@ _Address = tuple[str, int]
 
 @dataclass(frozen=True)
 class Server:
-    """One server; `tells` where it is a sidecar that says by which authorities it verifies OPA.
+    """One server. `tells` is true for a sidecar whose /health says by which CA it verifies OPA.
 
-    One that is not `ready` serves nobody: it has DEADLINE, in which its files are refreshed, and is
-    left out then.
+    A server that is not `ready` serves nobody. It is waited for like the others, but does not make
+    the step fail after DEADLINE.
     """
 
     host: str
@@ -50,7 +50,7 @@ class Server:
 
 
 def named(opas: Sequence[_Address], sidecars: Sequence[_Address]) -> Callable[[], list[Server]]:
-    """These servers, where they are no pods."""
+    """A function that lists these servers, which are not pods."""
     servers = [Server(*at, tells=False) for at in opas] + [
         Server(*at, tells=True) for at in sidecars
     ]
@@ -58,7 +58,9 @@ def named(opas: Sequence[_Address], sidecars: Sequence[_Address]) -> Callable[[]
 
 
 def pods(api: ApiServer) -> Callable[[], list[Server]]:
-    """The servers in OPA's pods, as they are whenever it is called. Raises ApiServerError."""
+    """A function that lists the servers in OPA's pods at the time of the call. It raises
+    ApiServerError if the pods cannot be listed.
+    """
     return lambda: [
         server
         for pod in api.get(_PODS, labelSelector=OPA_PODS).get("items") or ()
@@ -67,8 +69,8 @@ def pods(api: ApiServer) -> Callable[[], list[Server]]:
 
 
 def of_pod(pod: Mapping[str, Any]) -> list[Server]:
-    """The servers of a pod; none of one that is over, about to be, or not started yet: it mounts
-    what is there then.
+    """The servers of a pod. A pod that has ended, is being deleted, or has not started has none:
+    one that starts later mounts the Secret of that time.
     """
     status = pod.get("status") or {}
     address = status.get("podIP")
@@ -84,8 +86,8 @@ def of_pod(pod: Mapping[str, Any]) -> list[Server]:
 
 
 class Serving:
-    """The servers that `listed` tells; see renewal.Servers. The cluster brings the Secret to
-    where they read it.
+    """The servers that `listed` returns; see renewal.Servers. The cluster itself brings the Secret
+    to where they read it.
     """
 
     def __init__(self, listed: Callable[[], list[Server]], *, pause: float = 1.0) -> None:
@@ -99,8 +101,8 @@ class Serving:
     def trust(self, authorities: bytes) -> None:
         expected = digest(authorities)
         self._every(
-            lambda server: not server.tells or self._told(server) == expected,
-            "uses the new authorities",
+            lambda server: not server.tells or self._trusted_digest(server) == expected,
+            "uses the new CA",
         )
 
     def serve(self, certificate: bytes) -> None:
@@ -129,16 +131,22 @@ class Serving:
                     f"{error}: {waiting_for}" if waiting_for else str(error)
                 ) from error
             log.warning(
-                "not waiting any longer until every server %s: not Ready is %s", what, waiting_for
+                "no longer waiting until every server %s: these are not Ready: %s",
+                what,
+                waiting_for,
             )
 
-    def _told(self, server: Server) -> Any:
-        """The digest of the authorities that a sidecar says to use. Raises FairleadError."""
+    def _trusted_digest(self, server: Server) -> Any:
+        """The digest of the CA file that a sidecar reports to use. Raises FairleadError if it does
+        not answer.
+        """
         return health(server.host, server.port, self._authorities).get("ca")
 
 
 class Rolled(Serving):
-    """The same beside a sidecar that reads its authorities once: other ones take other pods."""
+    """The servers beside a sidecar that reads the CA only at its start, so that a new CA needs new
+    pods.
+    """
 
     def __init__(self, api: ApiServer, listed: Callable[[], list[Server]], *, manager: str) -> None:
         super().__init__(listed)
@@ -146,7 +154,7 @@ class Rolled(Serving):
         self._manager = manager
 
     def trust(self, authorities: bytes) -> None:
-        """Roll the pods, unless they were for these authorities."""
+        """Replace the pods, unless they were started with these `authorities`."""
         annotations = {AUTHORITIES_ANNOTATION: digest(authorities)}
         patch = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
         self._api.patch(_DEPLOYMENT, patch, manager=self._manager)
@@ -169,9 +177,10 @@ class Rolled(Serving):
 
 
 def shown(host: str, port: int) -> bytes | None:
-    """The certificate (DER) that a server shows. Raises FairleadError where it shows none."""
+    """The certificate (DER) that a server shows. Raises FairleadError if it shows none."""
     context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it is compared, whole
+    # No verification, because the caller compares the whole certificate.
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         with (
             socket.create_connection((host, port), _PATIENCE) as raw,
@@ -183,10 +192,10 @@ def shown(host: str, port: int) -> bytes | None:
 
 
 def health(host: str, port: int, authorities: bytes) -> dict[str, Any]:
-    """What the sidecar there says of itself, verified by `authorities` (PEM). Raises
-    FairleadError.
+    """The answer of a sidecar's /health. The sidecar is verified by `authorities` (PEM). Raises
+    FairleadError if it does not answer.
     """
-    name = SERVICE_NAMES[2]  # no certificate has the addresses of pods
+    name = SERVICE_NAMES[2]  # certificates do not have the addresses of pods
     try:
         context = ssl.create_default_context(cadata=authorities.decode())
         with urllib3.HTTPSConnectionPool(
@@ -204,7 +213,7 @@ def health(host: str, port: int, authorities: bytes) -> dict[str, Any]:
 
 
 def _failure(holds: Callable[[], bool]) -> str | None:
-    """Why it does not hold; None where it does."""
+    """None if `holds` returns true; otherwise the reason, empty if unknown."""
     try:
         return None if holds() else ""
     except FairleadError as error:

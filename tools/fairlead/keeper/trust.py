@@ -1,8 +1,8 @@
 """The objects that hold OPA's certificate and its trusted CAs (a Secret and the webhooks), and how
 they are changed.
 
-Every change names the version of the object that it was made of: whoever was faster is never
-overwritten unseen.
+Every change names the version of the object that it is based on, so that a concurrent change is
+never overwritten.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-
 
 @dataclass(frozen=True)
 class Secret:
-    """The Secret as it is: `tls` is None where it is not whole, `kept_by` what else renews it, None
-    for nothing.
+    """The content of the Secret. `tls` is None if it is incomplete, `kept_by` names another program
+    that renews it, or is None.
 
-    `by` and `at` are the field manager that wrote the certificate last, and when (RFC 3339).
+    `by` is the field manager that wrote the certificate last, `at` the time of that (RFC 3339).
     """
 
     version: str
@@ -52,10 +52,10 @@ class _Webhooks:
 
 
 class Deployed:
-    """Reads and changes the objects in the name of the field manager `manager`.
+    """Reads and changes the objects, with the field manager `manager`.
 
-    `check` is called just before each change, and raises FairleadError where it must not be made
-    any more. `alone` is whether nobody else changes them meanwhile.
+    `check` is called before each change, and raises FairleadError to prevent it. `alone` says
+    whether nobody else changes the objects meanwhile.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class Deployed:
         self.alone = alone
 
     def secret(self) -> Secret | None:
-        """None where there is none. Raises ApiServerError."""
+        """The Secret, or None if there is none. Raises ApiServerError if it cannot be read."""
         secret = self._get(_SECRET)
         return None if secret is None else read(secret)
 
     def settled(self, tls: Tls) -> bool:
-        """Whether just the authority that issued the certificate is trusted, everywhere."""
+        """Whether everything trusts exactly the CA that issued the certificate."""
         return tls.ca == tls.issuer and all(
             only(bundle, tls.issuer) == bundle
             for webhooks in self._webhooks()
@@ -85,8 +85,8 @@ class Deployed:
         )
 
     def publish(self, tls: Tls) -> None:
-        """Make the Secret hold `tls`. Raises FairleadError where that is not there, or somebody
-        else was faster.
+        """Write `tls` into the Secret. Raises FairleadError if there is no Secret, or if somebody
+        else changed it meanwhile.
         """
         secret = self.secret()
         if secret is None:
@@ -99,11 +99,15 @@ class Deployed:
         self._change(_SECRET, {"metadata": {"resourceVersion": secret.version}, "data": data})
 
     def trust(self, authorities: bytes) -> None:
-        """Make API servers verify OPA by `authorities` alone. Raises FairleadError."""
+        """Make API servers verify OPA only by `authorities` (PEM). Raises FairleadError if the
+        webhooks cannot be changed.
+        """
         self._bundles(lambda bundle: only(bundle, authorities))
 
     def trust_also(self, authorities: bytes) -> None:
-        """Make API servers verify OPA by `authorities`, too. Raises FairleadError."""
+        """Make API servers also accept `authorities` (PEM). Raises FairleadError if the webhooks
+        cannot be changed.
+        """
         self._bundles(lambda bundle: joined(bundle, authorities))
 
     def _bundles(self, change: Callable[[bytes], bytes]) -> None:
@@ -125,8 +129,8 @@ class Deployed:
                 self._change(configuration.path, patch, strategic=True)
 
     def _webhooks(self) -> list[_Webhooks]:
-        """The configurations that there are: an administrator may have taken them away to let
-        pods in.
+        """The webhook configurations that exist. An administrator may have deleted them to admit
+        pods without OPA.
         """
         configurations = {path: self._get(path) for path in WEBHOOKS}
         return [
@@ -156,7 +160,7 @@ class Deployed:
 
 
 def read(secret: Mapping[str, Any]) -> Secret:
-    """The Secret of an object of the API."""
+    """Read the Secret from the API's JSON."""
     metadata = secret["metadata"]
     by, at = _writer(metadata.get("managedFields") or ())
     kept_by = (metadata.get("annotations") or {}).get(RENEWED_BY) or None
@@ -166,16 +170,16 @@ def read(secret: Mapping[str, Any]) -> Secret:
 
 
 def joined(bundle: bytes, authorities: bytes) -> bytes:
-    """`bundle` with those of `authorities` that it lacks."""
+    """`bundle` with the certificates of `authorities` that it lacks."""
     missing = [pem for pem in _parts(authorities) if pem not in _parts(bundle)]
     return only(bundle, b"".join([*_parts(bundle), *missing])) if missing else bundle
 
 
 def only(bundle: bytes, authorities: bytes) -> bytes:
-    """`authorities` with the comments of `bundle`, which have API servers connect again; itself
-    where it has just them.
+    """`authorities` with the comments of `bundle`; `bundle` itself if it holds exactly these
+    certificates.
 
-    See clusters.connections.
+    The comments make API servers open new connections; see clusters.connections.
     """
     if _parts(bundle) == _parts(authorities):
         return bundle
@@ -187,7 +191,7 @@ def _parts(authorities: bytes) -> list[bytes]:
 
 
 def _writer(managed: Any) -> tuple[str | None, str | None]:
-    """Who wrote the certificate last, and when."""
+    """The field manager that wrote the certificate last, and the time (RFC 3339)."""
     field = f"f:{TLS_KEYS[0]}"
     wrote = [
         entry for entry in managed if field in ((entry.get("fieldsV1") or {}).get("f:data") or {})
