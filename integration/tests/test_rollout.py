@@ -94,7 +94,7 @@ def audited(bare: EmbeddedCluster) -> dict[str, Any]:
 def warned(bare: EmbeddedCluster, audited: dict[str, Any]) -> EmbeddedCluster:
     """The cluster, with Fairlead deployed so that it only warns."""
     refused = fairlead("diff", "--name", bare.name, code=2)
-    assert "no deployed policies to compare with: `fairlead audit`" in refused.stderr
+    assert "no deployed policies to compare with: run `fairlead audit`" in refused.stderr
     deploy(bare, Settings.model_validate({"enforcement": "warn"}), progress=QUIET)
     return bare
 

@@ -1,2 +1,2 @@
-"""Decides about a cluster without changing it: what its policies would do, and what changed ones
-would do otherwise."""
+"""Evaluates policies for a cluster without changing it: what they would do to its objects, and
+which decisions changed policies would change."""

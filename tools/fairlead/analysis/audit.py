@@ -1,5 +1,5 @@
-"""Audits a cluster before the policies are switched on: what they would change, refuse or find
-outside its pool."""
+"""Audits a cluster, for instance before Fairlead is deployed: which objects the policies would
+change or refuse, and which pods run outside their pool."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ PLACED = "placed"
 UNMAPPED = "not mapped"
 ALONE = "left alone"
 KINDS = (OUTSIDE, REFUSED, CHANGED, PLACED, UNMAPPED, ALONE)
-"""What can be found of a pod or a template, the worst first; the last two are counted only."""
+"""The findings on a pod or a template, the worst first. The last two are only counted."""
 
 VIOLATIONS = (OUTSIDE, REFUSED)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of a pod or a template; `pool` decides on it, and `node` is where a pod
-    runs now.
+    """The finding on a pod or a template. `pool` is the pool of its namespace, `node` the node that
+    a pod runs on.
     """
 
     namespace: str
@@ -47,12 +47,12 @@ class Finding:
 def audit(
     cluster: Cluster, settings: Settings, folder: Path | None = None, *, progress: Progress
 ) -> dict[str, Any]:
-    """Judge every pod and template of `cluster` by the policies (of `folder`, or the project's),
-    each one enforced.
+    """Evaluate the policies (of `folder`, or the checkout's) on every pod and template of
+    `cluster`, as if all intents were enforced.
 
-    The cluster needs no deployment, only the right to list what is read. Returns {findings,
-    counts}: a list of Finding, the worst first, without those that no pool decides on, and how many
-    there are of each of KINDS. Raises FairleadError where something cannot be read or decided.
+    Fairlead need not be deployed in the cluster; the right to list objects is enough. Returns
+    {findings, counts}: findings as dicts of Finding, the worst first, without UNMAPPED and ALONE,
+    and the number of each of KINDS. Raises FairleadError if objects cannot be read or OPA fails.
     """
     inventory = Inventory(cluster, progress)
     subjects = inventory.subjects
@@ -80,8 +80,8 @@ def audit(
 def judge(
     subject: Subject, decided: Sequence[Decision], nodes: Mapping[str, Mapping[str, str]]
 ) -> Finding:
-    """What the decisions on the subject's reviews come to, where `nodes` has the labels of each
-    node that is there.
+    """The finding that follows from the decisions on the subject's reviews. `nodes` has the labels
+    of each existing node, by name.
     """
     pool = decided[0].pool if decided else None
     selector = decided[0].selector if decided else {}

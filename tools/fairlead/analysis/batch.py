@@ -1,5 +1,5 @@
-"""Decides on everything that a cluster holds, under one state of the policies: `opa eval` with
-thousands of requests."""
+"""Decides on thousands of requests at once with `opa eval`, for `fairlead audit` and `fairlead
+diff`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from fairlead.opa import cli
 from fairlead.programs import toolchain
 
 BATCH = 2500
-"""Requests of one process: some ten MB of them, and few enough that progress is told."""
+"""Requests for one process of OPA: about 10 MB, and few enough that progress is visible."""
 
-# Every namespace is at hand, so the environment names no sidecar to look one up; mocked, so that no
-# evaluation opens a connection. Both answers under one `with`: each would have all rules evaluated
-# again. What is undefined leaves its array empty.
+# The data hold every namespace, so the environment names no sidecar for lookups. http.send is
+# mocked, so that no evaluation opens a connection. Both answers share one `with`, because each
+# `with` makes OPA evaluate all rules again. An undefined answer leaves its array empty.
 _MODULE = """
 package fairlead_decisions
 
@@ -40,10 +40,10 @@ _ENVIRONMENT: dict[str, dict[str, str]] = {"env": {}}
 
 @dataclass(frozen=True)
 class Decision:
-    """What the policies say of one request; `message` is why it is refused, `patch` a JSON Patch.
+    """The decision on one request. `message` says why it is refused, `patch` is a JSON Patch.
 
-    `pool` and `selector` are what decides on a pod, and the labels of that pool's nodes; None and
-    {} where no pool does and where the policies are staged ones.
+    `pool` is the pool that decides on a pod, `selector` the labels of that pool's nodes. They are
+    None and {} if no pool decides, and always for staged policies.
     """
 
     allowed: bool
@@ -69,7 +69,7 @@ def decide(
         kubernetes: `data.kubernetes`, which has all namespaces.
         name: the name under which progress is reported.
 
-    Raises FairleadError where OPA fails at any of them.
+    Raises FairleadError if OPA fails on any of them.
     """
 
     def batch(start: int) -> list[Decision]:
@@ -98,7 +98,7 @@ def decide(
 
 
 def described(patch: Sequence[Mapping[str, Any]]) -> str:
-    """A JSON Patch in one line, as `add /spec/nodeSelector {"agentpool": "gpu"}`."""
+    """A JSON Patch as one line of text, such as `add /spec/nodeSelector {"agentpool": "gpu"}`."""
     values = (
         f" {json.dumps(operation['value'], ensure_ascii=False)}" if "value" in operation else ""
         for operation in patch
@@ -118,7 +118,7 @@ def _read(admission_review: Mapping[str, Any], decided: Mapping[str, Any]) -> De
     response = answer["response"]
     return Decision(
         allowed=response["allowed"],
-        # The uid is one of our own making, by which nobody finds anything.
+        # The uid was made up for this evaluation, so nobody can search for it.
         message=response.get("status", {})
         .get("message", "")
         .removesuffix(f" [decision {admission_review['request']['uid']}]"),

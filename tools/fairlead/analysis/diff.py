@@ -26,13 +26,13 @@ ADMITTED = "would be admitted"
 PATCHED = "would be changed otherwise"
 TOLD = "would be told otherwise"
 KINDS = (REFUSED, ADMITTED, PATCHED, TOLD)
-"""How a decision can differ, the gravest first."""
+"""The ways in which a decision can differ, the gravest first."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A pod or a template on which the policies decide otherwise; `deployed` and `new` are
-    {allowed, message, ...}.
+    """A pod or a template with a different decision. `deployed` and `new` are {allowed, message,
+    warnings, patch}.
     """
 
     namespace: str
@@ -46,12 +46,12 @@ class Difference:
 def diff(
     cluster: Cluster, settings: Settings, folder: Path | None = None, *, progress: Progress
 ) -> dict[str, Any]:
-    """Compare what is deployed in `cluster` with `settings` and the policies of `folder`, or the
-    project's.
+    """Compare the decisions of the policies deployed in `cluster` with those of `settings` and the
+    policies of `folder`, or the checkout's.
 
-    Returns {differences, counts, revisions}: a list of Difference, the gravest first, {same,
-    different}, and {deployed, new}. Raises UsageError where nothing is deployed, FairleadError
-    where something cannot be read or decided.
+    Returns {differences, counts, revisions}: dicts of Difference, the gravest first; {same,
+    different}; and {deployed, new}. Raises UsageError if nothing is deployed, FairleadError if
+    objects cannot be read or OPA fails.
     """
     deployed = _deployed(cluster)
     bundle = bundles.bundle(settings, folder)
@@ -75,10 +75,10 @@ def diff(
     for subject in subjects:
         pairs = [(next(before), next(after)) for _ in subject.reviews]
         for old, new in pairs:
-            # the pod's comes before its workload's, and says it all
+            # One difference is enough: that of the pod, which comes before its workload's.
             if difference := compare(old, new):
                 key = (subject.namespace, subject.kind, subject.name)
-                differences.append(Difference(*key, difference, _told(old), _told(new)))
+                differences.append(Difference(*key, difference, _as_dict(old), _as_dict(new)))
                 break
     differences.sort(key=lambda d: (KINDS.index(d.difference), d.namespace, d.kind, d.name))
     return {
@@ -89,7 +89,7 @@ def diff(
 
 
 def compare(deployed: Decision, new: Decision) -> str | None:
-    """How two decisions on one request differ, in one of KINDS; None where they do not."""
+    """The kind of difference between two decisions on one request; None if they are the same."""
     if deployed.allowed != new.allowed:
         return ADMITTED if new.allowed else REFUSED
     if deployed.patch != new.patch:
@@ -99,7 +99,7 @@ def compare(deployed: Decision, new: Decision) -> str | None:
     return None
 
 
-def _told(decision: Decision) -> dict[str, Any]:
+def _as_dict(decision: Decision) -> dict[str, Any]:
     return {
         "allowed": decision.allowed,
         "message": decision.message,
@@ -109,11 +109,11 @@ def _told(decision: Decision) -> dict[str, Any]:
 
 
 def _replicated(deployed: dict[str, Any]) -> list[Replicated]:
-    """What OPA holds beside namespaces, as far as the deployment tells."""
+    """The resources that the deployed OPA holds besides namespaces; none if not recorded."""
     stored = history.settings_of(deployed) or {}
     try:
         return [Replicated.model_validate(resource) for resource in stored.get("replicate") or ()]
-    except (ValidationError, TypeError):  # somebody, or another version, wrote it otherwise
+    except (ValidationError, TypeError):  # written by hand or by another version of Fairlead
         return []
 
 
@@ -123,6 +123,6 @@ def _deployed(cluster: Cluster) -> dict[str, Any]:
     if config_map is None or not config_map.get("data"):
         raise UsageError(
             f"cluster {cluster.name} has no deployed policies to compare with: "
-            "`fairlead audit` tells what these would do"
+            "run `fairlead audit` to see what yours would do"
         )
     return config_map

@@ -1,5 +1,5 @@
-"""Asks the policies for decisions with the real `opa eval`, in one process for any number of
-requests."""
+"""Decides on single requests with `opa eval` and explains the decisions, for `fairlead eval` and
+the conformance cases."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from fairlead.settings.models import Settings
 
 NO_ANSWER = (
     "the policies give no answer (data.system.main is undefined), which an API server "
-    "takes for a refusal"
+    "treats as a refusal"
 )
 
-# The sidecar is asked for a namespace that OPA does not hold, or holds without a pool; mocked, so
-# that no evaluation opens a connection.
+# OPA asks the sidecar about a namespace that it does not hold or that has no pool. The sidecar is
+# mocked, so that no evaluation opens a connection.
 _ENVIRONMENT = {"env": {"FAIRLEAD_NAMESPACES_URL": "mocked", "FAIRLEAD_CA_FILE": "mocked"}}
 _NOBODY_KNOWS = {"status_code": 404, "body": {}}
 
-# `again` is the decision for the patched object, which an API server may ask for, too
-# (reinvocationPolicy IfNeeded). `with` takes the plain variables alone: given `question.review`,
-# OPA 1.22 leaves the whole comprehension empty.
+# `again` is the decision on the patched object, which an API server may ask for, too
+# (reinvocationPolicy IfNeeded). The values after `with` are plain variables on purpose: with
+# `question.review` there, OPA 1.22 leaves the whole comprehension empty.
 _MODULE = """
 package fairlead_evaluate
 
@@ -64,10 +64,10 @@ _again(question, first) := _main(patched, question.namespaces, question.settings
 
 @dataclass(frozen=True)
 class Question:
-    """One AdmissionReview, and what OPA knows besides.
+    """One AdmissionReview, and the settings and data of OPA for it.
 
-    `namespaces` is data.kubernetes.namespaces, name -> object; `unreplicated` has those that only
-    the sidecar knows.
+    `namespaces` is data.kubernetes.namespaces, name -> object. `unreplicated` has the namespaces
+    that only a lookup finds.
     """
 
     review: Any
@@ -78,10 +78,10 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """A decision: `object` is the object after the patch, None where it is refused or deleted.
+    """A decision. `object` is the object after the patch, None if it is refused or deleted.
 
-    `review` is what OPA said, None where it gave no answer; `again` what it says to the patched
-    object, None without a patch; `explanation` holds sentences on what the decision rests on.
+    `review` is OPA's answer, None if there was none. `again` is its answer to the patched object,
+    None without a patch. `explanation` are sentences with the reasons.
     """
 
     allowed: bool
@@ -97,8 +97,7 @@ class Answer:
 def ask(questions: Sequence[Question], progress: Progress) -> list[Answer]:
     """The decisions, in the order of `questions`.
 
-    Raises FairleadError where OPA fails at any of them, or answers with a patch that cannot be
-    applied.
+    Raises FairleadError if OPA fails on any of them, or if its patch cannot be applied.
     """
     data = {
         "fairlead_environment": _ENVIRONMENT,
@@ -112,7 +111,8 @@ def ask(questions: Sequence[Question], progress: Progress) -> list[Answer]:
             for question in questions
         ],
     }
-    # As they are deployed, where that can be; one process takes several settings only by `with`.
+    # Use the policies as they are deployed, if all questions have the same settings. Different
+    # settings in one process are possible only by `with`.
     alike = all(question.settings == questions[0].settings for question in questions)
     bundle = bundles.bundle(questions[0].settings if questions and alike else Settings())
     modules = {**bundle.modules, "fairlead_evaluate.rego": _MODULE}
@@ -135,16 +135,15 @@ def evaluate(
     """The decision for each AdmissionReview or manifest of the file `path`, in its order.
 
     Args:
-        namespace: of the manifests; the one that they name, or `default`, where it is None.
-        namespace_labels: of each request's namespace, which is unknown to the policies where this
-            is None.
-        namespaces: all that are known, as a cluster has them (name -> object), instead of
-            `namespace_labels`.
-        operation: done with the manifests; None for CREATE. For UPDATE the manifest is the old
-            object, too.
+        namespace: the namespace of the manifests; None for the one that they name, or `default`.
+        namespace_labels: the labels of each request's namespace; None if the policies do not know
+            the namespace.
+        namespaces: all namespaces of a cluster (name -> object), instead of `namespace_labels`.
+        operation: the operation on the manifests; None for CREATE. For UPDATE, the manifest is also
+            the old object.
 
-    Raises InputError for a file that cannot be read as such, UsageError where it says another
-    namespace or operation.
+    Raises InputError if the file is unreadable, UsageError if it contradicts `namespace` or
+    `operation`.
     """
     questions, notes = [], []
     for document in review_files.read(path):
@@ -166,19 +165,19 @@ def evaluate(
 
 
 def parse_labels(text: str) -> dict[str, str]:
-    """Labels written as `key=value,key=value`; none at all where `text` is empty. Raises
-    UsageError.
+    """Parse labels of the form `key=value,key=value`; an empty text has none. Raises UsageError if
+    the text is invalid.
     """
     parsed: dict[str, str] = {}
     for pair in text.split(",") if text.strip() else ():
         key, equals, value = (part.strip() for part in pair.partition("="))
         if not equals:
             raise UsageError(
-                f"--namespace-labels: {pair.strip()!r} is no label: write key=value, separated by "
-                "commas"
+                f"--namespace-labels: {pair.strip()!r} is not a label: write key=value, separated "
+                "by commas"
             )
         if key in parsed:
-            raise UsageError(f"--namespace-labels: {key!r} stands there twice")
+            raise UsageError(f"--namespace-labels: {key!r} is given twice: leave one of them out")
         try:
             parsed[labels.check_key(key)] = labels.check_value(value)
         except ValueError as error:
@@ -222,15 +221,13 @@ def _note(
 
 
 def _lookup(question: Question) -> dict[str, Any]:
-    """What the sidecar answers: the namespace as the API server has it, which a question knows
-    of one at most.
-    """
+    """The sidecar's answer to a lookup of the question's namespace."""
     request = question.review.get("request") if isinstance(question.review, dict) else None
     name = request.get("namespace") if isinstance(request, dict) else None
-    there = {**question.namespaces, **(question.unreplicated or {})}
+    namespaces = {**question.namespaces, **(question.unreplicated or {})}
     return (
-        {"status_code": 200, "body": there[name]}
-        if isinstance(name, str) and name in there
+        {"status_code": 200, "body": namespaces[name]}
+        if isinstance(name, str) and name in namespaces
         else _NOBODY_KNOWS
     )
 

@@ -1,5 +1,5 @@
-"""Lists what a cluster holds, in the form in which its authors would apply it again. Needs only the
-right to list."""
+"""Lists the pods and workloads of a cluster, in the form in which their authors would apply them.
+Needs only the right to list."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TEMPLATES = {
     "/apis/batch/v1/cronjobs": ("spec", "jobTemplate", "spec", "template"),
     "/apis/batch/v1/jobs": _POD_TEMPLATE,
 }
-"""The workloads by where the API server lists them, and where each has its pods' template."""
+"""The kinds of workloads: the path that lists them, and the path of the pod template in each."""
 
 _READ = {
     "Deployment",
@@ -39,10 +39,10 @@ _READ = {
     "CronJob",
     "Job",
 }
-# A pod that is over runs nowhere, and nobody sends it again.
+# Pods that have ended run nowhere, and nobody applies them again.
 _ALIVE = ("status.phase!=Succeeded", "status.phase!=Failed")
 _MIRROR = "kubernetes.io/config.mirror"
-# What the API server writes into an object's metadata.
+# The metadata that API servers write themselves.
 _STORED = {
     *(
         "creationTimestamp",
@@ -57,11 +57,10 @@ _STORED = {
 
 @dataclass(frozen=True)
 class Subject:
-    """A pod or a workload; `reviews` are what is decided on: first its pod, then, of a workload,
-    itself.
+    """A pod or a workload. `reviews` are the requests to decide on: for a pod its creation, for a
+    workload first that of its pod and then its own.
 
-    Pods that no pool decides on, because a node or a DaemonSet places them, have none. `node` is
-    where a pod runs.
+    Pods that a node or a DaemonSet places have no reviews. `node` is the node that a pod runs on.
     """
 
     namespace: str
@@ -72,8 +71,8 @@ class Subject:
 
 
 class Inventory:
-    """The cluster as it is, without the namespaces that no policy applies to and the pods and
-    jobs that are over.
+    """The current state of a cluster, without exempt namespaces and without pods and jobs that have
+    ended.
     """
 
     def __init__(self, cluster: Cluster, progress: Progress) -> None:
@@ -82,7 +81,9 @@ class Inventory:
 
     @cached_property
     def namespaces(self) -> dict[str, Any]:
-        """Every namespace, name -> {metadata: {name, labels}}. Raises FairleadError."""
+        """Every namespace, name -> {metadata: {name, labels}}. Raises FairleadError if they cannot
+        be listed.
+        """
         return {
             name: {"metadata": {"name": name, "labels": labels}}
             for name, labels in self._labels("namespaces")
@@ -90,14 +91,12 @@ class Inventory:
 
     @cached_property
     def nodes(self) -> dict[str, Mapping[str, str]]:
-        """The labels of every node, by its name. Raises FairleadError."""
+        """The labels of every node, by name. Raises FairleadError if nodes cannot be listed."""
         return dict(self._labels("nodes"))
 
     @cached_property
     def subjects(self) -> list[Subject]:
-        """Every pod and every template. Raises FairleadError where a kind of them must not be
-        listed.
-        """
+        """Every pod and every workload. Raises FairleadError if a kind of them cannot be listed."""
         subjects = [
             subject for pod in self._objects("/api/v1/pods", *_ALIVE) for subject in of_pod(pod)
         ]
@@ -107,12 +106,12 @@ class Inventory:
                 for workload in self._objects(path)
                 for subject in of_workload(workload, template)
             ]
-        # A namespace may be gone since, and what was in it with it.
+        # A namespace may have been deleted since, with all objects in it.
         return [subject for subject in subjects if subject.namespace in self.namespaces]
 
     def data(self, replicated: Iterable[Replicated]) -> dict[str, Any]:
-        """`data.kubernetes` as the sidecar brings it into OPA: namespaces and these. Raises
-        FairleadError.
+        """`data.kubernetes` as the sidecar loads it into OPA: namespaces and the `replicated`
+        resources. Raises FairleadError if they cannot be listed.
         """
         resources = [resource.named() for resource in replicated]
         return {
@@ -153,10 +152,11 @@ class Inventory:
 
 
 def of_pod(pod: Object) -> Iterator[Subject]:
-    """The pod as its author would send it again.
+    """The pod as its author would apply it again.
 
-    Nobody but its author can tell whether spec.nodeName is the author's; the API server can: it
-    notes who set which field (metadata.managedFields), but not for the scheduler's binding.
+    Its spec.nodeName may come from the author or from the scheduler. The API server records who set
+    which field (metadata.managedFields), except for the scheduler's binding, so a nodeName without
+    an entry comes from the scheduler.
     """
     metadata, node = pod["metadata"], pod["spec"].get("nodeName") or None
     identity = (metadata["namespace"], "Pod", metadata["name"])
@@ -170,15 +170,15 @@ def of_pod(pod: Object) -> Iterator[Subject]:
 
 
 def of_workload(workload: Object, template: Iterable[str]) -> Iterator[Subject]:
-    """The workload and the pod that its template makes; none where another workload makes it, or
-    it is over.
+    """The workload with the pod of its template; none if another workload controls it or if it has
+    ended.
     """
     controller = _controller(workload)
     conditions = (workload.get("status") or {}).get("conditions") or ()
-    over = any(
+    ended = any(
         c.get("type") in ("Complete", "Failed") and c.get("status") == "True" for c in conditions
     )
-    if controller.get("kind") in _READ or (workload["kind"] == "Job" and over):
+    if controller.get("kind") in _READ or (workload["kind"] == "Job" and ended):
         return
     metadata, part = workload["metadata"], workload
     for key in template:
@@ -203,7 +203,7 @@ def of_workload(workload: Object, template: Iterable[str]) -> Iterator[Subject]:
 
 
 def _owner(workload: Object) -> dict[str, Any]:
-    """How the pods of a workload name it, where its own controller makes them."""
+    """The owner reference in pods that the workload's own controller creates."""
     reference = {
         "apiVersion": workload["apiVersion"],
         "kind": workload["kind"],
@@ -221,8 +221,8 @@ def _sent(stored: Object) -> dict[str, Any]:
 
 
 def _placed_by_another(pod: Object, node: str | None) -> bool:
-    """Whether a DaemonSet gave the pod its node (its template is judged), or it shows a static
-    pod of that node.
+    """Whether a DaemonSet's controller chose the pod's node (then its template is checked instead),
+    or the pod is the mirror of a static pod.
     """
     controller = _controller(pod)
     if (controller.get("apiVersion"), controller.get("kind")) == ("apps/v1", "DaemonSet"):
@@ -241,7 +241,7 @@ def _controller(item: Object) -> Object:
 
 
 def _sets_node(managed: Iterable[Object]) -> bool:
-    """Whether somebody who wrote the pod itself set spec.nodeName."""
+    """Whether somebody set spec.nodeName by writing the pod itself, not by its binding."""
     return any(
         not entry.get("subresource")
         and "f:nodeName" in (entry.get("fieldsV1") or {}).get("f:spec", {})

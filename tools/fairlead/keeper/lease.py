@@ -46,7 +46,7 @@ class Lost(FairleadError):
 
 
 class Lease:
-    """The Lease as one holder sees it. Keep the object: it remembers what it saw of other holders."""
+    """The Lease as one holder sees it. Keep the object: it remembers what others did."""
 
     def __init__(self, api: ApiServer, holder: str) -> None:
         self._api = api

@@ -191,10 +191,10 @@ def test_a_malformed_review_is_decided_by_the_policies(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--namespace-labels", "agentpool"], "no label: write key=value"),
+        (["--namespace-labels", "agentpool"], "not a label: write key=value"),
         (["--namespace-labels", "agentpool=-x"], "not a label value"),
         (["--namespace-labels", "a b=c"], "not a label key"),
-        (["--namespace-labels", "a=b,a=c"], "'a' stands there twice"),
+        (["--namespace-labels", "a=b,a=c"], "'a' is given twice"),
         (["--namespace", "other"], "is for namespace 'payments', not 'other'"),
         (["--live", "--namespace-labels", "a=b"], "give one of them"),
         (["--live", "--name", "nowhere"], "no cluster 'nowhere' is running"),
