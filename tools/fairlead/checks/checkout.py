@@ -22,7 +22,7 @@ COVERAGE = 100.0
 """Percent of the policies' lines that their tests must reach."""
 
 
-# Each process has a cluster of its own for the session, so the tests of one file stay together.
+# Each process starts its own cluster for the session, so the tests of a file stay together.
 _PARALLEL = ("--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile")
 _CODE = ("tools", "integration", "bench", "conftest.py")
 _PACKAGES = {
@@ -32,7 +32,7 @@ _PACKAGES = {
     "mypy": ("mypy",),
     "pytest": ("pytest", "xdist"),
 }
-# Each has its own conftest.py, and mypy takes one module of a name at a time.
+# One run of mypy for each folder with a conftest.py: mypy accepts each module name only once.
 _TYPED = (
     ("--package=fairlead",),
     ("tools/tests", "--exclude=^tools/tests/(clusters/embedded|programs/toolchain)/"),
@@ -45,7 +45,7 @@ _TYPED = (
 
 @dataclass(frozen=True)
 class Result:
-    """How one step ended; `detail` says what does not hold, or counts what does."""
+    """The result of one step. `detail` says what failed, or counts what passed."""
 
     step: str
     passed: bool
@@ -56,10 +56,10 @@ class Result:
 def run(
     selected: Iterable[str] | None, arguments: Iterable[str], *, progress: Progress
 ) -> Iterator[Result]:
-    """Run the `selected` steps (all by default), each whatever became of those before it;
-    `arguments` go to pytest.
+    """Run the `selected` steps (all by default), also after one has failed. `arguments` go to
+    pytest.
 
-    Raises UsageError for a step that is none, or if a package of the extra `dev` is missing.
+    Raises UsageError for an unknown step, or if a package of the extra `dev` is missing.
     """
     steps = _steps(list(arguments), progress)
     names = list(selected or steps)
@@ -102,7 +102,7 @@ def _check(progress: Progress) -> str:
 
 def _formatted(progress: Progress) -> str:
     if changed := cli.fmt(bundles.folder(), progress):
-        raise FairleadError(f"not formatted: {', '.join(changed)}; `opa fmt -w policies` mends it")
+        raise FairleadError(f"not formatted: {', '.join(changed)}; run `opa fmt -w policies`")
     return ""
 
 
@@ -112,31 +112,31 @@ def _tested(progress: Progress) -> str:
         raise FairleadError("failed: " + "; ".join(result.failed))
     if result.coverage < COVERAGE:
         raise FairleadError(
-            f"{result.coverage} % of the lines are covered, not by any test: "
+            f"{result.coverage} % of the lines are covered; no test reaches: "
             f"{', '.join(result.uncovered)}"
         )
     return f"{result.passed} tests, {result.coverage:g} % of the lines"
 
 
 def _typed(mypy: list[str]) -> str:
-    """Check the types of all code. Raises FairleadError with all that is wrong."""
-    wrong = []
-    for some in _TYPED:
+    """Check the types of all code. Raises FairleadError with all errors."""
+    errors = []
+    for arguments in _TYPED:
         try:
-            _program([*mypy, *some])
+            _program([*mypy, *arguments])
         except FairleadError as error:
-            wrong.append(str(error))
-    if wrong:
-        raise FairleadError("\n".join(wrong))
+            errors.append(str(error))
+    if errors:
+        raise FairleadError("\n".join(errors))
     return ""
 
 
 def _program(argv: list[str], *, shown: bool = False) -> str:
-    """Run a checker; `shown` lets it write to the terminal as it goes. Raises FairleadError with
-    what it said.
+    """Run a checker; with `shown`, its output goes to the terminal. Raises FairleadError with its
+    output if it fails.
     """
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    # What is shown goes beside the results, which are all that standard output is for.
+    # Shown output goes to stderr, because stdout is only for the results.
     streams = {"stdout": sys.stderr, "stderr": sys.stderr} if shown else {"capture_output": True}
     completed = subprocess.run(
         argv, cwd=paths.root(), env=environment, text=True, check=False, **streams

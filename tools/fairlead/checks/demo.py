@@ -1,4 +1,5 @@
-"""The demo: shows on a real API server where pods land, and which are refused."""
+"""The demo: creates sample pods on a real API server, and reports where they land or why they are
+refused."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ from fairlead.kube.errors import Refused
 from fairlead.settings.models import Settings
 
 NODES = {"gpu": 1, "highmem": 2, "cheap": 2}
-"""The demo's node pools, and how many nodes each has."""
+"""The number of nodes in each of the demo's pools."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one pod; `node` and `phase` are None for a refused one, `pool` for a
-    namespace without one.
+    """The outcome of one pod. `node` and `phase` are None if it was refused; `pool` is None if its
+    namespace has none.
     """
 
     namespace: str
@@ -34,10 +35,10 @@ class Row:
 
 
 def run(cluster: Cluster, *, progress: Progress) -> list[dict[str, Any]]:
-    """Create what testdata/demo.yaml holds, in order, and tell what became of every pod, as a list
+    """Create the objects of testdata/demo.yaml in order. Returns the outcome of every pod, as dicts
     of Row.
 
-    Raises FairleadError where a pod that was allowed does not run within a minute.
+    Raises FairleadError if an admitted pod does not run within a minute.
     """
     label = Settings().namespace_label
     objects = cluster.objects()
@@ -54,7 +55,7 @@ def run(cluster: Cluster, *, progress: Progress) -> list[dict[str, Any]]:
             objects.create(manifest)
         except Refused as error:
             if kind == "ServiceAccount" and error.status == 409:
-                continue  # the controller was quicker
+                continue  # the controller has created it already
             if kind != "Pod" or error.status != 403:
                 raise
             namespace = manifest["metadata"]["namespace"]
@@ -80,8 +81,8 @@ def run(cluster: Cluster, *, progress: Progress) -> list[dict[str, Any]]:
 
 
 def misplaced(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The pods of mapped namespaces that run on a node of another pool; nodes are named after
-    their pool.
+    """The pods of mapped namespaces that run on a node of another pool. The names of nodes begin
+    with their pool.
     """
     return [
         f"{row['namespace']}/{row['pod']}"
@@ -91,16 +92,18 @@ def misplaced(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _running(objects: clients.Objects, namespaces: Sequence[str]) -> list[dict[str, Any]] | None:
-    """All pods of `namespaces`, once they and all that the Deployments want are there and run."""
+    """All pods of `namespaces` if they run and the Deployments are complete. Raises FairleadError
+    otherwise.
+    """
     deployments = [
         d for namespace in namespaces for d in objects.list("apps/v1", "Deployment", namespace)
     ]
     if any(d["status"].get("readyReplicas", 0) < d["spec"]["replicas"] for d in deployments):
         raise FairleadError("a Deployment lacks pods")
     pods = [pod for namespace in namespaces for pod in objects.list("v1", "Pod", namespace)]
-    waits = [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] != "Running"]
-    if waits:
-        raise FairleadError(f"not running: {', '.join(waits)}")
+    waiting_pods = [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] != "Running"]
+    if waiting_pods:
+        raise FairleadError(f"not running: {', '.join(waiting_pods)}")
     return pods
 
 
@@ -124,5 +127,5 @@ def _row(
 
 
 def _plain(message: str) -> str:
-    """A denial without the API server's words around it."""
+    """The policy's part of a denial, without the API server's words around it."""
     return message.partition("denied the request: ")[2] or message

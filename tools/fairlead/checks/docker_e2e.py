@@ -1,4 +1,4 @@
-"""The end-to-end run in the devcontainer's image: it needs nothing but Docker."""
+"""Runs the end-to-end tests in the devcontainer's image, which needs only Docker."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from fairlead.programs import docker, images
 IMAGE = "fairlead-dev:0.1.0"
 CLUSTERS = ("kind", "embedded")
 LOGS = "build/e2e-logs"
-"""Where a failed run leaves what it collected: in the container's checkout, and then in this
-one."""
+"""The folder with the logs of a failed run, in the container's checkout and then in this one."""
 
 _CHECKOUT = "/workspaces/fairlead"
 _SOCKET = "/var/run/docker.sock"
@@ -35,12 +34,12 @@ _FORWARDED = (
 
 
 def run(arguments: Sequence[str], *, progress: Progress) -> int:
-    """Build the devcontainer's image from this checkout, run `fairlead e2e` in it; the result is
-    that run's exit code.
+    """Build the devcontainer's image from this checkout and run `fairlead e2e` in it. Returns the
+    exit code of that run.
 
-    FAIRLEAD_CLUSTER says which cluster it makes: of kind (by default), beside the container in the
-    same Docker engine, or an embedded one, within the container. DEVCONTAINER_IMAGE names the
-    image. Raises UsageError, FairleadError.
+    FAIRLEAD_CLUSTER chooses the cluster: kind (the default) beside the container in the same Docker
+    engine, or embedded inside of the container. DEVCONTAINER_IMAGE names the image. Raises
+    UsageError for an invalid variable, FairleadError if Docker fails.
     """
     cluster = os.environ.get("FAIRLEAD_CLUSTER") or CLUSTERS[0]
     if cluster not in CLUSTERS:
@@ -72,7 +71,7 @@ def run(arguments: Sequence[str], *, progress: Progress) -> int:
 
 
 def _kind_config() -> Path | None:
-    """The file that KIND_CONFIG names, if any. Raises UsageError where it is none."""
+    """The file that KIND_CONFIG names, if any. Raises UsageError if it does not exist."""
     value = os.environ.get("KIND_CONFIG")
     if not value:
         return None

@@ -22,7 +22,7 @@ from fairlead.settings.images import overridden
 from fairlead.settings.models import Images, Settings
 
 LOGS = Path("build") / "e2e-logs"
-"""Where logs and events are kept when something fails, below the checkout."""
+"""The folder below the checkout for logs and events of failed tests."""
 
 
 def run(
@@ -35,9 +35,9 @@ def run(
     """Run the tests of integration/tests against `target`; `arguments` go to pytest. Returns
     whether all passed.
 
-    An embedded cluster is started by the tests themselves; a KIND cluster is made, and removed
-    again whatever happens, unless it was there before; a context's is used as it is. What failed
-    leaves logs and events in LOGS. Raises FairleadError where the cluster does not come up.
+    The tests themselves start an embedded cluster. A KIND cluster is created, and removed again
+    unless it existed before. The cluster of a context is used as it is. Failed tests leave logs and
+    events in LOGS. Raises FairleadError if the cluster does not start.
     """
     developers.require("the end-to-end run", "pytest")
     logs = paths.root() / LOGS
@@ -58,7 +58,7 @@ def _cluster(
         yield
         return
     cluster = KindCluster(target.name)
-    there = cluster.running()
+    existed = cluster.running()
     settings = Settings(images=overridden(Images(), os.environ))
     try:
         try:
@@ -69,13 +69,13 @@ def _cluster(
             raise
         yield
     finally:
-        if not there:
+        if not existed:
             progress.update("kind", f"removing cluster {target.name}")
             cluster.delete()
 
 
 def _pytest(target: registry.Target, logs: Path, arguments: Sequence[str]) -> bool:
-    """Run pytest, and see that it ends its clusters itself when this process is told to end."""
+    """Run pytest. If this process is interrupted, so is pytest, which then stops its clusters."""
     environment = {
         **os.environ,
         **target.environment(),

@@ -53,7 +53,7 @@ def test_a_folder_gives_the_cases_of_its_files_in_order(tmp_path: Path) -> None:
 def test_a_name_that_stands_twice_names_both_places(tmp_path: Path) -> None:
     write(tmp_path, GOOD, "a.yaml")
     write(tmp_path, GOOD, "b.yaml")
-    with pytest.raises(InputError, match=r"b\.yaml:1: the name 'one' stands at .*a\.yaml:1, too"):
+    with pytest.raises(InputError, match=r"b\.yaml:1: the name 'one' is used at .*a\.yaml:1, too"):
         cases.load(tmp_path)
 
 

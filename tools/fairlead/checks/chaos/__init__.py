@@ -1,7 +1,7 @@
 """Chaos: breaks every component at random under load, and checks every pod that is created
 meanwhile.
 
-schedule.py says what breaks when (by a seed), faults.py does it, load.py creates pods meanwhile,
-changes.py pushes and rotates, invariants.py judges what was seen, report.py counts it, and run.py
-brings them together.
+schedule.py plans the faults from a seed, and faults.py carries them out. Meanwhile load.py creates
+pods, and changes.py pushes policies and rotates credentials. invariants.py checks the recorded
+attempts, report.py summarises them, and run.py combines all of it.
 """

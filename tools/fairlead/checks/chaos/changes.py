@@ -41,8 +41,8 @@ _PEM = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re
 
 @dataclass(frozen=True)
 class Change:
-    """A push or a rotation (`token`, `certificate`), with its times by the monotonic clock, and
-    why it failed.
+    """A push or a rotation (`token`, `certificate`), with its times by the monotonic clock, and the
+    error if it failed.
     """
 
     kind: str
@@ -53,7 +53,7 @@ class Change:
 
 @dataclass
 class Changes:
-    """What was changed, and every credential that there ever was."""
+    """Makes changes and records them, with every credential that was ever valid."""
 
     cluster: Cluster
     settings: Settings
@@ -65,7 +65,7 @@ class Changes:
     authorities: set[str] = field(default_factory=set)
 
     def push(self, tag: str, progress: Progress = _QUIET) -> bool:
-        """Push the variant `tag`; tells whether it is in force."""
+        """Push the variant `tag`; returns whether it is in force."""
         began = time.monotonic()
         error = self._do(
             "push", lambda: push(self.cluster, self.settings, self.folders[tag], progress=progress)
@@ -74,7 +74,7 @@ class Changes:
         return error is None
 
     def rotate(self, what: str) -> bool:
-        """Rotate `token` or `certificate`; tells whether that was done."""
+        """Rotate `token` or `certificate`; returns whether that succeeded."""
 
         def action() -> None:
             self._remember()
@@ -88,8 +88,8 @@ class Changes:
         return self._do(what, action) is None
 
     def push_until(self, stop: Event, seed: int, pause: tuple[float, float]) -> None:
-        """Push one variant after the other, with a random pause (seconds, from..to) between,
-        until told to stop.
+        """Push the variants in turn until `stop` is set, with random pauses between (the shortest
+        and longest, in seconds).
         """
         chance = random.Random(f"pushes {seed}")  # noqa: S311 - to be repeatable is the point
         count = 0
@@ -98,7 +98,7 @@ class Changes:
             self.push(TAGS[count % len(TAGS)])
 
     def rotate_until(self, stop: Event, seed: int, pause: tuple[float, float]) -> None:
-        """Rotate the token, then the certificate, and so on, as push_until."""
+        """Rotate the token and the certificate in turn; the arguments are those of push_until."""
         chance = random.Random(f"rotations {seed}")  # noqa: S311 - to be repeatable is the point
         count = 0
         while not stop.wait(chance.uniform(*pause)):
@@ -106,10 +106,10 @@ class Changes:
             count += 1
 
     def verdict(self) -> Verdict:
-        """Whether nothing old is valid any more, on any OPA, for the API server, and in what is
-        served.
+        """Whether no rotated credential is still valid: on any OPA, for the API server, and in the
+        certificates that are served.
 
-        Raises FairleadError where a server cannot be asked.
+        Raises FairleadError if a server does not answer.
         """
         objects = self.cluster.objects()
         now = rollout.credentials(objects)
@@ -164,7 +164,7 @@ class Changes:
         return error
 
     def _remember(self) -> None:
-        """Note the token and the authorities of this moment."""
+        """Record the current token and CA."""
 
         def look() -> bool:
             objects = self.cluster.objects()
@@ -180,10 +180,10 @@ class Changes:
 
 
 def variants(folder: Path) -> dict[str, Path]:
-    """Two variants of the project's policies, tag -> where: each says in every answer which it is,
-    from three modules.
+    """Write two variants of the checkout's policies; returns tag -> folder. In each variant, three
+    modules add the variant's name to every answer.
 
-    Raises FairleadError where the policies do not have what is varied.
+    Raises FairleadError if the policies lack a rule that the variants extend.
     """
     return {tag: _variant(folder / tag, tag) for tag in TAGS}
 
@@ -204,7 +204,8 @@ def _variant(folder: Path, tag: str) -> Path:
     for name in ("node_pool", "review"):
         module = folder / name / f"{name}.rego"
         module.write_text(f'{module.read_text()}\nvariant := "{tag}"\n')
-    # A push tests what it brings; the project's own tests compare whole answers.
+    # A push runs the tests of its policies. Those of the checkout would fail, because they compare
+    # whole answers.
     (folder / "variant_test.rego").write_text(
         "package variant_test\n\nimport data.node_pool\nimport data.review\n\n"
         f'test_variant if [node_pool.variant, review.variant] == ["{tag}", "{tag}"]\n'
@@ -224,7 +225,7 @@ def _accepted(url: str, ca: Path, token: str) -> bool:
 
 
 def _served(url: str) -> bytes:
-    """The certificate (DER) that a server shows. Raises FairleadError."""
+    """The certificate (DER) that a server shows. Raises FairleadError if it shows none."""
     address = urlsplit(url)
     try:
         pem = ssl.get_server_certificate(

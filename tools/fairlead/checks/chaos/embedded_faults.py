@@ -49,14 +49,14 @@ class EmbeddedFaults(Faults):
             send(signal.SIGCONT)
 
         if not send(signal.SIGKILL if how == "kill" else signal.SIGSTOP):
-            # by another fault, and it comes back
+            # Another fault killed it, and it will be started again.
             raise FairleadError(f"{', '.join(names)} ended by itself")
         return ", ".join(names), go_on
 
     def _etcd(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
         pki = self._cluster.path / "pki"
         with requests.Session() as session:
-            session.trust_env = False  # else REQUESTS_CA_BUNDLE would override `verify`
+            session.trust_env = False  # otherwise REQUESTS_CA_BUNDLE would override `verify`
             try:
                 answer = session.post(
                     f"{self._etcd_url()}/v3/kv/{what}",
@@ -71,7 +71,7 @@ class EmbeddedFaults(Faults):
                 raise FairleadError(f"etcd: {error}") from error
 
     def _etcd_url(self) -> str:
-        """From its arguments: nobody but the API server has to know it otherwise."""
+        """The URL of etcd, from the arguments of its process, because no file records it."""
         pid = self._cluster.servers()["etcd"]["pid"]
         path = Path(f"/proc/{pid}/cmdline")
         if path.exists():

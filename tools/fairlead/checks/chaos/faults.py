@@ -1,5 +1,5 @@
-"""Injects faults into a cluster, and repairs those that do not heal by themselves; subclasses know
-the kind of cluster."""
+"""Injects faults into a cluster, and repairs those that the cluster does not repair itself. There
+is a subclass for each kind of cluster."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from fairlead.settings.models import NAMESPACE
 
 INVALID = "package system\n\nmain := {  # broken on purpose\n"
 _PATIENCE = 60.0
-"""Seconds in which a fault must be possible: the API server may be away for another one's sake."""
+"""Seconds within which a fault must succeed. Another fault may have stopped the API server."""
 
 
 @dataclass(frozen=True)
 class Broke:
-    """A fault that took place in the episode `episode`, from `began` to `ended` (seconds of the
-    monotonic clock).
+    """A fault that was injected, in the episode with the number `episode`, from `began` to `ended`
+    (time.monotonic).
     """
 
     kind: str
@@ -41,7 +41,9 @@ class Broke:
 
 
 class Faults:
-    """Carries out a schedule; what took place is in `broke`, what could not in `failed`."""
+    """Carries out a schedule. `broke` has the faults that were injected, `failed` the errors of the
+    others.
+    """
 
     def __init__(self, kubeconfig: Path, progress: Progress) -> None:
         self.broke: list[Broke] = []
@@ -50,10 +52,8 @@ class Faults:
         self._core = client.CoreV1Api(clients.connect(kubeconfig))
 
     def run(self, episodes: Sequence[Episode], stop: Event) -> None:
-        """Carry out the episodes, each at its time from now on; returns when all faults are over or
-        `stop` is set.
-
-        Whatever is stopped or broken then is put right at once.
+        """Carry out the episodes, each at its time from now on. Returns when all faults are over,
+        or when `stop` is set; then everything is repaired at once.
         """
         start = time.monotonic()
         with ThreadPoolExecutor(8) as several:
@@ -87,27 +87,27 @@ class Faults:
             self.broke.append(Broke(fault.kind, target, episode, began, time.monotonic()))
 
     def _signal(self, fault: Fault) -> tuple[str, Callable[[], None]]:
-        """Kill or stop servers; tells which, and what puts it right. Raises FairleadError where
-        none of them runs.
+        """Kill or stop servers. Returns their names and a function that repairs the fault. Raises
+        FairleadError if none of them runs.
         """
         raise NotImplementedError
 
     def _compact(self, _fault: Fault) -> tuple[str, Callable[[], None]]:
-        """Throw away all history of etcd: who watches from an old resourceVersion is told 410
-        Gone.
-        """
+        """Delete all history of etcd, so that watches from an old resourceVersion get 410 Gone."""
         revision = int(self._etcd("range", {"key": b64encode(b"x").decode()})["header"]["revision"])
         self._etcd("compaction", {"revision": revision, "physical": True})
         return "etcd", lambda: None
 
     def _etcd(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
-        """etcd's gRPC gateway below /v3/kv. Source: etcd documentation, "gRPC gateway". Raises
-        FairleadError.
+        """Send a request to etcd's gRPC gateway below /v3/kv (etcd documentation, "gRPC gateway").
+        Raises FairleadError if etcd does not answer.
         """
         raise NotImplementedError
 
     def _break(self, fault: Fault) -> tuple[str, Callable[[], None]]:
-        """Put invalid Rego into the policies' ConfigMap, as a person might who edits it by hand."""
+        """Write invalid Rego into the policies' ConfigMap, as somebody might who edits it by
+        hand.
+        """
         good = self._policies()
         before = dict(good.data or {})
         keys = sorted(before)
@@ -120,7 +120,7 @@ class Faults:
 
         def undo() -> bool:
             now = self._policies()
-            if (now.data or {}).get(key) == INVALID:  # else a push has put it right
+            if (now.data or {}).get(key) == INVALID:  # otherwise a push has repaired it
                 self._set(now, key, before.get(key))
             return True
 
@@ -134,8 +134,8 @@ class Faults:
             return self._core.read_namespaced_config_map(POLICIES, NAMESPACE)
 
     def _set(self, config_map: client.V1ConfigMap, key: str, text: str | None) -> None:
-        """Change one key of the ConfigMap that is still as it was `found`; a conflict raises,
-        and is tried again.
+        """Replace one key of the ConfigMap. If the ConfigMap has changed since it was read, this
+        raises FairleadError, and the caller tries again.
         """
         others = {other: value for other, value in (config_map.data or {}).items() if other != key}
         data = others if text is None else {**others, key: text}

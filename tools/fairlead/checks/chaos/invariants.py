@@ -13,25 +13,25 @@ Spec = Mapping[str, Any]
 """A pod's spec as it was asked for, without its containers."""
 
 OURS = "fairlead.dev"
-"""What names our webhooks in a message of the API server."""
+"""The part of our webhooks' names by which messages of the API server are recognised."""
 
 VARIANT = re.compile(r"fairlead-chaos main=(\w+) node_pool=(\w+) review=(\w+)")
-"""What each variant of the policies says in every answer, from three of its modules; see
-fairlead.checks.chaos.changes."""
+"""The warning with which each variant of the policies marks its answers, from three of its modules;
+see fairlead.checks.chaos.changes."""
 
-# What the API server itself adds to every pod (admission plugin DefaultTolerationSeconds).
+# The tolerations that the API server itself adds to every pod (plugin DefaultTolerationSeconds).
 _ADDED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _NO_REASON = "without explanation"
-"""What the API server says for a webhook that denies and gives no message."""
+"""The API server's text for a webhook that denies without a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One create as its client saw it; times in seconds of the monotonic clock.
 
-    `wish` is what the pod asked for: `plain` and `first` (in a namespace made a moment ago) ask for
-    nothing, `own` asks for a nodeSelector that is fine, `evading` for one that is not, and
-    `namespace` is no pod. `status` is HTTP's, 0 for no answer.
+    `wish` is the kind of object: `plain` and `first` (in a new namespace) are pods without a
+    nodeSelector, `own` has an allowed one, `evading` one that must be refused, and `namespace` is
+    not a pod. `status` is the HTTP status, 0 if there was no answer.
     """
 
     namespace: str
@@ -46,11 +46,8 @@ class Attempt:
 
     @property
     def outcome(self) -> str:
-        """`created`, `there already` (an earlier answer was lost), `refused` (by the policy), or
-        why it failed.
-
-        The latter is `webhook failed` (nobody answered for the policy) or `API server`, which is
-        away or not ready.
+        """`created`, `there already` (an earlier answer was lost), `refused` (by the policy),
+        `webhook failed` (OPA gave no answer), or `API server` (it was away or not ready).
         """
         if self.status == 201:
             return "created"
@@ -62,12 +59,12 @@ class Attempt:
 
     @property
     def is_pod(self) -> bool:
-        """Whether a pod was asked for."""
+        """Whether the attempt was to create a pod."""
         return self.wish != "namespace"
 
     @property
     def good(self) -> bool:
-        """Whether the policy has to let it pass."""
+        """Whether the policy has to admit it."""
         return self.wish != "evading"
 
     def __str__(self) -> str:
@@ -76,7 +73,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Push:
-    """A push of the variant `tag` that began and ended at these times; `done` says that it came
+    """A push of the variant `tag`, with its times (time.monotonic). `done` says whether it came
     into force.
     """
 
@@ -88,7 +85,7 @@ class Push:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether an invariant held: how much was checked for it, and what violates it."""
+    """The result for one invariant: the number of checks, and the violations."""
 
     name: str
     checked: int
@@ -96,15 +93,15 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing violates it."""
+        """Whether there are no violations."""
         return not self.violations
 
 
 def wrong(
     pod: Mapping[str, Any], pool: str | None, asked: Spec | None, settings: Settings
 ) -> str | None:
-    """Why a pod must not be as it is: without its namespace's assignment, or altered in a
-    namespace without a pool.
+    """What is wrong with a pod: it lacks the assignment of its namespace, or it was changed in a
+    namespace without a pool. None if it is right.
     """
     spec = pod["spec"]
     selector = spec.get("nodeSelector") or {}
@@ -140,7 +137,7 @@ def wrong(
 
 
 def pods(wrong: Mapping[str, str], checked: int) -> list[Verdict]:
-    """The verdicts on all pods, out of what `wrong` said of each."""
+    """The verdicts on all pods. `wrong` has the results of the function `wrong`, by pod."""
     altered = {name: why for name, why in wrong.items() if why.startswith(("altered", "nobody"))}
     unplaced = {name: why for name, why in wrong.items() if name not in altered}
     return [
@@ -152,9 +149,7 @@ def pods(wrong: Mapping[str, str], checked: int) -> list[Verdict]:
 
 
 def unmapped(attempts: Sequence[Attempt]) -> Verdict:
-    """Whether everything that a namespace without a pool was refused came from the API server
-    itself.
-    """
+    """Whether our webhooks never refused or failed in a namespace without a pool."""
     ours = [attempt for attempt in attempts if attempt.pool is None]
     bad = [
         f"{attempt}: {attempt.reason}"
@@ -165,7 +160,7 @@ def unmapped(attempts: Sequence[Attempt]) -> Verdict:
 
 
 def reasons(attempts: Sequence[Attempt]) -> Verdict:
-    """Whether each denial and failure says why."""
+    """Whether each denial and failure has a reason."""
     failed = [
         attempt for attempt in attempts if attempt.outcome not in ("created", "there already")
     ]
@@ -178,7 +173,9 @@ def reasons(attempts: Sequence[Attempt]) -> Verdict:
 
 
 def justified(attempts: Sequence[Attempt]) -> Verdict:
-    """Whether the policy refused what it must, and beside that only what it could not know yet."""
+    """Whether the policy refused every evading pod, and otherwise only pods of namespaces that it
+    did not know yet.
+    """
     judged = [attempt for attempt in attempts if attempt.is_pod and attempt.pool is not None]
     bad = []
     for attempt in judged:
@@ -194,7 +191,7 @@ def justified(attempts: Sequence[Attempt]) -> Verdict:
 
 
 def answers(attempts: Sequence[Attempt], pushes: Sequence[Push]) -> list[Verdict]:
-    """Whether each answer came from all of one variant, and from the one in force where that is
+    """Whether each answer came from one variant only, and from the one in force where that is
     certain.
     """
     judged = [
@@ -232,14 +229,16 @@ def answers(attempts: Sequence[Attempt], pushes: Sequence[Push]) -> list[Verdict
 
 
 def credentials(accepted: Mapping[str, Iterable[str]], checked: int) -> Verdict:
-    """Out of what is accepted where (server -> which old credentials), that no old one is valid."""
+    """Whether no old credential is valid. `accepted` has the old credentials that a server still
+    accepts, by server.
+    """
     bad = tuple(f"{server}: {what}" for server, problems in accepted.items() for what in problems)
     return Verdict("no credential is valid that was rotated away", checked, bad)
 
 
 def _in_force(attempt: Attempt, pushes: Sequence[Push]) -> str | None:
-    """The variant that alone may answer: that of the last push, where that succeeded and no
-    other has begun since.
+    """The only variant that may answer: that of the last push, if it succeeded before the attempt
+    and no other push has begun since. None if several may answer.
     """
     before = [push for push in pushes if push.began <= attempt.ended]
     if not before:

@@ -1,4 +1,4 @@
-"""Faults of a KIND cluster, whose servers are containers in its nodes; Docker reaches them."""
+"""Faults of a KIND cluster: its servers are containers in its nodes, and Docker runs the nodes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _PKI = "/etc/kubernetes/pki/etcd"
 
 @dataclass(frozen=True)
 class _Server:
-    """A container of a pod, and the node that runs it, which is also the name of the node's own
-    container.
+    """A container of a pod, and the node that it runs on. Docker's container of the node has the
+    same name.
     """
 
     name: str
@@ -35,9 +35,9 @@ class _Server:
 class KindFaults(Faults):
     """Signals to the containers' processes, sent inside of their nodes.
 
-    The kubelet of a node in which a container was killed is started again: otherwise it would wait
-    for up to five minutes before it starts a container that ended several times (CrashLoopBackOff),
-    and a run would test just that.
+    After a container was killed, the kubelet of its node is restarted. Otherwise the kubelet would
+    wait for up to five minutes before it starts a container that has ended several times
+    (CrashLoopBackOff), and a run would test only that.
     """
 
     def __init__(self, cluster: KindCluster, progress: Progress) -> None:
@@ -58,7 +58,7 @@ class KindFaults(Faults):
 
         def go_on() -> None:
             for server, pid in pids.items():
-                # its probe may have ended it
+                # Its liveness probe may have ended it meanwhile.
                 docker.execute(server.node, ["sh", "-c", f"kill -CONT {pid} || true"])
 
         def start_again() -> None:
@@ -72,8 +72,8 @@ class KindFaults(Faults):
         return names, go_on
 
     def _servers(self, kind: str) -> list[_Server]:
-        """The running containers of a kind of server, as the API server has them. Raises
-        FairleadError.
+        """The running containers of a kind of server. Raises FairleadError if the API server cannot
+        be asked.
         """
         namespace, labels = (
             (NAMESPACE, OPA_PODS)
@@ -96,18 +96,16 @@ class KindFaults(Faults):
         ]
 
     def _pid(self, server: _Server) -> str:
-        """The container's process, as its node numbers it. Raises FairleadError where it runs no
-        more.
-        """
+        """The process id of the container in its node. Raises FairleadError if it has ended."""
         inspected = docker.execute(
             server.node, ["crictl", "inspect", "--output", "json", server.container]
         )
         try:
             pid = int(json.loads(inspected)["info"]["pid"])
         except (ValueError, KeyError, TypeError) as error:
-            raise FairleadError(f"crictl does not tell the process of {server.name}") from error
+            raise FairleadError(f"crictl shows no process of {server.name}") from error
         if not pid:
-            # by another fault, and it comes back
+            # Another fault killed it, and it will be started again.
             raise FairleadError(f"{server.name} ended by itself")
         return str(pid)
 

@@ -25,54 +25,54 @@ from fairlead.kube.rest import Rest
 from fairlead.settings.models import Settings
 
 IDLE = "nobody"
-"""The scheduler of most pods: none, as where they would run is decided by then, and running them
-costs the most."""
-# Never: on a real node it is no matter whether the image can be had.
+"""The scheduler name of most pods. There is no such scheduler: the pods are checked after
+admission, and running them would cost the most."""
+# Never pull: on a real node it does not matter whether the image is available.
 _CONTAINERS = [{"name": "main", "image": "nginx:1.29", "imagePullPolicy": "Never"}]
 _TIMEOUT = urllib3.Timeout(connect=3.0, read=20.0)
 PAUSE = 0.1
-"""Seconds between two creates of one client: two cores bear eight clients at this pace, with all
-else that happens."""
+"""Seconds between two creates of one client. Two cores sustain eight clients at this pace, besides
+everything else."""
 _RETRY = 0.2
-"""Seconds before a create that failed is tried again."""
+"""Seconds before a failed create is tried again."""
 _KEEP = 40
-"""Pods in a namespace before all are checked and removed."""
+"""The number of pods in a namespace at which all of them are checked and removed."""
 
 
 @dataclass
 class Ledger:
-    """What all clients have done and seen; for several threads."""
+    """The record of all clients. Safe for threads."""
 
     settings: Settings
     attempts: list[Attempt] = field(default_factory=list)
     pools: dict[str, str | None] = field(default_factory=dict)
-    """Every namespace that was made, and its pool."""
+    """Every namespace that was created, with its pool."""
     wrong: dict[str, str] = field(default_factory=dict)
-    """Pods for which an invariant does not hold, `namespace/name` -> why."""
+    """Pods that violate an invariant, `namespace/name` -> reason."""
     pods: set[str] = field(default_factory=set)
     """The uids of all pods that were checked."""
     _asked: dict[tuple[str, str], Spec] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     def more(self, count: int, deadline: float) -> None:
-        """Return when `count` more creates have ended. Raises FairleadError after `deadline`
+        """Wait until `count` more creates have ended. Raises FairleadError after `deadline`
         seconds.
         """
         enough = len(self.attempts) + count
         waiting.until(
-            lambda: len(self.attempts) >= enough, deadline=deadline, what="the clients go on"
+            lambda: len(self.attempts) >= enough, deadline=deadline, what="the clients continue"
         )
 
     def ask(self, namespace: str, pod: str, spec: Spec) -> None:
-        """Note, before it is asked for, with which spec a pod is created."""
+        """Record the spec of a pod before it is created."""
         self._asked[namespace, pod] = spec
 
     def check(self, pod: Mapping[str, Any]) -> None:
-        """Check a pod that is or was in the API server."""
+        """Check a pod as the API server returned it."""
         metadata = pod["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]
         if namespace not in self.pools:
-            return  # none of ours
+            return  # not created by this run
         why = invariants.wrong(
             pod, self.pools[namespace], self._asked.get((namespace, name)), self.settings
         )
@@ -90,8 +90,8 @@ class Client:
         self.ledger = ledger
 
     def namespace(self, name: str, pool: str | None, stop: Event) -> bool:
-        """Make a namespace and the service account that pods want, however often it takes; False
-        where stopped.
+        """Create a namespace and the service account that pods need, with retries; False if stopped
+        before.
         """
         account = {"metadata": {"name": "default", "namespace": name}}
         where = f"namespaces/{name}/serviceaccounts"
@@ -100,7 +100,7 @@ class Client:
         )
 
     def bare_namespace(self, name: str, pool: str | None, stop: Event) -> bool:
-        """Make a namespace alone, however often it takes; False where stopped."""
+        """Create only a namespace, with retries; False if stopped before."""
         label = self.ledger.settings.namespace_label
         self.ledger.pools[name] = pool
         metadata = {"name": name, "labels": {label: pool} if pool else {}}
@@ -109,16 +109,16 @@ class Client:
         )
 
     def pod(self, namespace: str, name: str, wish: str, spec: Spec, stop: Event) -> bool:
-        """Create a pod, again and again until the API server takes or the policy refuses it;
-        False where neither.
+        """Create a pod, with retries until it is created or rightly refused; False if stopped
+        before.
         """
         self.ledger.ask(namespace, name, spec)
         body = {"metadata": {"name": name}, "spec": {"containers": _CONTAINERS, **spec}}
         return self._insist(f"namespaces/{namespace}/pods", body, namespace, name, wish, stop)
 
     def clear(self, namespace: str, *, remove: bool = False) -> bool:
-        """Check all pods of a namespace and remove them (with `remove` the namespace, too);
-        False where it fails.
+        """Check and remove all pods of a namespace (with `remove` the namespace, too); False if
+        that fails.
         """
         path = f"namespaces/{namespace}/pods"
         now = "?gracePeriodSeconds=0"
@@ -126,7 +126,7 @@ class Client:
             status, answer, _ = self._send(method, where)
             if status != 200:
                 return False
-            # those that were deleted, too: one may have come in between
+            # Check the deleted ones, too: a pod may have been created between the two requests.
             for pod in answer.get("items", ()):
                 self.ledger.check(pod)
         return not remove or self._send("DELETE", f"namespaces/{namespace}")[0] in (
@@ -137,7 +137,7 @@ class Client:
         )
 
     def pods(self) -> list[dict[str, Any]] | None:
-        """Every pod in the API server; None where it cannot be asked."""
+        """Every pod in the cluster; None if the API server does not answer."""
         pods: list[dict[str, Any]] = []
         more = ""
         while True:
@@ -180,7 +180,9 @@ class Client:
     def _send(
         self, method: str, path: str, body: Mapping[str, Any] | None = None
     ) -> tuple[int, dict[str, Any], tuple[str, ...]]:
-        """(HTTP status, the object, warnings); without an answer 0, with the reason as message."""
+        """(HTTP status, the object, warnings). Without an answer, the status is 0, and the object
+        has the reason as its message.
+        """
         try:
             response = self._rest.call(method, f"/api/v1/{path}", body)
             return response.status, response.body, response.warnings
@@ -192,7 +194,7 @@ class Client:
 def working(
     kubeconfig: Path, ledger: Ledger, count: int, *, seed: int = 0, pause: float = PAUSE
 ) -> Iterator[None]:
-    """`count` clients that work for as long as the block lasts. Raises what ended one of them."""
+    """Run `count` clients during the block. Raises the exception that ended one of them, if any."""
     stop = Event()
     clients = [Client(kubeconfig, ledger) for _ in range(count)]
     with ThreadPoolExecutor(count) as several:
@@ -208,8 +210,8 @@ def working(
 
 
 def work(client: Client, number: int, seed: int, pause: float, stop: Event) -> None:
-    """Be the client `number` until told to stop: one create each `pause` seconds or as soon
-    after as it is possible.
+    """Run the client `number` until `stop` is set: one create every `pause` seconds, or less often
+    if creates take longer.
     """
     chance = random.Random(f"client {seed} {number}")  # noqa: S311 - to be repeatable is the point
     pools = [*client.ledger.settings.pools, None]
@@ -241,8 +243,8 @@ def work(client: Client, number: int, seed: int, pause: float, stop: Event) -> N
 
 
 def _wish(chance: random.Random, pool: str | None, settings: Settings) -> tuple[str, Spec]:
-    """What a pod asks for itself: mostly nothing, sometimes what the pool gives anyway,
-    sometimes to go elsewhere.
+    """A random pod spec: mostly without a nodeSelector, sometimes with the pool's own, sometimes
+    with another one.
     """
     draw = chance.random()
     elsewhere: Spec = {"nodeSelector": {"disk": "ssd"}}
@@ -256,7 +258,7 @@ def _wish(chance: random.Random, pool: str | None, settings: Settings) -> tuple[
 
 
 def _root(error: BaseException) -> str:
-    """The error that began a chain of errors, so that the same causes count together."""
+    """The first error of a chain of errors, so that failures with the same cause are grouped."""
     while (cause := error.__cause__ or error.__context__) is not None:
         error = cause
     return f"{type(error).__name__}: {error}"

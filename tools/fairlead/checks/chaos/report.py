@@ -13,7 +13,7 @@ from fairlead.checks.chaos.faults import Broke
 from fairlead.checks.chaos.invariants import Attempt, Verdict
 
 SHOWN = 20
-"""How many violations of one invariant are named."""
+"""The most violations of one invariant that are named."""
 _FAILED = ("refused", "webhook failed", "API server")
 
 
@@ -48,9 +48,7 @@ def summary(
 
 
 def creates(attempts: Sequence[Attempt]) -> dict[str, int]:
-    """How many creates were tried and what became of them; `placed` are pods of mapped
-    namespaces.
-    """
+    """The number of creates by outcome. `placed` are pods of mapped namespaces."""
     pods = [attempt for attempt in attempts if attempt.is_pod]
     created = [attempt for attempt in pods if attempt.outcome in ("created", "there already")]
     return {
@@ -67,12 +65,12 @@ def creates(attempts: Sequence[Attempt]) -> dict[str, int]:
 
 
 def faults(attempts: Sequence[Attempt], broke: Sequence[Broke]) -> dict[str, Any]:
-    """`faults`: {fault, times, survived, p50, p95, longest, settled} for each kind; `recovery`:
-    those times of all.
+    """`faults`: {fault, times, survived, p50, p95, longest, settled} for each kind; `recovery`: the
+    same times over all kinds.
 
-    A fault's recovery lasts from its end (or that of the last one of its episode) until a pod of a
-    mapped namespace is placed; settled is the longest time until the last of them that failed for
-    it. A fault that nothing survived, as no pod was placed afterwards, counts as not survived.
+    The recovery from a fault lasts from its end (or that of the last fault of its episode) until a
+    pod of a mapped namespace is placed. `settled` is the longest time until the last failed pod. If
+    no pod was placed after a fault, the cluster did not survive it.
     """
     judged = sorted(
         (
@@ -128,9 +126,7 @@ def faults(attempts: Sequence[Attempt], broke: Sequence[Broke]) -> dict[str, Any
 
 
 def percentile(values: Iterable[float], percent: float) -> float | None:
-    """The smallest of `values` that `percent` of them do not exceed (nearest rank); None of
-    none.
-    """
+    """The percentile of `values` by the nearest rank; None if there are no values."""
     ordered = sorted(values)
     return (
         round(ordered[max(1, math.ceil(len(ordered) * percent / 100)) - 1], 3) if ordered else None
@@ -138,8 +134,8 @@ def percentile(values: Iterable[float], percent: float) -> float | None:
 
 
 def plain(reason: str) -> str:
-    """A reason without what differs each time (names, numbers, addresses), so that the same ones
-    count together.
+    """A reason without its variable parts (names, numbers, addresses), so that equal ones are
+    grouped.
     """
     text = re.sub(r'(?<=webhook )"([^"]*)"', r"\1", reason)
     text = re.sub(r"\b(0x)?[0-9a-f]{7,}\b|\d+", "N", re.sub(r'\\?"[^"]*"', '"…"', text))
@@ -163,8 +159,8 @@ def _grouped(attempts: Iterable[Attempt]) -> list[dict[str, Any]]:
 
 
 def _changes(changes: Sequence[Change]) -> list[dict[str, Any]]:
-    """{change, done, failed, p50, p95, why} for each kind; times in seconds of those that were
-    done.
+    """{change, done, failed, p50, p95, why} for each kind. The times are the seconds of successful
+    changes.
     """
     rows = []
     for kind in sorted({change.kind for change in changes}):

@@ -42,13 +42,13 @@ SETTINGS = Settings(
 PUSHES, ROTATIONS = (2.0, 8.0), (4.0, 12.0)
 """Seconds between two pushes, and between two rotations."""
 _HEALS = 60.0
-"""Seconds in which all must be well once nothing breaks any more."""
+"""Seconds within which everything must work again after the last fault."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """A run: seconds under faults, the seed of all chance, how many clients and OPAs, and the
-    cluster.
+    """The options of a run: seconds of faults, the seed of the random schedule, the number of
+    clients and OPAs, and the cluster.
     """
 
     seconds: float = 600.0
@@ -60,11 +60,11 @@ class Options:
 
 
 def run(options: Options, *, progress: Progress) -> dict[str, Any]:
-    """Have a cluster suffer, and return {seed, seconds, interrupted, ...} with all of
+    """Run chaos in a cluster. Returns {seed, seconds, interrupted, ...} and the keys of
     report.summary.
 
-    Ctrl-C ends it early, with what was seen so far. Raises FairleadError where the cluster does not
-    come up.
+    Ctrl-C ends the run early, with the results so far. Raises FairleadError if the cluster does not
+    start.
     """
     episodes = schedule.plan(options.seed, options.seconds)
     progress.update(
@@ -79,9 +79,9 @@ def run(options: Options, *, progress: Progress) -> dict[str, Any]:
             raise FairleadError(f"the policies cannot be pushed: {changes.made[-1].error}")
         ledger = load.Ledger(SETTINGS)
         began = time.monotonic()
-        interrupted = _suffer(options, episodes, cluster, ledger, changes, faults, progress)
+        interrupted = _inject(options, episodes, cluster, ledger, changes, faults, progress)
         seconds = time.monotonic() - began
-        verdicts = _judge(cluster, ledger, changes, progress)
+        verdicts = _verdicts(cluster, ledger, changes, progress)
         return {
             "seed": options.seed,
             "seconds": round(seconds, 1),
@@ -95,7 +95,7 @@ def run(options: Options, *, progress: Progress) -> dict[str, Any]:
 
 @contextmanager
 def _clusters(options: Options, progress: Progress) -> Iterator[tuple[Cluster, Faults]]:
-    """The cluster, and what breaks it; one that was not there before is removed at the end."""
+    """The cluster and its faults. A cluster that did not exist before is removed at the end."""
     if options.cluster == "embedded":
         with up.started(
             options.name, SETTINGS, {"pool1": 1}, replicas=options.replicas, progress=progress
@@ -105,17 +105,17 @@ def _clusters(options: Options, progress: Progress) -> Iterator[tuple[Cluster, F
     images = overridden(Images(), os.environ)
     settings = SETTINGS.model_copy(update={"images": images, "replicas": options.replicas})
     kind = KindCluster(options.name)
-    there = kind.running()
+    existed = kind.running()
     try:
         kind, _ = up.kind(options.name, settings, sidecar=sidecars.SYNC.name, progress=progress)
         yield kind, KindFaults(kind, progress)
     finally:
         kind.stop()
-        if not there:
+        if not existed:
             kind.delete()
 
 
-def _suffer(
+def _inject(
     options: Options,
     episodes: list[schedule.Episode],
     cluster: Cluster,
@@ -124,7 +124,9 @@ def _suffer(
     faults: Faults,
     progress: Progress,
 ) -> bool:
-    """Run the load and all that breaks until the time is over; tells whether it was interrupted."""
+    """Run the load, the faults and the changes until the time is over. Returns whether the run was
+    interrupted.
+    """
     calm, interrupted = Event(), False
     with (
         ThreadPoolExecutor(3) as several,
@@ -145,23 +147,23 @@ def _suffer(
             interrupted = True
         finally:
             calm.set()
-        progress.update("chaos", "ending what still breaks")
+        progress.update("chaos", "ending the last faults")
         for future in running:
             future.result()
-        with suppress(FairleadError):  # then the verdict will tell
+        with suppress(FairleadError):  # a failure shows up in the verdicts
             ledger.more(10 * options.clients, _HEALS)
     return interrupted
 
 
-def _judge(
+def _verdicts(
     cluster: Cluster, ledger: load.Ledger, changes: Changes, progress: Progress
 ) -> list[Verdict]:
-    """Check what is in the API server now, and all that was seen."""
-    progress.update("chaos", "one more push and rotation of each, now that nothing breaks")
-    sick = []
+    """Check that everything works without faults, and check all recorded attempts and pods."""
+    progress.update("chaos", "pushing and rotating once more without faults")
+    problems = []
     for what in ("push", "token", "certificate"):
         if not (changes.push("B") if what == "push" else changes.rotate(what)):
-            sick.append(f"{what}: {changes.made[-1].error}")
+            problems.append(f"{what}: {changes.made[-1].error}")
     progress.update("chaos", "checking every pod")
     client = load.Client(cluster.kubeconfig, ledger)
     before = len(ledger.attempts)
@@ -174,7 +176,7 @@ def _judge(
     timer.cancel()
     after = [attempt for attempt in ledger.attempts[before:] if attempt.is_pod]
     if len(after) != len(SETTINGS.pools) or any(attempt.outcome != "created" for attempt in after):
-        sick.append(
+        problems.append(
             f"pods are not placed at once: {'; '.join(attempt.reason for attempt in after)}"
         )
     try:
@@ -182,7 +184,7 @@ def _judge(
             ledger.check(pod)
         rotated = changes.verdict()
     except FairleadError as error:
-        sick.append(str(error))
+        problems.append(str(error))
         rotated = invariants.credentials({"unknown": ["the servers cannot be asked"]}, 0)
     return [
         *invariants.pods(ledger.wrong, len(ledger.pods)),
@@ -192,6 +194,8 @@ def _judge(
         *invariants.answers(ledger.attempts, changes.pushes),
         rotated,
         Verdict(
-            "all heals by itself: push, rotations and placement work afterwards", 5, tuple(sick)
+            "everything recovers by itself: push, rotations and placement work afterwards",
+            5,
+            tuple(problems),
         ),
     ]

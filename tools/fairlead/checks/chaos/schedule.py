@@ -1,4 +1,4 @@
-"""The schedule of faults: random, but the same for the same seed."""
+"""Plans the schedule of faults: random, but always the same for the same seed."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import random
 from dataclasses import dataclass
 
 SERVERS = ("opa", "proxy", "sync", "kube-apiserver")
-"""The servers that are killed and stopped; of several OPAs, proxies or sidecars one, or all at
-once."""
+"""The servers that are killed and stopped. If there are several of a kind, it is one of them or all
+at once."""
 
 COMPACT, BREAK = "compact etcd", "break policies"
 KINDS = (*(f"{how} {server}" for server in SERVERS for how in ("kill", "stop")), COMPACT, BREAK)
-"""All kinds of fault: SIGKILL, SIGSTOP for a while, etcd's history thrown away, invalid Rego in
-the ConfigMap."""
+"""All kinds of faults: SIGKILL, SIGSTOP for a while, deletion of etcd's history, and invalid Rego
+in the ConfigMap."""
 
 SPACING = (4.0, 10.0)
-"""Seconds between the beginnings of two episodes, where the run is long enough for all kinds at
-this pace."""
+"""The shortest and longest time between the beginnings of two episodes, in seconds. It is shorter
+if the run is too short for all kinds at this pace."""
 LONGEST = 4.0
-"""Seconds that a fault lasts at most; less than a webhook's patience, so that both sides of it
-are seen."""
+"""The most seconds that a fault lasts. It is less than the timeout of a webhook, so that requests
+may succeed late or fail."""
 _LASTS = 0.8
-"""A fault lasts at most this part of its episode's spacing."""
+"""The largest part of its episode's spacing that a fault lasts."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that breaks `after` seconds from its episode's beginning, for `lasts` seconds (0
-    for an instant).
+    """A fault that begins `after` seconds into its episode and lasts `lasts` seconds (0 for an
+    instant).
 
-    `pick` chooses one of several servers of its kind, or with None all of them.
+    `pick` chooses one of several servers of its kind; None means all of them.
     """
 
     kind: str
@@ -40,8 +40,8 @@ class Fault:
 
 @dataclass(frozen=True)
 class Episode:
-    """Faults that begin together, `at` seconds into the run, and `spacing` seconds before the
-    next.
+    """Faults that begin about together, `at` seconds into the run and `spacing` seconds before the
+    next episode.
     """
 
     at: float
@@ -50,11 +50,10 @@ class Episode:
 
 
 def plan(seed: int, seconds: float) -> list[Episode]:
-    """The episodes of a run of that length: one to three faults each, and every kind before any a
-    second time.
+    """The episodes of a run of `seconds` seconds. Each has one to three faults, and no kind is
+    repeated before all others have had their turn.
 
-    A run too short for the usual spacing gets a shorter one, so that it has seen all kinds at its
-    end.
+    A short run gets a shorter spacing, so that it has all kinds, too.
     """
     chance = random.Random(f"schedule {seed}")  # noqa: S311 - to be repeatable is the point
     episodes: list[Episode] = []

@@ -1,1 +1,1 @@
-"""Conformance: the cases that every engine must answer alike, and the engines that are asked."""
+"""Conformance: cases that every engine must answer in the same way, and the engines themselves."""

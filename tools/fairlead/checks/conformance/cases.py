@@ -1,5 +1,5 @@
-"""Conformance cases: one request each, with the answer that every engine must give. Format:
-docs/conformance.md."""
+"""Reads the conformance cases: each is one request with the answer that every engine must give. The
+format is described in docs/conformance.md."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class _Strict(BaseModel):
 class Namespace(_Strict):
     """The namespace of the request.
 
-    `state` says who knows it: `known`, OPA too; `new`, it exists, but OPA has not seen it yet;
-    `absent`, nobody.
+    `state` is `known` (it exists, and OPA knows it), `new` (it exists, but OPA has not seen it yet)
+    or `absent` (it does not exist).
     """
 
     name: str = Field(min_length=1)
@@ -34,8 +34,8 @@ class Namespace(_Strict):
 
 
 class Request(_Strict):
-    """What is asked, in the words of an AdmissionReview's request; DELETE has an oldObject, the
-    others an object.
+    """The request, with the fields of an AdmissionReview's request. DELETE has an oldObject, other
+    operations have an object.
     """
 
     operation: Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
@@ -48,7 +48,7 @@ class Request(_Strict):
     @model_validator(mode="before")
     @classmethod
     def _what_goes(cls, value: Any) -> Any:
-        """What a DELETE names as its object is what goes."""
+        """Move the object of a DELETE to oldObject, which is what it deletes."""
         if (
             isinstance(value, dict)
             and value.get("operation") == "DELETE"
@@ -71,22 +71,22 @@ class Request(_Strict):
                 if value is not None and not isinstance(value.get(key), str):
                     raise ValueError(f"{field} has no {key}")
             if value is not None and not isinstance(value.get("metadata", {}), dict):
-                raise ValueError(f"{field}.metadata is no mapping")
+                raise ValueError(f"{field}.metadata is not a mapping")
         return self
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The object, or for DELETE the one that goes."""
+        """The object of the request, or for DELETE the object that is deleted."""
         manifest = self.old_object if self.object is None else self.object
         assert manifest is not None  # noqa: S101 - each operation has one, see _objects
         return manifest
 
 
 class Expect(_Strict):
-    """The answer; `message` and each of `warnings` are parts of what is told, `object` a part of
-    the object afterwards.
+    """The expected answer. `message` and each of `warnings` are parts of the actual text, `object`
+    is a part of the object afterwards.
 
-    In `object`, lists are whole, and null stands for what must be absent or empty.
+    In `object`, lists are compared as a whole, and null means absent or empty.
     """
 
     allowed: bool
@@ -105,7 +105,7 @@ class Expect(_Strict):
 
 @dataclass(frozen=True)
 class Case:
-    """One case; `settings` are complete, the file has only what differs from the defaults."""
+    """One case. `settings` are complete; the file has only those that differ from the defaults."""
 
     name: str
     intent: str
@@ -120,10 +120,10 @@ _Part = TypeVar("_Part", bound=_Strict)
 
 
 def load(path: Path | None = None) -> list[Case]:
-    """The cases of a file, or of every *.yaml of a folder; those of testdata/cases where `path` is
-    None.
+    """Read the cases of a file, or of every *.yaml of a folder; those of testdata/cases if `path`
+    is None.
 
-    Raises InputError with file and line for a case that is none, and for a name that stands twice.
+    Raises InputError with file and line for an invalid case, and for a name that is used twice.
     """
     path = path or paths.root() / "testdata" / "cases"
     sources = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
@@ -138,7 +138,7 @@ def load(path: Path | None = None) -> list[Case]:
             if case.name in seen:
                 raise InputError(
                     where,
-                    f"the name {case.name!r} stands at {seen[case.name]}, too: names are unique",
+                    f"the name {case.name!r} is used at {seen[case.name]}, too: names are unique",
                 )
             seen[case.name] = where
             cases.append(case)
@@ -178,7 +178,7 @@ def _case(document: files.Document) -> Case:
 
 
 def _part(document: files.Document, key: str) -> files.Document | None:
-    """What stands under `key`, as a document of its own."""
+    """The value of `key` as a document of its own."""
     if document.value.get(key) is None:
         return None
     assert isinstance(document.node, yaml.MappingNode)  # noqa: S101 - its value is a mapping
@@ -202,7 +202,7 @@ def _parsed(document: files.Document, model: type[_Part]) -> _Part:
 def _check_keys(
     document: files.Document, known: Mapping[str, Any] | list[str] | tuple[str, ...], what: str
 ) -> None:
-    """Raises InputError where the document is no mapping or has a key beside `known`."""
+    """Raises InputError if the document is not a mapping or has other keys than `known`."""
     if not isinstance(document.value, dict):
         raise InputError(
             document.path, f"{what} is a mapping with {', '.join(known)}", line=document.line(())

@@ -1,5 +1,4 @@
-"""Runs conformance cases on engines, and compares the decisions with those that the cases
-expect."""
+"""Runs conformance cases on engines, and compares the decisions with the expected ones."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ from fairlead.common.progress import Progress
 
 @dataclass(frozen=True)
 class Result:
-    """One case on one engine; `passed` is None where it cannot be expressed, `detail` says why
-    or what differs.
+    """The result of one case on one engine. `passed` is None if the engine cannot express the case;
+    `detail` says why, or what differs.
     """
 
     case: str
@@ -32,9 +31,9 @@ class Result:
 
 
 def verify(cases: Sequence[Case], engines: Sequence[Engine], progress: Progress) -> list[Result]:
-    """Every case on every engine, by engine and then in the order of `cases`.
+    """Run every case on every engine. The results are ordered by engine, then as `cases`.
 
-    Raises FairleadError where an engine does not work, or leaves a case out.
+    Raises FairleadError if an engine does not work or leaves a case out.
     """
     results = []
     for engine in engines:
@@ -47,7 +46,7 @@ def verify(cases: Sequence[Case], engines: Sequence[Engine], progress: Progress)
 
 
 def differences(expect: Expect, decision: Decision) -> list[str]:
-    """How `decision` differs from what is expected, a line each; empty where it does not."""
+    """The differences between `decision` and the expected answer, one line each."""
     if decision.allowed != expect.allowed:
         reason = f": {decision.message}" if decision.message else ""
         return [f"expected {_word(expect.allowed)}, got {_word(decision.allowed)}{reason}"]
@@ -76,8 +75,8 @@ def _result(case: Case, engine: Engine, outcome: Outcome) -> Result:
 
 
 def _different(expected: Any, actual: Any, path: str) -> list[str]:
-    """Where `actual` lacks a part of `expected`. Null is absent or empty: Kubernetes does not
-    tell these apart.
+    """The parts of `expected` that `actual` lacks. Null means absent or empty, which Kubernetes
+    does not distinguish.
     """
     if expected is None:
         return (

@@ -1,4 +1,4 @@
-"""The engines that can enforce an intent, by name. To add one, write a module here and a line in
+"""The engines that the cases run on, by name. To add one, write a module here and a line in
 ENGINES."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from fairlead.checks.conformance.engines.base import Engine
 from fairlead.clusters.registry import Target
 from fairlead.common.errors import UsageError
 
-# Engine -> the class, as module:name; a module is imported when its engine is used.
+# Engine -> its class, as module:name. A module is imported when its engine is used.
 ENGINES = {
     "opa": "fairlead.checks.conformance.engines.opa:OpaEngine",
     "webhook": "fairlead.checks.conformance.engines.webhook:WebhookEngine",
@@ -19,10 +19,11 @@ ENGINES = {
 
 
 def load(names: Iterable[str], target: Target | None = None) -> list[Engine]:
-    """The engines called `names`, each once, in the order of ENGINES; all where `names` is empty.
+    """Create the engines with these `names`, each once, in the order of ENGINES; all if `names` is
+    empty.
 
-    Those that take a cluster start one of their own, or ask that of `target`, whose policies they
-    change. Raises UsageError.
+    An engine that needs a cluster starts its own, or uses that of `target` and changes its
+    policies. Raises UsageError for an unknown name.
     """
     chosen = set(names)
     for name in sorted(chosen - set(ENGINES)):

@@ -1,4 +1,4 @@
-"""The protocol of an engine."""
+"""The protocol of an engine, and the outcomes of a case."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fairlead.common.progress import Progress
 
 @dataclass(frozen=True)
 class Decision:
-    """An engine's answer to a case; `object` is the object afterwards, None where it is refused
-    or deleted.
+    """An engine's answer to a case. `object` is the object afterwards, None if it is refused or
+    deleted.
     """
 
     allowed: bool
@@ -24,8 +24,8 @@ class Decision:
 
 @dataclass(frozen=True)
 class Inexpressible:
-    """A case that an engine has no way to ask or to answer, and why. All of them: the table in
-    docs/conformance.md.
+    """A case that an engine cannot express, with the reason. The table in docs/conformance.md lists
+    all of them.
     """
 
     reason: str
@@ -33,8 +33,8 @@ class Inexpressible:
 
 @dataclass(frozen=True)
 class Undecided:
-    """A case that got no decision to compare, so that it fails, and why: the policies or the
-    engine failed at it.
+    """A case without a decision, because the policies or the engine failed on it, with the reason.
+    Such a case fails.
     """
 
     reason: str
@@ -44,13 +44,13 @@ Outcome = Decision | Inexpressible | Undecided
 
 
 class Engine(Protocol):
-    """Enforces the intents, in its own real program."""
+    """Decides on cases with its own real program."""
 
     name: str
     asks_cluster: bool
-    """Whether it is made with the cluster to ask, as `target`."""
+    """Whether its constructor takes a cluster, as `target`."""
 
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
-        """The outcome of each case, in any order. Raises FairleadError where the engine itself
-        does not work.
+        """The outcome of each case, in any order. Raises FairleadError if the engine itself does
+        not work.
         """

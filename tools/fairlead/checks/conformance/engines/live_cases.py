@@ -1,5 +1,5 @@
-"""Asks a real API server about a case: creates its namespace and objects first, sends the request,
-and cleans up."""
+"""Runs a case on a real API server: creates its namespace and objects, sends the request, and
+cleans up."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ _DELETION = {
     "apiVersion": "v1",
     "kind": "DeleteOptions",
     "gracePeriodSeconds": 0,
-    "propagationPolicy": "Background",  # else a Job's pods would stay
+    "propagationPolicy": "Background",  # otherwise a Job's pods would stay
 }
 _DEADLINE = 10.0
-"""Seconds until a change of labels is known to the API server and to OPA; it takes some
-milliseconds."""
+"""Seconds within which the API server and OPA must know changed labels. It takes milliseconds."""
 
 _CONTAINERS = [{"name": "c", "image": "nginx"}]
-# A pod by which to see what a namespace's pods get; a nodeName is refused in every pool.
+# A pod that shows which pool is in force for a namespace: its nodeName is refused in every pool.
 _PROBE = {"nodeName": "nowhere-0", "containers": _CONTAINERS}
-# What a request to a subresource needs to be there; unscheduled, so that it can be bound.
+# The pod that a request to a subresource needs. It is unscheduled, so that it can be bound.
 _TARGET = {"schedulerName": "nobody", "containers": _CONTAINERS}
-# What the API server's own plugin DefaultTolerationSeconds adds to every pod.
+# The tolerations that the API server's plugin DefaultTolerationSeconds adds to every pod.
 _OWN_TOLERATIONS = [
     {
         "key": f"node.kubernetes.io/{key}",
@@ -45,8 +44,8 @@ _OWN_TOLERATIONS = [
 
 
 class _Gone(Exception):
-    """What the case starts from was deleted meanwhile: kwok deletes a pod by its name, without its
-    uid, and may so mean an earlier one.
+    """The object that the case starts from was deleted meanwhile. kwok deletes pods by name without
+    their uid, and may have meant an earlier pod.
     """
 
 
@@ -62,8 +61,8 @@ class Scene:
             self._wait_for_namespace_webhook()
 
     def decide(self, case: Case) -> Outcome:
-        """The outcome of `case`; nothing but its namespace is left afterwards. Raises
-        Unreachable.
+        """The outcome of `case`. Only its namespace stays afterwards. Raises Unreachable if the API
+        server does not answer.
         """
         for manifest in (case.request.manifest, case.request.old_object):
             if manifest and not case.request.sub_resource and not self._rest.serves(manifest):
@@ -111,11 +110,10 @@ class Scene:
 
     @contextlib.contextmanager
     def _owned(self, manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """The manifest with the uid of the real node that owns it, if any: the plugin
-        NodeRestriction compares them.
+        """The manifest with the uid of the node that owns it, if any, because the plugin
+        NodeRestriction compares it.
 
-        A node that the cluster does not have is there for the time of the block: an object, with no
-        machine behind it.
+        If the cluster has no such node, a Node object without a machine exists during the block.
         """
         metadata = dict(manifest.get("metadata") or {})
         owners = metadata.get("ownerReferences") or []
@@ -132,7 +130,7 @@ class Scene:
 
     @contextlib.contextmanager
     def _node(self, name: str) -> Iterator[dict[str, Any]]:
-        """The node, made where the cluster has none of that name, and removed again."""
+        """The Node, created for the block if the cluster has none of that name."""
         node = {
             "apiVersion": "v1",
             "kind": "Node",
@@ -158,8 +156,8 @@ class Scene:
                 if k not in ("apiVersion", "kind", "metadata")
             }
             answer = self._rest.call("POST", path, query=_texts(options), user=request.user_info)
-            # What comes after admission fails: nothing here speaks the protocol that it would
-            # change to.
+            # Only admission matters. The request fails afterwards, because nothing here speaks the
+            # protocol that it upgrades to.
             return Decision(
                 not answer.denied, answer.message if answer.denied else "", None, answer.warnings
             )
@@ -178,8 +176,8 @@ class Scene:
     def _update(
         self, case: Case, namespace: str | None, path: str, before: Mapping[str, Any]
     ) -> Decision:
-        """A PUT of the live object with the case's change to it: it has defaults by now that may
-        not change.
+        """Update the live object with the case's change. The live object is used because it has
+        defaults that must not change.
         """
 
         def attempt() -> Response | None:
@@ -191,7 +189,7 @@ class Scene:
             answer = self._rest.call(
                 "PUT", path, changed, query=_DRY_RUN, user=case.request.user_info
             )
-            # it was changed meanwhile, by the scheduler or the node
+            # The scheduler or the node has changed it meanwhile.
             return None if answer.status == 409 else answer
 
         answer = waiting.until(
@@ -200,8 +198,8 @@ class Scene:
         return decision(answer, case.request.manifest)
 
     def _put_in_place(self, manifest: Mapping[str, Any], namespace: Namespace | None) -> None:
-        """Create what is there before the request, in a namespace that is opted out, so that no
-        policy changes it.
+        """Create the objects that exist before the request, in a namespace that is opted out, so
+        that no policy changes them.
         """
         if manifest["kind"] == "Namespace":
             labels = manifest["metadata"].get("labels") or {}
@@ -228,8 +226,8 @@ class Scene:
         self._wait_until_gone(path)
 
     def _set(self, namespace: Namespace | None) -> None:
-        """Make the namespace what the case says, and return when all who decide know, unless
-        they are not to.
+        """Create or change the namespace as the case says, and wait until the API server and OPA
+        know it, unless the case says otherwise.
         """
         if namespace is None or self._settled.get(namespace.name) == namespace.labels:
             return
@@ -250,7 +248,7 @@ class Scene:
         self._settled[namespace.name] = dict(namespace.labels)
 
     def _labelled(self, namespace: Namespace) -> None:
-        """Create or relabel the namespace, so that it has just these labels."""
+        """Create or relabel the namespace, so that it has exactly these labels."""
         manifest = {
             "apiVersion": "v1",
             "kind": "Namespace",
@@ -259,7 +257,7 @@ class Scene:
         answer = self._rest.call("PUT", _path(namespace.name), manifest)
         if answer.status == 404:
             answer = self._rest.call("POST", path_of(manifest, None), manifest)
-            # A controller makes it in a moment, and until then the API server takes no pod.
+            # A controller creates the service account soon. The API server refuses pods until then.
             account = {
                 "apiVersion": "v1",
                 "kind": "ServiceAccount",
@@ -269,11 +267,12 @@ class Scene:
         _needed(answer, f"setting the labels of namespace {namespace.name}")
 
     def _wait_until_known(self, namespace: Namespace) -> None:
-        """Return when what every pool refuses is decided by the namespace's labels as they are now.
+        """Wait until decisions follow the namespace's current labels, by pods that every pool
+        refuses.
 
-        The API server takes the mutating and the validating webhooks into force one by one: a pod
-        is asked of the former first, a Deployment of the latter alone, and one is ahead of the
-        other where a good pod is refused.
+        The API server applies changes of the mutating and the validating webhooks separately, and
+        while one is ahead, a good pod is refused. So both are checked: a pod goes to the mutating
+        webhook first, a Deployment only to the validating one.
         """
         pool = namespace.labels.get(self._settings.namespace_label, self._settings.default_pool)
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}}
@@ -298,8 +297,8 @@ class Scene:
         self._wait(known, f"namespace {namespace.name} is known with pool {pool or '(none)'}")
 
     def _wait_for_namespace_webhook(self) -> None:
-        """A new webhook configuration is in force soon after it is applied; pods tell nothing of
-        this part of it.
+        """Wait until the webhook for namespaces is in force, which is soon after it is applied.
+        Pods do not show that.
         """
         undeclared = next(
             name
@@ -318,14 +317,14 @@ class Scene:
                 self._rest.call("POST", path_of(manifest, None), manifest, query=_DRY_RUN).warnings
             )
 
-        with contextlib.suppress(FairleadError):  # the cases tell what does not work
+        with contextlib.suppress(FairleadError):  # a failure shows up in the cases
             self._wait(reviewed, "namespaces are reviewed")
 
     def _wait(self, condition: Callable[[], bool], what: str) -> None:
         try:
             waiting.until(condition, deadline=self._patience, what=what, pause=0.01)
         except FairleadError:
-            self._patience = 1.0  # it is no matter of time, and every case would wait
+            self._patience = 1.0  # it is not a matter of time, and every further case would wait
             raise
 
     def _wait_until_gone(self, path: str) -> None:
@@ -359,8 +358,8 @@ def _needed(answer: Response, what: str) -> dict[str, Any]:
 
 
 def decision(answer: Response, manifest: Mapping[str, Any]) -> Decision:
-    """What the API server's answer to a request for `manifest` says, without what it adds to
-    every pod on its own.
+    """The decision in the API server's answer to a request for `manifest`, without the parts that
+    it adds to every pod itself.
     """
     if not answer.ok:
         return Decision(False, answer.message, None, answer.warnings)
@@ -377,8 +376,8 @@ def decision(answer: Response, manifest: Mapping[str, Any]) -> Decision:
 
 
 def carry(live: Any, old: Any, new: Any) -> Any:
-    """`live` with what changes from `old` to `new`; lists of equal length are gone through,
-    others taken from `new`.
+    """`live` with the changes from `old` to `new`. Lists of equal length are compared item by item,
+    others are taken from `new`.
     """
     if isinstance(old, dict) and isinstance(new, dict) and isinstance(live, dict):
         result = {key: value for key, value in live.items() if key in new or key not in old}
@@ -397,7 +396,7 @@ def carry(live: Any, old: Any, new: Any) -> Any:
 
 
 def _texts(options: Mapping[str, Any]) -> dict[str, str | Sequence[str]]:
-    """Options as a query has them."""
+    """Options as values of a URL query."""
     return {
         key: str(value).lower() if isinstance(value, bool) else value
         for key, value in options.items()

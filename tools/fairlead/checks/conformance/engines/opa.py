@@ -1,4 +1,4 @@
-"""The engine `opa`: the policies by themselves, with `opa eval`, in one process for all cases."""
+"""The engine `opa`: evaluates the policies alone with `opa eval`, in one process for all cases."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fairlead.kube import admission_reviews
 
 
 class OpaEngine:
-    """OPA without an API server: the answer, and the answer to what it made of the object, must
-    both allow.
+    """OPA without an API server. A request counts as allowed if OPA allows it, and also allows the
+    object with OPA's own patch.
     """
 
     name = "opa"
@@ -28,7 +28,7 @@ class OpaEngine:
         try:
             answers = evaluate.ask(questions, progress)
         except FairleadError:
-            evaluate.ask([], progress)  # raises what is wrong with the policies themselves
+            evaluate.ask([], progress)  # raises if the policies themselves are wrong
             yield from (
                 (case, _alone(question, progress))
                 for case, question in zip(cases, questions, strict=True)
@@ -59,7 +59,7 @@ def _question(case: Case) -> Question:
 
 
 def _alone(question: Question, progress: Progress) -> Outcome:
-    """The outcome of a question among some that OPA fails at."""
+    """The outcome of one question by itself, after OPA failed on several together."""
     try:
         return _outcome(evaluate.ask([question], progress)[0])
     except FairleadError as error:

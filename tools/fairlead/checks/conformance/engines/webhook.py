@@ -1,4 +1,4 @@
-"""The engine `webhook`: the policies as deployed, with a real API server that asks a real OPA."""
+"""The engine `webhook`: a real API server that asks a real OPA with the policies as deployed."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from fairlead.settings.models import Settings
 
 
 class WebhookEngine:
-    """Every request is made for real, as a dry run, in a cluster that is started for it, or in
-    that of `target`.
+    """Sends every request as a dry run to the API server of a new embedded cluster, or of
+    `target`.
     """
 
     name = "webhook"
@@ -35,8 +35,8 @@ class WebhookEngine:
         self._target = target
 
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
-        """See fairlead.checks.conformance.engines.base.Engine. Cases are gone through by their
-        settings: each is deployed once.
+        """See fairlead.checks.conformance.engines.base.Engine. Cases are grouped by their settings,
+        so that each settings are deployed once.
         """
         groups: dict[str, list[Case]] = {}
         for case in cases:
@@ -62,8 +62,8 @@ class WebhookEngine:
 
 
 def _of_pods(settings: Settings) -> tuple[str, ...]:
-    """What of the settings takes other pods: deployed one after the other, equal ones leave the
-    pods that there are.
+    """The settings that OPA's pods depend on. Sorting by them avoids new pods between groups of
+    cases.
     """
     shaping = (
         settings.default_pool is None,
@@ -83,11 +83,11 @@ class _Deployed:
 
     @property
     def kubeconfig(self) -> Path:
-        """An administrator's, who may impersonate anyone."""
+        """The kubeconfig of an administrator, who may impersonate anyone."""
         return self.cluster.kubeconfig
 
     def configure(self, settings: Settings) -> None:
-        """Deploy `settings`, and return when OPA decides by them."""
+        """Deploy `settings`, and wait until OPA decides by them."""
         images = overridden(settings.images, os.environ)
         deploy.deploy(
             self.cluster, settings.model_copy(update={"images": images}), progress=self.progress
