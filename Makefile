@@ -35,25 +35,25 @@ requirements: ## pin requirements.in again into requirements.txt
 # The everyday commands. ARGS hands further flags through: make up ARGS='--nodes 3'
 .PHONY: demo up down status deploy logs logs-sidecar update-rego force-update-rego rotate-token eval audit diff verify integration test settings tools
 
-demo: $(READY) ## see the main job on a real API server, from nothing
+demo: $(READY) ## see on a real API server where pods land and which are refused
 	$(FAIRLEAD) demo $(ARGS)
 
-up: $(READY) ## start a cluster that places pods
+up: $(READY) ## start a local cluster with Fairlead installed
 	$(FAIRLEAD) up $(ARGS)
 
-down: $(READY) ## end it
+down: $(READY) ## stop it
 	$(FAIRLEAD) down $(ARGS)
 
-status: $(READY) ## what runs and what it serves
+status: $(READY) ## show what runs and which policies are in force
 	$(FAIRLEAD) status $(ARGS)
 
-deploy: $(READY) ## bring a running cluster to what fairlead.yaml says
+deploy: $(READY) ## apply fairlead.yaml to a running cluster
 	$(FAIRLEAD) deploy $(ARGS)
 
-logs: $(READY) ## the log of OPA
+logs: $(READY) ## show the log of OPA
 	$(FAIRLEAD) logs opa $(ARGS)
 
-logs-sidecar: $(READY) ## the log of its sidecar
+logs-sidecar: $(READY) ## show the log of its sidecar
 	$(FAIRLEAD) logs sidecar $(ARGS)
 
 update-rego: $(READY) ## test the policies and push them into a running cluster
@@ -66,39 +66,39 @@ rotate-token: $(READY) ## replace the token of OPA's API, without a refused requ
 	$(FAIRLEAD) rotate token $(ARGS)
 
 FILE ?= testdata/review.json
-eval: $(READY) ## the decision for one review or manifest: make eval FILE=...
+eval: $(READY) ## show the decision for one review or manifest: make eval FILE=...
 	$(FAIRLEAD) eval $(FILE) $(ARGS)
 
-audit: $(READY) ## what the policies would do to a cluster as it is
+audit: $(READY) ## show what the policies would change or refuse in a cluster
 	$(FAIRLEAD) audit $(ARGS)
 
-diff: $(READY) ## what changed policies would decide otherwise there
+diff: $(READY) ## show which decisions changed policies would change there
 	$(FAIRLEAD) diff $(ARGS)
 
-verify: $(READY) ## every conformance case on every engine
+verify: $(READY) ## run every conformance case on every engine
 	$(FAIRLEAD) verify $(ARGS)
 
-integration: $(READY) ## the same; on a cluster of kind or context, the end-to-end checks there
+integration: $(READY) ## the same; in a KIND or existing cluster, all integration tests there
 	$(FAIRLEAD) $(if $(filter embedded,$(FAIRLEAD_CLUSTER)),verify,e2e) $(ARGS)
 
 .PHONY: chaos
-chaos: $(READY) ## ten minutes in which everything breaks under load: make chaos ARGS='--seconds 60 --seed 1'
+chaos: $(READY) ## break every component under load for ten minutes: make chaos ARGS='--seconds 60 --seed 1'
 	$(FAIRLEAD) chaos $(ARGS)
 
 .PHONY: fuzz
-fuzz: $(READY) ## odd requests to OPA's API, malformed reviews, and attacks by load: make fuzz ARGS='guard --seed 1'
+fuzz: $(READY) ## send odd requests, malformed reviews and load to OPA: make fuzz ARGS='guard --seed 1'
 	$(FAIRLEAD) fuzz $(ARGS)
 
 .PHONY: figures
-figures: $(READY) ## how fast it heals, into bench/resilience.json: make figures ARGS='--only kills'
+figures: $(READY) ## measure how fast it recovers, into bench/resilience.json: make figures ARGS='--only kills'
 	$(VENV)/bin/python bench/recovery.py $(ARGS)
 
-test: $(READY) ## check, lint and test all of it
+test: $(READY) ## check, lint and test everything
 	$(FAIRLEAD) test $(ARGS)
 
-# By hand, in a KIND cluster: docs/kind.md. What chooses it and its images is read by fairlead itself:
+# By hand, in a KIND cluster: docs/kind.md. fairlead itself reads these variables:
 #
-# FAIRLEAD_CLUSTER: embedded, kind or context (kind where only kind-start has made one here, else embedded)
+# FAIRLEAD_CLUSTER: embedded, kind or context (default: kind if only kind-start made a cluster here, else embedded)
 # KIND_CLUSTER_NAME: name of the KIND cluster (fairlead)
 # KIND_CONFIG: its configuration (integration/kind.yaml)
 # KIND_NODE_IMAGE: image of its nodes (kindest/node:v1.36.4)
@@ -106,14 +106,14 @@ test: $(READY) ## check, lint and test all of it
 # KUBE_MGMT_IMAGE: image of the sidecar kube-mgmt (images.kubeMgmt)
 # FAIRLEAD_IMAGE: image of the sidecar sync, which `make image` builds (images.fairlead)
 # IMAGE_PULL_POLICY: IfNotPresent (default), Always or Never (images.pullPolicy)
-# BASE_IMAGE: what images are built on (debian:bookworm-slim)
+# BASE_IMAGE: image to build on (debian:bookworm-slim)
 .PHONY: kind-start kind-deploy kind-stop
 
 MADE := $(if $(wildcard .fairlead/fairlead),,$(wildcard .fairlead/kind-$(or $(KIND_CLUSTER_NAME),fairlead)/containers.json))
 status deploy logs logs-sidecar update-rego force-update-rego rotate-token audit diff integration: \
   export FAIRLEAD_CLUSTER ?= $(if $(MADE),kind,embedded)
 
-kind-start: $(READY) ## make a KIND cluster, and load the images into it
+kind-start: $(READY) ## create a KIND cluster, and load the images into it
 	$(FAIRLEAD) up --cluster kind --no-deploy $(ARGS)
 
 kind-deploy: $(READY) ## the same, and deploy OPA, its sidecar, the policies and the webhook
@@ -122,17 +122,17 @@ kind-deploy: $(READY) ## the same, and deploy OPA, its sidecar, the policies and
 kind-stop: $(READY) ## remove it
 	$(FAIRLEAD) down --cluster kind $(ARGS)
 
-settings: $(READY) ## the settings in force
+settings: $(READY) ## show the settings in force
 	$(FAIRLEAD) settings $(ARGS)
 
-tools: $(READY) ## the programs that Fairlead runs, and where they are
+tools: $(READY) ## list the programs that Fairlead runs, and where they are
 	$(FAIRLEAD) tools $(ARGS)
 
 .PHONY: image docker-e2e
-image: $(READY) ## build the image of the sidecar
+image: $(READY) ## build the image of the sidecar and of OPA's proxy
 	$(FAIRLEAD) image $(ARGS)
 
-docker-e2e: $(READY) ## the end-to-end checks in the devcontainer's image: FAIRLEAD_CLUSTER=kind (default) or embedded
+docker-e2e: $(READY) ## run the end-to-end tests in the devcontainer's image: FAIRLEAD_CLUSTER=kind (default) or embedded
 	$(FAIRLEAD) docker-e2e $(ARGS)
 
 .PHONY: kustomize

@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Set-up for all tests: signals and hypothesis."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import signal
 
 import hypothesis
 
-# A shell starts background jobs with SIGINT ignored, and programs inherit that: those that tests
-# interrupt must not.
+# A shell starts background jobs with SIGINT ignored, and child processes inherit that. Some tests
+# interrupt their child processes by SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes is the machine's business.
+# No deadline for an example: its time depends on the machine.
 hypothesis.settings.register_profile("fairlead", deadline=None)
 hypothesis.settings.load_profile("fairlead")

@@ -1,4 +1,4 @@
-"""Runs a command in a terminal of its own and keeps what it printed as an SVG picture, for the
+"""Runs a command in a pseudo-terminal and saves its output as an SVG picture, for the
 documentation.
 
 Usage: python tools/capture.py FILE.svg TITLE COMMAND [ARGUMENT ...]
@@ -23,7 +23,7 @@ COLUMNS = 128
 
 
 def main(path: str, title: str, *command: str) -> None:
-    """Write the picture to `path`; the command's progress (stderr) is left out of it."""
+    """Write the picture to `path`. It shows the command's stdout; progress on stderr is left out."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(COLUMNS)}
@@ -43,7 +43,7 @@ def main(path: str, title: str, *command: str) -> None:
         Text.from_ansi(f"$ {' '.join(command[-2:]).replace('.venv/bin/', '')}\n{text}".rstrip())
     )
     svg = console.export_svg(title=title, unique_id="fairlead")
-    # The picture must not fetch fonts from anywhere: the reader's own monospace does.
+    # The picture must not download fonts; the reader's own monospace font suffices.
     Path(path).write_text(re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL))
 
 
