@@ -23,7 +23,7 @@ COLUMNS = 128
 
 
 def main(path: str, title: str, *command: str) -> None:
-    """Write the picture to `path`. It shows the command's stdout; progress on stderr is left out."""
+    """Write the picture to `path`. It shows the command's stdout, without progress on stderr."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(COLUMNS)}

@@ -103,7 +103,7 @@ ALIASES = b"request: {object: {a: &a [x, x, x, x, x, x, x, x, x, x], b: &b [*a, 
         ),
         (ALIASES, {"Content-Type": "application/yaml"}, 415, "the body is YAML"),
         (ALIASES, {"Content-Type": "text/x-yaml; charset=utf-8"}, 415, "the body is YAML"),
-        (b"\x1f\x8bgarbage", {"Content-Encoding": "gzip"}, 400, "the body is packed"),
+        (b"\x1f\x8bgarbage", {"Content-Encoding": "gzip"}, 400, "the body is compressed"),
     ],
     ids=["many values", "many bytes", "YAML", "YAML by another name", "gzip"],
 )

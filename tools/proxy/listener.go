@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// limited has no more than `most` connections open. Beyond, the address with the most of them loses its oldest one, or
-// does not get the new one: so one address cannot keep another from its first.
+// limited is a listener with at most `most` open connections. If another one arrives, the address with the most
+// connections loses its oldest one; if the new one is from that address, it is closed instead. So no address can keep
+// another from its first connection.
 type limited struct {
 	net.Listener
 	most int
@@ -35,7 +36,8 @@ func (l *limited) Accept() (net.Conn, error) {
 	}
 }
 
-// admit counts a connection, and closes another for it where there are too many; false where it has to go itself.
+// admit counts a new connection and, if there are too many, closes another one. It returns false if the new one has to
+// be closed.
 func (l *limited) admit(new *connection) bool {
 	l.mutex.Lock()
 	var victim *connection
@@ -62,7 +64,7 @@ func (l *limited) admit(new *connection) bool {
 	return true
 }
 
-// forget counts a connection no more; one that is not counted is left. The mutex is held.
+// forget stops counting a connection, if it is counted. The caller holds the mutex.
 func (l *limited) forget(old *connection) {
 	connections := l.open[old.who]
 	for at, other := range connections {
@@ -77,7 +79,7 @@ func (l *limited) forget(old *connection) {
 	}
 }
 
-// connection is one that is counted until it is closed.
+// connection is counted by its listener until it is closed.
 type connection struct {
 	net.Conn
 	who string
@@ -91,7 +93,8 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// host is whom a connection counts for: its address, or with IPv6 its /64, of which one machine may have all.
+// host is the client that a connection counts for: its IPv4 address, or the /64 network of its IPv6 address, because one
+// machine may use all addresses of such a network.
 func host(remote string) string {
 	address, err := netip.ParseAddrPort(remote)
 	if err != nil {

@@ -1,8 +1,9 @@
-// Command fairlead-proxy stands before an OPA, on the port that others reach, and bounds what OPA is made to read.
+// Command fairlead-proxy listens on the port that others reach, and limits what the OPA behind it has to read.
 //
-// OPA reads and parses the body of a request before its guard is asked, and serves as many at once as arrive. So who
-// reaches its port can end it without a token. The proxy passes on no body before its size is known to be bearable, and
-// few at a time, by turns of those who ask. Who may do what is OPA's to say: the proxy knows no token.
+// OPA reads and parses the body of a request before it evaluates its authz policy, and serves as many requests at once
+// as arrive. So anyone who reaches its port could exhaust its memory without a token. The proxy checks the size of each
+// body before OPA gets it, and forwards only a few at a time, with callers taking turns. OPA alone decides who may do
+// what: the proxy knows no token.
 package main
 
 import (
@@ -24,23 +25,23 @@ import (
 var version = "unknown"
 
 const (
-	// Connections at once. API servers ask for 200 changes at a time each, unless they are told otherwise.
+	// The most connections at once. By default, an API server has up to 200 changing requests in flight.
 	mostConnections = 1024
-	// Seconds that a connection is kept which nobody uses: API servers themselves close theirs after 90.
+	// An idle connection is closed after this time. API servers close theirs after 90 seconds.
 	idle = 120 * time.Second
-	// For a handshake, or for a request's headers.
+	// The time for a handshake, and for a request's headers.
 	headersWithin = 5 * time.Second
-	// For requests that are being answered when the program is told to end.
+	// At shutdown, the time for requests that are being answered.
 	endWithin = 20 * time.Second
 )
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8443", "`host:port` to serve at")
 	opa := flag.String("opa-url", "https://127.0.0.1:8181", "address of OPA, on loopback")
-	authorities := flag.String("opa-ca-file", "", "authorities that OPA is verified by (PEM)")
-	certificate := flag.String("tls-cert-file", "", "certificate to serve with; a replaced one is taken within a second")
-	key := flag.String("tls-private-key-file", "", "its key")
-	largest := flag.Int64("largest-review", 3<<20, "`bytes` that a review may have")
+	authorities := flag.String("opa-ca-file", "", "CAs that OPA is verified by (PEM)")
+	certificate := flag.String("tls-cert-file", "", "certificate to serve with; read again within a second of a change")
+	key := flag.String("tls-private-key-file", "", "key of the certificate")
+	largest := flag.Int64("largest-review", 3<<20, "the most `bytes` of a review")
 	printVersion := flag.Bool("version", false, "print the version and exit")
 	flag.Parse()
 	if *printVersion {
@@ -70,10 +71,10 @@ func serve(listen, opa, authorities, certificate, key string, largest int64) err
 		TLSConfig:         serverTLS(shown(certificate, key)),
 		ErrorLog:          log.New(quiet{}, "", 0),
 	}
-	// To keep none closes those that nobody uses at the moment.
+	// SetKeepAlivesEnabled(false) also closes the connections that are idle at the moment.
 	server.Handler = newProxy(target, trusted(authorities), largest, server.SetKeepAlivesEnabled)
 	server.Protocols = new(http.Protocols)
-	server.Protocols.SetHTTP1(true) // as OPA serves; one HTTP/2 connection would stand for hundreds of requests
+	server.Protocols.SetHTTP1(true) // like OPA; one HTTP/2 connection could carry hundreds of requests
 	ended := make(chan error, 1)
 	go func() {
 		signals := make(chan os.Signal, 1)
@@ -90,7 +91,7 @@ func serve(listen, opa, authorities, certificate, key string, largest int64) err
 	return err
 }
 
-// quiet drops what the HTTP library logs of each failed handshake, as anybody can make many.
+// quiet drops what the HTTP library logs about each failed handshake, because anybody can cause many.
 type quiet struct{}
 
 func (quiet) Write(text []byte) (int, error) { return len(text), nil }

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// namespaceOf is the namespace that a review is about, from the beginning of its text; "" where that does not tell. API
-// servers write it before the object.
+// namespaceOf reads the namespace of a review from the beginning of its text; "" if it is not there. API servers write
+// it before the object.
 func namespaceOf(beginning []byte) string {
 	decoder := json.NewDecoder(bytes.NewReader(beginning))
 	if !seek(decoder, "request") || !seek(decoder, "namespace") {
@@ -17,7 +17,7 @@ func namespaceOf(beginning []byte) string {
 	return text
 }
 
-// seek reads on to the value of a key of the object that comes next; false where there is none.
+// seek moves the decoder into the next object, to the value of the key `wanted`; false if there is no such key.
 func seek(decoder *json.Decoder, wanted string) bool {
 	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
 		return false
@@ -34,7 +34,7 @@ func seek(decoder *json.Decoder, wanted string) bool {
 	return false
 }
 
-// skip reads over a value.
+// skip moves the decoder past a value; false if the text ends before.
 func skip(decoder *json.Decoder) bool {
 	for depth := 0; ; {
 		token, err := decoder.Token()

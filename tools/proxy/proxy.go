@@ -20,30 +20,30 @@ import (
 )
 
 const (
-	// A review is plain within these bounds, as nearly every one is: an average pod has 8 KiB and 500 values.
+	// A review above either bound counts as large. Nearly all are smaller: an average pod has 8 KiB and 500 values.
 	plainBytes  = 32 << 10
 	plainValues = 8_000
-	// In so many bytes a review tells its namespace.
+	// The namespace of a review is within its first bytes.
 	beginning = 4 << 10
-	// One of so many takes OPA some 130 MB. A review of an update, of the largest pods that an API server lets through
-	// (fairlead.deployment.pod_sizes) with each entry as large as it can be, has 300,000.
+	// The most values of a review. OPA takes about 130 MB for so many. The review of an update has 300,000 if its pods are
+	// the largest that an API server admits (fairlead.deployment.pod_sizes) and each entry is as large as possible.
 	mostValues = 400_000
 
-	plainAtOnce = 16 // reviews that OPA has at a time
-	largeAtOnce = 1
-	largeInHand = 8 // large ones that are read, or wait for OPA, at a time
-	largeShare  = 4 // of one address
-	restAtOnce  = 32
+	plainAtOnce = 16 // plain reviews in OPA at a time
+	largeAtOnce = 1  // large reviews in OPA at a time
+	largeInHand = 8  // large reviews at a time that are read or wait for OPA
+	largeShare  = 4  // the same, of one address
+	restAtOnce  = 32 // other requests in OPA at a time
 
-	// For a body to arrive: this and a second for each megabyte.
+	// The time for a body to arrive is this and a second for each megabyte.
 	bodyWithin = time.Second
-	// For who waits no longer than it says by `timeout`, as API servers do, and for who says nothing.
+	// The longest time that a request waits for OPA. API servers ask for a shorter one with the query `timeout`.
 	longest = 30 * time.Second
-	// For a body of who has a token, to arrive and be worked on.
+	// The time for a request with a token and a body to arrive and be answered.
 	trustedWithin = 2 * time.Minute
-	// For an answer to be taken.
+	// The time for a client to read an answer.
 	answerWithin = 10 * time.Second
-	// Of OPA's answer to a review.
+	// The most bytes of OPA's answer to a review.
 	largestAnswer = 8 << 20
 )
 
@@ -51,7 +51,7 @@ const late = "the body did not arrive in time"
 
 var timeout = regexp.MustCompile(`^[0-9]{1,2}s$`)
 
-// proxy answers requests by asking OPA, when it is their turn.
+// proxy answers requests by asking OPA, each when it is its turn.
 type proxy struct {
 	opa     url.URL
 	client  http.RoundTripper
@@ -59,8 +59,8 @@ type proxy struct {
 	largest int64
 	journal *journal
 
-	// keep says whether connections are kept after a request. Those to an OPA that is not Ready are closed, so that who
-	// has them comes to another one: a Service sends nobody new here.
+	// keep sets whether connections stay open after a request. While OPA is not Ready they are closed, so that clients
+	// connect again. The Service then routes them to another OPA.
 	keep  func(bool)
 	mutex sync.Mutex
 	keeps bool
@@ -92,7 +92,7 @@ func newProxy(opa *url.URL, authorities *kept[*x509.CertPool], largest int64, ke
 		Transport: transport,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = p.opa.Scheme, p.opa.Host
-			r.Out.URL.RawQuery = r.In.URL.RawQuery // as it came: what of it is valid is for OPA to say
+			r.Out.URL.RawQuery = r.In.URL.RawQuery // unchanged: OPA decides which queries are valid
 		},
 		ModifyResponse: func(response *http.Response) error {
 			if response.Request.URL.Path == "/health/ready" {
@@ -105,20 +105,20 @@ func newProxy(opa *url.URL, authorities *kept[*x509.CertPool], largest int64, ke
 	return p
 }
 
-// ready takes to heart what OPA says to a probe, or that it does not answer.
-func (p *proxy) ready(is bool) {
+// ready records whether OPA is Ready, by its answer to a probe; it is not if it does not answer.
+func (p *proxy) ready(isReady bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if p.keeps != is {
-		p.keeps = is
-		p.keep(is)
+	if p.keeps != isReady {
+		p.keeps = isReady
+		p.keep(isReady)
 	}
 }
 
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodGet && r.RequestURI == "/live":
-		w.WriteHeader(http.StatusOK) // that this program turns; /health is OPA's
+		w.WriteHeader(http.StatusOK) // the proxy itself is alive; OPA answers /health
 	case isReview(r):
 		p.decide(w, r)
 	default:
@@ -126,7 +126,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isReview says whether a request is one that OPA's guard lets in from everyone. Others go with their credentials.
+// isReview says whether a request is a review that OPA's authz policy allows to everyone. Others need credentials.
 func isReview(r *http.Request) bool {
 	query := r.URL.Query()
 	timeouts := query["timeout"]
@@ -134,7 +134,7 @@ func isReview(r *http.Request) bool {
 	return plain && r.Method == http.MethodPost && r.URL.Path == "/" && r.ContentLength != 0
 }
 
-// decide has OPA decide about a review. Of a large one only the beginning is read before its turn comes.
+// decide asks OPA for the decision on a review. Only the beginning of a large one is read before its turn comes.
 func (p *proxy) decide(w http.ResponseWriter, r *http.Request) {
 	if why, status := p.unreadable(r); why != "" {
 		p.refuse(w, r, status, why)
@@ -150,7 +150,7 @@ func (p *proxy) decide(w http.ResponseWriter, r *http.Request) {
 	who := caller{host(r.RemoteAddr), namespaceOf(body)}
 	if r.ContentLength > plainBytes {
 		if err := p.inHand.enter(ctx, who); err != nil {
-			p.refuse(w, r, http.StatusServiceUnavailable, "other large reviews were in hand")
+			p.refuse(w, r, http.StatusServiceUnavailable, "too many large reviews at a time: try again")
 			return
 		}
 		defer p.inHand.leave(who)
@@ -187,22 +187,23 @@ func (p *proxy) decideInTurn(ctx context.Context, w http.ResponseWriter, r *http
 	decision.write(w)
 }
 
-// unreadable is why a review's body is not read, and the status for that; "" where it is.
+// unreadable returns why a review's body is not read, and the status for that; "" if it is read.
 func (p *proxy) unreadable(r *http.Request) (string, int) {
 	switch {
 	case r.Header.Get("Content-Encoding") != "":
-		return "the body is packed: send it as it is", http.StatusBadRequest
+		return "the body is compressed: send it uncompressed", http.StatusBadRequest
 	case strings.Contains(r.Header.Get("Content-Type"), "yaml"):
 		return "the body is YAML: send JSON", http.StatusUnsupportedMediaType
 	case r.ContentLength < 0:
-		return "the length is not told: send a Content-Length", http.StatusLengthRequired
+		return "the length is missing: send a Content-Length", http.StatusLengthRequired
 	case r.ContentLength > p.largest:
 		return fmt.Sprintf("more than %d bytes", p.largest), http.StatusRequestEntityTooLarge
 	}
 	return "", 0
 }
 
-// readMore is a body up to `size` bytes, of which `body` was read. What is slower than bodyWithin allows is an error.
+// readMore returns the first `size` bytes of a body; `body` are those that were read before. It fails if the rest takes
+// longer than bodyWithin allows.
 func readMore(w http.ResponseWriter, r *http.Request, body []byte, size int64) ([]byte, error) {
 	control := http.NewResponseController(w)
 	control.SetReadDeadline(time.Now().Add(bodyWithin + time.Duration(size)*time.Microsecond))
@@ -210,16 +211,16 @@ func readMore(w http.ResponseWriter, r *http.Request, body []byte, size int64) (
 	if _, err := io.ReadFull(r.Body, all[copy(all, body):]); err != nil {
 		return nil, err
 	}
-	return all, control.SetReadDeadline(time.Time{}) // from now on the connection is watched for its end
+	return all, control.SetReadDeadline(time.Time{}) // the server goes on reading, to notice a closed connection
 }
 
-// ask has OPA decide about a review; `query` is passed on.
+// ask sends OPA a review with the query of the request, and returns its answer.
 func (p *proxy) ask(ctx context.Context, query string, body []byte) (answer, error) {
 	header := http.Header{"Content-Type": {"application/json"}}
 	return p.send(ctx, http.MethodPost, query, header, body)
 }
 
-// send sends OPA a request to `/`, and takes all of its answer: nobody who is slow to take it keeps others from OPA.
+// send sends OPA a request to `/` and reads its whole answer first, so that a slow client does not keep others from OPA.
 func (p *proxy) send(ctx context.Context, method, query string, header http.Header, body []byte) (answer, error) {
 	at := p.opa
 	at.Path, at.RawQuery = "/", query
@@ -237,7 +238,7 @@ func (p *proxy) send(ctx context.Context, method, query string, header http.Head
 	return answer{response.StatusCode, response.Header.Get("Content-Type"), text}, err
 }
 
-// answer is what OPA said.
+// answer is an answer of OPA.
 type answer struct {
 	status int
 	kind   string
@@ -251,7 +252,7 @@ func (a answer) write(w http.ResponseWriter) {
 	w.Write(a.body)
 }
 
-// forward passes on a request other than a review; one with a body only for whom OPA's guard lets in.
+// forward passes on a request that is not a review. One with a body is passed on only if OPA's authz policy allows it.
 func (p *proxy) forward(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), longest)
 	defer cancel()
@@ -263,32 +264,32 @@ func (p *proxy) forward(w http.ResponseWriter, r *http.Request) {
 	defer p.rest.leave(who)
 	switch {
 	case r.ContentLength == 0 || r.Method == http.MethodGet || r.Method == http.MethodHead:
-		r.Body, r.ContentLength = http.NoBody, 0 // a body here means nothing (RFC 9110, 9.3.1)
+		r.Body, r.ContentLength = http.NoBody, 0 // a body has no meaning here (RFC 9110, 9.3.1)
 		p.hand(w, r.WithContext(ctx), longest)
 	case p.letIn(ctx, w, r):
 		p.hand(w, r, trustedWithin)
 	}
 }
 
-// letIn asks OPA's guard whether it lets in who sends a request, and answers where not.
+// letIn asks OPA whether it accepts the credentials of a request. If not, letIn answers the request.
 //
-// The guard is asked by a request with the same credentials and no body. It lets nobody in without a token but for
-// `POST /` and health, so that what it says of the one request goes for the other, too; and if not, it is asked about
-// that one again.
+// The question is `GET /` with the same credentials and no body. Without a token, OPA's authz policy allows only
+// `POST /` and health, so that its answer also applies to the request itself. OPA checks the request again when it
+// gets it.
 func (p *proxy) letIn(ctx context.Context, w http.ResponseWriter, r *http.Request) bool {
-	said, err := p.send(ctx, http.MethodGet, "", http.Header{"Authorization": r.Header["Authorization"]}, nil)
+	response, err := p.send(ctx, http.MethodGet, "", http.Header{"Authorization": r.Header["Authorization"]}, nil)
 	switch {
 	case err != nil:
 		p.away(w, r, err)
-	case said.status >= http.StatusBadRequest:
-		said.write(w)
+	case response.status >= http.StatusBadRequest:
+		response.write(w)
 	default:
 		return true
 	}
 	return false
 }
 
-// hand passes a request on as it is, and its answer back.
+// hand passes a request on to OPA unchanged, and OPA's answer back.
 func (p *proxy) hand(w http.ResponseWriter, r *http.Request, within time.Duration) {
 	end := time.Now().Add(within)
 	control := http.NewResponseController(w)
@@ -297,24 +298,24 @@ func (p *proxy) hand(w http.ResponseWriter, r *http.Request, within time.Duratio
 	p.pass.ServeHTTP(w, r)
 }
 
-// away answers for an OPA that does not.
+// away answers a request for which OPA gave no answer.
 func (p *proxy) away(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(r.Context().Err(), context.Canceled) {
-		panic(http.ErrAbortHandler) // who asked has gone
+		panic(http.ErrAbortHandler) // the client has gone
 	}
 	p.ready(false)
 	p.refuse(w, r, http.StatusBadGateway, fmt.Sprintf("OPA does not answer: %v", err))
 }
 
-// refuse answers in the form of OPA's own errors, and logs it.
+// refuse answers in the form of OPA's errors, and logs the refusal.
 func (p *proxy) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
 	p.journal.refuse(host(r.RemoteAddr), why)
-	http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyWithin)) // of what was not read of the body
+	http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyWithin)) // the server reads the rest of the body
 	text, _ := json.Marshal(map[string]string{"code": "refused_by_proxy", "message": why})
 	answer{status, "application/json", text}.write(w)
 }
 
-// patience is how long who asks will wait.
+// patience is the time that the client waits for an answer.
 func patience(r *http.Request) time.Duration {
 	if timeouts := r.URL.Query()["timeout"]; len(timeouts) == 1 && timeout.MatchString(timeouts[0]) {
 		if wait, err := time.ParseDuration(timeouts[0]); err == nil && wait > 0 && wait < longest {

@@ -6,49 +6,50 @@ import (
 	"sync"
 )
 
-// caller is for whom a request counts: the address that it comes from, and the namespace that it is about.
+// caller is the client that a request counts for: the address that it comes from, and the namespace that it is about.
 type caller struct{ address, namespace string }
 
-// queue lets `slots` requests in at a time, of one address `share` at most. Addresses take turns, one request each, and
-// so do the namespaces of an address: one with many requests delays that of another by a turn.
+// queue admits `slots` requests at a time, at most `share` of one address. Addresses take turns, one request each, and
+// so do the namespaces of an address. So a caller with many requests delays another only by a turn.
 type queue struct {
 	mutex   sync.Mutex
 	free    int
 	share   int
-	inside  map[string]int // address -> its requests
+	inside  map[string]int // address -> the number of its requests that were admitted
 	waiting map[string]*line
-	turns   []string // the addresses that have any waiting
+	turns   []string // the addresses with waiting requests
 }
 
-// line is the requests of an address that wait.
+// line holds the waiting requests of an address.
 type line struct {
-	requests map[string][]chan struct{} // namespace -> its requests, the first to come first
-	turns    []string                   // the namespaces that have any
+	requests map[string][]chan struct{} // namespace -> its requests, the oldest first
+	turns    []string                   // the namespaces with waiting requests
 }
 
 func newQueue(slots, share int) *queue {
 	return &queue{free: slots, share: share, inside: map[string]int{}, waiting: map[string]*line{}}
 }
 
-// enter returns when it is the turn of a request, which has to `leave` then; or why it does not come.
+// enter waits for the turn of a request, which must call `leave` afterwards. It returns an error if the context ends
+// before.
 func (q *queue) enter(ctx context.Context, who caller) error {
-	let := make(chan struct{})
+	admitted := make(chan struct{})
 	q.mutex.Lock()
-	q.add(who, let)
+	q.add(who, admitted)
 	q.letIn()
 	q.mutex.Unlock()
 	select {
-	case <-let:
+	case <-admitted:
 		return nil
 	case <-ctx.Done():
 	}
 	q.mutex.Lock()
 	defer q.mutex.Unlock()
 	select {
-	case <-let: // in this very moment
+	case <-admitted: // at the same moment
 		q.letOut(who)
 	default:
-		q.remove(who, slices.Index(q.waiting[who.address].requests[who.namespace], let))
+		q.remove(who, slices.Index(q.waiting[who.address].requests[who.namespace], admitted))
 	}
 	return ctx.Err()
 }
@@ -68,7 +69,7 @@ func (q *queue) letOut(who caller) {
 	q.letIn()
 }
 
-// letIn lets in as many as there is room for.
+// letIn admits as many waiting requests as there are free slots.
 func (q *queue) letIn() {
 	for q.free > 0 {
 		at := slices.IndexFunc(q.turns, func(address string) bool { return q.inside[address] < q.share })
@@ -81,14 +82,14 @@ func (q *queue) letIn() {
 		close(line.requests[who.namespace][0])
 		q.free--
 		q.inside[address]++
-		// Both go to the end, where any are left.
+		// Both go to the end of their turns. `remove` drops them if they have no waiting requests left.
 		q.turns = append(slices.Delete(q.turns, at, at+1), address)
 		line.turns = append(line.turns[1:], who.namespace)
 		q.remove(who, 0)
 	}
 }
 
-func (q *queue) add(who caller, let chan struct{}) {
+func (q *queue) add(who caller, admitted chan struct{}) {
 	if q.waiting[who.address] == nil {
 		q.waiting[who.address] = &line{requests: map[string][]chan struct{}{}}
 		q.turns = append(q.turns, who.address)
@@ -97,10 +98,10 @@ func (q *queue) add(who caller, let chan struct{}) {
 	if len(line.requests[who.namespace]) == 0 {
 		line.turns = append(line.turns, who.namespace)
 	}
-	line.requests[who.namespace] = append(line.requests[who.namespace], let)
+	line.requests[who.namespace] = append(line.requests[who.namespace], admitted)
 }
 
-// remove takes out a request that waits, and whoever has none left.
+// remove drops a waiting request, and its namespace and address if they have none left.
 func (q *queue) remove(who caller, at int) {
 	line := q.waiting[who.address]
 	if left := slices.Delete(line.requests[who.namespace], at, at+1); len(left) > 0 {

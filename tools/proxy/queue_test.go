@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// waits returns when `count` requests wait in the queue.
+// waits waits until `count` requests are in the queue.
 func waits(t *testing.T, q *queue, count int) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {

@@ -11,26 +11,26 @@ import (
 	"time"
 )
 
-// How often files are looked at for a change, at most.
+// The least time between two checks of the files.
 const look = time.Second
 
-// kept is what some files say. They may be replaced at any time.
+// kept is a value that is read from files, which may be replaced at any time.
 type kept[T any] struct {
 	files []string
 	read  func() (T, error)
 
 	mutex   sync.Mutex
 	looked  time.Time
-	written []time.Time // the files, when they were read
+	written []time.Time // the modification times of the files when they were read
 	value   T
-	err     error // why there is no value
+	err     error // why there is no value yet
 }
 
 func newKept[T any](read func() (T, error), files ...string) *kept[T] {
 	return &kept[T]{files: files, read: read, err: errors.New("not read yet")}
 }
 
-// get is what they say now, or what they said when they could be read last.
+// get returns the current value, or the last one that could be read.
 func (k *kept[T]) get() (T, error) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -41,7 +41,7 @@ func (k *kept[T]) get() (T, error) {
 	return k.value, k.err
 }
 
-// look reads them where any was replaced. What cannot be read is tried again by the next look.
+// look reads the files if any was replaced. If that fails, the next look tries again.
 func (k *kept[T]) look() {
 	written := make([]time.Time, len(k.files))
 	for at, file := range k.files {
@@ -61,7 +61,7 @@ func (k *kept[T]) look() {
 	}
 }
 
-// shown is the certificate that is served with, and its key.
+// shown is the certificate to serve with, and its key.
 func shown(certificate, key string) *kept[*tls.Certificate] {
 	return newKept(func() (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(certificate, key)
@@ -69,7 +69,7 @@ func shown(certificate, key string) *kept[*tls.Certificate] {
 	}, certificate, key)
 }
 
-// trusted are the authorities that OPA is verified by.
+// trusted are the CAs that OPA is verified by.
 func trusted(file string) *kept[*x509.CertPool] {
 	return newKept(func() (*x509.CertPool, error) {
 		text, err := os.ReadFile(file)
@@ -78,7 +78,7 @@ func trusted(file string) *kept[*x509.CertPool] {
 		}
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(text) {
-			return nil, errors.New("it has no certificate")
+			return nil, errors.New("it holds no certificate")
 		}
 		return pool, nil
 	}, file)
@@ -91,7 +91,7 @@ func serverTLS(certificate *kept[*tls.Certificate]) *tls.Config {
 	}
 }
 
-// modified is when a file was written last; the zero time where it cannot be told.
+// modified is the modification time of a file; the zero time if unknown.
 func modified(file string) time.Time {
 	info, err := os.Stat(file)
 	if err != nil {

@@ -1,7 +1,8 @@
 package main
 
-// values is how many values JSON text has inside its outermost one, at most: what OPA takes for a body goes with these
-// far more than with its bytes. It needs no memory, and takes what is no JSON as well.
+// values is an upper bound of the number of values inside of a JSON text, without its outermost one. The memory that OPA
+// takes for a body depends on this number far more than on its bytes. Counting needs no memory and also works on text
+// that is not JSON.
 func values(text []byte) int {
 	count, quoted := 0, false
 	for at := 0; at < len(text); at++ {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// counted is how many values a decoded document has.
+// counted is the number of values in a decoded document.
 func counted(value any) int {
 	count := 1
 	switch value := value.(type) {
@@ -22,7 +22,7 @@ func counted(value any) int {
 	return count
 }
 
-// FuzzValues: whatever JSON says, no value is missed.
+// FuzzValues checks that no value of any JSON text is missed.
 func FuzzValues(f *testing.F) {
 	for _, text := range []string{`{}`, `[[],[]]`, `{"a":{"b":"c"}}`, `["\",[{:"]`, `{"a\\":[1,2.5,null]}`, `"x"`, ` [ 1 , 2 ] `} {
 		f.Add([]byte(text))
@@ -30,7 +30,7 @@ func FuzzValues(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var value any
 		if json.Unmarshal(text, &value) != nil {
-			values(text) // reads it all the same
+			values(text) // must not panic
 			return
 		}
 		if got, least := values(text)+1, counted(value); got < least {
