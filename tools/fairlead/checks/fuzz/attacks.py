@@ -24,10 +24,10 @@ KIB = 1024
 
 
 class Shape(NamedTuple):
-    """What there is much of: at `spot` of a pod, `unit` after `unit` between `begin` and `end`,
-    numbered where it says.
+    """The part of a pod that is made large: at `spot`, many copies of `unit` between `begin` and
+    `end`, which may contain their number.
 
-    `nested` units are each inside the one before, and closed by `close`.
+    If `nested`, each unit is inside the one before, and is closed by `close`.
     """
 
     spot: tuple[str | int, ...]
@@ -52,7 +52,7 @@ SHAPES: Mapping[str, Shape] = {
     "a long escaped annotation": Shape(("metadata", "annotations"), '{"a":"', r"\u00e9", '"}', ""),
     "owners": Shape(("metadata", "ownerReferences"), "[", "{}", "]"),
     "a long name": Shape(("metadata", "name"), '"', "x", '"', ""),
-    # What no API server passes on.
+    # Shapes that no API server passes on.
     "labels that are lists": Shape(("metadata", "labels"), "[", "[]", "]"),
     "labels that are numbers": Shape(("metadata", "labels"), "[", "1", "]"),
     "labels that are objects": Shape(("metadata", "labels"), "{", '"k%d":{"a":[{}]}', "}"),
@@ -62,11 +62,11 @@ SHAPES: Mapping[str, Shape] = {
     "deep objects": Shape(("spec", "nodeSelector"), "", '{"a":', "null", "", "}"),
 }
 TYPED = tuple(SHAPES)[: tuple(SHAPES).index("labels that are lists")]
-"""Those that an API server takes for a pod, so that a tenant can have it ask."""
+"""The shapes that an API server accepts in a pod, so that a tenant can send them."""
 
 
 class Way(NamedTuple):
-    """Whom an attack asks, and the most KiB of JSON that are worth while."""
+    """The largest useful KiB of JSON for a target, and the shapes that it accepts."""
 
     largest: int
     shapes: Sequence[str] = tuple(SHAPES)
@@ -81,14 +81,16 @@ WAYS: Mapping[str, Way] = {
     "slow request to the sidecar": Way(1, ("labels",)),
     "packed upload to the sidecar": Way(32 * KIB),
 }
-"""How it is sent: to OPA's port without a token, to the API server as a tenant who may edit one
-namespace, or to the sidecar's port."""
+"""The targets: OPA's port without a token, the API server as a tenant who may edit one namespace,
+or the sidecar's port."""
 OPA_ALONE = ("review", "packed review", "slow review")
 
 
 @dataclass(frozen=True)
 class Attack:
-    """So many `clients` at once send `size` KiB of JSON of one of SHAPES by one of WAYS."""
+    """An attack: `clients` clients at once send `size` KiB of JSON of one of SHAPES by one of
+    WAYS.
+    """
 
     way: str
     shape: str
@@ -97,7 +99,9 @@ class Attack:
 
     @classmethod
     def load(cls, path: Path) -> Attack:
-        """The attack of a JSON file, as a failing run prints it. Raises InputError."""
+        """Read an attack from a JSON file, as a failing run prints it. Raises InputError if it is
+        invalid.
+        """
         value = files.read_json(path)
         try:
             attack = cls(**value)
@@ -109,30 +113,30 @@ class Attack:
             )
         except TypeError as error:
             raise InputError(
-                path, f"is no attack as `fairlead fuzz` prints one: {error}"
+                path, f"is not an attack as `fairlead fuzz` prints one: {error}"
             ) from error
         if not known:
-            raise InputError(path, f"is no attack as `fairlead fuzz` prints one: {value}")
+            raise InputError(path, f"is not an attack as `fairlead fuzz` prints one: {value}")
         return attack
 
     def document(self) -> dict[str, Any]:
-        """As `load` reads it."""
+        """The attack as JSON for `load`."""
         return asdict(self)
 
     @property
     def slow(self) -> bool:
-        """Whether its clients send a byte now and then."""
+        """Whether its clients send only a byte now and then."""
         return self.way.startswith("slow")
 
     def body(self) -> bytes:
-        """What each client sends."""
+        """The body that each client sends."""
         return _body(self)
 
 
 @st.composite
 def attacks(draw: DrawFn, ways: Sequence[str]) -> Attack:
-    """Any attack by one of the ways; half of them are as large as they can be, and most come
-    from many clients.
+    """A random attack by one of the ways. Half of them have the largest size, and most come from
+    many clients.
     """
     way = draw(st.sampled_from(ways))
     largest = WAYS[way].largest
@@ -154,7 +158,9 @@ def _body(attack: Attack) -> bytes:
 
 
 def _review(shape: str, size: int) -> bytes:
-    """A review of `size` bytes at most; one of tolerations is the update that adds the last one."""
+    """A review of at most `size` bytes. If the shape is tolerations, it is an update that adds the
+    last one.
+    """
     review = files.read_json(paths.root() / "testdata" / "review.json")
     review["request"]["object"] = "\0new"
     updated = shape == "tolerations"
@@ -167,7 +173,7 @@ def _review(shape: str, size: int) -> bytes:
 
 
 def _pod(shape: str, size: int) -> str:
-    """A pod as JSON of `size` bytes at most, but for a few where that is less than it takes."""
+    """A pod as JSON of at most `size` bytes, or of slightly more if a pod cannot be so small."""
     pod: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -185,7 +191,7 @@ def _pod(shape: str, size: int) -> str:
 
 
 def _units(unit: str, separator: str, close: str, size: int) -> str:
-    """As many units as fit into `size` characters, one at least."""
+    """As many units as fit into `size` characters, at least one."""
     if "%d" not in unit:
         count = max(1, size // (len(unit) + len(separator) + len(close)))
         return (unit + separator) * (count - 1) + unit + close * count
@@ -196,4 +202,4 @@ def _units(unit: str, separator: str, close: str, size: int) -> str:
         left -= len(units[-1]) + len(separator)
         if left < 0:
             return separator.join(units[:-1])
-    raise AssertionError  # it counts for ever
+    raise AssertionError  # not reached: the loop has no other end

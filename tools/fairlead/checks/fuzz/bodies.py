@@ -1,7 +1,8 @@
 """Generates request bodies: mutations of the sample reviews, pods and conformance cases.
 
-Values are replaced, types swapped, keys missing, doubled or of another object; values are huge or
-deep, all of Unicode, numbers at their limits. Some are then no JSON any more, or gzip, or YAML.
+Values are replaced, types swapped, and keys removed, doubled or moved. Values are huge or deep,
+strings use all of Unicode, and numbers reach their limits. Some bodies are invalid JSON, gzip or
+YAML.
 """
 
 from __future__ import annotations
@@ -34,20 +35,22 @@ NAMESPACES: Mapping[str, Mapping[str, Any]] = {
     "opted-out": {"labels": {LABEL: ""}},
     "bare": {},
 }
-"""What OPA knows; no other namespace exists."""
+"""The namespaces that OPA knows; no others exist."""
 
 
 @dataclass(frozen=True)
 class Body:
-    """What is posted: its bytes, and what its headers say they are."""
+    """A request body: its bytes, and the headers that describe them."""
 
-    content: bytes = field(repr=False)  # may be megabytes, which hypothesis would write out
+    content: bytes = field(repr=False)  # may have megabytes, which hypothesis would print
     type: str = "application/json"
     encoding: str = ""
 
     @classmethod
     def load(cls, path: Path) -> Body:
-        """The body of a JSON file, as a failing run prints it. Raises InputError."""
+        """Read a body from a JSON file, as a failing run prints it. Raises InputError if it is
+        invalid.
+        """
         value = files.read_json(path)
         try:
             content = (
@@ -58,11 +61,11 @@ class Body:
             return cls(content, value.get("type", cls.type), value.get("encoding", cls.encoding))
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise InputError(
-                path, f"is no body as `fairlead fuzz` prints one: {error!r}"
+                path, f"is not a body as `fairlead fuzz` prints one: {error!r}"
             ) from error
 
     def document(self) -> dict[str, str]:
-        """As `load` reads it."""
+        """The body as JSON for `load`."""
         try:
             content = {"content": self.content.decode()}
         except UnicodeDecodeError:
@@ -70,7 +73,7 @@ class Body:
         return {**content, "type": self.type, "encoding": self.encoding}
 
 
-# What Python cannot write: `_MARK + name` in a value stands for the text.
+# Texts that Python's JSON encoder cannot write: `_MARK + name` in a value stands for one of them.
 _MARK = "\0raw:"
 RAW = {
     **{
@@ -322,7 +325,8 @@ _SPOTS: tuple[tuple[str, ...], ...] = (
     *((*_POD, "spec", "template", "metadata", *below) for below in ((), ("annotations",))),
     (*_POD, "spec", "template", "metadata", "annotations", "fairlead.dev/assigned"),
 )
-"""What policies read, or might: half of the changes are made here, and most of those in the pod."""
+"""The fields that policies read or might read. Half of the changes are made here, most of them in
+the pod."""
 _SPOTS += tuple(spot for spot in _SPOTS if len(spot) > 3) * 3
 
 _TEXT = st.text(max_size=20)
@@ -343,8 +347,8 @@ _KEY = st.sampled_from(_KEYS) | st.sampled_from(_WORDS) | _TEXT
 
 
 def samples() -> list[dict[str, Any]]:
-    """The reviews that all others are made of: the sample review, the sample pods, and the
-    conformance cases.
+    """The reviews that are mutated: the sample review, the sample pods, and the conformance
+    cases.
     """
     root = paths.root() / "testdata"
     reviews = [files.read_json(root / "review.json")]
@@ -374,7 +378,7 @@ def samples() -> list[dict[str, Any]]:
 
 
 def bodies() -> st.SearchStrategy[Body]:
-    """Any body that might be posted; most are JSON, and all are made of a sample."""
+    """Random bodies, each made from a sample; most are JSON."""
     return _bodies(samples())
 
 
@@ -392,7 +396,7 @@ def _bodies(draw: DrawFn, made_of: list[dict[str, Any]]) -> Body:
 
 
 def _changed(draw: DrawFn, value: Any) -> Any:
-    """The value with one change, which may be to all of it."""
+    """The value with one random change, possibly of the whole value."""
     if draw(st.booleans()):
         spot: tuple[str | int, ...] = draw(st.sampled_from(_SPOTS))
     else:
@@ -460,7 +464,7 @@ def _get(value: Any, spot: tuple[str | int, ...]) -> Any:
 
 
 def _set(value: Any, spot: tuple[str | int, ...], new: Any) -> Any:
-    """The value with `new` at `spot`; objects that lead there are made where there is nothing."""
+    """The value with `new` at the path `spot`; missing objects on the way are created."""
     if not spot:
         return new
     key, rest = spot[0], spot[1:]
@@ -491,7 +495,7 @@ _BOMB = b"\n".join(
     ]
 )
 _ZEROS = gzip.compress(b"[" + b"0," * 5_000_000 + b"0]")
-"""10 MB as 10 kB."""
+"""10 MB of JSON, compressed to 10 kB."""
 _WIRES: tuple[Callable[[bytes, int], Body], ...] = (
     lambda content, at: Body(content[:at]),
     lambda content, at: Body(content[at:]),

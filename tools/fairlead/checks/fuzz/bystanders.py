@@ -11,29 +11,29 @@ from threading import Event, Thread
 from typing import Any
 
 Ask = Callable[[], str]
-"""Asks once; returns what is wrong with the answer, "" where nothing is. Raises OSError where
-there is none."""
+"""Sends one request and returns what is wrong with the answer, "" if nothing. Raises OSError if
+there is no answer."""
 
 _PAUSE = 0.02  # seconds between two requests of one bystander
 
 
 @dataclass
 class Bystander:
-    """One who asks again and again."""
+    """A client that repeats one ordinary request."""
 
     name: str
     ask: Ask
     waits: list[float] = field(default_factory=list)
-    """Seconds of each request that is not settled yet."""
+    """The seconds of each request since the last `settle`."""
     refused: list[str] = field(default_factory=list)
-    """What was wrong with those among them that did not get what they should."""
+    """What was wrong with those of them that got a wrong answer."""
     quiet: list[float] = field(default_factory=list)
-    """Seconds of each request while nobody attacked."""
+    """The seconds of each request before the first attack."""
     settled: list[float] = field(default_factory=list)
     settled_refused: int = 0
 
     def once(self) -> None:
-        """Ask once."""
+        """Send one request."""
         began = time.monotonic()
         try:
             wrong = self.ask()
@@ -44,13 +44,13 @@ class Bystander:
             self.refused.append(wrong)
 
     def settle(self) -> None:
-        """Judge what was asked until now no more; it stays among the figures."""
+        """Mark all requests so far as checked. They stay in the figures."""
         self.settled += self.waits
         self.settled_refused += len(self.refused)
         self.waits, self.refused = [], []
 
     def beside(self, stop: Event) -> Thread:
-        """Ask until `stop` is set, in a thread that runs."""
+        """Start a thread that sends requests until `stop` is set."""
 
         def work() -> None:
             while not stop.wait(_PAUSE):
@@ -61,8 +61,8 @@ class Bystander:
         return thread
 
     def figures(self) -> dict[str, Any]:
-        """{bystander, asked, refused, p50, max, quiet}: times in ms, quiet is the median while
-        nobody attacked.
+        """{bystander, asked, refused, p50, max, quiet}: times in ms; quiet is the median before the
+        first attack.
         """
         waits = [*self.settled, *self.waits]
         return {

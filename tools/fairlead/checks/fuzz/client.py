@@ -1,7 +1,7 @@
-"""Sends requests exactly as they are spelt. HTTP libraries repair paths, methods and headers, which
-are tested here.
+"""Sends requests exactly as they are spelt, because HTTP libraries would repair the paths, methods
+and headers that are tested.
 
-Connections are kept, and opened again after an answer that ends them.
+Connections are kept open, and opened again after an answer that closes them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ import h2.exceptions
 # seconds; an answer takes milliseconds, but this machine may be busy with something else
 _WITHIN = 60.0
 _SHORT = 65_535
-"""Bytes of a body that HTTP/2 sends before the server has to grant more (RFC 9113, 6.9.2)."""
+"""The most bytes of a body that HTTP/2 sends before the server grants more (RFC 9113, 6.9.2)."""
 
 Headers = Sequence[tuple[bytes, bytes]]
 
 
 @dataclass(frozen=True)
 class Response:
-    """An answer: its status, its headers as one text, its body with compression undone."""
+    """An answer: its status, its headers as one text, and its uncompressed body."""
 
     status: int
     headers: bytes
@@ -41,7 +41,7 @@ class Response:
 
     @property
     def text(self) -> bytes:
-        """All of it, to look for what must not be told."""
+        """The whole answer, to search it for secrets."""
         return self.headers + b"\n" + self.body
 
 
@@ -49,19 +49,19 @@ class Client(Protocol):
     """Sends one request after another to one server."""
 
     def send(self, method: bytes, target: bytes, headers: Headers, body: bytes) -> Response | None:
-        """The answer; None where the server ends the connection or the stream instead. Raises
-        OSError.
+        """The answer; None if the server closes the connection or the stream instead. Raises
+        OSError if the connection fails.
         """
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
 
 
 class Http1:
-    """HTTP/1.0 or 1.1. `send` adds a Host and a Content-Length, and sends headers named
-    Transfer-Encoding for real.
+    """HTTP/1.0 or 1.1. `send` adds a Host and a Content-Length, and applies a Transfer-Encoding
+    header to the body.
 
-    It comes from the address `source`, of this machine.
+    `source` is the local address that the connection comes from.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Http1:
             return self._exchange(message, method)
         except (ConnectionError, ssl.SSLError, http.client.BadStatusLine):
             self.close()
-            # A kept connection may have been ended for what was sent before.
+            # The server may have closed a kept connection because of an earlier request.
             return None if fresh else self.send(method, target, headers, body)
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class Http1:
     def _exchange(self, message: bytes, method: bytes) -> Response:
         if self._socket is None:
             self._socket = _secured(_connect(self._address, self._source), self._context)
-        # it may answer before it has read all
+        # The server may answer before it has read everything.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._socket.sendall(message)
         answer = http.client.HTTPResponse(self._socket, method=method.decode("latin-1"))
@@ -134,7 +134,7 @@ class Http2:
         self._h2: h2.connection.H2Connection | None = None
 
     def send(self, method: bytes, target: bytes, headers: Headers, body: bytes) -> Response | None:
-        """See Client.send. Bodies are cut at what HTTP/2 sends without a further word from the
+        """See Client.send. Bodies are cut to what HTTP/2 sends without another grant from the
         server.
         """
         fresh = self._socket is None
@@ -142,7 +142,7 @@ class Http2:
             return self._exchange(method, target, headers, body[: _SHORT - 1])
         except (ConnectionError, h2.exceptions.ProtocolError):
             self.close()
-            # A kept connection may have been ended for what was sent before.
+            # The server may have closed a kept connection because of an earlier request.
             return None if fresh else self.send(method, target, headers, body)
 
     def close(self) -> None:
@@ -163,7 +163,7 @@ class Http2:
         ]
         head += [(b":path", target), *((name.lower(), value) for name, value in headers)]
         connection.send_headers(stream, head, end_stream=not body)
-        for start in range(0, len(body), 16_384):  # the largest frame that a server must take
+        for start in range(0, len(body), 16_384):  # the largest frame that a server must accept
             connection.send_data(stream, body[start : start + 16_384])
         if body:
             connection.end_stream(stream)

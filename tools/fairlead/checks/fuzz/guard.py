@@ -1,25 +1,25 @@
-"""Fuzzes OPA's authz policy: asks for every path in every spelling, and checks that only the
-contract is answered.
+"""Fuzzes OPA's authz policy: sends every path in every spelling, and checks that OPA answers only
+what the contract allows.
 
 The contract (docs: "the guarded OPA API"): without a token, `POST /`, also with the query
-`timeout=<n>s`, `GET /health` and `GET /health/ready`; with a token in force as `Authorization:
-Bearer <token>`, all that OPA serves.
+`timeout=<n>s`, `GET /health` and `GET /health/ready`; with a valid token as `Authorization:
+Bearer <token>`, everything that OPA serves.
 
-What the oracle takes as it is, since it tells nothing and changes nothing:
+The oracle accepts some other answers, because they reveal and change nothing:
 - Another spelling of the same address (percent-encoded letters: RFC 3986, 6.2.2; `GET
-  https://host/health`: RFC 9112, 3.2.2) may be answered as the plain one is. OPA's policy sees only
+  https://host/health`: RFC 9112, 3.2.2) may get the answer of the plain one. OPA's policy sees only
   the decoded path.
-- A piece of a query that Go's library cannot read (with `;` or a broken escape) is none, for guard
-  and handler alike.
-- OPA redirects every path with a slash at its end to the same one without, before any guard and
-  whether there is such a path or not.
-- OPA 1.22 ends the connection, or the stream, of a body that says to be gzip and is none: it closes
-  a reader that was never opened, and Go's HTTP library outlives that. Nobody else's connection is
-  touched, and API servers send no gzip.
-- Go's HTTP library answers by itself, before any guard: 400, 431, 501 or 505 to what is no proper
-  request, the end of the stream to a header that HTTP/2 does not know (RFC 9113, 8.2.1), an empty
-  200 to `OPTIONS *`. OPA answers 400 to a body that it cannot read. Its guard does not tell `post
-  /` from `POST /`, but its router does: 405.
+- Both OPA's authz policy and its handlers ignore a part of a query that Go's library cannot read
+  (with `;` or a broken escape).
+- OPA redirects every path that ends in a slash to the same path without it, before its authz policy
+  and whether the path exists or not.
+- OPA 1.22 closes the connection, or the stream, if a body claims to be gzip but is not: it closes a
+  reader that was never opened, and Go's HTTP library recovers from that. Other connections are not
+  affected, and API servers send no gzip.
+- Go's HTTP library answers some requests itself, before OPA's authz policy: 400, 431, 501 or 505 to
+  invalid requests, the end of the stream to a header that HTTP/2 does not allow (RFC 9113, 8.2.1),
+  and an empty 200 to `OPTIONS *`. OPA answers 400 to a body that it cannot read. Its authz policy
+  does not distinguish `post /` from `POST /`, but its router does: 405.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from fairlead.settings.models import Settings
 
 EXAMPLES = 20_000
 FOLDER = "testdata/fuzz/guard"
-"""Requests that once were answered wrongly, or might be: each run sends them first."""
+"""Requests that were once answered wrongly, or might be. Each run sends them first."""
 _ROTATIONS = 4
-"""How often the token is rotated, at most; not more often than every thousand requests, but
-once."""
+"""The most rotations of the token in a run. There is at least one, and at most one for every
+thousand requests."""
 _DEBUGGED = 0.1
 """The part of the requests that is sent to an OPA that logs all it can, and so nothing that is
 secret."""
@@ -119,8 +119,8 @@ def run(
 def _search(
     target: _Target, count: int, seed: int, name: str, progress: Progress
 ) -> Search[Request]:
-    """Send those that are kept, then every plain one, then others up to `count`; rotate the
-    token now and then.
+    """Send the saved requests, then every plain one, then random ones up to `count`; rotate the
+    token from time to time.
     """
     result: Search[Request] = Search()
     try:
@@ -154,7 +154,7 @@ def _search(
 
 
 def listed(method: str, target: str) -> bool:
-    """Whether the contract lists the request, exactly as it is spelt, for callers without a
+    """Whether the contract lists the request in exactly this spelling for callers without a
     token.
     """
     address, _, query = target.partition("?")
@@ -164,8 +164,8 @@ def listed(method: str, target: str) -> bool:
 
 
 def equivalent(method: str, target: str) -> bool:
-    """Whether the request is one of the contract's list in another spelling; see the module's
-    own description.
+    """Whether the request is another spelling of one that the contract lists; see the docstring of
+    the module.
     """
     address, _, query = _relative(target).partition("?")
     if not address.startswith("/"):
@@ -183,7 +183,7 @@ def equivalent(method: str, target: str) -> bool:
 
 
 def _relative(target: str) -> str:
-    """The target without scheme and authority, where it names them."""
+    """The target without its scheme and authority, if it has them."""
     if absolute := re.match(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/?]*)?(?=/|\?|$)", target):
         target = target[absolute.end() :]
         return target if target.startswith("/") else "/" + target
@@ -195,18 +195,17 @@ def _path(target: str) -> str:
 
 
 def _unescaped(text: str) -> str | None:
-    """Percent-decoded; None where an escape is broken."""
+    """The percent-decoded text; None if an escape is broken."""
     if re.search(r"%(?![0-9A-Fa-f]{2})", text):
         return None
     return re.sub(r"%(..)", lambda match: chr(int(match[1], 16)), text)
 
 
 def authorized(request: Request) -> bool | None:
-    """Whether the first Authorization header presents a token in force; None for one in a form of
-    no standing.
+    """Whether the first Authorization header has a valid token; None if its form is not specified.
 
-    More blanks or another case of `Bearer` may do or not: who holds the token may ask for
-    everything.
+    More blanks or another case of `Bearer` may be accepted or not, because whoever holds the token
+    may do everything anyway.
     """
     presented = next(
         (value for name, value in request.headers if name.lower() == "authorization"), ""
@@ -220,14 +219,16 @@ class _Target:
     """The OPA under test, with a connection for each protocol."""
 
     def __init__(self, opa: Opa, *, queries: bool) -> None:
-        self.queries = queries  # whether tokens may stand in queries, which OPA logs when it debugs
+        self.queries = (
+            queries  # whether queries may contain tokens; OPA logs queries at the level debug
+        )
         self.rotations = 0
         self._opa = opa
         self._clients: dict[str, Client] = {
             "1.0": Http1(opa.address, opa.ca, "1.0"),
             "1.1": Http1(opa.address, opa.ca),
         }
-        # A proxy speaks HTTP/1 alone: it gets the same requests that way.
+        # The proxy speaks only HTTP/1, so it gets the requests for HTTP/2 in that form.
         self._clients["2"] = Http2(opa.http2) if opa.http2 else Http1(opa.address, opa.ca)
         self._state = opa.state()
         self._secrets = [*opa.tokens, _CANARY]
@@ -245,7 +246,7 @@ class _Target:
         self._spell()
 
     def check(self, request: Request) -> str:
-        """The outcome of one request. Raises Violation."""
+        """The outcome of one request. Raises Violation if the answer is wrong."""
         sent = {
             name: _latin(self._filled(getattr(request, name)))
             for name in ("method", "target", "body")
@@ -277,15 +278,15 @@ class _Target:
         return _refused(request, answer)
 
     def check_state(self) -> None:
-        """Raises Violation where a request changed policies or data."""
+        """Raises Violation if a request changed policies or data."""
         if self._opa.state() != self._state:
             raise Violation(
                 "policies or data are not what they were: a request without a token changed them"
             )
 
     def check_secrets(self) -> None:
-        """Raises Violation where a token stands in OPA's log, in the process list or in a
-        process's environment.
+        """Raises Violation if a token appears in OPA's log, in the process list or in the
+        environment of a process.
         """
         log = self._opa.log.read_text(encoding="utf-8", errors="replace")
         if '"decision_id"' not in log:
@@ -310,7 +311,7 @@ class _Target:
                     raise Violation(f"a token stands in {where}: {around}")
 
     def _served(self, request: Request, answer: Response | None) -> str:
-        """The contract's own list: always answered, whatever token is presented besides."""
+        """Check a request that the contract lists: it is answered with any token or none."""
         if answer is None and ("Content-Encoding", "gzip") in request.headers:
             return "listed: no answer to gzip that is none"
         if answer is None and any(" " in name for name, _ in request.headers):

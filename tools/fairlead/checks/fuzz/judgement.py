@@ -1,12 +1,12 @@
 """Checks one answer of OPA against the contract of node-pool placement (docs/node-pool.md).
 
-- A pod that is created in a mapped namespace and allowed has the assignment once the patch is
-  applied, no nodeName, and is the same pod otherwise. In a namespace that nobody knows it is never
-  allowed. So it is with the update that takes the last gate of a pod without any pool's
-  nodeSelector. Any other update gets no patch, and what it makes of the nodeSelector satisfies the
-  assignment.
-- Of what is no pod, DaemonSets alone are patched, in their template's nodeSelector, tolerations and
-  note. It has the assignment then; where the namespace has no pool, nothing is added.
+- If a new pod of a mapped namespace is allowed, it has the assignment after the patch, has no
+  nodeName, and is otherwise unchanged. A pod of an unknown namespace is never allowed. The same
+  holds for an update that removes the last gate of a pod without a pool's nodeSelector. Any other
+  update gets no patch, and a changed nodeSelector satisfies the assignment.
+- Besides pods, only DaemonSets are patched, in the nodeSelector, tolerations and note of their
+  template. Afterwards the template has the assignment. In a namespace without a pool, nothing is
+  added.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from fairlead.kube import admission_reviews
 from fairlead.settings.models import Pool, Settings
 
 _LONGEST_UID = 256
-"""Characters; of a longer one the answer repeats nothing."""
+"""The most characters of a uid. The answer does not repeat a longer one."""
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number of JSON as it is written, which Python might round, or take minutes for."""
+    """A JSON number as its text, because Python might round it or take minutes to parse it."""
 
     text: str
 
 
 class Judgement:
-    """One answer against the contract; `asked` is the review, None where it could not be read."""
+    """Compares one answer with the contract. `asked` is the review, None if it was unreadable."""
 
     def __init__(self, asked: Any, response: dict[str, Any], settings: Settings) -> None:
         self._request = as_object(as_object(asked).get("request"))
@@ -50,7 +50,7 @@ class Judgement:
         self._patch = _patch(response) if "patch" in response else None
 
     def outcome(self) -> str:
-        """What became of it. Raises Violation."""
+        """The outcome. Raises Violation if the answer breaks the contract."""
         uid = self._request.get("uid") if self._is_review() else None
         readable = self._is_review() and self._says_what_is_asked()
         if readable and _comparable(self._uid) != _comparable(uid):
@@ -103,8 +103,8 @@ class Judgement:
         return self._judged(exactly=self._settings.pod_selector == "reject")
 
     def _judged(self, *, exactly: bool) -> str:
-        """An allowed pod that a pool decides on; `exactly` where its nodeSelector may have
-        nothing else.
+        """Check an allowed pod. If `exactly`, its nodeSelector may have nothing but the
+        assignment.
         """
         pod = self._request.get("object")
         spec = as_object(as_object(pod).get("spec"), None)
@@ -126,7 +126,9 @@ class Judgement:
         return "allowed: pod placed"
 
     def _template_patched(self) -> None:
-        """Raises Violation where the patch of what is no pod does something else than it may."""
+        """Check the patch of an object that is not a pod. Raises Violation if it changes too
+        much.
+        """
         kind = self._request["kind"]
         if (kind.get("group", ""), kind["kind"]) != ("apps", "DaemonSet"):
             raise Violation("what is neither a pod nor a DaemonSet is patched")
@@ -186,7 +188,7 @@ class Judgement:
         return "allowed: pod's update within its pool"
 
     def _some_pools(self, selector: Mapping[str, Any]) -> bool:
-        """Whether the nodeSelector is one that a pool gives, whatever else is in it."""
+        """Whether the nodeSelector contains that of any pool."""
         if not self._settings.pools:
             value = selector.get(self._settings.node_label)
             return isinstance(value, str) and value != ""
@@ -197,8 +199,8 @@ class Judgement:
         )
 
     def _pool(self) -> Pool | None:
-        """What the pod must get, None where its namespace has no pool. Raises Violation where it
-        cannot be allowed.
+        """The pool of the pod's namespace, None if it has none. Raises Violation if the pod must
+        not be allowed at all.
         """
         namespace = self._request.get("namespace")
         if not isinstance(namespace, str) or namespace not in NAMESPACES:
@@ -230,7 +232,7 @@ class Judgement:
                 raise Violation(f"a pod is allowed without the pool's tolerations: {tolerations!r}")
 
     def _mirror(self, spec: Mapping[str, Any]) -> bool:
-        """Whether the pod shows a static one that runs already, and the node itself says so."""
+        """Whether the pod is a mirror pod that its own node creates."""
         annotations = as_object(
             as_object(as_object(self._request.get("object")).get("metadata")).get("annotations")
         )
@@ -243,7 +245,7 @@ class Judgement:
         )
 
     def _patched(self) -> Any:
-        """The object after the patch. Raises Violation."""
+        """The object after the patch. Raises Violation if the patch does not apply."""
         manifest = self._request.get("object")
         if self._patch is None:
             return manifest
@@ -254,7 +256,7 @@ class Judgement:
 
 
 def _patch(response: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The operations of the patch, with numbers as the request has them."""
+    """The operations of the patch, with numbers as their text, as in the request."""
     admission_reviews.patch_of({"response": response})  # raises if the patch is malformed
     operations: list[dict[str, Any]] = json.loads(
         base64.b64decode(response["patch"]), parse_int=Number, parse_float=Number
@@ -279,7 +281,7 @@ def _pairs(spec: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _but_placement(pod: Any) -> dict[str, Any]:
-    """A pod or a template without what an assignment has."""
+    """A pod or a template without the fields of an assignment."""
     spec = as_object(as_object(pod).get("spec"))
     return {**as_object(pod), "spec": _without(_without(spec, "nodeSelector"), "tolerations")}
 
@@ -292,7 +294,7 @@ def _but_template(workload: Any) -> dict[str, Any]:
 
 
 def _but_note(template: Mapping[str, Any]) -> dict[str, Any]:
-    """A template without what an assignment has, and without the note of it."""
+    """A template without the fields of an assignment and without its note."""
     metadata = template.get("metadata")
     if not isinstance(metadata, dict):
         return _but_placement(template)
@@ -306,8 +308,8 @@ def _but_note(template: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _covers(wide: Any, narrow: Mapping[str, Any]) -> bool:
-    """Whether a pod that tolerates `wide` tolerates `narrow`, which says Exists for good
-    (docs/node-pool.md).
+    """Whether a pod that tolerates `wide` also tolerates `narrow`, a toleration with Exists and
+    without an end (docs/node-pool.md).
     """
     if wide == narrow:
         return True
@@ -321,7 +323,7 @@ def _covers(wide: Any, narrow: Mapping[str, Any]) -> bool:
 
 
 def _comparable(text: Any) -> Any:
-    """What is no Unicode (half a surrogate pair, broken UTF-8) comes back as U+FFFD, once or
-    several times.
+    """The text with runs of U+FFFD as one, because OPA returns invalid Unicode (half a surrogate
+    pair, broken UTF-8) as one or several of them.
     """
     return re.sub("[\ud800-\udfff\ufffd]+", "\ufffd", text) if isinstance(text, str) else text

@@ -1,8 +1,7 @@
-"""The memory limits of the deployed containers: what they are, a cgroup that enforces them, and
-peak use of a process.
+"""The memory limits of the deployed containers, a cgroup that enforces them, and the peak memory of
+a process.
 
-The limits are read from the manifests themselves, so that those that are deployed are those that
-are tested.
+The limits are read from the manifests, so that the tested limits are those that are deployed.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class _Controller(NamedTuple):
     usage: str
     events: str
     membership: str
-    """What the line of /proc/PID/cgroup with the process's own cgroup looks like."""
+    """The pattern of the line in /proc/PID/cgroup with the cgroup of the process."""
 
 
 _CONTROLLERS = (
@@ -57,7 +56,7 @@ def deployed(settings: Settings) -> Mapping[str, int]:
 
 
 def go_environment(settings: Settings) -> dict[str, str]:
-    """What OPA's container tells the Go runtime, as GOMEMLIMIT."""
+    """The environment of OPA's container for the Go runtime: GOMEMLIMIT."""
     opa = dict(_containers(settings))["opa"]
     return {
         variable["name"]: variable["value"]
@@ -67,24 +66,24 @@ def go_environment(settings: Settings) -> dict[str, str]:
 
 
 def peak(pid: int | None) -> int:
-    """Bytes that a process had resident at most; 0 where the system does not tell, as anywhere
-    but on Linux.
+    """The peak resident memory of a process in bytes; 0 if unknown, as on other systems than
+    Linux.
     """
     return _status(pid, "VmHWM")
 
 
 def forget_peak(pid: int | None) -> None:
-    """Count the most from now on, where the system can."""
+    """Reset the peak memory of a process, if the system can."""
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 class MemoryLimit:
-    """A cgroup with a memory limit of `size` bytes, for one process, where this machine allows to
-    make one.
+    """A cgroup with a memory limit of `size` bytes for one process, if this machine allows to
+    create one.
 
-    A limit of the address space (RLIMIT_AS) would be none of memory: Go and glibc reserve much more
-    than they use.
+    A limit of the address space (RLIMIT_AS) would not limit memory, because Go and glibc reserve
+    much more address space than they use.
     """
 
     def __init__(self, name: str, size: int) -> None:
@@ -92,7 +91,7 @@ class MemoryLimit:
         self._controller: _Controller | None = None
         self._folder = Path()
         self._before: dict[int, Path] = {}
-        """Where each process was."""
+        """The original cgroup of each process."""
         for controller in _CONTROLLERS:
             folder = controller.root / f"fairlead-{name}-{os.getpid()}"
             try:
@@ -109,12 +108,12 @@ class MemoryLimit:
 
     @property
     def enforced(self) -> bool:
-        """Whether the kernel holds a process to it."""
+        """Whether the kernel enforces the limit."""
         return self._controller is not None
 
     @property
     def kills(self) -> int:
-        """How many processes the kernel has ended as they exceeded it."""
+        """The number of processes that the kernel killed because they exceeded the limit."""
         if self._controller is None:
             return 0
         match = re.search(
@@ -123,8 +122,8 @@ class MemoryLimit:
         return int(match[1]) if match else 0
 
     def hold(self, pid: int | None) -> None:
-        """Hold a process that runs already to the limit; what stays counted where it was before
-        is taken off.
+        """Apply the limit to a running process. It is reduced by the memory that stays counted in
+        the original cgroup.
         """
         if self._controller is None or pid is None:
             return
@@ -141,7 +140,7 @@ class MemoryLimit:
             (self._folder / self._controller.limit).write_text(str(self.size - elsewhere))
 
     def close(self) -> None:
-        """Have the process where it was before, and remove the cgroup."""
+        """Move the process back to its original cgroup, and remove this one."""
         if self._controller is None:
             return
         for pid, folder in self._before.items():

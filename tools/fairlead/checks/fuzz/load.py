@@ -1,14 +1,14 @@
-"""Attacks OPA and its sidecar with requests that cost memory or time, and measures what others
-notice.
+"""Attacks OPA and its sidecar with requests that cost memory or time, and measures the effect on
+others.
 
-It holds when nothing takes more memory than its container is deployed with, no process ends, and
-nobody who asks for nothing odd is refused. With `strict` nobody who asks OPA itself waits for more
-than _LONGEST either, or, on a machine where that is not so while all is quiet, for more than _TIMES
-the longest wait then. Other waits are only told: API servers, too, take their time for huge pods,
-and those wait as long for whom OPA is not asked.
+An attack fails if no process exceeds the memory limit of its container, no process ends, and no
+ordinary request is refused. With `strict`, ordinary requests to OPA itself must also wait at most
+_LONGEST, or, on a machine that is slower than that without an attack, at most _TIMES the longest
+wait without one. Other waits are only reported: API servers themselves take long for huge pods,
+also for requests that do not reach OPA.
 
-Where this machine allows it, a cgroup holds each process to its limit, so that the kernel ends one
-that exceeds it; elsewhere what it had resident at most is compared with the limit after each
+If this machine allows it, a cgroup enforces the limit of each process, so that the kernel kills a
+process that exceeds it. Otherwise the peak resident memory is compared with the limit after each
 attack.
 """
 
@@ -41,21 +41,21 @@ from fairlead.settings.models import Settings
 
 EXAMPLES = 200
 FOLDER = "testdata/fuzz/load"
-"""Attacks that once succeeded, or might: each run makes them first."""
+"""Attacks that once succeeded, or might. Each run makes them first."""
 
 _LONGEST = 1.0
-"""Seconds that a pod of another namespace may wait for OPA."""
+"""The most seconds that a pod of another namespace may wait for OPA."""
 _TIMES = 4
 _QUIET = 20
-"""Requests of each bystander before the first attack, to compare with."""
+"""Requests of each bystander before the first attack, for comparison."""
 _MEANWHILE = 10
-"""Requests that each bystander makes during a slow attack, at least, before that ends."""
+"""The least requests of each bystander during a slow attack."""
 _SLOWER = 8
-"""Connections of each client that is slow."""
+"""Connections of each slow client."""
 _TIMEOUT = "context deadline exceeded"
-"""What an API server says where OPA took too long, which is no refusal of OPA's, but a wait."""
+"""The API server's message if OPA took too long. It counts as a long wait, not as a refusal."""
 _TRIES = 40
-"""Attacks that are made to find a smaller one that succeeds; each may take seconds."""
+"""The most attacks to find a smaller one that succeeds; each may take seconds."""
 
 
 def run(

@@ -20,13 +20,13 @@ T = TypeVar("T")
 
 
 class Violation(Exception):
-    """What must hold does not; the text says what."""
+    """An example breaks the contract; the text says how."""
 
 
 @dataclass
 class Search(Generic[T]):
-    """What was tried: how often with which outcome, and the smallest example that fails, with
-    the reason.
+    """The result of a search: the number of examples by outcome, and the smallest failing example
+    with the reason.
     """
 
     tried: int = 0
@@ -35,14 +35,14 @@ class Search(Generic[T]):
     why: str = ""
 
     def add(self, other: Search[T]) -> None:
-        """Take in what another search found."""
+        """Add the result of another search."""
         self.tried += other.tried
         self.outcomes += other.outcomes
         if other.why:
             self.failing, self.why = other.failing, other.why
 
     def try_known(self, examples: Iterable[T], check: Callable[[T], str]) -> None:
-        """Try examples that are kept from earlier searches."""
+        """Try the examples that were saved from earlier searches."""
         for example in examples:
             self.tried += 1
             try:
@@ -54,11 +54,12 @@ class Search(Generic[T]):
     def result(
         self, fuzz: str, seed: int, began: float, document: Callable[[T], Any], **figures: Any
     ) -> dict[str, Any]:
-        """{fuzz, seed, tried, seconds, outcomes, why, example} and the figures: what each suite
-        gives.
+        """The result of a suite: {fuzz, seed, tried, seconds, outcomes, why, example} and its
+        figures.
 
-        `why` is None where all holds, else what does not; `example` is the smallest that shows it,
-        as `document` tells it, if it was one. `began` is the time.monotonic() of the start.
+        `why` is None if everything holds, and says otherwise what does not. `example` is the
+        smallest failing example as JSON (`document`), if there is one. `began` is the
+        time.monotonic() of the start.
         """
         return {
             "fuzz": fuzz,
@@ -86,8 +87,8 @@ def search(
 ) -> Search[T]:
     """Try `examples` of `strategy`; `check` names the outcome of one, or raises Violation.
 
-    The same seed gives the same examples. Where one fails, fewer were tried, and smaller ones that
-    fail are looked for.
+    The same seed gives the same examples. If one fails, the search stops early and looks for
+    smaller failing examples.
     """
     result: Search[T] = Search()
 

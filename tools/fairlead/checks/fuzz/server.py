@@ -26,7 +26,7 @@ from fairlead.settings.models import NAMESPACE
 
 _DEADLINE = 60.0  # seconds
 Guard = Callable[[list[str]], str]
-"""Makes the module system.authz of the tokens in force."""
+"""Creates the module system.authz for the valid tokens."""
 
 
 class Opa:
@@ -138,7 +138,7 @@ class Opa:
         return FairleadError(f"{error}\n{self.log.read_text(errors='replace')[-2000:]}")
 
     def stop(self) -> None:
-        """End it."""
+        """Stop it."""
         for process in (self._proxy, self._process):
             if process:
                 process.kill()
@@ -159,11 +159,10 @@ class Opa:
         return OpaApi(self.url, ca=self.ca, token=token or self.token, timeout=_DEADLINE)
 
     def rotate(self) -> str | None:
-        """Replace the token, with a time in which both the old and the new one are valid, as
-        `fairlead rotate` does.
+        """Replace the token as `fairlead rotate` does, with a time in which both tokens are valid.
 
-        Tells what went wrong: None where each was accepted and refused when it should be. Raises
-        FairleadError where the new token never is accepted or the old one never refused.
+        Returns what went wrong; None if each token was accepted and refused at the right times.
+        Raises FairleadError if the new token is never accepted or the old one never refused.
         """
         old, new = self.token, secrets.token_urlsafe(32)
         self.tokens.append(new)
@@ -187,9 +186,7 @@ class Opa:
         return wrong if lets_in(self.api(new)) else "the new token is refused when the old one goes"
 
     def state(self) -> tuple[dict[str, str], Any]:
-        """All policies and data that it has, those that fuzzing puts there with the token left
-        out.
-        """
+        """All of its policies and data, except those that fuzzing writes with a token."""
         api = self.api()
         try:
             policies = {id_: text for id_, text in self.own_policies().items() if id_ != "fuzz"}
@@ -206,7 +203,7 @@ class Opa:
             api.close()
 
     def _load(self, api: OpaApi) -> None:
-        """Put the policies one by one, as a sidecar does; one that needs another waits for it,
+        """Load the policies one by one, as a sidecar does. A policy waits for those that it needs,
         main.rego for all.
         """
         prefix = f"{NAMESPACE}/{POLICIES}/"
@@ -239,7 +236,7 @@ OpaKind = TypeVar("OpaKind", bound=Opa)
 
 @contextmanager
 def running(opa: OpaKind) -> Iterator[OpaKind]:
-    """`opa`, started, until the end of the block."""
+    """Run `opa` during the block."""
     try:
         opa.start()
         yield opa

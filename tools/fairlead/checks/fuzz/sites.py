@@ -25,8 +25,8 @@ from fairlead.kube import clients
 from fairlead.settings.models import Settings
 
 ATTACKER = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
-"""Where attacks come from: a pod has not the address of an API server. Elsewhere than on Linux
-loopback has but one."""
+"""The source address of attacks. It differs from the API server's, as a pod's does. Loopback has
+more than one address only on Linux."""
 _SERVERS = ("opa", "proxy", "sync")
 _JSON = (b"Content-Type", b"application/json")
 _REVIEWS, _ALIVE = "reviews of OPA", "the sidecar's /live"
@@ -40,42 +40,44 @@ _POD = {
 
 
 class Door(Protocol):
-    """Where an attack goes to."""
+    """A client of the target of an attack."""
 
     def send(self, body: bytes) -> str:
-        """Send one request; the status of its answer, or that there was none. Raises OSError."""
+        """Send one request; returns the status of its answer, or that there was none. Raises
+        OSError if the connection fails.
+        """
 
     def open(self) -> socket.socket:
-        """A connection, for who wants to be slow. Raises OSError."""
+        """Open a connection for a slow attack. Raises OSError if it is refused."""
 
 
 class Site(Protocol):
-    """What is attacked, with those who use it."""
+    """The target of attacks, with its ordinary users."""
 
     ways: Sequence[str]
-    """Of attacks.WAYS."""
+    """The keys of attacks.WAYS that it supports."""
 
     timed: Sequence[str]
-    """The bystanders who wait for nothing but OPA, as an API server does."""
+    """The bystanders that wait only for OPA, as an API server does."""
 
     def pids(self) -> Mapping[str, int | None]:
-        """The processes by the names of their containers; None for one that has ended."""
+        """The process ids by the names of their containers; None for a process that has ended."""
 
     def logs(self) -> list[Path]:
-        """What their output goes to."""
+        """The files with the output of the processes."""
 
     def restart(self) -> None:
-        """Start all of them again."""
+        """Restart all processes."""
 
     def door(self, attack: Attack) -> Door:
-        """A client of its own for an attack."""
+        """A new client for an attack."""
 
     def bystanders(self) -> Mapping[str, Ask]:
-        """Those who ask beside the attacks, by name; each is for one thread."""
+        """The requests of ordinary users during attacks, by name; each is for one thread."""
 
 
 class Alone:
-    """An OPA of its own."""
+    """A single OPA without a cluster."""
 
     ways: Sequence[str] = attacks.OPA_ALONE
     timed: Sequence[str] = (_REVIEWS,)
@@ -104,14 +106,14 @@ class Alone:
 
 
 class OnCluster:
-    """An embedded cluster; its first OPA and sidecar are attacked."""
+    """An embedded cluster. Its first OPA and sidecar are attacked."""
 
     ways: Sequence[str] = tuple(attacks.WAYS)
     timed: Sequence[str] = (_REVIEWS,)
 
     def __init__(self, cluster: EmbeddedCluster, settings: Settings) -> None:
-        """Make a namespace for each, with a service account that may edit it. Raises
-        FairleadError.
+        """Create a namespace for the attacker and one for others, each with a service account that
+        may edit it. Raises FairleadError if that fails.
         """
         self._cluster = cluster
         self._opa, self._sidecar = cluster.opas()[0], cluster.sidecars()[0]
@@ -203,7 +205,7 @@ class _Door:
 
 
 class _Reviews:
-    """Sends the sample review as an API server does; its pod has to be placed."""
+    """Sends the sample review as an API server does, and checks that its pod is placed."""
 
     def __init__(self, address: tuple[str, int], ca: Path, namespace: str) -> None:
         self._client = Http1(address, ca)
@@ -223,7 +225,7 @@ class _Reviews:
 
 
 class _Pods:
-    """Creates a plain pod by dry run; it has to have the selector that is `wanted`."""
+    """Creates a plain pod by dry run, and checks that it gets the nodeSelector `wanted`."""
 
     def __init__(
         self,
@@ -250,7 +252,7 @@ class _Pods:
 
 
 class _Live:
-    """Asks the sidecar, as a kubelet does, whether it is alive."""
+    """Asks the sidecar whether it is alive, as a kubelet does."""
 
     def __init__(self, url: str, ca: Path) -> None:
         self._client = Http1(_address(url), ca)

@@ -17,10 +17,10 @@ from fairlead.common.errors import InputError
 
 @dataclass(frozen=True)
 class Request:
-    """A request as it is sent, where `<valid>` and the other names of guard.py stand for tokens and
-    no tokens.
+    """A request as it is sent. `<valid>` and the other names of guard.py stand for valid and
+    invalid tokens.
 
-    Text goes out as Latin-1; `protocol` is 1.0, 1.1 or 2.
+    Text is sent as Latin-1. `protocol` is 1.0, 1.1 or 2.
     """
 
     method: str
@@ -31,7 +31,9 @@ class Request:
 
     @classmethod
     def load(cls, path: Path) -> Request:
-        """The request of a JSON file, as a failing run prints it. Raises InputError."""
+        """Read a request from a JSON file, as a failing run prints it. Raises InputError if it is
+        invalid.
+        """
         value = files.read_json(path)
         try:
             return cls(
@@ -42,7 +44,7 @@ class Request:
             )
         except (TypeError, ValueError, AttributeError) as error:
             raise InputError(
-                path, f"is no request as `fairlead fuzz` prints one: {error}"
+                path, f"is not a request as `fairlead fuzz` prints one: {error}"
             ) from error
 
 
@@ -299,8 +301,8 @@ READS = {
         )
     ),
 }
-"""What may be read with a token, so that it must be answered; that OPA has no such thing (404)
-is an answer."""
+"""The requests that a valid token may make, so that OPA must answer them. A 404 is an answer, too.
+"""
 _OTHERS = (
     *(
         ("GET", "/v1/status", ""),
@@ -325,8 +327,8 @@ _OTHERS = (
 
 
 def plain() -> Iterator[Request]:
-    """Every path by every method without a token, and what is worth most to read with every
-    token that is none.
+    """Every path with every method without a token, and the most sensitive paths with every invalid
+    token.
     """
     for path in _PATHS:
         for method in _METHODS:
@@ -343,9 +345,7 @@ def plain() -> Iterator[Request]:
 
 @st.composite
 def requests(draw: DrawFn, queries: bool = True) -> Request:
-    """Any request; one with a token in force, well presented or oddly, changes nothing but
-    `fuzz`.
-    """
+    """A random request. With a valid token, in any form, it changes only `fuzz`."""
     protocol = draw(st.sampled_from(("1.1", "2", "1.1", "2", "1.0")))
     headers = draw(st.lists(st.sampled_from(_TRICKS), max_size=3))
     kind = draw(st.integers(0, 9))
@@ -390,7 +390,7 @@ _HARMLESS = {
     "X-User",
     "Origin",
 }
-# What no HTTP library takes for the end of a line; the rest of Latin-1 is what a server may meet.
+# All of Latin-1, except the characters that HTTP libraries take for the end of a line.
 _TEXT = st.text(st.characters(max_codepoint=0xFF, exclude_characters="\r\n"), max_size=12).map(
     lambda text: "/" + text
 )
@@ -400,7 +400,7 @@ def _respelt(draw: DrawFn, path: str) -> str:
     for _ in range(draw(st.integers(0, 3))):
         change = draw(st.sampled_from(_CHANGES))
         path = change(path, draw(st.integers(0, max(0, len(path) - 1))))
-    # some letters leave Latin-1 in upper case
+    # The upper case of some letters is not in Latin-1.
     return path.encode("latin-1", "replace").decode("latin-1")
 
 
