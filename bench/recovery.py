@@ -1,9 +1,9 @@
-"""How fast it heals, and what is refused meanwhile: measured, written to bench/resilience.json, and
-shown.
+"""Measures how fast Fairlead recovers from faults, and what is refused meanwhile; writes
+bench/resilience.json and prints it.
 
-Figures, no tests: a machine that is busy shows worse ones. Every count is a flag; `make figures`
-takes the defaults, `make figures ARGS='--only kills --kills 10'` a part. Each figure has a cluster
-of its own.
+These are figures, not tests: a busy machine has worse ones. Every count is a flag. `make figures`
+uses the defaults, `make figures ARGS='--only kills --kills 10'` measures a part. Each figure has
+its own cluster.
 """
 
 from __future__ import annotations

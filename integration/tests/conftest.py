@@ -1,9 +1,9 @@
-"""One cluster for all tests of a kind of sidecar; they ask for `cluster`, and do not know where it
-is.
+"""Fixtures: one cluster for all tests with the same sidecar. Tests ask for `cluster` and do not
+know where it runs.
 
-FAIRLEAD_CLUSTER says which: embedded (the default) starts one that ends with the tests, kind and
-context take one that is there (KIND_CLUSTER_NAME, FAIRLEAD_CONTEXT; not one that anybody needs:
-tests change its policies and labels).
+FAIRLEAD_CLUSTER chooses it: embedded (the default) starts one that ends with the tests. kind and
+context use an existing one (KIND_CLUSTER_NAME, FAIRLEAD_CONTEXT). Never use one that anybody needs:
+the tests change its policies and labels.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A cluster that Fairlead did not make, with pods of OPA that can be reached as in any other.
+"""A cluster that Fairlead did not create, with pods of OPA that are reached as in any other.
 
-It is an API server and simulated nodes; behind the simulated pods run the real programs, started
-from the pods' own arguments, with their Secrets mounted, by a thread that does a kubelet's work.
-kwok serves ports and logs of the pods, and what the API server sends to a Service goes through a
-proxy of the kind that managed clusters have (Konnectivity).
+It consists of an API server and simulated nodes. Behind the simulated pods run the real programs,
+with the arguments of the pods and their Secrets mounted; a thread does the work of a kubelet. kwok
+serves the ports and logs of the pods. Requests from the API server to a Service go through a proxy,
+as in managed clusters (Konnectivity).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How much memory a process took."""
+"""The peak memory of a process."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""With `certificates: cert-manager` somebody else's controller issues the certificate, and nothing
-of ours has its key.
+"""With `certificates: cert-manager` another controller issues the certificate, and none of our
+components has its key.
 
-cert-manager does not run here: its own resource definitions do, by which API servers judge the
-manifests, and this test does by hand what its controllers do.
+cert-manager itself does not run here. Its resource definitions do, so that API servers validate the
+manifests, and the test does by hand what its controllers do.
 """
 
 from __future__ import annotations

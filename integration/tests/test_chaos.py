@@ -1,4 +1,4 @@
-"""A short run of chaos holds what it promises, and the checks of it are able to fail."""
+"""A short run of chaos holds all invariants, and its checks are able to fail."""
 
 from __future__ import annotations
 

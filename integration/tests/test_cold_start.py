@@ -1,5 +1,4 @@
-"""No webhook and no guard keeps a cluster down: it comes up from nothing by itself, and OPA with
-it."""
+"""A cluster starts from nothing by itself, and OPA with it: no webhook or guard prevents that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""API servers leave OPAs that end before those close their connections."""
+"""API servers stop using an OPA that ends before it closes their connections."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Decision logs of a running cluster: each decision is found by its uid and counted, and nothing
-secret is in them."""
+"""Decision logs of a running cluster: each decision is found by its uid and counted, and no secret
+is logged."""
 
 from __future__ import annotations
 

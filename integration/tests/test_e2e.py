@@ -1,4 +1,5 @@
-"""What is kept of a cluster when something fails, and the command that runs these tests."""
+"""The logs and events that are collected when a test fails, and the command that runs these
+tests."""
 
 from __future__ import annotations
 

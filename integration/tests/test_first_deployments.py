@@ -1,4 +1,5 @@
-"""Two first deployments at once: whoever comes second takes what the first one made."""
+"""Two first deployments at the same time: the second uses the credentials that the first
+created."""
 
 from __future__ import annotations
 

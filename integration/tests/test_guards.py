@@ -1,5 +1,5 @@
-"""Who may change what places pods, and the label by which it does; asked of a real API server,
-OPA or not."""
+"""The guards: who may change Fairlead's objects and the pool labels, on a real API server, with and
+without OPA."""
 
 from __future__ import annotations
 

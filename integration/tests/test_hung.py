@@ -1,4 +1,4 @@
-"""A server that hangs is noticed and started again by its liveness probe, as a kubelet does it."""
+"""A hung server is detected by its liveness probe and restarted, as a kubelet does it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kube-mgmt that hangs tells nothing of it: what it missed does."""
+"""A hung kube-mgmt is detected by what OPA lacks, because its own endpoint reports success."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Who waits for an OPA that hangs, and how long: pods for their placement, everything else for a
-moment."""
+"""A hung OPA: pods wait for their placement, everything else only for a moment."""
 
 from __future__ import annotations
 

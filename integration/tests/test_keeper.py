@@ -1,5 +1,5 @@
-"""The certificate is renewed by the cluster itself, whoever is killed meanwhile, and no pod is
-refused for it."""
+"""The cluster itself renews the certificate, whichever process is killed meanwhile, and no pod is
+refused."""
 
 from __future__ import annotations
 

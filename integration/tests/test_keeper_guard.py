@@ -1,5 +1,5 @@
-"""What renews the certificate may change the certificate and what verifies it, and nothing else
-of ours."""
+"""The keeper may change the certificate and the CAs that verify it, and nothing else of Fairlead's
+objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The kustomize base and its overlay, built by the real kubectl and taken by a real API server."""
+"""The kustomize base and its overlay, built by the real kubectl and applied to a real API
+server."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Clusters come up, tell what they are, and leave nothing behind, whatever ends them; through
-the command line."""
+"""Clusters start, describe themselves, and leave nothing behind however they end; through the
+command line."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Attacks on a real cluster: OPA and its sidecar stay within their memory, and others are
-served."""
+"""Attacks on a real cluster: OPA and its sidecar stay within their memory and go on serving
+others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every manifest is one that a real API server takes as it is."""
+"""A real API server accepts every manifest without changes."""
 
 from __future__ import annotations
 

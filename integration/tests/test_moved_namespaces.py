@@ -1,5 +1,5 @@
-"""What was made before its namespace's pool changed: DaemonSets follow when they are applied
-again, and pods that wait at a gate are placed before they run."""
+"""Objects that were created before their namespace's pool changed: DaemonSets follow when they are
+applied again, and gated pods are placed before they run."""
 
 from __future__ import annotations
 

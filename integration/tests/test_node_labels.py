@@ -1,7 +1,7 @@
-"""Who may say to which pool a node belongs: a node when it registers, and then no node any more.
+"""The pool label of a node: a node may set it when it registers, and no node may change it later.
 
-Requests are dry runs in a user's name; a node's pass the real authorizer and the plugin
-NodeRestriction first.
+The requests are dry runs in a user's name. Those of nodes first pass the real authorizer and the
+plugin NodeRestriction.
 """
 
 from __future__ import annotations

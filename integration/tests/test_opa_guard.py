@@ -1,4 +1,5 @@
-"""The guarded API of a running OPA: who may ask what, and what it makes of garbage."""
+"""The guarded API of a running OPA: who may send which requests, and how it answers malformed
+ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What another mutating webhook makes of a placed pod is refused in the end, on a real API
+"""If another mutating webhook removes a pod's placement, the pod is refused, on a real API
 server."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What is missing in a cluster is told at once, before anything is applied, by the API server's
-own answers."""
+"""All missing prerequisites of a cluster are reported at once, before anything is applied, by the
+API server's own answers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What stands before OPA: it bounds what OPA is made to read, and takes callers in turn by their
-addresses."""
+"""The proxy: it limits what OPA has to read, and addresses take turns."""
 
 from __future__ import annotations
 

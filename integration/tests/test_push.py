@@ -1,4 +1,4 @@
-"""A push brings exactly the tested policies into force, or leaves all as it was."""
+"""A push brings exactly the tested policies into force, or changes nothing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A cluster that Fairlead did not make, through the command line: pods, a Service, ports and
-logs as anywhere."""
+"""A cluster that Fairlead did not create, through the command line: pods, a Service, ports and logs
+work as in any other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two OPAs, each with its sidecar, behind a balancer: either may fail at any time."""
+"""Two OPAs, each with a sidecar, behind a balancer: either may fail at any time."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A cluster whose pods predate the policy: audited before anything is deployed, then warned,
-then compared."""
+"""The rollout in a cluster whose pods are older than the policy: audit first, then warn, then
+compare."""
 
 from __future__ import annotations
 

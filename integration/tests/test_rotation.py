@@ -1,4 +1,4 @@
-"""Token and certificate are replaced while pods are created, and none is refused for it."""
+"""Token and certificate are replaced while pods are created, and no pod is refused."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A deployment with other settings, while pods are created all the time: none that has a pool
-either way has none."""
+"""Other settings are deployed while pods are created: a pod that has a pool before and after is
+never unplaced."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The sidecar's contract, for each sidecar, with a real OPA beside it and a real API server
-before it."""
+"""The contract of sidecars, for each sidecar, with a real OPA and a real API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is too large to be judged never reaches OPA, and is created by nobody."""
+"""Objects that are too large for OPA never reach it, and are not created."""
 
 from __future__ import annotations
 

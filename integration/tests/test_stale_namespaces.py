@@ -1,5 +1,5 @@
-"""A namespace that OPA holds without a pool, and whose pods API servers ask about all the same:
-it has one by now."""
+"""A namespace that OPA still holds without a pool, although it has got one: its pods are placed or
+refused."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What `fairlead sync` does beyond the contract of every sidecar: a second one, with an OPA of
-its own, beside the cluster's."""
+"""Properties of `fairlead sync` beyond the contract of sidecars, with a second sidecar and OPA
+beside the cluster's."""
 
 from __future__ import annotations
 

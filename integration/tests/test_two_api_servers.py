@@ -1,4 +1,4 @@
-"""Two API servers over one etcd: what is done at one is known at the other a moment later."""
+"""Two API servers with one etcd: a change at one is soon known at the other."""
 
 from __future__ import annotations
 

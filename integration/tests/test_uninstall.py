@@ -1,4 +1,4 @@
-"""What Fairlead brought into a cluster goes, the webhook first; everything else stays as it was."""
+"""Uninstalling removes what Fairlead created, the webhooks first, and leaves everything else."""
 
 from __future__ import annotations
 

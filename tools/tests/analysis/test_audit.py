@@ -1,5 +1,4 @@
-"""What `fairlead audit` makes of pods and workloads as an API server stores them; with the real
-OPA."""
+"""`fairlead audit` on pods and workloads as an API server stores them, with the real OPA."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How decisions of two policies are compared."""
+"""The comparison of decisions by two policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/architecture.md and CONTRIBUTING.md speak of what is there."""
+"""docs/architecture.md and CONTRIBUTING.md name only files and packages that exist."""
 
 from __future__ import annotations
 

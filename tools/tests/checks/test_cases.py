@@ -1,4 +1,4 @@
-"""Case files: what they may hold, and what is wrong told with its line."""
+"""Case files: their format, and errors with the line."""
 
 from __future__ import annotations
 

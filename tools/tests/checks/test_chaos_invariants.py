@@ -1,4 +1,4 @@
-"""Each invariant is seen to hold, and seen to be violated."""
+"""Each invariant of chaos can hold and can be violated."""
 
 from __future__ import annotations
 

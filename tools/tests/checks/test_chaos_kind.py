@@ -1,5 +1,5 @@
-"""What breaks in a KIND cluster: which command reaches which node; a real API server tells what
-runs where."""
+"""Faults in a KIND cluster: which command reaches which node, as a real API server reports the
+pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run has seen is counted, and recovery is measured from a fault's end."""
+"""The report of a run counts its attempts, and measures recovery from the end of a fault."""
 
 from __future__ import annotations
 

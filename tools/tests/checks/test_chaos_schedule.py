@@ -1,4 +1,4 @@
-"""What breaks when is random, whole and repeatable."""
+"""The schedule of faults is random, complete and repeatable."""
 
 from __future__ import annotations
 

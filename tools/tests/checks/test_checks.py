@@ -1,4 +1,4 @@
-"""What `fairlead test` looks at: all code of the checkout, by each of its checkers."""
+"""`fairlead test` checks all code of the checkout, with each of its checkers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""devcontainer.json says the same as the Dockerfile and the Makefile, in the keys of the
+"""devcontainer.json agrees with the Dockerfile and the Makefile, and uses only keys of the
 specification."""
 
 from __future__ import annotations

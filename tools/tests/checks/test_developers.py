@@ -1,4 +1,4 @@
-"""Who lacks the developers' packages is told which, and how to get them."""
+"""If developers' packages are missing, the error names them and how to install them."""
 
 from __future__ import annotations
 

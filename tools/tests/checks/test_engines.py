@@ -1,5 +1,5 @@
-"""Engines and `fairlead verify`: with the real OPA, wrong expectations and broken policies
-included."""
+"""Engines and `fairlead verify` with the real OPA, also with wrong expectations and broken
+policies."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""How cases are asked of an API server; the real one is asked in integration/tests and by
-`fairlead verify`."""
+"""How a case is sent to an API server; integration/tests and `fairlead verify` use the real one."""
 
 from __future__ import annotations
 

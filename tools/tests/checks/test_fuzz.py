@@ -1,4 +1,4 @@
-"""Short fuzz runs against a real OPA, and that each oracle can fail."""
+"""Short fuzz runs against a real OPA; each oracle is able to fail."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What drives fairlead from outside: the Makefile and the workflow name what is there, and hand
-on what they should."""
+"""The Makefile and the workflow use commands and files that exist, and pass on their variables."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Bad input through the command line: exit code 2, a line or two on stderr that name the place,
-and nothing else."""
+"""Invalid input on the command line: exit code 2, and one or two lines on stderr that name the
+place."""
 
 from __future__ import annotations
 

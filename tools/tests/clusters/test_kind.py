@@ -1,5 +1,4 @@
-"""KIND clusters by the real kind, in a Docker engine that is a folder: what goes wrong, and that
-nothing is left."""
+"""Errors of KIND clusters, with the real kind and a fake Docker engine; nothing is left behind."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The life of a KIND cluster: the real kind, a Docker engine that is a folder, and a real API
-server behind it."""
+"""The life of a KIND cluster, with the real kind, a fake Docker engine and a real API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cluster a command is for, and the private kubeconfig of one that Fairlead did not make."""
+"""Which cluster a command uses, and the private kubeconfig of one that Fairlead did not create."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The logs of several servers as one."""
+"""The logs of several servers joined into one."""
 
 from __future__ import annotations
 

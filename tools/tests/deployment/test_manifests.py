@@ -1,4 +1,4 @@
-"""What the manifests say, as far as no API server would notice it missing."""
+"""The manifests, as far as an API server would not notice an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which program a sidecar is on this machine, and what is told where there is none."""
+"""The program of each sidecar on this machine, and the error if there is none."""
 
 from __future__ import annotations
 

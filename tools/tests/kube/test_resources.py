@@ -1,4 +1,4 @@
-"""What can be replicated beside namespaces, and what of it."""
+"""The resources that can be replicated besides namespaces, and their replicated fields."""
 
 from __future__ import annotations
 

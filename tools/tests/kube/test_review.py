@@ -1,5 +1,4 @@
-"""AdmissionReviews: made as an API server makes them, read from what people wrote, answers
-applied."""
+"""AdmissionReviews: built as an API server builds them, read from files, and answers applied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API server's side of the sidecar: lists, watches and credentials, against a fake one."""
+"""The sidecar's client of the API server: lists, watches and credentials, against a fake server."""
 
 from __future__ import annotations
 

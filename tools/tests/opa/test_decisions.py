@@ -1,4 +1,4 @@
-"""What a real OPA logs of its decisions, by the flags that it is deployed with."""
+"""The decision logs of a real OPA with the flags of the deployment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `fairlead status` says is not as it should be."""
+"""The problems that `fairlead status` reports."""
 
 from __future__ import annotations
 

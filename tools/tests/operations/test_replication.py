@@ -1,4 +1,4 @@
-"""Which namespaces' last changes a real OPA lacks."""
+"""The namespaces whose last changes a real OPA lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the status of policies says, in the words of OPA or of its sidecar."""
+"""The status of policies, as OPA and its sidecar report it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""An authority's certificates stand up to real TLS handshakes, and to the rules that strict
-verifiers apply."""
+"""Certificates work in real TLS handshakes, and satisfy the rules of strict verifiers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policies as they are deployed, and what OPA makes of them when a part is missing."""
+"""The policies as they are deployed, and OPA's answers if a part is missing."""
 
 from __future__ import annotations
 

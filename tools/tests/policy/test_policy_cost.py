@@ -1,5 +1,4 @@
-"""What a decision and its log entry cost grows no faster than the request, whatever it has many
-of."""
+"""The costs of a decision and of its log entry grow no faster than the request."""
 
 from __future__ import annotations
 

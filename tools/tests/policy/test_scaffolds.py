@@ -1,4 +1,4 @@
-"""`fairlead new policy` writes a policy that every check takes, or nothing."""
+"""`fairlead new policy` writes a policy that passes every check, or nothing."""
 
 from __future__ import annotations
 

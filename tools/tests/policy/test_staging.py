@@ -1,4 +1,4 @@
-"""What a revision may hold, and how it is laid out beside the one before."""
+"""Which modules a revision may hold, and how it is staged beside the previous one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The Dockerfiles build with BuildKit and with the classic builder, and hold what is needed and
-no more."""
+"""The Dockerfiles build with BuildKit and with the classic builder, and the images hold only what
+is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The proxy's own tests, which are written in Go, and its form."""
+"""Runs the proxy's own tests, which are written in Go, and checks its formatting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""fairlead.yaml: defaults, presets, and what is wrong told with its line."""
+"""fairlead.yaml: defaults, presets, and errors with the line."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Just enough of an API server to list, watch, read and annotate: for what a real one does too
-seldom or too late."""
+"""A fake API server that can list, watch, read and annotate, for situations that a real one
+produces too rarely or too late."""
 
 from __future__ import annotations
 

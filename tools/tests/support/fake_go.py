@@ -1,5 +1,4 @@
-"""A Go that compiles nothing: what `go` on PATH is in these tests. FAKE_GO holds the folder that
-steers and logs it."""
+"""A fake `go` for PATH that compiles nothing. FAKE_GO is the folder that controls and logs it."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-"""A machine with the real `kind` and a Docker engine of folders (fake_docker.py), for tests of
-KIND clusters."""
+"""An environment with the real `kind` and a fake Docker engine (fake_docker.py), for tests of KIND
+clusters."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A server that speaks TLS, says whether it is Ready, and tells everyone else its name, or what
-they sent."""
+"""A TLS server that reports whether it is Ready, and otherwise answers with its name or with the
+request's body."""
 
 from __future__ import annotations
 

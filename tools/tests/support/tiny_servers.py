@@ -1,4 +1,4 @@
-"""Tiny processes for servers, and how tests look at them."""
+"""Tiny processes that stand for servers, and helpers to inspect them."""
 
 from __future__ import annotations
 

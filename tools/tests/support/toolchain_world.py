@@ -1,4 +1,4 @@
-"""A machine of its own for each test: an own PATH, cache and checkout, and a Go that compiles
+"""An isolated environment for each test: its own PATH, cache and checkout, and a Go that compiles
 nothing."""
 
 from __future__ import annotations

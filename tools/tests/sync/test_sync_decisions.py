@@ -1,5 +1,4 @@
-"""What the sidecar takes of OPA's uploads: in bounded memory, and with a bound on what it
-writes."""
+"""The sidecar takes OPA's uploads in bounded memory, and writes a bounded log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What OPA should hold, from events alone."""
+"""The desired state of OPA, computed from events alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is missing in OPA, as operations; no OPA is asked."""
+"""The operations that bring OPA to the desired state; without any OPA."""
 
 from __future__ import annotations
 

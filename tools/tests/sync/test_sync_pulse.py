@@ -1,4 +1,4 @@
-"""Whether the sidecar's threads go on, as its liveness probe is told."""
+"""Hung threads of the sidecar are detected, for its liveness probe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop that drives OPA, step by step against a real OPA."""
+"""The reconciler, step by step against a real OPA."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Word taken back to ConfigMaps."""
+"""The status annotations of ConfigMaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replicated objects, and the requests that bring them into OPA."""
+"""Replicated objects, and the requests that load them into OPA."""
 
 from __future__ import annotations
 

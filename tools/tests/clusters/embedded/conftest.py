@@ -1,4 +1,5 @@
-"""State folders for clusters, and supervisors in them; what a failed test left is ended."""
+"""State folders for clusters, and supervisors in them. Processes that a failed test left are
+ended."""
 
 from __future__ import annotations
 

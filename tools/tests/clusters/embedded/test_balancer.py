@@ -1,4 +1,4 @@
-"""What stands before several OPAs routes to those that are Ready, and to no other."""
+"""The balancer before several OPAs routes only to those that are Ready."""
 
 from __future__ import annotations
 

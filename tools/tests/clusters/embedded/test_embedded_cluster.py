@@ -1,5 +1,4 @@
-"""The embedded cluster where it does not come up, and its ports; one that does is tested in
-integration/tests."""
+"""Embedded clusters that do not start, and their ports; integration/tests use one that starts."""
 
 from __future__ import annotations
 

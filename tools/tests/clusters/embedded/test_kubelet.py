@@ -1,5 +1,4 @@
-"""The process that brings Secrets to where pods would have them mounted, beside a real API
-server."""
+"""The process that writes Secrets to where pods would mount them, with a real API server."""
 
 from __future__ import annotations
 

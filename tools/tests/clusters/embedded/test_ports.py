@@ -1,4 +1,4 @@
-"""Ports that are given to servers which do not listen yet."""
+"""Ports that are reserved for servers which do not listen yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server whose liveness probe fails is started again, and no other."""
+"""Only a server whose liveness probe fails is restarted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A server that does not start is told at once: which, why, what to do, and the end of its log."""
+"""A server that does not start is reported at once: which one, why, what to do, and the end of its
+log."""
 
 from __future__ import annotations
 

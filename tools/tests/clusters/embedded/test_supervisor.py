@@ -1,4 +1,4 @@
-"""A cluster's servers live exactly as long as they should, whoever is killed."""
+"""A cluster's servers live exactly as long as they should, whichever process is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every test here has a machine of its own."""
+"""Gives every test its own environment of programs."""
 
 from __future__ import annotations
 

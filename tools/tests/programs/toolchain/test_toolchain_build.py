@@ -1,4 +1,4 @@
-"""What is missing is built once, and only that; what goes wrong is told with its way out."""
+"""Missing programs are built once, and only they; errors say what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fairlead tools` as a user meets it."""
+"""`fairlead tools` as a user runs it."""
 
 from __future__ import annotations
 

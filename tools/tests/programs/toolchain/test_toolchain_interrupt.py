@@ -1,5 +1,5 @@
-"""Real processes and real signals: nothing runs on, nothing looks finished, and two never build
-the same."""
+"""Interrupts with real processes and signals: nothing keeps running, no partial result looks
+finished, and no program is built twice at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions stand in go.mod alone, and what is built is found only by the recipe that built it."""
+"""Versions stand only in go.mod, and a built program is used only with the recipe that built it."""
 
 from __future__ import annotations
 
