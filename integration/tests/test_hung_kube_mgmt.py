@@ -45,13 +45,18 @@ def test_what_a_hung_kube_mgmt_missed_is_told(
         change(objects, name, missed)
         if missed == "created":
             name = namespace(agentpool="pool2")
-        code, told = problems(cluster)
-        assert (code, len(told)) == (1, 1)
-        assert f"the last change of 1 namespaces ({name}), as its sidecar does not go on" in told[0]
+        code, reported = problems(cluster)
+        assert (code, len(reported)) == (1, 1)
+        assert (
+            f"the last change of 1 namespaces ({name}), as its sidecar does not go on"
+            in reported[0]
+        )
         if missed == "deleted":
-            assert told[0].startswith("what opa decides by is stale: ")
+            assert reported[0].startswith("what opa decides by is stale: ")
         else:
-            since = told[0].removeprefix("what opa decides by has been stale since ").split(",")[0]
+            since = (
+                reported[0].removeprefix("what opa decides by has been stale since ").split(",")[0]
+            )
             assert began <= datetime.fromisoformat(since) <= datetime.now(UTC)
     finally:
         os.kill(pid, signal.SIGCONT)

@@ -143,10 +143,10 @@ def test_the_largest_reviews_of_a_crowd_fit_opas_memory_and_delay_no_other_addre
     with ThreadPoolExecutor(16) as crowd:
         sent = [crowd.submit(send, server, ATTACKER, body) for _ in range(16)]
         answered = 0
-        while not all(one.done() for one in sent):
+        while not all(future.done() for future in sent):
             assert placed(server)
             answered += 1
-        assert {one.result()[0] for one in sent} == {200}
+        assert {future.result()[0] for future in sent} == {200}
     assert answered
     assert memory.peak(server.pid) < arguments.OPA_MEMORY
 
@@ -176,8 +176,8 @@ def test_a_namespace_with_many_large_reviews_delays_that_of_another_by_few_turns
                 assert len(answered) - before <= 8
         finally:
             ended.set()
-        for one in sent:
-            one.result()
+        for future in sent:
+            future.result()
     assert set(answered) == {200}
 
 
@@ -238,15 +238,15 @@ def test_connections_to_an_opa_that_ended_are_closed(
     """Whoever kept one would be refused until that OPA has loaded its policies, and another may
     be Ready.
     """
-    with connected(server, BYSTANDER) as kept:
-        kept.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
-        assert kept.recv(1000).startswith(b"HTTP/1.1 200 ")
-        kept.settimeout(AGAIN)
+    with connected(server, BYSTANDER) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200 ")
+        connection.settimeout(AGAIN)
         assert server.pid
         os.kill(server.pid, signal.SIGKILL)
         with contextlib.suppress(OSError):
             send(server, ATTACKER, json.dumps(REVIEW).encode())  # or anybody's probe
-        assert kept.recv(1000) == b""
+        assert connection.recv(1000) == b""
     waiting.until(
         lambda: cluster.servers()["opa"]["pid"] not in (server.pid, None),
         deadline=AGAIN,

@@ -106,11 +106,11 @@ POOL = {"agentpool": "pool1"}
 
 def test_who_cannot_be_asked_is_told_to_say_yes_and_nothing_changes(bare: Foreign) -> None:
     for command, doing in {"deploy": "deploy into", "uninstall": "uninstall from"}.items():
-        said = fairlead(bare, command, code=2).stderr
-        assert f"this would {doing} a cluster that Fairlead did not create" in said
-        assert f"context {bare.context}, server https://127.0.0.1:" in said
-        assert "2 nodes" in said
-        assert "--yes" in said
+        stderr = fairlead(bare, command, code=2).stderr
+        assert f"this would {doing} a cluster that Fairlead did not create" in stderr
+        assert f"context {bare.context}, server https://127.0.0.1:" in stderr
+        assert "2 nodes" in stderr
+        assert "--yes" in stderr
     assert bare.objects().get("v1", "Namespace", NAMESPACE) is None
 
 
@@ -118,12 +118,12 @@ def test_who_says_no_changes_nothing(bare: Foreign) -> None:
     ours, theirs = pty.openpty()
     try:
         os.write(ours, b"n\n")
-        said = fairlead(bare, "deploy", code=1, stdin=theirs).stderr
+        stderr = fairlead(bare, "deploy", code=1, stdin=theirs).stderr
     finally:
         os.close(ours)
         os.close(theirs)
-    assert f"Fairlead did not create this cluster: context {bare.context}" in said
-    assert "nothing was changed" in said
+    assert f"Fairlead did not create this cluster: context {bare.context}" in stderr
+    assert "nothing was changed" in stderr
     assert bare.objects().get("v1", "Namespace", NAMESPACE) is None
 
 

@@ -83,8 +83,8 @@ def test_all_of_it_goes_and_nothing_else_and_again(foreign: Foreign) -> None:
     argv = [sys.executable, "-m", "fairlead", "status", *chosen]
     completed = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert (completed.returncode, "not deployed" in completed.stderr) == (1, True)
-    again, said = fairlead(foreign, "uninstall", "--yes")
-    assert (again, "there is nothing to remove" in said) == ([], True)
+    again, stderr = fairlead(foreign, "uninstall", "--yes")
+    assert (again, "there is nothing to remove" in stderr) == ([], True)
     assert everything(foreign) == before
     objects.delete("rbac.authorization.k8s.io/v1", "ClusterRole", "fairlead-auditors")
 
@@ -93,9 +93,9 @@ def test_a_namespace_with_something_else_in_it_stays_and_tells_what(foreign: For
     fairlead(foreign, "deploy", "--sidecar", "sync", "--yes")
     objects = foreign.objects()
     objects.create(POLICY)
-    rows, said = fairlead(foreign, "uninstall")
+    rows, stderr = fairlead(foreign, "uninstall")
     assert rows[-1] == {"kind": "Namespace", "name": NAMESPACE, "namespace": None, "removed": False}
-    assert "the namespace stays, because it also holds: ConfigMap mine" in said
+    assert "the namespace stays, because it also holds: ConfigMap mine" in stderr
     assert objects.get("v1", "ConfigMap", "mine", NAMESPACE) is not None
     assert objects.get("apps/v1", "Deployment", "opa", NAMESPACE) is None
     objects.delete("v1", "ConfigMap", "mine", NAMESPACE)

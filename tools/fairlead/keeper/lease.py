@@ -67,7 +67,7 @@ class Lease:
         ApiServerError if the API server cannot be asked.
         """
         taken = self._take()
-        with self._kept() if taken else nullcontext():
+        with self._renewed() if taken else nullcontext():
             yield taken
 
     @contextmanager
@@ -95,11 +95,11 @@ class Lease:
             what=f"nobody else changes the certificate (Lease {NAME})",
             pause=0.5,
         )
-        with self._kept():
+        with self._renewed():
             yield True
 
     @contextmanager
-    def _kept(self) -> Iterator[None]:
+    def _renewed(self) -> Iterator[None]:
         ended = Event()
         renewing = Thread(target=self._renew, args=(ended,), name="lease", daemon=True)
         renewing.start()

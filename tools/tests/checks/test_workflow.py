@@ -61,8 +61,8 @@ def test_the_workflows_actions_are_githubs_own_and_pinned(workflow: dict[str, An
 def test_the_workflow_runs_lint_the_tests_and_the_end_to_end_run(workflow: dict[str, Any]) -> None:
     runs = [step["run"] for step in steps(workflow) if "run" in step]
     called = [re.match(r"make ([a-z0-9-]+)", run) for run in runs]
-    assert [found and found[1] for found in called] == ["test", "test", "docker-e2e"]
-    assert {found[1] for found in called if found} <= TARGETS
+    assert [match and match[1] for match in called] == ["test", "test", "docker-e2e"]
+    assert {match[1] for match in called if match} <= TARGETS
     named = re.findall(r"--step (?:'([^']+)'|([a-z]+))", runs[0])
     every = set(library._steps([], Progress()))
     assert {a or b for a, b in named} == every - {"opa test", "pytest"}
@@ -152,11 +152,11 @@ def test_help_and_the_documentation_tell_every_variable(checkout: Path) -> None:
         "BASE_IMAGE",
     }
     variables |= set(IMAGE_VARIABLES.values())
-    told = make(checkout, "help")
-    assert set(re.findall(r"^([A-Z_]+) ", told, re.MULTILINE)) == variables
+    help_text = make(checkout, "help")
+    assert set(re.findall(r"^([A-Z_]+) ", help_text, re.MULTILINE)) == variables
     page = (paths.root() / "docs" / "kind.md").read_text()
     assert set(re.findall(r"^\| `([A-Z_]+)` \|", page, re.MULTILINE)) >= variables
-    for text in (told, page):
+    for text in (help_text, page):
         assert kind.NODE_IMAGE in text
 
 

@@ -47,7 +47,8 @@ def namespace(name: str, version: str, *changed: str, **metadata: Any) -> dict[s
 
 def replicate(opa: OpaApi, *namespaces: dict[str, Any]) -> None:
     opa.put_document(
-        ["kubernetes", "namespaces"], {one["metadata"]["name"]: one for one in namespaces}
+        ["kubernetes", "namespaces"],
+        {namespace["metadata"]["name"]: namespace for namespace in namespaces},
     )
 
 
@@ -56,7 +57,7 @@ def lacks(server: OpaServer, *namespaces: dict[str, Any], patience: float = 0.1)
 
     class Listed:
         def namespaces(self) -> dict[str, Any]:
-            return {one["metadata"]["name"]: one for one in namespaces}
+            return {namespace["metadata"]["name"]: namespace for namespace in namespaces}
 
     opa = base.OpaServer(server.url, server.ca)
     return lag(cast("Cluster", Listed()), opa, server.token, patience=patience)
@@ -75,14 +76,14 @@ def test_what_opa_was_not_told_is_named_with_the_time_of_the_first_change(
     server: OpaServer, opa: OpaApi
 ) -> None:
     replicate(opa, namespace("a", "10"), namespace("b", "99"), namespace("c", "30"))
-    found = lacks(
+    lag = lacks(
         server,
         namespace("a", "10"),
         namespace("b", "100", "2026-11-22T09:00:00Z", "2026-11-22T10:00:03Z"),
         namespace("c", "101", "2026-11-22T10:00:02Z"),
         namespace("d", "102", creationTimestamp="2026-11-22T10:00:04Z"),
     )
-    assert found == Lag(("b", "c", "d"), datetime(2026, 11, 22, 10, 0, 2, tzinfo=UTC))
+    assert lag == Lag(("b", "c", "d"), datetime(2026, 11, 22, 10, 0, 2, tzinfo=UTC))
 
 
 def test_an_opa_that_never_got_any_lacks_all(server: OpaServer) -> None:

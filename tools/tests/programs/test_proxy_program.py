@@ -16,11 +16,11 @@ SOURCES = paths.root() / "tools" / "proxy"
 
 
 def go(arguments: list[str], tmp_path: Path) -> subprocess.CompletedProcess[str]:
-    found = golang.provide(recipe.load("proxy").go, Progress(), Event())
+    toolchain = golang.provide(recipe.load("proxy").go, Progress(), Event())
     return subprocess.run(
-        [found.path, *arguments],
+        [toolchain.path, *arguments],
         cwd=SOURCES,
-        env=found.environment(tmp_path),
+        env=toolchain.environment(tmp_path),
         capture_output=True,
         text=True,
         check=False,

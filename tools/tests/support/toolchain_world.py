@@ -84,8 +84,8 @@ class World:
 
     def files(self) -> list[str]:
         """Every file in the cache but the locks, and every temporary folder."""
-        found = (path for path in self.cache.rglob("*") if path.name != "lock")
-        return sorted(path.name for path in found if path.is_file() or path.name.startswith("tmp-"))
+        paths = (path for path in self.cache.rglob("*") if path.name != "lock")
+        return sorted(path.name for path in paths if path.is_file() or path.name.startswith("tmp-"))
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Start `fairlead` as a process of its own."""

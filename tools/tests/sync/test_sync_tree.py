@@ -21,14 +21,14 @@ def flat(document: Any, *, namespaced: bool) -> dict[Key, str]:
 
 
 def patched(
-    document: Any, wanted: dict[Key, str], held: dict[Key, str], **limits: int
+    document: Any, target: dict[Key, str], held: dict[Key, str], **limits: int
 ) -> tuple[Any, int]:
     """What OPA would have after all pieces, and how many there were."""
     count = 0
-    for text, changes in pieces(wanted, held, **limits):
+    for text, changes in pieces(target, held, **limits):
         count += 1
         document = jsonpatch.apply_patch(document, text)
-        assert set(changes) <= {*wanted.items(), *((key, None) for key in held)}
+        assert set(changes) <= {*target.items(), *((key, None) for key in held)}
     return document, count
 
 
@@ -39,24 +39,24 @@ def patched(
     st.integers(1, 4),
 )
 def test_pieces_make_what_is_wanted_of_what_is_held(
-    namespaced: bool, wanted: dict[Key, str], held: dict[Key, str], most: int
+    namespaced: bool, target: dict[Key, str], held: dict[Key, str], most: int
 ) -> None:
     if not namespaced:
-        wanted, held = (
-            {("", name): text for (_, name), text in tree.items()} for tree in (wanted, held)
+        target, held = (
+            {("", name): text for (_, name), text in tree.items()} for tree in (target, held)
         )
     document = json.loads(whole(held))
     assert flat(document, namespaced=namespaced) == held
-    after, _ = patched(document, wanted, held, operations=most)
-    assert after == json.loads(whole(wanted))
-    assert flat(after, namespaced=namespaced) == wanted
+    after, _ = patched(document, target, held, operations=most)
+    assert after == json.loads(whole(target))
+    assert flat(after, namespaced=namespaced) == target
 
 
 @pytest.mark.parametrize("broken", [5, {}, [], None])
 def test_what_is_no_namespace_of_objects_is_put_right(broken: Any) -> None:
     document = {"shop": broken, "gone": broken}
-    wanted = {("shop", "web"): "1"}
-    after, _ = patched(document, wanted, flat(document, namespaced=True))
+    target = {("shop", "web"): "1"}
+    after, _ = patched(document, target, flat(document, namespaced=True))
     assert after == {"shop": {"web": 1}}
 
 
@@ -66,12 +66,12 @@ def test_nothing_is_sent_where_nothing_changes() -> None:
 
 
 def test_a_piece_is_bounded_in_bytes_and_operations_but_holds_at_least_one_object() -> None:
-    wanted = {("", f"n{number}"): canonical("x" * 100) for number in range(50)}
-    for text, changes in pieces(wanted, {}, most=1000):
+    target = {("", f"n{number}"): canonical("x" * 100) for number in range(50)}
+    for text, changes in pieces(target, {}, most=1000):
         assert len(text) <= 1000 + 2
         assert len(changes) == 7 or changes[-1][0] == ("", "n49")
-    assert [len(changes) for _, changes in pieces(wanted, {}, operations=20)] == [20, 20, 10]
-    assert [len(changes) for _, changes in pieces(wanted, {}, most=1)] == [1] * 50
+    assert [len(changes) for _, changes in pieces(target, {}, operations=20)] == [20, 20, 10]
+    assert [len(changes) for _, changes in pieces(target, {}, most=1)] == [1] * 50
 
 
 def test_the_size_is_that_of_the_document() -> None:

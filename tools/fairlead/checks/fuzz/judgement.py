@@ -100,9 +100,9 @@ class Judgement:
     def _created(self) -> str:
         if not self._allowed:
             return "denied: pod"
-        return self._judged(exactly=self._settings.pod_selector == "reject")
+        return self._check_placed_pod(exactly=self._settings.pod_selector == "reject")
 
-    def _judged(self, *, exactly: bool) -> str:
+    def _check_placed_pod(self, *, exactly: bool) -> str:
         """Check an allowed pod. If `exactly`, its nodeSelector may have nothing but the
         assignment.
         """
@@ -172,7 +172,7 @@ class Judgement:
             and not as_list(new.get("schedulingGates"))
             and not self._some_pools(before)
         ):
-            return self._judged(exactly=False)
+            return self._check_placed_pod(exactly=False)
         if self._patch is not None:
             raise Violation("an update of a pod is patched that takes no last gate")
         if (new.get("nodeSelector") or {}) == (old.get("nodeSelector") or {}):

@@ -199,25 +199,25 @@ class _Target:
             bystander.quiet = list(bystander.waits)
         self._check_bystanders()
 
-    def check_known(self, one: Attack) -> str:
+    def check_known(self, attack: Attack) -> str:
         """As `check`, for an attack that may be by a way that this site does not have."""
-        return self.check(one) if one.way in self._site.ways else "not for this site"
+        return self.check(attack) if attack.way in self._site.ways else "not for this site"
 
-    def check(self, one: Attack) -> str:
+    def check(self, attack: Attack) -> str:
         """What became of one attack. Raises Violation.
 
-        Once one succeeded, no more than _TRIES others are made.
+        Once an attack succeeded, no more than _TRIES others are made.
         """
-        if self._failed and one not in self._failed:
+        if self._failed and attack not in self._failed:
             self._tries += 1
             if self._tries > _TRIES:
                 return "not made"
-        why, outcome = self._failed.get(one, ""), ""
+        why, outcome = self._failed.get(attack, ""), ""
         if not why:
             try:
-                outcome = self._check(one)
+                outcome = self._check(attack)
             except Violation as violation:
-                why = self._failed[one] = str(violation)
+                why = self._failed[attack] = str(violation)
                 self._recover()
         if why:
             # here alone: hypothesis takes what is raised elsewhere for another failure
@@ -237,9 +237,9 @@ class _Target:
             "log": self._written() - self._log,
         }
 
-    def _check(self, one: Attack) -> str:
+    def _check(self, attack: Attack) -> str:
         pids, kills = self._site.pids(), self._kills()
-        outcomes = self._made(one)
+        outcomes = self._attack_once(attack)
         self._peak()
         for name, killed in self._kills().items():
             if killed > kills[name]:
@@ -257,48 +257,48 @@ class _Target:
                     f"{name} takes {taken} of memory, and has a limit of {_mib(held.size)}"
                 )
         self._check_bystanders()
-        return f"{one.way}: {outcomes.most_common(1)[0][0]}"
+        return f"{attack.way}: {outcomes.most_common(1)[0][0]}"
 
-    def _made(self, one: Attack) -> Counter[str]:
+    def _attack_once(self, attack: Attack) -> Counter[str]:
         """Make the attack while bystanders ask; how its clients' requests ended."""
         stop = Event()
         beside = [bystander.beside(stop) for bystander in self._bystanders]
         try:
-            if one.slow:
-                return self._made_slowly(one, self._asked_enough)
-            return self._made_at_once(one)
+            if attack.slow:
+                return self._attack_slowly(attack, self._asked_enough)
+            return self._attack_at_once(attack)
         finally:
             stop.set()
             for thread in beside:
                 thread.join()
 
-    def _made_at_once(self, one: Attack) -> Counter[str]:
+    def _attack_at_once(self, attack: Attack) -> Counter[str]:
         outcomes: Counter[str] = Counter()
-        lock, body = Lock(), one.body()
+        lock, body = Lock(), attack.body()
 
         def work() -> None:
             try:
-                outcome = self._site.door(one).send(body)
+                outcome = self._site.door(attack).send(body)
             except OSError as error:
                 outcome = type(error).__name__
             with lock:
                 outcomes[outcome] += 1
 
-        clients = [Thread(target=work, daemon=True) for _ in range(one.clients)]
+        clients = [Thread(target=work, daemon=True) for _ in range(attack.clients)]
         for client in clients:
             client.start()
         for client in clients:
             client.join()
         return outcomes
 
-    def _made_slowly(self, one: Attack, enough: Callable[[], bool]) -> Counter[str]:
+    def _attack_slowly(self, attack: Attack, enough: Callable[[], bool]) -> Counter[str]:
         """Keep as many connections as can be open, with a byte now and then, until the
         bystanders have asked enough.
         """
-        door = self._site.door(one)
+        door = self._site.door(attack)
         with ExitStack() as connections:
             open_ = []
-            for _ in range(_SLOWER * one.clients):
+            for _ in range(_SLOWER * attack.clients):
                 with suppress(OSError):  # it lets no more in
                     open_.append(connections.enter_context(closing(door.open())))
             while not enough():

@@ -65,7 +65,7 @@ def following(
         "cert": configuration.cert_file,
         "key": configuration.key_file,
         "namespace": NAMESPACE,
-        "volumes": [asdict(one) for one in volumes],
+        "volumes": [asdict(volume) for volume in volumes],
     }
     argv = [sys.executable, "-P", "-m", kubelet.__name__, json.dumps(options)]
     with log.open("wb") as output, subprocess.Popen(argv, stderr=output) as process:

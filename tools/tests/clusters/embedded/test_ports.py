@@ -35,7 +35,9 @@ def test_no_port_is_given_twice_though_nobody_listens_yet(monkeypatch: pytest.Mo
     monkeypatch.setattr(ports, "_HIGHEST", 20399)
     with ThreadPoolExecutor(8) as several:
         given = [
-            port for some in several.map(lambda _: ports.free_ports(10), range(20)) for port in some
+            port
+            for reserved in several.map(lambda _: ports.free_ports(10), range(20))
+            for port in reserved
         ]
     assert len(set(given)) == 200
 

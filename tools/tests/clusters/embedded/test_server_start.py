@@ -37,20 +37,22 @@ def test_a_server_that_has_ended_before_anyone_waits_is_told(
 
 
 @pytest.mark.parametrize(
-    ("said", "remedy"),
+    ("output", "remedy"),
     [
         ("listen tcp 127.0.0.1:1: bind: address already in use", "its port is taken"),
         ("write wal: no space left on device", "the disk is full"),
     ],
 )
-def test_a_known_reason_is_told_with_its_remedy(owner: Supervisor, said: str, remedy: str) -> None:
+def test_a_known_reason_is_told_with_its_remedy(
+    owner: Supervisor, output: str, remedy: str
+) -> None:
     trace = "; print('a line of the trace\\n' * 20)"
     owner.start_server(
-        "etcd", [sys.executable, "-S", "-c", f"print({said!r}){trace}; raise SystemExit(2)"]
+        "etcd", [sys.executable, "-S", "-c", f"print({output!r}){trace}; raise SystemExit(2)"]
     )
     with pytest.raises(
         FairleadError,
-        match=f"etcd (ended .exit code 2.|does not serve): {remedy}.*try again(.|\n)*{said}",
+        match=f"etcd (ended .exit code 2.|does not serve): {remedy}.*try again(.|\n)*{output}",
     ):
         owner.wait_for("etcd", lambda: "no connection", DEADLINE)
 

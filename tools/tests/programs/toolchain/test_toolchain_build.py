@@ -29,8 +29,8 @@ def test_programs_of_one_module_share_one_build_and_are_told_one_by_one(
     world: World, told: Told
 ) -> None:
     world.go()
-    found = toolchain.ensure(["kubectl", "kube-apiserver"], told)
-    assert {path.name for path in found.values()} == {"kubectl", "kube-apiserver"}
+    paths = toolchain.ensure(["kubectl", "kube-apiserver"], told)
+    assert {path.name for path in paths.values()} == {"kubectl", "kube-apiserver"}
     assert world.files() == ["kube-apiserver", "kubectl"]
     (arguments,) = world.builds()
     assert [each for each in arguments if each.startswith("k8s.io/")] == [

@@ -41,9 +41,9 @@ def test_two_processes_build_once_and_the_second_says_that_it_waits(world: World
     assert second.stderr
     waits = second.stderr.readline()
     (world.fake / "go on").touch()
-    one, two = first.communicate(timeout=30)[0], second.communicate(timeout=30)[0]
+    first_path, second_path = first.communicate(timeout=30)[0], second.communicate(timeout=30)[0]
     assert "opa: waiting for another process" in waits
-    assert one == two != ""
+    assert first_path == second_path != ""
     assert len(world.builds()) == 1
 
 
