@@ -37,7 +37,7 @@ _Address = tuple[str, int]
 
 @dataclass(frozen=True)
 class Server:
-    """One server. `tells` is true for a sidecar whose /health says by which CA it verifies OPA.
+    """One server. `reports_ca` is true for a sidecar, whose /health names the CA that it uses.
 
     A server that is not `ready` serves nobody. It is waited for like the others, but does not make
     the step fail after DEADLINE.
@@ -45,14 +45,14 @@ class Server:
 
     host: str
     port: int
-    tells: bool
+    reports_ca: bool
     ready: bool = True
 
 
 def named(opas: Sequence[_Address], sidecars: Sequence[_Address]) -> Callable[[], list[Server]]:
     """A function that lists these servers, which are not pods."""
-    servers = [Server(*at, tells=False) for at in opas] + [
-        Server(*at, tells=True) for at in sidecars
+    servers = [Server(*at, reports_ca=False) for at in opas] + [
+        Server(*at, reports_ca=True) for at in sidecars
     ]
     return lambda: servers
 
@@ -81,8 +81,10 @@ def of_pod(pod: Mapping[str, Any]) -> list[Server]:
         for condition in status.get("conditions") or ()
     )
     containers = {container["name"] for container in pod["spec"]["containers"]}
-    sidecar = [Server(address, SYNC_PORT, tells=True, ready=ready)] if "sync" in containers else []
-    return [Server(address, OPA_PORT, tells=False, ready=ready), *sidecar]
+    sidecar = (
+        [Server(address, SYNC_PORT, reports_ca=True, ready=ready)] if "sync" in containers else []
+    )
+    return [Server(address, OPA_PORT, reports_ca=False, ready=ready), *sidecar]
 
 
 class Serving:
@@ -101,7 +103,7 @@ class Serving:
     def trust(self, authorities: bytes) -> None:
         expected = digest(authorities)
         self._every(
-            lambda server: not server.tells or self._trusted_digest(server) == expected,
+            lambda server: not server.reports_ca or self._trusted_digest(server) == expected,
             "uses the new CA",
         )
 

@@ -71,13 +71,13 @@ def of_policy(id_: str, text: str) -> Problem | None:
 def of_package(
     id_: str, text: str, *, system: str | None, trees: Sequence[Sequence[str]]
 ) -> Problem | bool:
-    """What keeps a policy from being loaded, by the package that it opens; True where only its
-    rules can tell.
+    """Why a policy must not be loaded, by its package; False if it may, True if only its rules can
+    show it.
 
-    `system` is the one ConfigMap (<namespace>/<configmap>) that may define the package system, None
-    for any; `trees` are the paths in data that no rule may hide. A package's first part is always
-    spelt out, at the beginning; the other parts, and rules, can be spelt in many ways, and only OPA
-    reads them all.
+    `system` is the only ConfigMap (<namespace>/<configmap>) that may define the package system,
+    None for any. `trees` are the paths in data that no rule may hide. The first part of a package
+    always stands literally at its beginning. The other parts, and rules, can be spelt in many ways,
+    which only OPA can parse.
     """
     match = _PACKAGE.match(text)
     root = match[1] if match else None

@@ -210,10 +210,12 @@ class StatusWriter:
         }
 
     def _annotate(self, config_map: ConfigMap, own: str) -> None:
-        """Annotate, unless the ConfigMap says so already or has just been told so.
+        """Write the annotations of a ConfigMap, unless it has them already or they have just been
+        written.
 
-        A replica that comes again takes away what it found from others: those that are still there
-        tell it again at once, and those that are not have no say any longer.
+        A replica that restarted first removes the other replicas' annotations that it found at its
+        start. Replicas that still run write theirs again at once, and those of replicas that are
+        gone do not come back.
         """
         owner = config_map.owner
         known = self._found.setdefault(owner, dict(config_map.annotations))

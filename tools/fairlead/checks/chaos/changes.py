@@ -139,7 +139,7 @@ class Changes:
         ]
         for url in urls:
             checked += 1
-            if _served(url) != leaf:
+            if _certificate_of(url) != leaf:
                 problems.setdefault(url, []).append("serves a certificate that is not the newest")
         for kind, name in _WEBHOOKS:
             configuration = objects.get("admissionregistration.k8s.io/v1", kind, name) or {}
@@ -224,7 +224,7 @@ def _accepted(url: str, ca: Path, token: str) -> bool:
     return True
 
 
-def _served(url: str) -> bytes:
+def _certificate_of(url: str) -> bytes:
     """The certificate (DER) that a server shows. Raises FairleadError if it shows none."""
     address = urlsplit(url)
     try:

@@ -386,7 +386,7 @@ def bodies() -> st.SearchStrategy[Body]:
 def _bodies(draw: DrawFn, made_of: list[dict[str, Any]]) -> Body:
     value: Any = deepcopy(draw(st.sampled_from(made_of)))
     for _ in range(draw(st.integers(0, 4))):
-        value = _changed(draw, value)
+        value = _with_change(draw, value)
     text = json.dumps(value, ensure_ascii=draw(st.booleans()))
     text = re.sub(r'"\\u0000raw:([^"]*)"', lambda match: RAW.get(match[1], match[0]), text)
     content = text.encode("utf-8", "surrogatepass")
@@ -395,7 +395,7 @@ def _bodies(draw: DrawFn, made_of: list[dict[str, Any]]) -> Body:
     return draw(st.sampled_from(_WIRES))(content, draw(st.integers(0, len(content))))
 
 
-def _changed(draw: DrawFn, value: Any) -> Any:
+def _with_change(draw: DrawFn, value: Any) -> Any:
     """The value with one random change, possibly of the whole value."""
     if draw(st.booleans()):
         spot: tuple[str | int, ...] = draw(st.sampled_from(_SPOTS))

@@ -71,9 +71,9 @@ def run(
     guard: Guard = bundles.authz_module,
     policies: Path | None = None,
 ) -> dict[str, Any]:
-    """Fuzz an OPA of its own, with `guard` and the policies of a folder.
+    """Fuzz a new OPA with the authz policy of `guard` and the policies of a folder.
 
-    The result is that of Search.result, with how often the token was rotated as `rotations`.
+    Returns Search.result with the number of `rotations` of the token.
     """
     began = time.monotonic()
     bundle = staging.stage(bundles.bundle(Settings(), policies), progress)
@@ -265,7 +265,7 @@ class _Target:
         allowed = authorized(request)
         if allowed is False:
             if listed(request.method, request.target):
-                return self._served(request, answer)
+                return self._check_listed(request, answer)
             allowed = None if equivalent(request.method, request.target) else False
         if answer is not None:
             leaked = [secret for secret in self._secrets if secret.encode() in answer.text]
@@ -310,7 +310,7 @@ class _Target:
                     around = text[max(0, at - 200) : at + len(token) + 50].replace(token, "<valid>")
                     raise Violation(f"a token stands in {where}: {around}")
 
-    def _served(self, request: Request, answer: Response | None) -> str:
+    def _check_listed(self, request: Request, answer: Response | None) -> str:
         """Check a request that the contract lists: it is answered with any token or none."""
         if answer is None and ("Content-Encoding", "gzip") in request.headers:
             return "listed: no answer to gzip that is none"

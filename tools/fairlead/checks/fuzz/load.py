@@ -66,10 +66,9 @@ def run(
     policies: Path | None = None,
     strict: bool = True,
 ) -> dict[str, Any]:
-    """Attack an embedded cluster of its own, which has the policies of a folder; the result is that
-    of `attack`.
+    """Attack a new embedded cluster with the policies of a folder. Returns the result of `attack`.
 
-    Raises FairleadError where the cluster does not come up.
+    Raises FairleadError if the cluster does not start.
     """
     settings = Settings()
     with started(f"fuzz-load-{os.getpid()}", settings, {"pool1": 1}, progress=progress) as cluster:
@@ -89,7 +88,7 @@ def on_cluster(
     progress: Progress,
     strict: bool,
 ) -> dict[str, Any]:
-    """Attack a cluster that runs; it has two namespaces more then."""
+    """Attack a running cluster. Two namespaces are created in it."""
     site = OnCluster(cluster, settings)
     return attack(
         site,
@@ -111,10 +110,10 @@ def on_opa(
     proxied: bool = True,
     memory: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """Attack an OPA alone, with these flags besides, and `memory` instead of what is deployed;
-    never `strict`.
+    """Attack a single OPA with these further flags, and with the limits `memory` instead of the
+    deployed ones; never `strict`.
 
-    It has its proxy before it, unless it is not `proxied`.
+    If `proxied`, the proxy runs before it.
     """
     settings = Settings()
     bundle = staging.stage(bundles.bundle(settings, policies), progress)
@@ -178,7 +177,7 @@ def attack(
 
 
 class _Target:
-    """The site, its limits, and those who use it meanwhile."""
+    """The attacked site, its limits, and its ordinary users."""
 
     def __init__(self, site: Site, held: Mapping[str, limits.MemoryLimit], *, strict: bool) -> None:
         self._site = site
@@ -192,7 +191,7 @@ class _Target:
         self._hold()
 
     def check_quiet(self) -> None:
-        """Have everybody ask while nobody attacks. Raises Violation where that does not do."""
+        """Send the ordinary requests without an attack. Raises Violation if they fail."""
         for bystander in self._bystanders:
             for _ in range(_QUIET):
                 bystander.once()

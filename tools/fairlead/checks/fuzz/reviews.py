@@ -1,13 +1,13 @@
 """Fuzzes OPA with malformed AdmissionReviews, and checks that no pod is admitted unplaced.
 
 The oracle is written from the contract (docs/node-pool.md), not from the policies:
-- What is JSON and not too large is answered with 200 and an AdmissionReview v1 that an API server
-  takes; what is not, with 400; numbers like 1e999999999, which no API server sends, OPA 1.22
-  answers with 500, which an API server takes for a refusal. An answer has the request's uid; where
-  that is missing, too long or no text, the uid is empty and the request denied, as is every review
-  that does not say what is asked.
-- What is decided holds the contract: see fairlead.checks.fuzz.judgement.
-- OPA stays the same process, within the memory that its deployment allows it.
+- A body that is JSON and not too large gets 200 and an AdmissionReview v1 that an API server
+  accepts; other bodies get 400. OPA 1.22 answers numbers like 1e999999999, which no API server
+  sends, with 500, which an API server treats as a refusal. An answer has the request's uid. If the
+  uid is missing, too long or not a string, the answer's uid is empty and the request is denied, and
+  so is every review whose request is unclear.
+- Decisions follow the contract: see fairlead.checks.fuzz.judgement.
+- OPA stays the same process, within the memory limit of its deployment.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fairlead.settings.models import Pool, Settings, Toleration
 
 EXAMPLES = 50_000
 FOLDER = "testdata/fuzz/reviews"
-"""Bodies that once were answered wrongly, or might be: each run sends them first."""
+"""Bodies that were once answered wrongly, or might be. Each run sends them first."""
 
 _TOLERATION = Toleration(key="gpu", operator="Exists", effect="NoSchedule")
 PROFILES: Mapping[str, Settings] = {
@@ -50,7 +50,7 @@ PROFILES: Mapping[str, Settings] = {
         },
     ),
 }
-"""Settings that are fuzzed one after the other."""
+"""The settings that are fuzzed, one after the other."""
 
 
 def run(
@@ -61,10 +61,10 @@ def run(
     policies: Path | None = None,
     spoil: Callable[[Bundle], Bundle] = lambda bundle: bundle,
 ) -> dict[str, Any]:
-    """Fuzz OPAs of its own, each with one of PROFILES: as Search.result tells it, with the most
-    `memory` (see load.py).
+    """Fuzz several OPAs, each with one of PROFILES. Returns Search.result with the peak `memory`
+    (see load.py).
 
-    `policies` is a folder; `spoil` changes what is loaded of it.
+    `policies` is a folder; `spoil` changes the bundle before it is loaded.
     """
     began = time.monotonic()
     totals: Search[Body] = Search()
@@ -122,15 +122,15 @@ class _Target:
         self._client.close()
 
     def check_samples(self) -> None:
-        """Raises Violation where the sample review is not decided as it should: then nothing
-        else is worth asking.
+        """Raises Violation if the sample review is not decided correctly. Then further examples
+        would show nothing.
         """
         sample = files.read_json(paths.root() / "testdata" / "review.json")
         if (outcome := self.check(Body(json.dumps(sample).encode()))) != "allowed: pod placed":
             raise Violation(f"the sample review is not placed, but {outcome}")
 
     def check(self, body: Body) -> str:
-        """The outcome of one body. Raises Violation."""
+        """The outcome of one body. Raises Violation if the answer is wrong."""
         headers = [(b"Content-Type", body.type.encode())]
         if body.encoding:
             headers.append((b"Content-Encoding", body.encoding.encode()))
@@ -156,10 +156,10 @@ class _Target:
 
 
 def judge(body: Body, answer: Response | None, settings: Settings) -> str:
-    """The outcome of what was answered to `body`. Raises Violation."""
+    """The outcome of the answer to `body`. Raises Violation if it is wrong."""
     document = _read(body)
     if answer is None:
-        # OPA answers at once and ends; what is still being sent may break that
+        # OPA answers early and closes the connection, which may break while the body is still sent.
         if len(body.content) > LARGEST_REVIEW:
             return "400: not JSON, or too large"
         if body.encoding and isinstance(document, _NoJson):  # see fairlead.checks.fuzz.guard
@@ -192,7 +192,7 @@ _EXPONENT = re.compile(rb"[eE][+-]?[0-9]{4}")
 
 
 class _NoJson:
-    """Stands for what cannot be read."""
+    """Stands for a body that is not JSON."""
 
 
 def _read(body: Body) -> Any:
@@ -223,7 +223,7 @@ def _refuse(_name: str) -> Any:
 
 
 def _response(content: bytes) -> Any:
-    """The response of an AdmissionReview v1, as far as an API server insists on it.
+    """The response of an AdmissionReview v1, with the checks that an API server makes.
 
     Source: Kubernetes, pkg/admission/plugin/webhook/request (VerifyAdmissionResponse), and
     admission/v1 types.

@@ -30,10 +30,10 @@ Guard = Callable[[list[str]], str]
 
 
 class Opa:
-    """One OPA on a port of its own, its files below `folder`; `guard` and `bundle` are those
-    deployed, or worse.
+    """One OPA with its own port and its files below `folder`. `guard` and `bundle` are the deployed
+    ones, or broken ones.
 
-    One that is `proxied` has its proxy before it, as a deployed one.
+    If `proxied`, the proxy runs before it, as in a deployment.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Opa:
         self._environment = arguments.OPA_ENVIRONMENT | dict(environment or {})
         made = Credentials.fresh(credentials.LOOPBACK)
         self.tokens = [made.token]
-        """Those in force; what was in force before is in `retired`, oldest first."""
+        """The valid tokens. Earlier ones are in `retired`, the oldest first."""
         self.retired = [secrets.token_urlsafe(32)]
         volume.write(
             Path(self.files.tls),
@@ -66,34 +66,34 @@ class Opa:
         self._own_address = own
         self.address = outer if proxied else own
         self.http2 = clear if http2 else None
-        """Where it serves HTTP/2, in clear text: over TLS this OPA speaks HTTP/1 alone. The
-        guard is the same."""
+        """The address of HTTP/2 in clear text, because over TLS this OPA speaks only HTTP/1. The
+        authz policy is the same."""
         self._process: subprocess.Popen[bytes] | None = None
         self._proxy: subprocess.Popen[bytes] | None = None
 
     @property
     def ca(self) -> Path:
-        """The authority to verify it by."""
+        """The CA file to verify it by."""
         return Path(self.files.ca)
 
     @property
     def token(self) -> str:
-        """The newest token in force."""
+        """The newest valid token."""
         return self.tokens[-1]
 
     @property
     def pid(self) -> int | None:
-        """Its process, None where it has ended."""
+        """Its process id, None if it has ended."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
     @property
     def proxy_pid(self) -> int | None:
-        """The proxy's process, None where it has ended or there is none."""
+        """The proxy's process id, None if it has ended or there is none."""
         return self._proxy.pid if self._proxy and self._proxy.poll() is None else None
 
     @property
     def url(self) -> str:
-        """Where its API is served."""
+        """The URL of its API."""
         host, port = self.address
         return f"https://{host}:{port}"
 
