@@ -51,13 +51,13 @@ COUNTS = {
     "thin": 100_000,
     "thin-mapped": 1_000,
 }
-"""How much is done, unless a flag says otherwise."""
+"""The default counts of the flags."""
 _PATIENCE = 600.0
 Row = dict[str, Any]
 
 
 def kills(count: int, clients: int, progress: Progress) -> list[Row]:
-    """SIGKILL to the only OPA, time and again, and seconds until a pod is placed again."""
+    """Kill the only OPA repeatedly, and measure the seconds until a pod is placed again."""
     times = []
     with _cluster("kills", 1, progress) as cluster:
         ledger, stop = load.Ledger(SETTINGS), Event()
@@ -84,7 +84,7 @@ def kills(count: int, clients: int, progress: Progress) -> list[Row]:
 
 
 def races(count: int, clients: int, progress: Progress) -> list[Row]:
-    """Namespaces, each with a pod at the very moment."""
+    """Create namespaces, each with a pod at the same moment."""
     with _cluster("races", 2, progress) as cluster:
         ledger, stop = load.Ledger(SETTINGS), Event()
 
@@ -107,7 +107,9 @@ def races(count: int, clients: int, progress: Progress) -> list[Row]:
 
 
 def pushes(count: int, clients: int, progress: Progress) -> list[Row]:
-    """Pushes under load, and seconds from applying one until both replicas serve it."""
+    """Push under load, and measure the seconds from applying a push until both replicas serve
+    it.
+    """
     clock = _Clock()
     with _loaded("pushes", clients, progress) as (changes, ledger):
         for number in range(count):
@@ -144,7 +146,7 @@ def pushes(count: int, clients: int, progress: Progress) -> list[Row]:
 
 
 def rotations(count: int, authorities: int, clients: int, progress: Progress) -> list[Row]:
-    """Rotations of the token and of the authority under load."""
+    """Rotate the token and the CA under load."""
     rows = []
     for what, times in (("token", count), ("certificate", authorities)):
         with _loaded(f"{what}s", clients, progress) as (changes, ledger):
@@ -176,7 +178,7 @@ def rotations(count: int, authorities: int, clients: int, progress: Progress) ->
 
 
 def first_sync(count: int, clients: int, progress: Progress) -> list[Row]:
-    """OPA and its sidecar start anew beside many mapped namespaces."""
+    """Restart OPA and its sidecar in a cluster with many mapped namespaces."""
     with _cluster("sync", 1, progress) as cluster:
         _fill(cluster, count, count, clients, progress)
         before = cluster.servers()
@@ -209,7 +211,7 @@ def first_sync(count: int, clients: int, progress: Progress) -> list[Row]:
 
 
 def thin(count: int, mapped: int, clients: int, progress: Progress) -> list[Row]:
-    """Many namespaces, few of them mapped: how many does OPA hold?"""
+    """Create many namespaces, a few of them mapped, and count those that OPA holds."""
     with _cluster("thin", 1, progress) as cluster:
         _fill(cluster, count, mapped, clients, progress)
         waiting.until(
@@ -225,7 +227,7 @@ def thin(count: int, mapped: int, clients: int, progress: Progress) -> list[Row]
 
 
 class _Clock(Progress):
-    """Measures from the moment in which a push applies until it says that it is in force."""
+    """Measures the time from applying a push until it reports that it is in force."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
@@ -246,7 +248,7 @@ def _cluster(
 
 @contextmanager
 def _loaded(name: str, clients: int, progress: Progress) -> Iterator[tuple[Changes, load.Ledger]]:
-    """A cluster with two OPAs under load, which answer by the variant A."""
+    """A cluster with two OPAs under load, with the variant A in force."""
     with (
         tempfile.TemporaryDirectory(prefix="fairlead-") as folder,
         _cluster(name, 2, progress) as cluster,
@@ -259,7 +261,7 @@ def _loaded(name: str, clients: int, progress: Progress) -> Iterator[tuple[Chang
 
 
 def _again(client: load.Client, name: str) -> None:
-    """Create a pod without a pause between two attempts."""
+    """Create a pod, with retries without a pause."""
     once, spec = Event(), {"schedulerName": load.IDLE}
     once.set()
     create = partial(client.pod, "steady", name, "plain", spec, once)
@@ -269,7 +271,7 @@ def _again(client: load.Client, name: str) -> None:
 def _fill(
     cluster: EmbeddedCluster, count: int, mapped: int, clients: int, progress: Progress
 ) -> None:
-    """Create the namespaces, `mapped` of them with a pool, and nothing in them: the controller
+    """Create the namespaces, `mapped` of them with a pool. They stay empty, because the controller
     manager is stopped.
     """
     cluster.stop_server("kube-controller-manager")
@@ -295,7 +297,7 @@ def _opa(cluster: EmbeddedCluster) -> OpaApi:
 
 
 def _held(cluster: EmbeddedCluster) -> int:
-    """How many namespaces OPA has."""
+    """The number of namespaces that OPA holds."""
     return len(_opa(cluster).document(["kubernetes", "namespaces"]) or {})
 
 
@@ -313,9 +315,7 @@ def _unplaced(client: load.Client, ledger: load.Ledger) -> int:
 
 
 def _lost(attempts: Sequence[Attempt]) -> list[Attempt]:
-    """Pods of mapped namespaces that had to be asked for again, though nothing is wrong with
-    them.
-    """
+    """The failed attempts to create valid pods in mapped namespaces."""
     return [
         attempt
         for attempt in attempts
@@ -354,8 +354,8 @@ def _counts(command: Callable[..., None]) -> Callable[..., None]:
 )
 @_counts
 def main(only: tuple[str, ...], clients: int, **count: int) -> None:
-    """Measure how fast it heals, and what is refused meanwhile; results go to
-    bench/resilience.json, too.
+    """Measure how fast Fairlead recovers, and what is refused meanwhile; write
+    bench/resilience.json.
     """
     with output.progress() as progress:
         figures: dict[str, Callable[[], list[Row]]] = {

@@ -60,8 +60,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests of a module run with each sidecar of its SIDECARS, by default just `sync`; elsewhere
-    with what is there.
+    """Run the tests of a module with each sidecar of its SIDECARS, by default only `sync`; in an
+    existing cluster with its own.
     """
     if "cluster" in metafunc.fixturenames:
         names = getattr(metafunc.module, "SIDECARS", [sidecars.SYNC.name]) if EMBEDDED else [None]
@@ -71,9 +71,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A cluster with the default settings; an embedded one ends with this process, however that
-    ends.
-    """
+    """A cluster with the default settings. An embedded one ends with this process in any case."""
     with _embedded(request.param) if EMBEDDED else _found() as running:
         yield running
         if request.session.testsfailed and (folder := os.environ.get("FAIRLEAD_LOGS")):
@@ -101,7 +99,7 @@ def _found() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def settings() -> Settings:
-    """Those that are deployed: the defaults, with the images that the environment names."""
+    """The deployed settings: the defaults, with the images that the environment names."""
     return SETTINGS
 
 
@@ -113,7 +111,7 @@ def objects(cluster: Cluster) -> clients.Objects:
 
 @pytest.fixture
 def token(objects: clients.Objects) -> str:
-    """The token that OPA's API takes now: some tests rotate it."""
+    """The current token of OPA's API, which some tests rotate."""
     credentials = rollout.credentials(objects)
     assert credentials is not None
     return credentials.token
@@ -121,7 +119,7 @@ def token(objects: clients.Objects) -> str:
 
 @pytest.fixture
 def opa(cluster: Cluster, token: str) -> Iterator[OpaApi]:
-    """OPA's API, with the token; the first one's where there are several."""
+    """A client of OPA's API with the token; if there are several OPAs, of the first."""
     server, *_ = cluster.opas()
     api = OpaApi(server.url, ca=server.ca, token=token)
     yield api
@@ -130,7 +128,7 @@ def opa(cluster: Cluster, token: str) -> Iterator[OpaApi]:
 
 @pytest.fixture
 def anonymous(cluster: Cluster) -> Iterator[OpaApi]:
-    """OPA's API, without a token."""
+    """A client of OPA's API without a token."""
     server, *_ = cluster.opas()
     api = OpaApi(server.url, ca=server.ca)
     yield api
@@ -139,8 +137,8 @@ def anonymous(cluster: Cluster) -> Iterator[OpaApi]:
 
 @pytest.fixture
 def new_namespace(objects: clients.Objects) -> Iterator[Callable[..., str]]:
-    """Makes a namespace with these labels, and the service account that the API server wants;
-    tells its name.
+    """Creates a namespace with these labels, and the service account that pods need. Returns its
+    name.
     """
     made = []
 
@@ -169,8 +167,8 @@ def new_namespace(objects: clients.Objects) -> Iterator[Callable[..., str]]:
 def namespace(
     cluster: Cluster, objects: clients.Objects, new_namespace: Callable[..., str]
 ) -> Callable[..., str]:
-    """The same; beside a sidecar that looks no namespace up, every OPA knows it when its name is
-    told.
+    """The same, but beside a sidecar without lookups it waits until every OPA knows the
+    namespace.
     """
 
     def make(**labels: str) -> str:

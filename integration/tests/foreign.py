@@ -44,7 +44,7 @@ CONTAINERS = {"opa", "proxy", "sync"}
 
 
 class Foreign(Embedded):
-    """The cluster; `reachable` tells whether its API server reaches the pods of OPA by their
+    """The cluster. `reachable` says whether its API server reaches the pods of OPA through their
     Service.
     """
 
@@ -64,12 +64,12 @@ class Foreign(Embedded):
         return self._context()
 
     def log_of(self, container: str) -> Path:
-        """What kwok says that the container wrote."""
+        """The log of the container, as kwok serves it."""
         return self.folder / f"{container}.log"
 
     @contextmanager
     def up(self) -> Iterator[Foreign]:
-        """It runs until the block ends."""
+        """Run the cluster during the block."""
         with self, _Proxy(self) as proxy:
             for container in CONTAINERS:
                 self.log_of(container).write_text("".join(LOGGED).format(*[container] * 3))
@@ -82,7 +82,7 @@ class Foreign(Embedded):
                 yield self
 
     def _kwok(self) -> Path:
-        """The nodes' own stages, and where the ports and logs of the pods of OPA are."""
+        """kwok's configuration: the stages of nodes, and the ports and logs of OPA's pods."""
         documents = list(yaml.safe_load_all(STAGES.read_text()))
         documents[0]["options"]["enableDebuggingHandlers"] = True
         there = {"selector": {"matchNamespaces": [NAMESPACE]}}
@@ -115,8 +115,8 @@ class Foreign(Embedded):
 
 
 class _Kubelet:
-    """Runs what the newest pods of OPA say, and mounts Secrets again when a pod is new or has
-    changed.
+    """Runs the programs of the newest pods of OPA, and mounts Secrets again when a pod is new or
+    has changed.
     """
 
     def __init__(self, cluster: Foreign) -> None:
@@ -203,7 +203,7 @@ class _Kubelet:
             self.cluster.start_server(container.name, argv, env=env)
 
     def here(self, text: str) -> str:
-        """What a pod's argument means on this machine."""
+        """A pod's argument, translated to the paths and addresses of this machine."""
         for old, new in {
             "/run/fairlead": str(self.mounted),
             "=:8443": f"={ports.HOST}:{self.cluster.opa_port}",
@@ -216,7 +216,7 @@ class _Kubelet:
 
 
 class _Proxy(socketserver.ThreadingUnixStreamServer):
-    """An HTTP CONNECT proxy: connections to a Service end at OPA, all others where they would."""
+    """An HTTP CONNECT proxy that redirects connections to a Service to OPA."""
 
     daemon_threads = True
 
@@ -280,7 +280,7 @@ class _Connect(socketserver.StreamRequestHandler):
 
 @contextmanager
 def started(folder: Path) -> Iterator[Foreign]:
-    """A foreign cluster with two node pools, and nothing of Fairlead in it."""
+    """A foreign cluster with two node pools and without Fairlead."""
     with Foreign(f"foreign-{os.getpid()}", folder).up() as cluster:
         objects = cluster.objects()
         waiting.until(

@@ -6,7 +6,7 @@ from fairlead.checks.fuzz import limits
 
 
 def peak(pid: int | None) -> int:
-    """MiB that a process that runs had resident at most."""
+    """The peak resident memory of a running process in MiB."""
     size = limits.peak(pid)
     assert size, f"process {pid} has ended, or this system does not tell"
     return size >> 20

@@ -46,7 +46,7 @@ KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
 def definitions() -> list[dict[str, Any]]:
-    """cert-manager's Issuer and Certificate, as its module has them."""
+    """The resource definitions of cert-manager's Issuer and Certificate, from its Go module."""
     go = shutil.which("go")
     if go is None:
         pytest.skip("there is no Go to fetch cert-manager's definitions with")
@@ -70,14 +70,14 @@ def definitions() -> list[dict[str, Any]]:
 
 
 class CertManager:
-    """Its two controllers, as far as a Certificate and the injection of its authority go."""
+    """A fake of its two controllers: it issues a Certificate and injects its CA."""
 
     def __init__(self, cluster: EmbeddedCluster, authority: Authority) -> None:
         self._objects = cluster.objects()
         self._authority = authority
 
     def issue(self) -> None:
-        """Issue the Certificate opa-tls, again if it was before."""
+        """Issue the Certificate opa-tls, or issue it again."""
         spec = (self._objects.get("cert-manager.io/v1", "Certificate", "opa-tls", NAMESPACE) or {})[
             "spec"
         ]
@@ -106,7 +106,7 @@ class CertManager:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Issue what is asked for once it is there."""
+        """Wait for the Certificate in the background, and issue it."""
         stop = threading.Event()
 
         def work() -> None:
@@ -129,7 +129,7 @@ class CertManager:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[EmbeddedCluster]:
-    """One with cert-manager's definitions, and Fairlead deployed as it is by default."""
+    """A cluster with cert-manager's resource definitions and a default deployment of Fairlead."""
     installed = definitions()
     with started(
         f"cert-manager-{os.getpid()}", Settings(), {"pool1": 1}, progress=QUIET
@@ -173,9 +173,7 @@ def test_pods_are_placed_by_the_certificate_that_it_issued(
 def test_authorities_that_it_injects_stay_when_fairlead_deploys_again(
     cluster: EmbeddedCluster, objects: clients.Objects
 ) -> None:
-    """What fairlead applies leaves the field alone, so no later deployment takes it away or puts
-    another there.
-    """
+    """Fairlead does not apply the field, so no later deployment removes or replaces its value."""
     for kind in KINDS:
         managed = (objects.get(ADMISSION, kind, "fairlead") or {})["metadata"]["managedFields"]
         applied = [
@@ -219,7 +217,7 @@ def certificate(objects: clients.Objects) -> bytes:
 
 
 def mapped(objects: clients.Objects) -> str:
-    """A namespace that has a pool."""
+    """A mapped namespace."""
     at = f"case-{next(_numbers)}"
     objects.apply(
         {
@@ -239,13 +237,13 @@ def mapped(objects: clients.Objects) -> str:
 
 
 def placed(objects: clients.Objects, namespace: str, name: str) -> bool:
-    """Whether a pod that is created now gets its pool. Raises Refused."""
+    """Whether a new pod gets its pool. Raises Refused if it is refused."""
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}}
     made = objects.create(pod | {"spec": {"containers": [{"name": "main", "image": "nginx:1.29"}]}})
     return bool(made["spec"]["nodeSelector"] == {"agentpool": "pool1"})
 
 
 def comes(objects: clients.Objects) -> bool:
-    """Whether a pod gets its pool, within some seconds."""
+    """Whether a new pod gets its pool within a few seconds."""
     at = mapped(objects)
     return waiting.until(lambda: placed(objects, at, "web"), deadline=30, what="a pod is placed")

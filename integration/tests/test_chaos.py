@@ -49,8 +49,8 @@ def test_a_pod_that_is_not_placed_would_be_found(
     namespace: Callable[..., str],
     pod: Callable[..., Any],
 ) -> None:
-    """The very pods of the API server, with the ledger led to believe that their namespace was
-    another one's kind.
+    """The real pods of the API server, with a ledger that records a wrong pool for their
+    namespace.
     """
     free, mapped = namespace(), namespace(agentpool="pool1")
     for at in (free, mapped):

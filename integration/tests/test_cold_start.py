@@ -22,13 +22,13 @@ POOL = {"agentpool": "pool1"}
 SETTINGS = Settings(default_pool="pool2")
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 UP = 120.0
-"""Seconds for everything to be there again; a replaced pod waits for its node's lease, and
-Services for their pods."""
+"""Seconds until everything works again. A replaced pod waits for its node's lease, and Services
+wait for their pods."""
 
 
 @pytest.fixture(scope="module")
 def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
-    """A cluster with Fairlead deployed into it, as into any, and a mapped namespace."""
+    """A foreign cluster with Fairlead and a mapped namespace."""
     with started(tmp_path_factory.mktemp("foreign")) as cluster:
         deployed = remote.RemoteCluster(cluster.context, cluster.kubeconfig)
         deploy.deploy(deployed, SETTINGS, sidecar="sync", progress=Progress())
@@ -45,7 +45,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
 
 
 def pod(foreign: Foreign, namespace: str) -> dict[str, Any]:
-    """A pod as it comes out of admission: a dry run. Raises Refused."""
+    """A pod after admission, by a dry run. Raises Refused if it is refused."""
     security = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     locked = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     container = {"name": "main", "image": "nginx:1.29", "securityContext": locked}
@@ -68,7 +68,7 @@ def pods_of_opa(foreign: Foreign) -> list[Any]:
 
 
 def unschedulable(foreign: Foreign, value: bool) -> None:
-    """Whether the nodes take new pods: no node is up yet, or all are."""
+    """Make all nodes unschedulable, as if none were up yet, or schedulable again."""
     core: Any = foreign.core
     for node in core.list_node().items:
         core.patch_node(node.metadata.name, {"spec": {"unschedulable": value}})
@@ -119,6 +119,6 @@ def _new(foreign: Foreign, before: set[str]) -> list[Any] | None:
 
 
 def _bound(foreign: Foreign) -> list[Any] | None:
-    """The pods of OPA, once each has a node; how soon that plays them is the simulator's matter."""
+    """The pods of OPA, once each is bound to a node. When they start depends on the simulator."""
     pods = [p for p in pods_of_opa(foreign) if not p.metadata.deletion_timestamp]
     return pods if len(pods) == 2 and all(p.spec.node_name for p in pods) else None

@@ -17,7 +17,7 @@ TARGET = registry.of_environment()
 
 @pytest.fixture
 def target(request: pytest.FixtureRequest) -> Iterator[registry.Target | None]:
-    """The cluster to ask, whose settings change with the cases; None for one of the engine's
+    """The cluster to use, whose settings change with the cases; None if the engine starts its
     own.
     """
     if TARGET.kind == "embedded":

@@ -25,7 +25,7 @@ from fairlead.policy import bundles
 from fairlead.settings.models import Settings
 
 SEEN = 30.0
-"""Seconds for the API server to see that a webhook changed."""
+"""Seconds until the API server notices a changed webhook."""
 
 
 @pytest.mark.parametrize("sidecar", sidecars.SIDECARS)
@@ -61,7 +61,7 @@ def test_an_api_server_asks_by_new_connections_once_they_are_renewed(
     at = namespace(agentpool="pool1")
 
     def asked() -> set[int]:
-        """The ports from which the API server is connected to OPA, after it asked it."""
+        """The local ports of the API server's connections to OPA after a request."""
         created = objects.apply(pod(at), dry_run=True)
         assert created["spec"]["nodeSelector"] == {"agentpool": "pool1"}
         return connected(cluster)

@@ -50,9 +50,7 @@ def eventually(check: Callable[[], Any], what: str) -> Any:
 
 
 def requests_of(cluster: EmbeddedCluster) -> dict[str, Any]:
-    """The requests whose decisions are on the console, by their uid; nothing is shown of those
-    that were no reviews.
-    """
+    """The logged requests by their uid. Nothing is logged of inputs that are not reviews."""
     shown = [
         (entry.get("input") or {}).get("request") for entry in decision_logs.decisions(cluster)
     ]
@@ -73,7 +71,7 @@ def count(cluster: EmbeddedCluster, intent: str, outcome: str) -> float:
 
 
 def refused(objects: clients.Objects, manifest: dict[str, Any]) -> str:
-    """The uid that the refusal names."""
+    """The uid in the message of a refusal."""
     with pytest.raises(Refused) as caught:
         objects.create(manifest)
     match = re.search(r"\[decision ([-0-9a-f]+)\]", str(caught.value))

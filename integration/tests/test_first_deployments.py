@@ -28,8 +28,8 @@ def bare() -> Iterator[EmbeddedCluster]:
 
 
 class AtOnce(Progress):
-    """Has both apply their first manifest at once: neither has found anything of the other
-    before.
+    """Delays both deployments until each is about to apply its first manifest, so that neither has
+    seen the other.
     """
 
     def __init__(self, both: Barrier) -> None:

@@ -222,7 +222,9 @@ GUARDS = sorted({guard for guard, _ in CHANGES.values()})
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[EmbeddedCluster]:
-    """A cluster of their own, where alice may do everything but administer and place."""
+    """A separate cluster, in which alice may do everything except administer Fairlead and set
+    pools.
+    """
     with started(f"guards-{os.getpid()}", SETTINGS, {"pool1": 1}, progress=QUIET) as cluster:
         objects = cluster.objects()
         groups = [
@@ -272,7 +274,7 @@ def objects(guarded: EmbeddedCluster) -> clients.Objects:
 
 @pytest.fixture
 def sent(guarded: EmbeddedCluster) -> As:
-    """Sends a request as a dry run in a user's name; tells the status and the message."""
+    """Sends a request as a dry run in a user's name. Returns the status and the message."""
     return lambda request, user="alice", *groups: send(guarded, request, user, *groups)
 
 
@@ -311,8 +313,8 @@ def in_force(cluster: EmbeddedCluster, guard: str) -> bool:
 
 
 def refusals(sent: As) -> dict[str, str]:
-    """What became of each change that alice may not make, where it was not refused as it should
-    be.
+    """The outcomes of the changes that alice may not make, as far as they were not refused
+    correctly.
     """
     wrong = {}
     for name, (guard, request) in CHANGES.items():
@@ -398,8 +400,8 @@ def test_what_has_no_pool_in_it_and_is_not_ours_is_anybodys(sent: As) -> None:
 def test_whom_to_ask_is_told_to_the_letter_whatever_its_characters(
     objects: clients.Objects,
 ) -> None:
-    """What is beyond the basic plane comes through every step: settings, manifests, policies,
-    reviews and answers.
+    """Characters beyond the Basic Multilingual Plane survive every step: settings, manifests,
+    policies, reviews and answers.
     """
     metadata = {"name": "web", "namespace": "mapped"}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
@@ -476,9 +478,7 @@ def test_the_cluster_itself_goes_on_working(sent: As, objects: clients.Objects) 
 
 
 def test_no_label_gets_a_namespace_or_a_pod_out(objects: clients.Objects) -> None:
-    """The label by which namespaces are exempt is the API server's own, which sets it to the
-    name.
-    """
+    """Namespaces are exempt by a label that the API server itself sets to the name."""
     spoofed = {
         "kubernetes.io/metadata.name": "kube-system",
         "agentpool": "pool1",
@@ -525,7 +525,7 @@ def test_a_pool_on_an_exempt_namespace_is_told_to_have_no_effect(guarded: Embedd
 def test_what_refuses_is_the_guard(
     guarded: EmbeddedCluster, objects: clients.Objects, sent: As, guard: str
 ) -> None:
-    """Without it each change would go through: none of them is refused for another reason."""
+    """Without the guard each change succeeds, so nothing else refuses it."""
     kind = "ValidatingAdmissionPolicyBinding"
     binding = objects.get(ADMISSION, kind, guard)
     assert binding is not None

@@ -31,13 +31,12 @@ pytestmark = pytest.mark.embedded("it stops processes of this machine")
 
 MAIN = f"{NAMESPACE}/{POLICIES}/main.rego"
 AGAIN = 120
-"""Seconds in which a hung server has to run again; it takes 20 where the machine has nothing
-else to do."""
+"""Seconds within which a hung server must run again. It takes 20 on an idle machine."""
 
 
 @pytest.fixture
 def hang() -> Iterator[Callable[[int | None], None]]:
-    """Stops a process; one that still is there goes on after the test."""
+    """Stops a process. It is continued after the test if it still exists."""
     stopped = []
 
     def stop(pid: int | None) -> None:
@@ -52,7 +51,7 @@ def hang() -> Iterator[Callable[[int | None], None]]:
 
 
 def told(cluster: EmbeddedCluster) -> tuple[int, list[str], str]:
-    """What `fairlead status` ends with, its problems, and the table that people see."""
+    """The exit code of `fairlead status`, its problems, and its table."""
     argv = [sys.executable, "-m", "fairlead", "status", "--name", cluster.name]
     asked = subprocess.run(
         [*argv, "-o", "json"], capture_output=True, text=True, check=False, timeout=60
@@ -63,9 +62,7 @@ def told(cluster: EmbeddedCluster) -> tuple[int, list[str], str]:
 
 @contextlib.contextmanager
 def unprobed(url: str) -> Iterator[None]:
-    """Has the liveness probe that asks `url` wait, so that nothing is restarted while somebody
-    looks.
-    """
+    """Suspends the liveness probe of `url`, so that nothing is restarted meanwhile."""
     lines = {
         path.parent: path.read_bytes()
         for path in Path("/proc").glob("[0-9]*/cmdline")
@@ -90,7 +87,7 @@ def is_well(cluster: EmbeddedCluster) -> bool:
 def test_a_sidecar_that_hangs_is_told_and_started_again(
     cluster: EmbeddedCluster, hang: Callable[[int | None], None]
 ) -> None:
-    """A stopped process accepts connections all the same: its port tells nothing."""
+    """A stopped process still accepts connections, so its open port shows nothing."""
     waiting.until(lambda: is_well(cluster), deadline=AGAIN, what="all is well")
     (sidecar,) = cluster.sidecars()
     with unprobed(f"{sidecar.url}/live"):
@@ -119,7 +116,7 @@ def test_an_opa_that_hangs_is_told_and_started_again(
 
 
 def runs_again(cluster: EmbeddedCluster, server: str, before: int | None) -> None:
-    """Wait until a server that hangs was started again, and all is well."""
+    """Wait until a hung server was restarted and everything works."""
     began = time.monotonic()
     waiting.until(
         lambda: cluster.servers()[server]["pid"] not in (before, None),
@@ -169,7 +166,7 @@ def test_an_opa_without_policies_refuses_in_the_words_that_the_docs_explain(
 
 @pytest.fixture
 def bounded(cluster: EmbeddedCluster, settings: Settings) -> Iterator[int]:
-    """Has the least of maxStaleness in force, which is told in seconds."""
+    """Deploys the smallest maxStaleness; returns it in seconds."""
     least = STALENESS[0]
     deploy(cluster, settings.model_copy(update={"max_staleness": least}), progress=Progress())
     yield least
@@ -186,7 +183,7 @@ def ready(opa: OpaApi) -> bool:
 def test_an_opa_whose_data_nobody_confirms_is_not_ready(
     cluster: EmbeddedCluster, opa: OpaApi, bounded: int, hang: Callable[[int | None], None]
 ) -> None:
-    """For all that the sidecar sees, its watches stay open; its own liveness is not to suffer."""
+    """The sidecar sees open watches, so its own liveness probe must go on to succeed."""
     servers = cluster.servers()
     waiting.until(lambda: ready(opa), deadline=AGAIN, what="it is Ready")
     assert (opa.document(["fairlead_confirmed"]) or {})["within"] == bounded

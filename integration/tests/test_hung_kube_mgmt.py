@@ -21,11 +21,11 @@ pytestmark = pytest.mark.embedded("it stops a process of this machine")
 
 SIDECARS = ["kube-mgmt"]  # without its program these tests are skipped
 AGAIN = 60
-"""Seconds in which what kube-mgmt missed reaches OPA."""
+"""Seconds until the changes that kube-mgmt missed reach OPA."""
 
 
 def problems(cluster: EmbeddedCluster) -> tuple[int, list[str]]:
-    """What `fairlead status` ends with, and its problems."""
+    """The exit code of `fairlead status`, and its problems."""
     argv = [sys.executable, "-m", "fairlead", "status", "--name", cluster.name, "-o", "json"]
     asked = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     return asked.returncode, json.loads(asked.stdout)["problems"]

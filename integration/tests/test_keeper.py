@@ -73,7 +73,7 @@ while not keeper._good(keeper._deployed.secret()):
 
 @pytest.fixture(scope="module")
 def renewing() -> Iterator[EmbeddedCluster]:
-    """Two OPAs, whose certificate is renewed as soon as it is some seconds old."""
+    """A cluster with two OPAs, whose certificate is renewed after a few seconds."""
     with started(
         f"keeper-{os.getpid()}", OFTEN, {"pool1": 1}, replicas=2, progress=QUIET
     ) as cluster:
@@ -82,7 +82,7 @@ def renewing() -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture(scope="module")
 def calm() -> Iterator[EmbeddedCluster]:
-    """One whose own keepers have nothing to do for weeks."""
+    """A cluster whose own keepers have nothing to do for weeks."""
     with started(
         f"calm-{os.getpid()}", Settings(), {"pool1": 1}, replicas=2, progress=QUIET
     ) as cluster:
@@ -90,7 +90,7 @@ def calm() -> Iterator[EmbeddedCluster]:
 
 
 def tls(cluster: EmbeddedCluster) -> Tls:
-    """What the Secret holds."""
+    """The content of the Secret."""
     credentials = rollout.credentials(cluster.objects())
     assert credentials is not None
     return credentials.tls
@@ -123,8 +123,8 @@ def metrics(cluster: EmbeddedCluster) -> dict[str, float]:
 
 @contextmanager
 def load(cluster: EmbeddedCluster) -> Iterator[dict[str, list[str]]]:
-    """Creates pods in a mapped namespace all the while, each gone again at once; tells which
-    were placed and not.
+    """Creates pods in a mapped namespace continuously and deletes each at once. Returns which were
+    placed and which were not.
     """
     at, numbers, stop = f"load-{time.monotonic_ns()}", itertools.count(), threading.Event()
     objects = cluster.objects()
@@ -217,8 +217,8 @@ def replica(cluster: EmbeddedCluster, valid: int, at: int = 0) -> subprocess.Com
 
 
 def goes_on(cluster: EmbeddedCluster, valid: int) -> bool:
-    """Whether a replica that lives came to the end; it leaves a Lease alone that is not over
-    yet.
+    """Whether another replica finishes the renewal; it waits until the Lease of the killed one has
+    expired.
     """
     done = replica(cluster, valid)
     assert (done.returncode, done.stderr) == (0, "")
@@ -276,7 +276,7 @@ def test_an_expired_certificate_found_at_start_is_replaced(calm: EmbeddedCluster
 
 
 def expired(cluster: EmbeddedCluster) -> None:
-    """Have everything use a certificate that has ended."""
+    """Make everything use an expired certificate."""
     authority = certificates.Authority.create("ended", timedelta(seconds=-1))
     pair = authority.issue(
         "opa", dns=("localhost",), ips=("127.0.0.1",), server=True, valid=timedelta(seconds=-1)
@@ -359,7 +359,7 @@ def test_status_warns_where_nothing_renews(calm: EmbeddedCluster) -> None:
 
 
 def replace_setting(cluster: EmbeddedCluster) -> Callable[[], None]:
-    """Stop the sidecars; what brings them back."""
+    """Stop the sidecars; returns a function that restores them."""
     for name in ("sync-0", "sync-1"):
         cluster.stop_server(name)
 
@@ -370,8 +370,8 @@ def replace_setting(cluster: EmbeddedCluster) -> Callable[[], None]:
 
 
 def test_beside_a_sidecar_that_reads_once_the_pods_are_replaced(calm: EmbeddedCluster) -> None:
-    """`fairlead keeper` as its Deployment runs it; what it cannot see here, as they are no pods,
-    it is told.
+    """Runs `fairlead keeper` as its Deployment does. Here there are no pods, so it gets the
+    addresses as options.
     """
     objects = calm.objects()
     opas = ",".join(server.url.removeprefix("https://") for server in calm.opas())
@@ -413,7 +413,7 @@ def test_beside_a_sidecar_that_reads_once_the_pods_are_replaced(calm: EmbeddedCl
 
 
 def renewals_of(url: str) -> float | None:
-    """How often a keeper renewed; None as long as it did not, or does not answer."""
+    """The number of renewals by a keeper; None before the first, or if it does not answer."""
     with requests.Session() as session:
         session.trust_env = False
         try:

@@ -41,7 +41,7 @@ Put = Callable[..., tuple[int, str]]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[EmbeddedCluster]:
-    """One in which both accounts may do everything, as far as RBAC goes."""
+    """A cluster in which both accounts have all rights by RBAC."""
     with started(
         f"keeper-guard-{os.getpid()}", Settings(), {"pool1": 1}, progress=Progress()
     ) as running:
@@ -64,7 +64,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture(params=ACCOUNTS, ids=lambda sidecar: sidecar.name, scope="module")
 def sidecar(request: pytest.FixtureRequest, cluster: EmbeddedCluster) -> Sidecar:
-    """The guards are those that a deployment with this sidecar brings."""
+    """The sidecar whose deployment brings the guards that are tested."""
     chosen: Sidecar = request.param
     settings = Settings()
     rendered = manifests.render_objects(
@@ -115,8 +115,8 @@ def send(
 
 @pytest.fixture
 def put(cluster: EmbeddedCluster, sidecar: Sidecar) -> Put:
-    """Changes an object by a function of it, as the account that renews or another; tells what
-    came of it.
+    """Changes an object with a function, as the keeper's account or another one. Returns the
+    outcome.
     """
 
     def changed(path: str, change: Change, account: str = ACCOUNTS[sidecar]) -> tuple[int, str]:

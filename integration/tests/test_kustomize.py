@@ -25,7 +25,7 @@ COMMITTED = paths.root() / "integration" / "kustomize"
 
 
 def built(folder: Path) -> list[dict[str, Any]]:
-    """What `kubectl kustomize` makes of a folder."""
+    """The output of `kubectl kustomize` for a folder."""
     program = toolchain.ensure(["kubectl"])["kubectl"]
     done = subprocess.run(
         [program, "kustomize", folder], capture_output=True, text=True, check=False, timeout=60

@@ -51,7 +51,7 @@ def processes(name: str) -> list[str]:
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of a cluster that is ended afterwards."""
+    """The name of a cluster that is stopped afterwards."""
     chosen = f"life-{os.getpid()}-{abs(hash(request.node.name)) % 10_000}"
     yield chosen
     fairlead("down", "--name", chosen)

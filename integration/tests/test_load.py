@@ -16,7 +16,7 @@ pytestmark = pytest.mark.embedded("it measures processes of this machine")
 def test_neither_a_tenant_nor_an_anonymous_caller_takes_more_than_there_is(
     cluster: EmbeddedCluster, settings: Settings
 ) -> None:
-    """Times are not judged here, as others use this machine; `make fuzz` does."""
+    """Times are not checked here, because the machine is shared; `make fuzz` checks them."""
     result = load.on_cluster(
         cluster, settings, examples=6, seed=1, progress=Progress(), strict=False
     )

@@ -34,7 +34,7 @@ def apps(cluster: Cluster) -> client.AppsV1Api:
 
 @pytest.fixture(autouse=True)
 def nothing_rolls_out_afterwards(objects: clients.Objects) -> Iterator[None]:
-    """Other tests count what OPA is asked."""
+    """Wait until no rollout is left, because other tests count the calls of webhooks."""
     yield
     for daemon_set in objects.list("apps/v1", "DaemonSet", None):
         if daemon_set["metadata"]["name"] == "agent":
@@ -89,7 +89,7 @@ def stored(answer: Any) -> dict[str, Any]:
 
 
 def agent(pod: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    """A DaemonSet whose template differs from that of any call before."""
+    """A DaemonSet with a different template in each call."""
     labels = {"app": "agent"}
     template = {
         "metadata": {"labels": labels},
@@ -108,7 +108,7 @@ def alias() -> list[dict[str, Any]]:
 
 
 def template_of(daemon_set: dict[str, Any]) -> tuple[dict[str, str] | None, dict[str, Any] | None]:
-    """The nodeSelector, and what is noted as assigned."""
+    """The nodeSelector of the template, and its note of the assignment."""
     template = daemon_set["spec"]["template"]
     note = (template["metadata"].get("annotations") or {}).get(NOTE)
     return template["spec"].get("nodeSelector"), note and json.loads(note)
@@ -126,7 +126,7 @@ def relabel(objects: clients.Objects, namespace: str, pool: str | None) -> None:
 
 
 def wait_until_mapped(objects: clients.Objects, pod: dict[str, Any], pool: str) -> None:
-    """The label is on its way to the API server's own cache, and to OPA."""
+    """Wait until the new label has reached the API server's own cache and OPA."""
 
     def placed() -> bool:
         probe = objects.apply(
@@ -213,7 +213,9 @@ def test_a_daemon_set_applied_again_loses_what_a_pool_gave_when_there_is_none_an
 def test_a_rollback_brings_no_earlier_pool_back(
     objects: clients.Objects, namespace: Make, pod: Make, apps: client.AppsV1Api
 ) -> None:
-    """As `kubectl rollout undo`, which replaces the template by the one of an earlier revision."""
+    """Works like `kubectl rollout undo`, which replaces the template by that of an earlier
+    revision.
+    """
     at = namespace(agentpool="pool1")
     earlier = objects.create(agent(pod(at)))["spec"]["template"]
     relabel(objects, at, "pool2")
@@ -309,7 +311,7 @@ def gated(pod: Make, namespace: str, **spec: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def freed(cluster: Cluster) -> Callable[[str], dict[str, Any]]:
-    """Takes all gates of pod `web` of a namespace. Raises Refused."""
+    """Removes all gates of the pod `web` in a namespace. Raises Refused if that is refused."""
     core = client.CoreV1Api(clients.connect(cluster.kubeconfig))
 
     def take(namespace: str) -> dict[str, Any]:

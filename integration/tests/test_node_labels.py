@@ -31,7 +31,7 @@ PROTECTED = NODE_LABELS["node-restriction"]
 
 
 class Asking:
-    """Sends dry runs as any user; tells the status, and the message of a refusal."""
+    """Sends dry runs as any user. Returns the status, and the message of a refusal."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._api = clients.connect(cluster.kubeconfig)
@@ -69,7 +69,7 @@ def node(objects: clients.Objects) -> dict[str, Any]:
 
 @pytest.fixture
 def ask(cluster: Cluster, node: dict[str, Any]) -> Asking:
-    """Asks a cluster in which the guard is in force."""
+    """A client of a cluster in which the guard is in force."""
     asking, name = Asking(cluster), node["metadata"]["name"]
     change = ("PATCH", f"/{name}", labelled(agentpool="pool2"))
     waiting.until(
@@ -83,7 +83,9 @@ def labelled(**labels: str | None) -> dict[str, Any]:
 
 
 def drawing(node: dict[str, Any]) -> dict[str, tuple[str, str, Any, str]]:
-    """What would draw the pods of another pool, or send away its own, by name."""
+    """Changes of a node that would attract the pods of another pool or drive away its own, by
+    name.
+    """
     # whatever it is by now
     name, metadata = node["metadata"]["name"], {**node["metadata"], "resourceVersion": ""}
     replaced = {**node, "metadata": {**metadata, "labels": {**metadata["labels"], POOL: "pool2"}}}
@@ -134,7 +136,7 @@ def test_a_node_registers_with_its_pool_and_cannot_do_so_twice(
 
 
 def test_a_protected_label_no_node_gives_itself_even_then(ask: Asking) -> None:
-    """What the preset node-restriction is for: it is the API server's own plugin that refuses."""
+    """The purpose of the preset node-restriction: the API server's own plugin refuses this."""
     new = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -149,7 +151,7 @@ def test_a_protected_label_no_node_gives_itself_even_then(ask: Asking) -> None:
 
 @pytest.fixture
 def may_change_nodes(objects: clients.Objects) -> Iterator[list[str]]:
-    """Users whom RBAC lets change nodes: a person who looks after them, and cloud controllers."""
+    """Users that RBAC allows to change nodes: an operator of nodes, and cloud controllers."""
     name = "test-node-changers"
     users = [
         "operator",
@@ -236,7 +238,7 @@ def test_every_label_of_a_declared_pool_counts(
 def test_what_refuses_is_the_guard(
     objects: clients.Objects, ask: Asking, node: dict[str, Any], settings: Settings
 ) -> None:
-    """Without it a node gives itself another pool: nothing else is in its way."""
+    """Without the guard a node can change its pool, so nothing else prevents it."""
     name = node["metadata"]["name"]
     method, path, body, kind = drawing(node)["another pool"]
     objects.delete(ADMISSION, "ValidatingAdmissionPolicyBinding", GUARD)

@@ -34,7 +34,7 @@ REVIEW = {
 
 
 def send(api: OpaApi, method: str, path: str, body: bytes = b"", **headers: str) -> int:
-    """The status that OPA answers with; the path goes out just as it is spelt here."""
+    """The status of OPA's answer. The path is sent exactly as it is spelt."""
     address = urlsplit(api.url)
     trusted = ssl.create_default_context(cafile=str(api._connection.session.verify))
     connection = http.client.HTTPSConnection(
@@ -173,7 +173,7 @@ def test_garbage_is_answered_with_an_error_and_the_next_request_is_served(
 
 
 def test_a_small_body_cannot_unpack_to_a_huge_one(anonymous: OpaApi, cluster: Cluster) -> None:
-    """As gzip, 100 MB of nothing are 100 kB."""
+    """100 MB of zeros have 100 kB as gzip."""
     before = cluster.opas()
     bomb = gzip.compress(b"[" + b"0," * 50_000_000 + b"0]")
     assert send(anonymous, "POST", "/", bomb, **{"Content-Encoding": "gzip"}) == 400
@@ -183,7 +183,7 @@ def test_a_small_body_cannot_unpack_to_a_huge_one(anonymous: OpaApi, cluster: Cl
 
 @pytest.mark.embedded("it measures OPA's process")
 def test_no_gzip_is_read_however_small(anonymous: OpaApi, cluster: Cluster) -> None:
-    """API servers send none to webhooks; 16 bodies of 3 KB, each 3 MB when unpacked, took OPA 2
+    """API servers send no gzip to webhooks. 16 bodies of 3 KB, each 3 MB when unpacked, cost OPA 2
     GB.
     """
     bomb = gzip.compress(json.dumps({**REVIEW, "padding": [[]] * 700_000}).encode())

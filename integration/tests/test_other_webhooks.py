@@ -45,11 +45,11 @@ SETTINGS = Settings.model_validate(
 )
 VERSION = "admissionregistration.k8s.io/v1"
 DEADLINE = 30.0
-"""Seconds until the API server has a webhook in force, or has none any more; nothing tells."""
+"""Seconds until a webhook is in force, or no longer is. Nothing shows when."""
 
 Rounds = list[list[dict[str, Any]]]
-"""The JSON Patches with which it answers its first call for a pod, the second, and so on; the
-last again and again."""
+"""The JSON Patches of its answers to the first call for a pod, the second, and so on; the last
+one is repeated."""
 
 STRIP: list[dict[str, Any]] = [{"op": "remove", "path": "/spec/nodeSelector"}]
 ELSEWHERE: list[dict[str, Any]] = [
@@ -83,9 +83,7 @@ CHANGES: dict[str, tuple[Rounds, int, str]] = {
 
 
 class Other:
-    """A mutating webhook that changes each pod by what `rounds` says for the value of its label
-    `change`.
-    """
+    """A mutating webhook that changes each pod by the `rounds` of its label `change`."""
 
     def __init__(self, folder: Path) -> None:
         self.rounds: dict[str, Rounds] = {
@@ -111,7 +109,7 @@ class Other:
         return {"uid": request["uid"], "allowed": True, "patchType": "JSONPatch", "patch": encoded}
 
     def manifest(self) -> dict[str, Any]:
-        """Its registration; the API server calls webhooks in the order of these names, so ours
+        """Its webhook configuration. API servers call webhooks in the order of these names, so ours
         comes first.
         """
         webhook = {
@@ -155,14 +153,14 @@ class Other:
                 self.wfile.write(body)
 
             def log_message(self, *_: Any) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         return Handler
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Cluster]:
-    """A cluster with declared pools; it ends with this process, however that ends."""
+    """A cluster with declared pools, which ends with this process in any case."""
     with started(
         f"others-{os.getpid()}", SETTINGS, {"pool1": 1, "pool2": 1}, progress=Progress()
     ) as cluster:
@@ -178,7 +176,7 @@ def objects(shared: Cluster) -> clients.Objects:
 def create(
     shared: Cluster, objects: clients.Objects, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., dict[str, Any]]]:
-    """Creates a pod that the other webhook, which is in force, changes in this way."""
+    """Creates a pod that the other webhook changes in this way."""
     other = Other(tmp_path_factory.mktemp("other"))
     thread = threading.Thread(target=other.server.serve_forever, daemon=True)
     thread.start()
@@ -223,7 +221,7 @@ def create(
 
 
 def refused(create: Callable[..., dict[str, Any]], change: str) -> Refused | None:
-    """How a pod was refused that is changed so; None where it was not."""
+    """The refusal of a pod with this change; None if it was admitted."""
     try:
         create(change)
     except Refused as error:
@@ -233,7 +231,7 @@ def refused(create: Callable[..., dict[str, Any]], change: str) -> Refused | Non
 
 @pytest.fixture
 def guarded(shared: Cluster, create: Callable[..., dict[str, Any]]) -> Iterator[None]:
-    """Our validating webhook is in force, and will be again."""
+    """Wait until our validating webhook is in force, now and after the test."""
     waiting.until(
         lambda: refused(create, "sets a nodeName"),
         deadline=DEADLINE,

@@ -98,7 +98,7 @@ def test_the_pods_of_a_deployment_are_placed(objects: clients.Objects, namespace
 
 
 def workload(kind: str, pod: dict[str, Any]) -> dict[str, Any]:
-    """A workload called `api` that makes such pods."""
+    """A workload with the name `api` and this pod template."""
     labels, metadata = {"app": "api"}, {"name": "api", "namespace": pod["metadata"]["namespace"]}
     template = {"metadata": {"labels": labels}, "spec": pod["spec"]}
     spec = {"selector": {"matchLabels": labels}, "template": template}
@@ -164,8 +164,8 @@ def test_a_deployment_says_in_its_condition_and_in_an_event_why_it_has_no_pods(
 def test_a_namespace_made_a_moment_ago_is_no_race(
     cluster: Cluster, objects: clients.Objects, new_namespace: Make, pod: Make
 ) -> None:
-    """On a cluster of pods a refusal may say to come again: kube-mgmt looks nothing up, and a
-    busy node is slow.
+    """In a cluster of pods a refusal may ask to retry: kube-mgmt has no lookups, and a busy node is
+    slow.
     """
 
     def created(at: str) -> dict[str, Any] | None:
@@ -232,7 +232,7 @@ def test_a_gated_pod_may_tighten_its_selector_but_not_leave_the_pool(
 def test_opa_is_asked_for_nothing_else(
     objects: clients.Objects, namespace: Make, pod: Make, cluster: Cluster
 ) -> None:
-    """The webhook's own metric counts the calls; other requests leave it as it is."""
+    """The API server's metric counts the calls; other requests do not change it."""
     at = namespace(agentpool="pool1")
     free = namespace()
     objects.create(pod(at))

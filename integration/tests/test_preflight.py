@@ -37,7 +37,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
 
 @pytest.fixture
 def admin(foreign: Foreign) -> Iterator[remote.RemoteCluster]:
-    """As its administrator."""
+    """The cluster as its administrator sees it."""
     cluster = remote.RemoteCluster(foreign.context, foreign.kubeconfig)
     yield cluster
     cluster.stop()
@@ -54,7 +54,7 @@ def missing(cluster: remote.RemoteCluster) -> dict[str, list[str]]:
 def limited(
     foreign: Foreign, folder: Path, name: str, rules: list[dict[str, Any]]
 ) -> remote.RemoteCluster:
-    """The cluster as one sees it who has just these rights."""
+    """The cluster as a user with exactly these rights sees it."""
     objects, rbac = foreign.objects(), "rbac.authorization.k8s.io"
     metadata = {"name": name}
     objects.apply(
@@ -166,8 +166,8 @@ def test_each_missing_right_is_told_in_one_go_and_nothing_is_applied(
 
 
 def test_rights_that_cannot_be_handed_on_are_told(foreign: Foreign, tmp_path: Path) -> None:
-    """RBAC refuses a role with more rights than its maker has; with the verb escalate it does
-    not.
+    """RBAC refuses a role with more rights than its creator has, unless the creator has the verb
+    escalate.
     """
     groups = ["apps", "coordination.k8s.io", "policy", "networking.k8s.io"]
     groups += ["admissionregistration.k8s.io", "rbac.authorization.k8s.io"]

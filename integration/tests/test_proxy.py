@@ -32,7 +32,7 @@ pytestmark = pytest.mark.embedded(
 ATTACKER, BYSTANDER = "127.0.0.2", "127.0.0.3"
 REVIEW = files.read_json(paths.root() / "testdata" / "review.json")
 AGAIN = 120
-"""Seconds in which a server runs again; it takes 20 where the machine has nothing else to do."""
+"""Seconds within which a server must run again. It takes 20 on an idle machine."""
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def send(
     path: str = "/?timeout=30s",
     **headers: str,
 ) -> tuple[int, bytes]:
-    """Status and body of the answer to a request of an address."""
+    """The status and body of the answer to a request from an address."""
     address = urlsplit(server.url)
     context = ssl.create_default_context(cafile=str(server.ca))
     connection = http.client.HTTPSConnection(
@@ -81,7 +81,7 @@ def with_labels(text: str) -> bytes:
 
 
 def placed(server: OpaServer, who: str = BYSTANDER) -> bool:
-    """Whether the sample review is answered, and its pod placed or refused as any other time."""
+    """Whether the sample review gets its usual decision."""
     status, body = send(server, who, json.dumps(REVIEW).encode())
     return status == 200 and b"AdmissionReview" in body
 
@@ -134,7 +134,8 @@ def test_yaml_that_calls_itself_json_is_read_as_json(server: OpaServer) -> None:
 def test_the_largest_reviews_of_a_crowd_fit_opas_memory_and_delay_no_other_address(
     server: OpaServer, unit: str
 ) -> None:
-    """16 at once of what the proxy lets through; each alone takes OPA some 130 MB.
+    """16 of the largest reviews that the proxy accepts, at once; each alone costs OPA about 130 MB.
+    `make fuzz` checks how long others wait.
 
     How long others wait is for `make fuzz` to judge.
     """
@@ -154,7 +155,7 @@ def test_the_largest_reviews_of_a_crowd_fit_opas_memory_and_delay_no_other_addre
 def test_a_namespace_with_many_large_reviews_delays_that_of_another_by_few_turns(
     server: OpaServer,
 ) -> None:
-    """All that tenants have an API server ask comes from its address."""
+    """All requests that tenants cause come from the address of the API server."""
     large = with_labels("[" + ",".join(["[]"] * 150_000) + "]")
     namespace = json.dumps({"namespace": REVIEW["request"]["namespace"]})[1:-1].encode()
     assert namespace in large[:4096]
@@ -235,8 +236,8 @@ def test_what_is_refused_is_logged_with_who_it_was(
 def test_connections_to_an_opa_that_ended_are_closed(
     cluster: EmbeddedCluster, server: OpaServer
 ) -> None:
-    """Whoever kept one would be refused until that OPA has loaded its policies, and another may
-    be Ready.
+    """A client with a kept connection would be refused until that OPA has loaded its policies,
+    although another OPA may be Ready.
     """
     with connected(server, BYSTANDER) as connection:
         connection.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")

@@ -35,7 +35,7 @@ OURS = f"{NAMESPACE}/{POLICIES}/"
 
 @pytest.fixture
 def policies(tmp_path: Path, cluster: Cluster, settings: Settings) -> Iterator[Path]:
-    """A copy of the policies to change; afterwards the project's own are in force again."""
+    """A copy of the policies to change. Afterwards the checkout's own are in force again."""
     copy = tmp_path / "policies"
     shutil.copytree(bundles.folder(), copy)
     yield copy
@@ -110,7 +110,7 @@ def test_what_does_not_compile_or_fails_its_tests_changes_nothing(
 def test_what_opa_does_not_take_is_taken_back(
     cluster: Cluster, settings: Settings, objects: clients.Objects, opa: OpaApi, policies: Path
 ) -> None:
-    """It compiles, and its tests pass, but there is a document already where its rule would be."""
+    """The policy compiles and passes its tests, but a document exists at the path of its rule."""
     before, served = deployed(objects)["data"], modules(opa)
     (policies / "extra.rego").write_text("package system.extra\n\ntaken := true\n")
     opa.put_document(["system", "extra"], {"taken": 1})
@@ -155,7 +155,7 @@ def test_a_revision_that_was_kept_with_a_package_of_opas_own_is_not_brought_back
 
 
 def each(cluster: Cluster, token: str) -> list[dict[str, str]]:
-    """The modules of ours that each OPA serves."""
+    """Our modules that each OPA serves."""
     return [modules(OpaApi(server.url, ca=server.ca, token=token)) for server in cluster.opas()]
 
 
@@ -180,7 +180,9 @@ def test_what_a_revision_does_not_have_is_removed_from_every_opa(
 def test_a_file_of_the_package_system_may_be_renamed(
     cluster: Cluster, settings: Settings, objects: clients.Objects, policies: Path, token: str
 ) -> None:
-    """OPA takes no second default of a rule: the old file has to go before the new one comes."""
+    """OPA accepts no second default of a rule, so the old file must be removed before the new one
+    is loaded.
+    """
     (policies / "extra.rego").write_text("package system.extra\n\ndefault x := 1\n")
     push(cluster, settings, policies, progress=QUIET)
     (policies / "extra.rego").rename(policies / "other.rego")
@@ -231,7 +233,7 @@ def test_what_other_policies_hold_on_to_is_told_with_the_way_out_which_works(
 def test_a_kube_mgmt_whose_opa_has_ended_does_not_stop_a_push(
     cluster: Cluster, objects: clients.Objects, token: str
 ) -> None:
-    """All kube-mgmts write one annotation, also those of pods that end."""
+    """All kube-mgmts write the same annotation, also those of pods that are ending."""
     dial = {"Op": "dial", "Net": "tcp", "Err": {"Syscall": "connect", "Err": 111}}
     error = {"Op": "Put", "URL": "https://127.0.0.1:8181/v1/policies/main.rego", "Err": dial}
     annotations = {STATUS: json.dumps({"status": "error", "error": [error, error]})}
@@ -248,7 +250,7 @@ def test_a_kube_mgmt_whose_opa_has_ended_does_not_stop_a_push(
 
 
 def tagged(policies: Path, tag: str) -> None:
-    """Makes each of two modules tell `tag` at the end of its part of a refusal."""
+    """Makes two modules add `tag` to the end of their part of a refusal."""
     for file, words in (
         ("main.rego", "Forbidden"),
         ("node_pool/node_pool.rego", "remove spec.nodeName"),

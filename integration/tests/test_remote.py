@@ -42,7 +42,7 @@ FAIRLEAD = [sys.executable, "-m", "fairlead"]
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
-    """The cluster, at first without anything of Fairlead."""
+    """The cluster, at first without Fairlead."""
     with started(tmp_path_factory.mktemp("foreign")) as cluster:
         yield cluster
 
@@ -56,7 +56,7 @@ def foreign(bare: Foreign) -> Foreign:
 
 @pytest.fixture
 def deployed(foreign: Foreign) -> Iterator[remote.RemoteCluster]:
-    """The same as the library has it."""
+    """The same cluster as an object of the library."""
     cluster = remote.of_context(foreign.context, foreign.kubeconfig)
     yield cluster
     cluster.stop()
@@ -84,7 +84,7 @@ def result(cluster: Foreign, *arguments: str, code: int = 0) -> Any:
 
 
 def created(cluster: Foreign, namespace: str) -> dict[str, Any]:
-    """A pod as it comes out of admission in a namespace that is mapped to pool1."""
+    """A pod after admission in a namespace that is mapped to pool1."""
     objects = cluster.objects()
     objects.apply(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": POOL}}

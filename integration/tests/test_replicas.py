@@ -36,7 +36,7 @@ pytestmark = pytest.mark.embedded("it kills and stops processes behind a balance
 
 QUIET = Progress()
 AGAIN = 10.0
-"""Seconds for pods to be placed again after one of the OPAs failed."""
+"""Seconds until pods are placed again after an OPA has failed."""
 MAIN = f"{NAMESPACE}/{POLICIES}/main.rego"
 _numbers = itertools.count()
 Make = Callable[..., Any]
@@ -44,7 +44,7 @@ Make = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def two() -> Iterator[EmbeddedCluster]:
-    """A cluster with two OPAs; it ends with this process, however that ends."""
+    """A cluster with two OPAs, which ends with this process in any case."""
     with started(
         f"two-{os.getpid()}", Settings(), {"pool1": 1}, replicas=2, progress=QUIET
     ) as cluster:
@@ -60,8 +60,8 @@ def _both_ready(two: EmbeddedCluster) -> Iterator[None]:
 
 @pytest.fixture
 def place(two: EmbeddedCluster, pod: Make) -> Callable[[], str]:
-    """Creates a pod in a mapped namespace; tells "placed", "unplaced", or with which status it
-    was refused.
+    """Creates a pod in a mapped namespace. Returns "placed", "unplaced", or the status of a
+    refusal.
     """
     objects = two.objects()
     at = f"two-{next(_numbers)}"
@@ -91,7 +91,7 @@ def place(two: EmbeddedCluster, pod: Make) -> Callable[[], str]:
 
 @contextmanager
 def load(place: Callable[[], str]) -> Iterator[Counter[str]]:
-    """Creates pods all the while; counts what became of them."""
+    """Creates pods continuously, and counts the outcomes."""
     stop, outcomes = Event(), Counter[str]()
 
     def run() -> None:
@@ -121,13 +121,13 @@ def both_ready(two: EmbeddedCluster) -> None:
 
 
 def go_on(pid: int) -> None:
-    """Let a stopped process go on, where its probe has not had it killed."""
+    """Continue a stopped process, unless its probe had it killed."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGCONT)
 
 
 def lost(two: EmbeddedCluster, opa: str) -> int:
-    """How often the balancer has found that this OPA is not Ready any more."""
+    """How often the balancer has noticed that this OPA is no longer Ready."""
     return two.log("balancer").read_text().count(f" {opa} is not Ready")
 
 
@@ -166,7 +166,7 @@ def test_pods_are_placed_while_one_opa_is_gone(
 
 
 def test_one_that_is_not_ready_is_asked_by_nobody(two: EmbeddedCluster) -> None:
-    """Here main.rego is taken from an OPA whose sidecar cannot bring it back: it would answer
+    """main.rego is removed from an OPA whose sidecar cannot load it again; that OPA would answer
     404.
     """
     deployed = credentials(two.objects())
@@ -219,8 +219,8 @@ def test_a_rotation_reaches_both_and_the_balancer(
 def test_restarting_one_pair_after_the_other_leaves_one_that_answers(
     two: EmbeddedCluster, place: Callable[[], str]
 ) -> None:
-    """A request on a kept connection that its OPA closes at that moment is lost: HTTP/1.1 cannot
-    help it.
+    """A request is lost if OPA closes its kept connection at the same moment. HTTP/1.1 cannot
+    prevent that.
     """
     before = {opa.pid for opa in two.opas()}
     with load(place) as outcomes:

@@ -63,15 +63,13 @@ def fairlead(*arguments: str | Path, code: int) -> subprocess.CompletedProcess[s
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the API server writes its audit log."""
+    """The path of the API server's audit log."""
     return tmp_path_factory.mktemp("audit") / "audit.log"
 
 
 @pytest.fixture(scope="module")
 def bare(log: Path) -> Iterator[EmbeddedCluster]:
-    """A cluster without anything of Fairlead, and pods that were there before their namespace
-    was labelled.
-    """
+    """A cluster without Fairlead, with pods that are older than the label of their namespace."""
     rules = log.with_name("policy.yaml")
     rules.write_text(AUDIT_POLICY)
     with EmbeddedCluster(f"audit-{os.getpid()}") as cluster:
@@ -84,7 +82,7 @@ def bare(log: Path) -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture(scope="module")
 def audited(bare: EmbeddedCluster) -> dict[str, Any]:
-    """What the command said before anything was deployed."""
+    """The output of `fairlead audit` before anything was deployed."""
     answer = fairlead("audit", "--name", bare.name, "-o", "json", code=1)
     report: dict[str, Any] = json.loads(answer.stdout)
     return report
@@ -119,7 +117,7 @@ def _template(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def _scaled(name: str, **spec: Any) -> dict[str, Any]:
-    """The spec of a workload that makes no pods now."""
+    """The spec of a workload with zero replicas."""
     return {
         "replicas": 0,
         "selector": {"matchLabels": {"app": name}},
@@ -293,7 +291,7 @@ def test_an_audit_takes_no_more_than_the_right_to_list(
 
 @pytest.fixture
 def create(warned: EmbeddedCluster) -> Callable[..., Response]:
-    """Creates a pod with this spec, and returns what the API server said."""
+    """Creates a pod with this spec, and returns the API server's answer."""
     rest = Rest(clients.connect(warned.kubeconfig))
     manifest = _pod("probe")
     # Its webhook is in force soon after it is applied.
@@ -317,7 +315,7 @@ def create(warned: EmbeddedCluster) -> Callable[..., Response]:
 
 
 def audited_annotations(log: Path, name: str) -> dict[str, str]:
-    """What the audit log says of the creation of the pod `name`."""
+    """The audit annotations of the creation of the pod `name`."""
 
     def look() -> dict[str, str] | None:
         for line in log.read_text().splitlines():

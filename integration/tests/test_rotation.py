@@ -28,13 +28,13 @@ from fairlead.settings.models import NAMESPACE, Settings
 
 Make = Callable[..., Any]
 ROLL_OUT = timedelta(minutes=2)
-"""How long a certificate lasts that pods still have to come up with."""
+"""The validity of a certificate with which pods can still start."""
 
 
 @pytest.fixture
 def load(cluster: Cluster, namespace: Make, pod: Make) -> Callable[[], Any]:
-    """Creates pods in a mapped namespace all the while, each gone again at once; tells how many
-    and which failed.
+    """Creates pods in a mapped namespace continuously and deletes each at once. Returns their
+    number and the failed ones.
     """
 
     @contextmanager

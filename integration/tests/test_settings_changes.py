@@ -82,20 +82,20 @@ CHANGES: Mapping[str, tuple[Settings, Settings]] = {
         ),
     ),
 }
-"""Two settings each, between which a cluster goes both ways."""
+"""Pairs of settings; the cluster changes from each to the other and back."""
 WRITERS = 2
 PAUSE = 0.02
-"""Seconds between two pods of a writer: two cores have to bear the deployment, too."""
+"""Seconds between two pods of a writer. Two cores have to run the deployment, too."""
 NAMES = r"web-\d+|\[decision [^]]*\]"
-"""What differs from refusal to refusal."""
+"""The variable parts of refusals."""
 ENOUGH = 5
-"""Admitted pods of each namespace and phase that is waited for."""
+"""The number of admitted pods of each namespace and phase to wait for."""
 
 
 @dataclass
 class Phase:
-    """What became of the pods that were asked for in it; `legal` are the settings by which they
-    may be decided.
+    """The outcomes of the pods that were created during a phase. `legal` are the settings that may
+    decide on them.
     """
 
     name: str
@@ -105,7 +105,7 @@ class Phase:
     )
 
     def judge(self, namespace: str, pod: Mapping[str, Any]) -> None:
-        """Note a pod that was admitted."""
+        """Check an admitted pod."""
         wrong = [invariants.wrong(pod, pool_of(namespace, s), {}, s) for s in self.legal]
         self.outcomes[namespace]["admitted" if None in wrong else f"admitted {wrong[0]}"] += 1
 
@@ -119,9 +119,7 @@ def mapped(settings: Settings) -> set[str]:
 
 
 class Writers:
-    """Create pods in every namespace, one after the other, and never stop; the `phase` says what
-    is legal.
-    """
+    """Create pods in every namespace continuously; `phase` says which outcomes are legal."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self.phase = Phase("none", (BASE,))
@@ -147,7 +145,7 @@ class Writers:
                 self._create(namespace, f"web-{number}")
 
     def _create(self, namespace: str, name: str) -> None:
-        """Ask for a pod; a dry run, which all of admission takes part in."""
+        """Create a pod by a dry run, which passes the whole admission."""
         phase = self.phase
         spec = {"containers": [{"name": "main", "image": "nginx:1.29"}]}
         pod: Any = {"metadata": {"name": name, "namespace": namespace}, "spec": spec}

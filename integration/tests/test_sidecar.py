@@ -43,7 +43,7 @@ KUBE_MGMT_CANNOT = {
 POLICY = {"openpolicyagent.org/policy": "rego"}
 DATA = {"openpolicyagent.org/data": "opa"}
 PATIENCE = 30.0
-"""Seconds until something that should come is given up."""
+"""Seconds after which waiting fails."""
 Put = Callable[..., dict[str, Any]]
 
 
@@ -51,9 +51,7 @@ Put = Callable[..., dict[str, Any]]
 def _known(
     request: pytest.FixtureRequest, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Expects the tests to fail that are listed; one that passes by now has to be taken off the
-    list.
-    """
+    """Expect the listed tests to fail. If one passes, it must be removed from the list."""
     reason = KUBE_MGMT_CANNOT.get(request.node.originalname)
     if reason and cluster.sidecar.name == "kube-mgmt":
         # A reset may be made good before the test looks: of that one both outcomes are known.
@@ -64,7 +62,7 @@ def _known(
 
 @pytest.fixture
 def put(objects: clients.Objects) -> Iterator[Put]:
-    """Makes or changes a ConfigMap; all of them are removed afterwards."""
+    """Creates or changes a ConfigMap; all of them are deleted afterwards."""
     names: set[str] = set()
 
     def apply(name: str, labels: dict[str, str], **data: str) -> dict[str, Any]:
@@ -115,7 +113,7 @@ def test_a_policy_with_several_files_is_loaded_changed_and_removed(
 def test_files_that_need_each_other_go_together(
     objects: clients.Objects, opa: OpaApi, put: Put
 ) -> None:
-    """OPA unloads none that another needs; each of these needs the one before."""
+    """OPA does not unload a policy that another one needs. Each of these needs the previous one."""
     files = {"f0_rego": "package chain.f0\n\none(n) := n"}
     for number in range(1, 8):
         files[f"f{number}_rego"] = (
@@ -247,7 +245,7 @@ def test_a_namespace_made_a_moment_ago_has_no_unplaced_pod(
     new_namespace: Callable[..., str],
     pod: Callable[..., Any],
 ) -> None:
-    """Where it cannot be looked up, the pod is refused and told to come again."""
+    """If the namespace cannot be looked up, the pod is refused with a request to retry."""
     refused = 0
     for _ in range(20):
         at = new_namespace(agentpool="pool1")
@@ -264,7 +262,7 @@ def test_a_namespace_made_a_moment_ago_has_no_unplaced_pod(
 def test_where_labels_may_come_late_a_namespace_without_one_is_refused_for_now(
     cluster: Cluster, opa: OpaApi, namespace: Callable[..., str], pod: Callable[..., Any]
 ) -> None:
-    """The API server asks about mapped namespaces only, so this one's label would be on its way
+    """The API server asks only about mapped namespaces, so the label of this one must be on its way
     to OPA.
     """
     at = namespace()

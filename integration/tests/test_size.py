@@ -22,8 +22,8 @@ from fairlead.operations.deploy import deploy
 from fairlead.settings.models import Settings
 
 UNDER = pod_sizes.MOST_VALUES - 200
-"""Entries that fit beside the others of a small pod, such as the fields that the API server
-notes for its manager."""
+"""The number of entries that fit beside the other values of a small pod, such as the fields that
+the API server records for its manager."""
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def api(cluster: Cluster) -> client.ApiClient:
 
 
 def post(api: client.ApiClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    """What the API server makes of a dry run. Raises ApiException."""
+    """The API server's answer to a dry run. Raises ApiException if it is refused."""
     parameters = api.param_serialize(
         "POST",
         path,
@@ -53,7 +53,7 @@ def with_env(manifest: dict[str, Any], count: int) -> dict[str, Any]:
 
 
 def owned(manifest: dict[str, Any], count: int) -> dict[str, Any]:
-    """With a manager that owns so many fields."""
+    """The manifest with a field manager that owns so many fields."""
     fields: dict[str, Any] = {
         "f:metadata": {"f:labels": {f"f:l{number}": {} for number in range(count)}}
     }
@@ -140,7 +140,7 @@ def test_a_pod_elsewhere_may_be_as_large_as_the_cluster_allows(
 
 @pytest.fixture
 def deployed_with(cluster: Cluster, settings: Settings) -> Iterator[Callable[..., None]]:
-    """Deploys with other settings, for the test alone."""
+    """Deploys with other settings during the test."""
 
     def deployed(**changes: Any) -> None:
         deploy(cluster, settings.model_copy(update=changes), progress=Progress())
@@ -171,7 +171,7 @@ def test_enforcement_and_failure_policy_say_what_becomes_of_what_is_too_large(
     changes: dict[str, Any],
     admitted: list[str],
 ) -> None:
-    """As the table in docs/node-pool.md has it; whoever is admitted is unplaced."""
+    """The outcomes of the table in docs/node-pool.md; admitted pods are unplaced."""
     if changes:
         deployed_with(**changes)
     mapped = namespace(agentpool="pool1")
@@ -197,9 +197,7 @@ def test_enforcement_and_failure_policy_say_what_becomes_of_what_is_too_large(
 def tenant(
     objects: clients.Objects, cluster: Cluster, namespace: Callable[..., str]
 ) -> tuple[str, client.ApiClient]:
-    """A mapped namespace, and a client of somebody who has the role `edit` there and no other
-    right.
-    """
+    """A mapped namespace, and a client of a user who has only the role `edit` there."""
     mapped = namespace(agentpool="pool1")
     rbac = "rbac.authorization.k8s.io"
     objects.apply(
@@ -221,8 +219,8 @@ def test_a_tenant_has_the_rights_of_edit_in_one_namespace_alone(
     namespace: Callable[..., str],
     pod: Callable[..., dict[str, Any]],
 ) -> None:
-    """`edit` is the API server's own role; were it missing, the flood below would be refused for
-    that alone.
+    """`edit` is a role that the API server creates. Without it, the flood below would be refused
+    for a different reason.
     """
     mapped, mallory = tenant
     bound, other = client.CoreV1Api(mallory), namespace(agentpool="pool1")

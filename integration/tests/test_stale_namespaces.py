@@ -30,14 +30,14 @@ pytestmark = pytest.mark.embedded(
 RETRY = "is not known to the policy yet: retry in a moment"
 ROUNDS = 60
 TRANSITIONS = {"to a pool": "pool1", "to no label": None}
-"""What becomes of an empty label, and so of the pool: the label's, or the default."""
+"""The new values of an empty label, and the resulting pool: the label's, or the default."""
 DEFAULT = "pool2"
 _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")
 def defaulted() -> Iterator[EmbeddedCluster]:
-    """A cluster in which every namespace has a pool, but for those with an empty label."""
+    """A cluster in which every namespace has a pool, except those with an empty label."""
     settings = Settings(default_pool=DEFAULT)
     with started(f"stale-{os.getpid()}", settings, {"pool1": 1}, progress=Progress()) as cluster:
         yield cluster
@@ -50,7 +50,7 @@ def api(defaulted: EmbeddedCluster) -> clients.Objects:
 
 @pytest.fixture(scope="module")
 def held(defaulted: EmbeddedCluster, api: clients.Objects) -> Callable[[str], Any]:
-    """What OPA holds of a namespace."""
+    """OPA's data about a namespace."""
     credentials, (server, *_) = rollout.credentials(api), defaulted.opas()
     assert credentials
     opa = OpaApi(server.url, ca=server.ca, token=credentials.token)
@@ -85,7 +85,7 @@ def empty(api: clients.Objects, held: Callable[[str], Any], name: str) -> None:
 
 
 def outcome(api: clients.Objects, pod: dict[str, Any]) -> str:
-    """The pool of a new pod, "unplaced", or why it is refused."""
+    """The pool of a new pod, "unplaced", or the message of a refusal."""
     try:
         made = api.create(pod)
     except Refused as error:
@@ -95,7 +95,7 @@ def outcome(api: clients.Objects, pod: dict[str, Any]) -> str:
 
 @contextmanager
 def hung(cluster: EmbeddedCluster) -> Iterator[None]:
-    """The cluster's sidecar stands still, for less than its probe bears."""
+    """Stop the cluster's sidecar during the block, for less time than its probe allows."""
     pid = cluster.sidecars()[0].pid
     assert pid
     os.kill(pid, signal.SIGSTOP)
@@ -148,7 +148,7 @@ def test_while_the_sidecar_hangs_it_is_refused_and_placed_afterwards(
 def test_one_that_lost_its_pool_is_looked_up_and_left_alone(
     defaulted: EmbeddedCluster, api: clients.Objects, held: Callable[[str], Any]
 ) -> None:
-    """Asked about for as long as an API server has not noticed: here by hand."""
+    """An API server still asks until it notices the change; here the test asks."""
     name = f"stale-{next(_numbers)}"
     empty(api, held, name)
     server, *_ = defaulted.opas()

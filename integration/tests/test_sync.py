@@ -49,7 +49,7 @@ def eventually(check: Callable[[], Any], what: str) -> Any:
 
 
 class Second:
-    """An OPA and its sidecar, which end with the test."""
+    """A second OPA and its sidecar, which are stopped after the test."""
 
     def __init__(self, folder: Path, kubeconfig: Path, opa_port: int, port: int) -> None:
         self.credentials = Credentials.fresh()
@@ -110,7 +110,7 @@ class Second:
             return ""
 
     def relists(self) -> float:
-        """How many lists it has read."""
+        """The number of lists that it has read."""
         lines = self.get("/metrics").text.splitlines()
         return float(
             next(line for line in lines if line.startswith("fairlead_sync_relists_total")).split()[
@@ -133,7 +133,7 @@ class Second:
 
 @pytest.fixture
 def account(cluster: EmbeddedCluster, objects: clients.Objects, tmp_path: Path) -> Iterator[Path]:
-    """The kubeconfig of the sidecars' service account, which may for now read what these tests
+    """The kubeconfig of the sidecars' service account, which may read what these tests
     replicate.
     """
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE}
@@ -163,7 +163,7 @@ def second(cluster: EmbeddedCluster, account: Path, tmp_path: Path) -> Iterator[
 
 @pytest.fixture
 def put(objects: clients.Objects) -> Iterator[Put]:
-    """Makes or changes a ConfigMap of policies; all of them are removed afterwards."""
+    """Creates or changes a ConfigMap of policies; all of them are deleted afterwards."""
     made: set[tuple[str, str]] = set()
 
     def apply(
@@ -276,7 +276,7 @@ def test_a_watch_that_expired_misses_nothing(
 
 
 def compact(cluster: EmbeddedCluster) -> None:
-    """Throw away etcd's history, by its gRPC gateway."""
+    """Delete etcd's history, through its gRPC gateway."""
     argv = (
         Path(f"/proc/{cluster.servers()['etcd']['pid']}/cmdline").read_bytes().decode().split("\0")
     )

@@ -43,9 +43,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Any]]:
 
 
 def start_second(cluster: EmbeddedCluster, kubeconfig: Path) -> None:
-    """Start another API server as the first one was, and write an administrator's kubeconfig for
-    it.
-    """
+    """Start another API server like the first, and write an administrator's kubeconfig for it."""
     (port,) = ports.free_ports(1)
     url = f"https://{ports.HOST}:{port}"
     pid = cluster.servers()["kube-apiserver"]["pid"]
@@ -96,8 +94,8 @@ def test_a_namespace_created_with_its_label_at_one_has_no_unplaced_pod_at_the_ot
 def test_a_namespace_labelled_later_at_one_is_mapped_at_the_other_a_moment_later(
     servers: list[Any],
 ) -> None:
-    """In between the other does not ask: it is the API server's own cache, which no webhook
-    sees.
+    """Until then the other API server does not ask, because of its own cache, which no webhook can
+    see.
     """
     first, second = servers
     namespace = make(first, {})

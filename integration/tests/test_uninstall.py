@@ -54,7 +54,7 @@ def everything(foreign: Foreign) -> set[tuple[str, str, str]]:
 
 
 def fairlead(foreign: Foreign, *arguments: str) -> tuple[list[dict[str, Any]], str]:
-    """What a command says, as data and on stderr."""
+    """The output of a command: its data, and its stderr."""
     chosen = ("--context", foreign.context, "--kubeconfig", str(foreign.kubeconfig), "-o", "json")
     argv = [sys.executable, "-m", "fairlead", *arguments, *chosen]
     done = subprocess.run(
@@ -104,9 +104,7 @@ def test_a_namespace_with_something_else_in_it_stays_and_tells_what(foreign: For
 
 
 def test_pods_are_created_all_the_while(foreign: Foreign) -> None:
-    """The webhook fails closed: were it there for a moment longer than OPA, pods would be
-    refused.
-    """
+    """The webhook fails closed: if it existed a moment longer than OPA, pods would be refused."""
     cluster = remote.RemoteCluster(foreign.context, foreign.kubeconfig)
     deploy.deploy(cluster, Settings(), sidecar="sync", progress=Progress())
     objects = foreign.objects()
