@@ -61,13 +61,13 @@ def pod(
 
 
 def owned(manifest: dict[str, Any], api_version: str, kind: str, name: str) -> dict[str, Any]:
-    """The same, made by a controller."""
+    """The same pod, created by a controller."""
     owner = {"apiVersion": api_version, "kind": kind, "name": name, "controller": True}
     return {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [owner]}}
 
 
 def mirrored(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The same, which says of itself that it shows a static pod."""
+    """The same pod, with the annotation of a mirror pod."""
     return {
         **manifest,
         "metadata": {**manifest["metadata"], "annotations": {"kubernetes.io/config.mirror": "x"}},
@@ -82,7 +82,7 @@ def workload(
 
 
 def found(subjects: list[Subject], settings: Settings | None = None) -> list[Finding]:
-    """What is found of them, by the policies."""
+    """The findings on them by the policies."""
     settings = settings or Settings()
     decided = iter(
         batch.decide(
@@ -99,7 +99,7 @@ def found(subjects: list[Subject], settings: Settings | None = None) -> list[Fin
 
 
 def of(stored: dict[str, Any], settings: Settings | None = None) -> Finding:
-    """What is found of one pod or workload."""
+    """The finding on one pod or workload."""
     if stored["kind"] == "Pod":
         subjects = inventory.of_pod(stored)
     else:

@@ -38,7 +38,7 @@ def test_decisions_differ_by_what_is_done_and_told(
 
 
 def decide(settings: Settings, *pods: dict[str, Any]) -> list[Decision]:
-    """The decisions of the policies as they are deployed."""
+    """Decisions of the deployed policies."""
     reviews = [
         review for pod in pods for subject in inventory.of_pod(pod) for review in subject.reviews
     ]

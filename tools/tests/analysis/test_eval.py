@@ -39,7 +39,7 @@ def run(*arguments: str | Path) -> Result:
 
 
 def decided(*arguments: str | Path) -> Any:
-    """What the command gives as JSON."""
+    """The command's output as JSON."""
     return json.loads(run(*arguments, "-o", "json").stdout)
 
 

@@ -26,7 +26,7 @@ SILENT = Progress()
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[Embedded]:
-    """With two pods of OPA and one API server, as their nodes would tell of them."""
+    """A cluster with two pods of OPA and one API server, as its nodes report them."""
     with Embedded(f"test-faults-{os.getpid()}") as made:
         made.start_control_plane(progress=SILENT)
         objects = made.objects()
@@ -96,7 +96,7 @@ def world(
 
 
 def broken(world: World, *faults: Fault) -> tuple[KindFaults, list[list[str]]]:
-    """Carries the faults out; tells what each node was told to do, beside being looked into."""
+    """Carries out the faults. Returns the commands that each node got, besides inspections."""
     made = KindFaults(KindCluster(world.name), SILENT)
     made.run([Episode(0, 1, (fault,)) for fault in faults], Event())
     calls = [call[1:] for call in world.calls("exec") if "crictl" not in call]

@@ -14,7 +14,7 @@ from fairlead.common.errors import FairleadError
 
 
 def code() -> list[str]:
-    """Every file of Python code in the checkout, as Git has it."""
+    """Every Python file of the checkout that Git tracks."""
     argv = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"]
     done = subprocess.run(argv, cwd=paths.root(), capture_output=True, text=True, check=False)
     if done.returncode:

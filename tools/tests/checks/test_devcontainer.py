@@ -30,7 +30,7 @@ KEYS |= {"onCreateCommand", "postCreateCommand"}
 
 @pytest.fixture(scope="module")
 def config() -> dict[str, Any]:
-    """JSON with comments, each on a line of its own."""
+    """Parses JSON with comments, each on its own line."""
     loaded: dict[str, Any] = json.loads(
         re.sub(r"^\s*//.*$", "", (FOLDER / "devcontainer.json").read_text(), flags=re.M)
     )

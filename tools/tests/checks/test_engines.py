@@ -119,7 +119,7 @@ def test_a_decision_is_compared_part_by_part(
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, old: str, new: str) -> None:
-    """Run with policies in which `old` is `new` in one module."""
+    """Run with policies in which `old` is replaced by `new` in one module."""
     shutil.copytree(bundles.folder(), folder / "policies")
     module = folder / "policies" / name
     text = module.read_text()

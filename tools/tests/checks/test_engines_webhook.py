@@ -16,7 +16,7 @@ POD: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "
 
 
 class Answer:
-    """What urllib3 returns for a request."""
+    """A response in the form of urllib3."""
 
     def __init__(self, status: int, body: Any, warnings: list[str]) -> None:
         self.status = status
@@ -27,7 +27,7 @@ class Answer:
 
 
 class Api(client.ApiClient):
-    """Notes the URL and the headers of the one request that it gets."""
+    """Records the URL and the headers of the only request that it gets."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__(client.Configuration(host="https://server"))

@@ -220,8 +220,8 @@ def test_attacks_leave_opa_within_its_memory_and_others_served() -> None:
 
 
 def test_limits_that_let_an_attack_succeed_are_found() -> None:
-    """3 MiB of review, packed or not, for an OPA of 512 MiB: once deployed, and brought down by
-    16 requests.
+    """A review of 3 MiB, compressed or not, for an OPA with 512 MiB, which 16 such requests once
+    ended.
     """
     lax = [f"--set=server.decoding.{key}={3 * MIB}" for key in ("max_length", "gzip.max_length")]
     result = load.on_opa(

@@ -27,7 +27,7 @@ TARGETS = set(re.findall(r"^([a-z0-9-]+):", MAKEFILE.read_text(), re.MULTILINE))
 @pytest.fixture(scope="module")
 def workflow() -> dict[str, Any]:
     class Loader(yaml.SafeLoader):
-        """`on` is a word, as in YAML 1.2 and on GitHub."""
+        """Loads `on` as a string, as YAML 1.2 and GitHub do."""
 
     Loader.yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool"]
@@ -83,7 +83,7 @@ def test_the_workflow_caches_by_the_pins_and_keeps_what_failed(workflow: dict[st
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """The Makefile, and a fairlead that tells how it was called."""
+    """A checkout with the Makefile, and a fake fairlead that prints how it was called."""
     shutil.copy(MAKEFILE, tmp_path)
     program = tmp_path / ".venv" / "bin" / "fairlead"
     program.parent.mkdir(parents=True)

@@ -93,7 +93,7 @@ def test_a_long_value_is_told_in_short(tmp_path: Path) -> None:
 
 
 def named(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every command that takes --name, with what else it has to be given."""
+    """Every command with --name, and its other required arguments."""
     if isinstance(command, click.Group):
         for name in command.list_commands(click.Context(command)):
             subcommand = command.get_command(click.Context(command), name)

@@ -34,7 +34,7 @@ DATA = {"openpolicyagent.org/data": "opa"}
 
 
 class Pod:
-    """An OPA, the sidecar beside it, and the API server that both live by."""
+    """An OPA, its sidecar, and the fake API server of both."""
 
     def __init__(self, folder: Path, cluster: FakeApiServer, opa: OpaServer) -> None:
         self.cluster = cluster
@@ -164,7 +164,7 @@ def test_it_brings_policies_data_and_namespaces_to_opa_and_word_back(pod: Pod) -
 
 
 def test_it_is_live_while_those_that_it_asks_are_away(pod: Pod) -> None:
-    """Its liveness probe asks this: to start again would help nobody then."""
+    """The liveness probe uses /live, because a restart would not help here."""
     pod.until(pod.healthy, "healthy")
     pod.cluster.token = "another"
     pod.opa.stop()
@@ -238,7 +238,7 @@ def test_a_new_token_and_a_new_ca_are_in_use_without_a_failed_request(pod: Pod) 
 
 
 def health(pod: Pod, ca: bytes) -> dict[str, Any]:
-    """What /health says, verified by a CA that need not be in its file."""
+    """The answer of /health, verified by a CA that need not be in the sidecar's CA file."""
     ca_copy = pod.log.with_name("kept.crt")
     ca_copy.write_bytes(ca)
     answer = requests.get(

@@ -33,7 +33,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 def settings() -> Settings:
-    """Those of the environment, which name the images."""
+    """The settings of the environment, which name the images."""
     return load()
 
 

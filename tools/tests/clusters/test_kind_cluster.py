@@ -27,7 +27,7 @@ SILENT = Progress()
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[Embedded]:
-    """One with nothing deployed, like that of a new cluster."""
+    """An API server without Fairlead, like that of a new cluster."""
     with Embedded(f"test-kind-{os.getpid()}") as made:
         made.start_control_plane(progress=SILENT)
         made.add_nodes({"pool1": 1, "pool2": 1})
@@ -46,7 +46,7 @@ def world(
     control_plane: Embedded,
     objects: clients.Objects,
 ) -> Iterator[World]:
-    """An engine in which each cluster that kind makes has the API server of `control_plane`."""
+    """A fake engine in which each cluster of kind has the API server of `control_plane`."""
     made = World(tmp_path)
     for key, value in made.environment.items():
         monkeypatch.setenv(key, value)

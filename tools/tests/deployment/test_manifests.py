@@ -35,8 +35,8 @@ def expressions(webhook: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def webhooks(rendered: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Those of both kinds, by the first part of their names; each begins with what the API
-    server calls first.
+    """The webhooks of both kinds, by the first part of their names; the mutating one comes
+    first.
     """
     kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     return {
@@ -245,8 +245,8 @@ def containers(**more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def test_opa_listens_on_loopback_and_others_reach_its_proxy() -> None:
-    """With either sidecar; who asks is the proxy's to limit, and the proxy outlives no OPA that
-    it could ask.
+    """The ports are the same with each sidecar. The proxy limits callers, and ends before its
+    OPA.
     """
     for sidecar in sidecars.SIDECARS.values():
         rendered = render(sidecar=sidecar)
@@ -280,8 +280,8 @@ def test_opa_asks_the_sidecar_for_namespaces_only_where_that_answers() -> None:
 
 
 def test_opa_and_its_sidecar_are_restarted_within_20_seconds_of_hanging() -> None:
-    """A port that is open tells nothing of a process that hangs; nor may an API server that is
-    away restart any.
+    """An open port does not show a hung process; and an API server that is away must not cause
+    restarts.
     """
     opa, sync = containers()
     proxy = render()["Deployment"]["spec"]["template"]["spec"]["containers"][1]
@@ -299,7 +299,9 @@ def test_opa_and_its_sidecar_are_restarted_within_20_seconds_of_hanging() -> Non
 
 @pytest.mark.parametrize("sidecar", sidecars.SIDECARS.values(), ids=sidecars.SIDECARS)
 def test_a_probe_names_a_port_of_its_own_container_alone(sidecar: sidecars.Sidecar) -> None:
-    """A kubelet looks a name up nowhere else: `strconv.Atoi: parsing "https": invalid syntax`."""
+    """A kubelet resolves a port's name only in the same container: `strconv.Atoi: parsing "https":
+    invalid syntax`.
+    """
     settings = Settings()
     manifest_list = manifests.render_objects(
         settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecar

@@ -43,14 +43,14 @@ def kept(path: Path) -> Credentials:
 
 
 def lasting(left: timedelta) -> Credentials:
-    """Credentials that are good for `left`."""
+    """Credentials that are valid for `left`."""
     authority = certificates.Authority.create("fairlead-opa", left)
     pair = authority.issue("opa", dns=SERVICE_NAMES, server=True, valid=left)
     return Credentials("a-token", pair.cert_pem, pair.key_pem, authority.cert_pem)
 
 
 def put(path: Path, credentials: Credentials) -> None:
-    """Put the credentials into a file as `fairlead render` would have."""
+    """Write the credentials into a file in the form of"""
     b64 = {
         name: b64encode(value).decode()
         for name, value in vars(credentials).items()
@@ -71,7 +71,7 @@ def put(path: Path, credentials: Credentials) -> None:
 
 
 def bundles(objects: list[dict[str, Any]]) -> set[bytes]:
-    """By which authorities the API server verifies OPA."""
+    """The CAs by which the API server verifies OPA."""
     webhooks = [
         manifest["webhooks"]
         for manifest in objects
@@ -82,7 +82,9 @@ def bundles(objects: list[dict[str, Any]]) -> set[bytes]:
 
 
 def verified(certificate: bytes, ca: bytes) -> bool:
-    """Whether who trusts `ca` takes the certificate for OPA's, as the API server calls it."""
+    """Whether a client that trusts `ca` accepts the certificate for the name by which API servers
+    call OPA.
+    """
     store = verification.Store(x509.load_pem_x509_certificates(ca))
     verifier = (
         verification.PolicyBuilder()
@@ -97,7 +99,7 @@ def verified(certificate: bytes, ca: bytes) -> bool:
 
 
 def authorities(pem: bytes) -> list[bytes]:
-    """What tells the certificates of `pem` apart, in their order."""
+    """The serial numbers of the certificates in `pem`, in their order."""
     return [
         certificate.fingerprint(hashes.SHA256())
         for certificate in x509.load_pem_x509_certificates(pem)

@@ -15,7 +15,7 @@ from fairlead.settings.models import Settings
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program kube-mgmt, on no PATH yet."""
+    """A fake program kube-mgmt that is not on PATH yet."""
     monkeypatch.delenv("FAIRLEAD_KUBE_MGMT", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
     path = tmp_path / "kube-mgmt"

@@ -145,7 +145,7 @@ def test_a_token_that_changes_is_picked_up_from_its_file(
 
 
 class Canned:
-    """An API whose answers are given."""
+    """A client of an API with fixed answers."""
 
     def __init__(
         self, lists: list[list[str]], watches: list[list[tuple[str, str]] | ApiServerError]
@@ -197,8 +197,8 @@ def test_a_watch_is_resumed_where_it_ended_also_after_a_bookmark() -> None:
 def test_all_is_known_up_to_the_last_list_event_or_end_of_a_watch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """That a watch is open says nothing, nor that it breaks off: a connection may be dead, or
-    its server hang.
+    """Neither an open watch nor a broken one confirms anything: the connection may be dead, or the
+    server hung.
     """
     now = itertools.count(100.0)
     monkeypatch.setattr("fairlead.sync.watches.time.monotonic", lambda: next(now))

@@ -43,7 +43,7 @@ NAMESPACES = {
 
 
 def review(uid: str, **spec: Any) -> dict[str, Any]:
-    """A pod with a secret wherever one may be."""
+    """A pod with a secret in every place that can hold one."""
     container = {
         "name": "c",
         "env": [{"name": "A", "value": SECRET}],
@@ -82,7 +82,7 @@ class Logging(Opa):
             api.close()
 
     def logged(self, uid: str) -> dict[str, Any]:
-        """The entry of the decision `uid`, once it is there."""
+        """The log entry of the decision `uid`; waits for it."""
 
         def find() -> dict[str, Any] | None:
             lines = [
@@ -113,9 +113,7 @@ def test_a_decision_is_logged_with_its_uid_and_no_secret(tmp_path: Path) -> None
 
 
 def test_megabytes_are_logged_in_few_kilobytes(tmp_path: Path) -> None:
-    """Neither what was sent nor what was answered to it, such as a name that a refusal quotes,
-    fills a disk.
-    """
+    """Neither the request nor the answer, which may quote it, can fill a disk."""
     wide = [
         [[]] * 600_000,
         [{}] * 600_000,
@@ -135,7 +133,7 @@ def test_megabytes_are_logged_in_few_kilobytes(tmp_path: Path) -> None:
 def test_without_the_mask_secrets_would_be_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So the test above can fail."""
+    """Shows that the test above can fail."""
     guards = bundles.guards
     monkeypatch.setattr(
         bundles, "guards", lambda tokens: guards(tokens) | {bundles.LOG: "package system.log"}
@@ -198,7 +196,7 @@ def test_without_the_console_no_decision_is_written() -> None:
 
 
 class Service:
-    """A service for decision logs: HTTPS by an authority of its own, and only with the token."""
+    """A service for decision logs: HTTPS with its own CA, and a token."""
 
     def __init__(self, token: str) -> None:
         self.made = Credentials.fresh(LOOPBACK)
@@ -302,7 +300,7 @@ def test_a_service_that_cannot_be_is_refused(service: dict[str, Any], wrong: str
 
 
 def test_what_is_shown_of_a_review_is_decided_as_the_review_is() -> None:
-    """A mask that hides what policies decide by makes a log that explains nothing."""
+    """A mask that hides the values that policies decide by would make the log useless."""
     questions = [opa_engine._question(case) for case in cases.load()]
     # What a template's update changes decides whether its placement is judged, and is not shown.
     questions = [

@@ -324,7 +324,7 @@ def test_an_error_without_details_is_told_by_its_message() -> None:
 
 @contextmanager
 def _answering(status: int, body: str) -> Iterator[str]:
-    """A server that answers everything with the same."""
+    """A server with the same answer to every request."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -34,7 +34,7 @@ def opa(server: OpaServer) -> Iterator[OpaApi]:
 
 
 def namespace(name: str, version: str, *changed: str, **metadata: Any) -> dict[str, Any]:
-    """A Namespace that was changed at these times."""
+    """A Namespace with these times of change."""
     managers = [{"manager": "kubectl", "operation": "Update", "time": time} for time in changed]
     known = {
         "name": name,
@@ -53,7 +53,7 @@ def replicate(opa: OpaApi, *namespaces: dict[str, Any]) -> None:
 
 
 def lacks(server: OpaServer, *namespaces: dict[str, Any], patience: float = 0.1) -> Lag | None:
-    """What OPA lacks of a cluster with these namespaces."""
+    """The lag of OPA in a cluster with these namespaces."""
 
     class Listed:
         def namespaces(self) -> dict[str, Any]:

@@ -32,8 +32,8 @@ def handshake(
     client_trusts: bytes,
     name: str,
 ) -> str:
-    """The common name by which the server knows the client. Raises ssl.SSLError from whichever
-    side refuses.
+    """The common name of the client's certificate, as the server sees it. Raises ssl.SSLError if
+    either side refuses.
     """
     accepting, asking = (
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER),

@@ -80,8 +80,8 @@ def test_every_intent_that_decides_has_an_enforcement() -> None:
 
 
 def test_all_that_decides_is_loaded_in_one_pass_module_by_module() -> None:
-    """As sidecars do it, in the order of names; what fails is tried again, by upstream's
-    kube-mgmt just twice.
+    """Loads the modules in the order of their names, as sidecars do. Failed ones are tried again,
+    by kube-mgmt only twice.
     """
     modules, loaded = bundles.bundle(Settings()).modules, dict[str, str]()
     for key in sorted(modules):

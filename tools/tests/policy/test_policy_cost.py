@@ -16,7 +16,8 @@ from fairlead.settings.models import Pool, Settings, Toleration
 
 FEW, MANY = 4_000, 32_000
 GROWTH = 20
-"""Times the processor time may grow from FEW to MANY: eight is linear, sixty-four is quadratic."""
+"""The factor by which the processor time may grow from FEW to MANY: eight is linear, sixty-four
+quadratic."""
 SETTINGS = Settings(
     pod_selector="merge",
     pools={
@@ -72,7 +73,7 @@ def daemon_set(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def noted(count: int) -> dict[str, Any]:
-    """A DaemonSet's template of which another pool gave all, so that all of it is taken away."""
+    """A DaemonSet's template that has only what another pool gave, so that all of it is removed."""
     given = {"nodeSelector": numbered(count), **tolerations(count)}
     note = {"fairlead.dev/assigned": json.dumps(given)}
     return {
@@ -115,7 +116,7 @@ SHAPES: dict[str, Callable[[int], dict[str, Any]]] = {
 
 
 def processor_time(query: str, asked: dict[str, Any]) -> float:
-    """Seconds that `opa eval` computes, whatever else the machine does meanwhile."""
+    """The processor seconds of `opa eval`, which do not depend on the load of the machine."""
     modules = {
         **bundles.bundle(SETTINGS).modules,
         bundles.LOG: files.read_text(bundles.folder() / bundles.LOG),

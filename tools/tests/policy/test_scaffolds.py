@@ -29,7 +29,7 @@ WRITTEN = [
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """What a policy is registered in."""
+    """The files in which a policy is registered."""
     for name in ("policies", "testdata/cases", "tools/schemas"):
         shutil.copytree(paths.root() / name, tmp_path / name)
     models = Path("tools/fairlead/settings/models.py")

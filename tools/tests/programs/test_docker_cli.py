@@ -92,7 +92,7 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Docker:
 
 
 def saying(lines: tuple[str, ...], code: int = 0) -> str:
-    """A script that says `lines` when it is to build, and answers everything else."""
+    """A script that prints `lines` for a build, and answers everything else."""
     text = "\n".join(lines)
     return f"case $1 in build) cat <<'END'\n{text}\nEND\nexit {code};; image) echo 7000000;; esac"
 
@@ -249,9 +249,7 @@ def test_a_container_that_docker_could_not_run_is_removed_and_told(docker: Docke
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout of its own, for what a run writes into it, on a machine that has built no
-    program yet.
-    """
+    """A separate checkout for the files that a run writes, without any built program."""
     folder = tmp_path / "checkout"
     (folder / "policies").mkdir(parents=True)
     (folder / "policies" / "main.rego").touch()

@@ -33,7 +33,7 @@ class Instruction:
 
 
 def instructions(path: Path) -> list[Instruction]:
-    """Each instruction with its words, without comments and continued lines."""
+    """The instructions of a Dockerfile as words, without comments and with joined lines."""
     text = re.sub(r"^#.*\n", "", path.read_text(), flags=re.MULTILINE).replace("\\\n", " ")
     lines = (line.split() for line in text.splitlines() if line.strip())
     return [Instruction(words[0], tuple(words[1:])) for words in lines]
@@ -124,9 +124,7 @@ def test_what_pip_installs_is_pinned_with_its_hash(path: Path) -> None:
 
 
 def loaded() -> list[str]:
-    """All modules that `fairlead sync` and `fairlead keeper` have loaded once they are about to
-    run.
-    """
+    """All modules that `fairlead sync` and `fairlead keeper` import at their start."""
     modules = "fairlead.__main__, fairlead.cli.sync, fairlead.cli.keeper"
     script = f"import {modules}, sys, json; print(json.dumps(list(sys.modules)))"
     done = subprocess.run(

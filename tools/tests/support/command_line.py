@@ -13,7 +13,7 @@ def fairlead(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def refused(*arguments: str | Path) -> str:
-    """What a refused command says."""
+    """The stderr of a failed command."""
     done = fairlead(*arguments)
     assert (done.returncode, done.stdout) == (2, ""), done
     lines = done.stderr.strip().splitlines()

@@ -70,7 +70,7 @@ class FakeApiServer(ThreadingHTTPServer):
             self.changed.notify_all()
 
     def annotate(self, key: Key, patch: Object) -> Object | None:
-        """A merge patch of metadata; None where the resourceVersion is not the object's."""
+        """Apply a merge patch of the metadata; None if the resourceVersion is not current."""
         with self.changed:
             before = self.objects[key]
             if patch["metadata"].get("resourceVersion") not in (
@@ -90,14 +90,14 @@ class FakeApiServer(ThreadingHTTPServer):
             return after
 
     def annotations(self, name: str, namespace: str = "fairlead") -> dict[str, str]:
-        """Those of a ConfigMap."""
+        """The annotations of a ConfigMap."""
         with self.changed:
             return dict(
                 self.objects["configmaps", namespace, name]["metadata"].get("annotations") or {}
             )
 
     def count(self, method: str, part: str) -> int:
-        """How many requests had `part` in their path or query."""
+        """The number of requests with `part` in their path or query."""
         return sum(1 for asked, path in list(self.requests) if asked == method and part in path)
 
     def kubeconfig(self, folder: Path) -> Path:
@@ -251,7 +251,7 @@ def _matches(value: Object | None, query: dict[str, str]) -> bool:
 
 
 def _event(kind: str, value: Object, before: Object | None, query: dict[str, str]) -> str | None:
-    """What a watch with a selector tells: an object that no longer matches is deleted for it."""
+    """The event for a watch with a selector: an object that no longer matches counts as deleted."""
     now = kind != "DELETED" and _matches(value, query)
     earlier = _matches(before, query)
     if now:
@@ -261,7 +261,7 @@ def _event(kind: str, value: Object, before: Object | None, query: dict[str, str
 
 @contextmanager
 def running() -> Iterator[FakeApiServer]:
-    """A fake API server that serves until the end of the block."""
+    """Run a fake API server during the block."""
     server = FakeApiServer()
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()

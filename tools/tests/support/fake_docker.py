@@ -41,7 +41,9 @@ def lines(name: str) -> list[str]:
 
 @contextmanager
 def containers() -> Iterator[Containers]:
-    """All containers, name -> {id, labels}; kind runs several of these at a time."""
+    """All containers, name -> {id, labels}. Locked, because kind runs several of these processes at
+    a time.
+    """
     with (FOLDER / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         path = FOLDER / "containers"
@@ -59,7 +61,7 @@ def fail(text: str) -> None:
 
 
 def values(arguments: list[str], *flags: str) -> list[str]:
-    """What follows each of these flags, as `--flag value` or `--flag=value`."""
+    """The values of these flags, given as `--flag value` or `--flag=value`."""
     after = [value for flag, value in pairwise(arguments) if flag in flags]
     return after + [
         a.partition("=")[2] for a in arguments if a.partition("=")[0] in flags and "=" in a

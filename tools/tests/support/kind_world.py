@@ -20,7 +20,7 @@ IMAGES = {"OPA_IMAGE": "opa:1", "KUBE_MGMT_IMAGE": "kube-mgmt:1", "FAIRLEAD_IMAG
 
 
 class World:
-    """The engine's folder, the environment that leads there, and a name that no other cluster
+    """The engine's folder, the environment that selects it, and a name that no other cluster
     has.
     """
 
@@ -51,7 +51,7 @@ class World:
         self.set("images", NODE_IMAGE)
 
     def set(self, what: str, *lines: str) -> None:
-        """Have a file of the engine hold these lines; see fake_docker.py."""
+        """Write these lines into a file of the engine; see fake_docker.py."""
         (self.engine / what).write_text("".join(f"{line}\n" for line in lines))
 
     def lines(self, what: str) -> list[str]:
@@ -59,7 +59,9 @@ class World:
         return path.read_text().splitlines() if path.exists() else []
 
     def add_containers(self, *roles: str) -> None:
-        """Have containers of a cluster of the name, as another program's or a killed one's."""
+        """Create containers of a cluster with the name, like those of another program or a killed
+        one.
+        """
         label = "io.x-k8s.kind.cluster"
         made = {
             f"{self.name}-{role}": {
@@ -75,14 +77,14 @@ class World:
         return sorted(json.loads(lines[0])) if lines else []
 
     def hangs(self) -> list[int]:
-        """The pids of the calls of `docker run` that hang, once each of three nodes has one."""
+        """The pids of the hung calls of `docker run`, once there is one for each of three nodes."""
         waiting.until(
             lambda: len(self.lines("hangs")) == 3, deadline=60, what="kind makes three nodes"
         )
         return [int(line) for line in self.lines("hangs")]
 
     def calls(self, *command: str) -> list[list[str]]:
-        """Every call of docker that began so."""
+        """Every call of docker with these first arguments."""
         calls: list[list[str]] = [json.loads(line) for line in self.lines("log")]
         return [call for call in calls if call[: len(command)] == list(command)]
 
@@ -111,7 +113,7 @@ class World:
         return [sys.executable, "-m", "fairlead", *arguments]
 
     def close(self) -> None:
-        """End and remove what a test that failed left."""
+        """Stop and remove what a failed test left."""
         for process in self._started:
             process.kill()  # what it started ends with it
             process.wait()

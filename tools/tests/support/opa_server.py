@@ -13,11 +13,11 @@ DEADLINE = 20.0
 
 
 class OpaServer(Opa):
-    """One OPA on a port of its own, which can be stopped and started again."""
+    """One OPA with its own port, which can be stopped and started again."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, bundle=Bundle({}), data={})
 
     def start(self) -> None:
-        """Start, and wait until it answers; it has no policies, so it does not get ready."""
+        """Start it and wait until it answers. Without policies it does not become ready."""
         self.launch()

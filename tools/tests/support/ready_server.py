@@ -18,8 +18,8 @@ VALID = timedelta(hours=1)
 
 
 class ReadyServer:
-    """Serves on loopback from `start` to `stop`, with a certificate of `authority`; `ready` may
-    change at any time.
+    """Serves on loopback from `start` to `stop`, with a certificate of the CA `authority`; `ready`
+    may change at any time.
     """
 
     def __init__(self, name: str, authority: Authority, folder: Path) -> None:

@@ -60,7 +60,7 @@ def supervisor_pid(folder: Path) -> int:
 
 
 def up(folder: Path, name: str) -> bool:
-    """Whether the server's program has begun; its signal handlers are set then."""
+    """Whether the server's program runs and has set its signal handlers."""
     return "up" in client.tail(folder / client.LOGS / f"{name}.log")
 
 
@@ -76,7 +76,7 @@ def command(
 
 
 def telling(path: Path, what: str) -> list[str]:
-    """A server that adds `what` to the file `path` when it is told to end."""
+    """A server that appends `what` to the file `path` when it is asked to end."""
     end = f"lambda *_: (open({str(path)!r}, 'a').write({what!r}), sys.exit())"
     code = (
         f"import signal, sys, time; signal.signal(signal.SIGTERM, {end}); print('up', "

@@ -18,7 +18,7 @@ from fairlead.programs.toolchain import programs, recipe
 
 
 class Told(Progress):
-    """Keeps what it is told."""
+    """A progress listener that records the states."""
 
     def __init__(self) -> None:
         self.states: list[tuple[str, str]] = []
@@ -30,8 +30,8 @@ class Told(Progress):
 
 
 class World:
-    """The folders of the machine, and what stands in them. Its environment is that of this
-    process.
+    """The folders of the environment and their content. It also changes the environment variables
+    of this process.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -58,7 +58,7 @@ class World:
         return self.checkout / "tools" / "toolchain"
 
     def go(self, mode: str = "build", version: str = "1.99.0") -> None:
-        """Put a Go on PATH; call it once the environment is set."""
+        """Put a fake Go on PATH; call this after the environment is set."""
         script = Path(__file__).with_name("fake_go.py").read_text()
         self.executable(self.bin / "go", f"#!{sys.executable}\n{script}")
         (self.fake / "mode").write_text(mode)
@@ -73,7 +73,7 @@ class World:
         return path
 
     def program(self, name: str, says: str, folder: str = "bin") -> Path:
-        """Put a program on the machine that prints `says`, whatever it is asked."""
+        """Put a program on PATH that always prints `says`."""
         return self.executable(self.bin.parent / folder / name, f"#!/bin/sh\necho '{says}'\n")
 
     def builds(self) -> list[list[str]]:
@@ -100,7 +100,7 @@ class World:
         return process
 
     def close(self) -> None:
-        """End what a test that failed left running."""
+        """End the processes that a failed test left."""
         pids = self.fake / "pids"
         for pid in map(int, pids.read_text().split() if pids.exists() else ()):
             if runs(pid):
@@ -111,7 +111,7 @@ class World:
 
 
 def said(name: str) -> str:
-    """What the program prints when it has the version pinned."""
+    """The output of the program with the pinned version."""
     (program,) = programs.select([name])
     return program.says.format(version=recipe.load(program.module).version)
 
@@ -125,7 +125,7 @@ def until(condition: Callable[[], bool], seconds: float = 30) -> None:
 
 
 def runs(pid: int) -> bool:
-    """Whether the process runs; one that has ended and that nobody has waited for does not."""
+    """Whether the process runs. A zombie does not count as running."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):

@@ -24,7 +24,7 @@ MALFORMED = {"response": {"uid": "", "allowed": False, "status": {"message": "no
 
 
 def batch(*entries: str | dict[str, Any]) -> bytes:
-    """As OPA packs it; text is taken for JSON."""
+    """Packs a value as OPA does; text is used as JSON."""
     texts = [
         entry if isinstance(entry, str) else json.dumps(entry, separators=(",", ":"))
         for entry in entries
@@ -44,7 +44,7 @@ def ids(packed: bytes) -> list[str | None]:
 
 
 class Log:
-    """Decisions, with a clock in the test's hands."""
+    """Decisions with a clock that the test controls."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -93,7 +93,7 @@ sys.stderr.write(str(most() - before))
     ids=["lists", "objects", "depth", "numbers", "keys", "text", "escapes", "unicode"],
 )
 def test_a_batch_is_read_in_bounded_memory(large: str) -> None:
-    """3,116 bytes of gzip made the sidecar take 500 MiB; its limit is half of that."""
+    """3,116 bytes of gzip once took 500 MiB in the sidecar; its limit is half of that."""
     packed = batch(entry("1"), *[large] * 4, entry("2", REFUSED))
     done = subprocess.run(
         [sys.executable, "-c", TAKES], input=packed, capture_output=True, check=True
@@ -104,7 +104,7 @@ def test_a_batch_is_read_in_bounded_memory(large: str) -> None:
 
 
 def test_no_more_is_unpacked_than_opa_may_have_packed(log: Log) -> None:
-    """It is no error, whereupon OPA would send it again for ever."""
+    """Such a batch is not an error, because OPA would send it again for ever."""
     blanks = " " * (batches.UNPACKED // 2)
     assert ids(batch(entry("1"), blanks + json.dumps(entry("2")) + blanks, entry("3"))) == [
         "1",
@@ -126,7 +126,7 @@ def test_no_more_is_unpacked_than_opa_may_have_packed(log: Log) -> None:
     ],
 )
 def test_what_cannot_be_read_is_no_reason_to_lose_what_can(log: Log, odd: str) -> None:
-    """OPA's JSON has numbers of any length and any depth, and what is not taken it sends again,
+    """OPA's JSON may have numbers of any length and any depth, and OPA sends a rejected batch again
     for ever.
     """
     log.decisions.take(batch(odd, entry("1"), odd, odd, entry("2"), odd))

@@ -47,7 +47,7 @@ def known(desired: Desired) -> dict[str, dict[str, str]]:
 
 
 def thin(snapshot: Snapshot) -> dict[str, Any]:
-    """The metadata of each namespace as OPA gets it, which is all that it gets."""
+    """The metadata of each namespace as OPA gets it; it gets nothing else."""
     namespaces = {
         name: json.loads(text) for (_, name), text in (snapshot.trees["namespaces"] or {}).items()
     }
@@ -106,7 +106,7 @@ def test_a_list_that_was_read_before_a_look_up_does_not_take_it_back_either(
 
 
 def test_a_state_that_opa_has_not_got_yet_is_not_overtaken(desired: Desired) -> None:
-    """OPA would be told of the one that was looked up, and then of the one on its way."""
+    """Otherwise OPA would get the state of the lookup first, and then an older one."""
     desired.replace(NAMESPACES, [namespace("a", {"agentpool": "first"}, 1)])
     assert not desired.looked_up("a", {"agentpool": "second"}, "2")
     assert desired.looked_up("a", {"agentpool": "first", "other": "x"}, "1")

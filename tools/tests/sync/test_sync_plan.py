@@ -47,7 +47,7 @@ def held(
 
 
 class Opa:
-    """Takes what it is told to, and notes it."""
+    """Carries out operations and records them."""
 
     def __init__(
         self, served: Served, accepts: Callable[[Put | Remove], bool] = lambda _: True
@@ -58,7 +58,7 @@ class Opa:
         self.memory = Memory()
 
     def settle(self, desired: Snapshot) -> list[Put | Remove]:
-        """What is done until nothing is left to do, in order."""
+        """All operations until nothing is left to do, in order."""
         self.done = []
         while todo := operations(desired, self.served, self.memory, 0):
             self.memory.owned |= {
@@ -153,7 +153,7 @@ def test_what_cannot_be_sent_holds_back_removals_of_its_config_map_too() -> None
 
 
 class Conflict(Opa):
-    """An OPA in which policies that define the same conflict: those whose texts begin alike."""
+    """A fake OPA in which policies conflict if their texts begin in the same way."""
 
     def take(self, operation: Operation) -> None:
         assert not isinstance(operation, Replicate)

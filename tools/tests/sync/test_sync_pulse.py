@@ -12,7 +12,7 @@ from fairlead.sync.pulse import Pulse
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time that a pulse sees, in seconds."""
+    """The time in seconds that a pulse reads."""
     now = [1000.0]
     monkeypatch.setattr("fairlead.sync.pulse.time.monotonic", lambda: now[0])
     return now

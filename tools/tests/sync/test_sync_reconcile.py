@@ -37,7 +37,7 @@ OWNER = ("fairlead", "map")
 
 
 class World:
-    """A reconciler with its OPA, whose cluster is what the test says."""
+    """A reconciler with its OPA; the test sets the state of the cluster."""
 
     def __init__(self, server: OpaServer) -> None:
         self.server = server
@@ -76,8 +76,8 @@ class World:
         namespaces: dict[str, dict[str, str]] | None = None,
         pods: dict[tuple[str, str], dict[str, Any]] | None = None,
     ) -> None:
-        """All ConfigMaps by name, all namespaces with their labels, and all pods by namespace
-        and name.
+        """Set the cluster: all ConfigMaps by name, all namespaces with their labels, all pods by
+        namespace and name.
         """
         for source, maps in ((POLICIES, policies), (DATA, data)):
             self.desired.replace(
@@ -93,7 +93,7 @@ class World:
         self.desired.replace(NODES, [])
 
     def settle(self) -> None:
-        """Reconcile, comparing all."""
+        """Reconcile with a full comparison."""
         self.reconciler._compare_at = float("-inf")
         self.reconciler.cycle()
 
@@ -119,8 +119,8 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def confirmed(world: World) -> Any:
-    """For how many seconds, in tens, nobody has told OPA that it holds everything; and for how
-    many that counts.
+    """The time since the last confirmation in OPA, in tens of seconds, and for how many seconds it
+    counts.
     """
     document: Any = world.opa.document(["fairlead_confirmed"])
     return document and (round(time.time() - document["at"] / 1e9, -1), document.get("within"))
@@ -644,8 +644,8 @@ def test_a_file_that_is_renamed_while_others_need_it_is_in_force_all_the_same(wo
 
 
 def test_a_file_that_is_renamed_by_a_push_is_in_force_by_its_new_name(world: World) -> None:
-    """What switches to the new revision waits for all else of it, but not for a file whose place
-    is still taken.
+    """The policy that switches to the new revision waits for all others of it, but not for a text
+    that stands in for another.
     """
     renamed = "package system.extra\ndefault x := 1"
 

@@ -36,7 +36,7 @@ THIN = {"metadata": {"name": "payments", "labels": {"agentpool": "p"}}}
 
 
 class Site:
-    """A server that runs, with what it is asked for in the test's hands."""
+    """A running server whose answers the test controls."""
 
     def __init__(self, folder: Path) -> None:
         self.authority = Authority.create("test", HOUR)
@@ -76,7 +76,7 @@ class Site:
         return requests.post(url, data=body, verify=str(self.ca), timeout=DEADLINE)
 
     def common_name(self) -> str:
-        """The name in the certificate that is served now."""
+        """The name in the served certificate."""
         context = ssl.create_default_context(cafile=str(self.ca))
         with (
             socket.create_connection(("127.0.0.1", self.port), DEADLINE) as plain,
@@ -284,7 +284,7 @@ def test_a_replaced_certificate_is_served_and_a_broken_one_is_not(site: Site) ->
 
 
 class Slow:
-    """A client that sends what it is told to, and never all of it."""
+    """A client that never sends a whole request."""
 
     def __init__(
         self, site: Site, sent: bytes = b"", source: str = "127.0.0.1", *, shakes: bool = True
@@ -300,7 +300,7 @@ class Slow:
         self._socket.sendall(data)
 
     def answer(self) -> bytes:
-        """What the server says until it ends the connection."""
+        """The server's output until it closes the connection."""
         parts = []
         with contextlib.suppress(ConnectionError, ssl.SSLError):
             while part := self._socket.recv(65536):
@@ -343,7 +343,7 @@ def test_clients_that_say_nothing_hold_up_nobody_and_take_bounded_threads(
 def test_a_request_has_a_deadline_as_a_whole(
     site: Site, monkeypatch: pytest.MonkeyPatch, request_: bytes
 ) -> None:
-    """A byte now and then does not make it longer."""
+    """A byte now and then does not extend the time."""
     monkeypatch.setattr(connection_limits, "PATIENCE", 1.0)
     client = Slow(site, request_)
 
@@ -462,7 +462,7 @@ def test_a_head_is_not_larger_than_any_that_is_meant(
 
 
 def test_one_upload_is_taken_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So its memory is bounded; OPA sends one after the other, and again what was not taken."""
+    """This bounds its memory. OPA sends one upload after the other, and repeats rejected ones."""
     monkeypatch.setattr(connection_limits, "PATIENCE", 10 * DEADLINE)
     body = packed([decision(allowed=True)])
     with contextlib.closing(

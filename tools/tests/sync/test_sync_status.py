@@ -58,7 +58,7 @@ class FakeApi:
     def change(
         self, annotations: Mapping[str, str | None], data: dict[str, str] | None = None
     ) -> None:
-        """Change the ConfigMap, as anyone may."""
+        """Change the ConfigMap as somebody else."""
         self.version += 1
         self.data = data or self.data
         merged = {**self.annotations, **annotations}
@@ -67,7 +67,7 @@ class FakeApi:
             self.tell()
 
     def tell(self) -> None:
-        """Tell all who watch."""
+        """Send the ConfigMap to all watches."""
         for desired in self.watching:
             desired.apply(POLICIES, False, self.value())
 
@@ -81,7 +81,7 @@ class FakeApi:
         return {"metadata": {**metadata, "annotations": dict(self.annotations)}, "data": self.data}
 
     def entries(self) -> dict[str, dict[str, Any]]:
-        """What each replica tells."""
+        """The statuses of the replicas."""
         own = {
             key: value for key, value in self.annotations.items() if key.startswith(REPLICA_STATUS)
         }
@@ -107,7 +107,7 @@ class Replica:
         self.again()
 
     def again(self) -> None:
-        """Look once more, at once."""
+        """Run another cycle at once."""
         self.writer.wake()
         self.writer.write()
 

@@ -23,7 +23,7 @@ def flat(document: Any, *, namespaced: bool) -> dict[Key, str]:
 def patched(
     document: Any, target: dict[Key, str], held: dict[Key, str], **limits: int
 ) -> tuple[Any, int]:
-    """What OPA would have after all pieces, and how many there were."""
+    """OPA's document after all pieces, and their number."""
     count = 0
     for text, changes in pieces(target, held, **limits):
         count += 1

@@ -13,7 +13,7 @@ from fairlead.clusters.embedded.client import Supervisor
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """A state folder whose path is longer than a socket's may be; what a failed test left is
+    """A state folder with a longer path than a socket may have. Processes of a failed test are
     ended.
     """
     path = tmp_path / ("long-" * 25)

@@ -38,8 +38,8 @@ Connect = Callable[[], HTTPSConnection]
 
 @pytest.fixture
 def connect(backends: list[ReadyServer], authority: Authority, tmp_path: Path) -> Iterator[Connect]:
-    """Connects to the balancer before `backends`, trusting their authority; closes all
-    connections afterwards.
+    """Connects to the balancer before `backends` and trusts their CA; closes all connections
+    afterwards.
     """
     (port,) = free_ports(1)
     argv = [f"127.0.0.1:{port}", *(f"{b.name}=127.0.0.1:{b.port}={b.ca}" for b in backends)]
@@ -62,7 +62,7 @@ def connect(backends: list[ReadyServer], authority: Authority, tmp_path: Path) -
 
 
 def asked(connection: HTTPSConnection) -> str | None:
-    """Who answers on this connection; None where nobody does."""
+    """The name of the server that answers on this connection; None if none does."""
     try:
         connection.request("GET", "/")
         return connection.getresponse().read().decode()
@@ -72,7 +72,7 @@ def asked(connection: HTTPSConnection) -> str | None:
 
 
 def answering(connect: Connect) -> set[str | None]:
-    """Who answers on four new connections."""
+    """The names of the servers that answer on four new connections."""
     return {asked(connect()) for _ in range(4)}
 
 

@@ -38,7 +38,9 @@ Put = Callable[..., None]
 
 @pytest.fixture
 def put(control_plane: Embedded) -> Iterator[Put]:
-    """Makes a Secret hold exactly these texts; all of them go with the test."""
+    """Creates or changes a Secret to hold exactly these texts; all of them are deleted after the
+    test.
+    """
     objects = control_plane.objects()
     names = set()
 
@@ -57,7 +59,7 @@ def put(control_plane: Embedded) -> Iterator[Put]:
 def following(
     control_plane: Embedded, log: Path, *volumes: Volume
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The process as the cluster starts it; its output goes to `log`."""
+    """Runs the process as the cluster does; its output goes to `log`."""
     configuration = clients.connect(control_plane.kubeconfig).configuration
     options = {
         "url": configuration.host,
@@ -82,8 +84,8 @@ def holds(folder: Path, **texts: str) -> Callable[[], bool]:
 def test_what_is_there_is_brought_and_so_is_each_change(
     control_plane: Embedded, tmp_path: Path, put: Put
 ) -> None:
-    """A key that goes from the Secret goes from the folder; of another Secret nothing is
-    brought.
+    """A key that is removed from the Secret is removed from the folder; other Secrets are not
+    mounted.
     """
     put("token", token="first", rego="package a")
     put("other", token="wrong")
@@ -142,7 +144,7 @@ def test_a_secret_that_lacks_a_key_leaves_the_folder_as_it_is(
 def test_it_goes_on_after_the_api_server_was_away(
     control_plane: Embedded, tmp_path: Path, put: Put
 ) -> None:
-    """What changed meanwhile is brought then, although no watch tells of it."""
+    """Changes during an interruption are written afterwards, although no watch reported them."""
     folder, log = tmp_path / "token", tmp_path / "log"
     put("token", token="first")
     with following(control_plane, log, Volume(str(folder), "token")) as process:

@@ -99,7 +99,7 @@ def test_a_probe_ends_with_its_server(owner: Supervisor, folder: Path, asked: Re
 def test_a_server_that_hangs_is_killed_and_started_again(
     owner: Supervisor, folder: Path, tmp_path: Path
 ) -> None:
-    """It is stopped: its port is open all the same, and connections to it are accepted."""
+    """The server is stopped: its port stays open and accepts connections."""
     (port,) = ports.free_ports(1)
     argv = [sys.executable, "-c", ITSELF, str(tmp_path), str(port)]
     probed = Probe(
@@ -118,7 +118,7 @@ def test_a_server_that_hangs_is_killed_and_started_again(
 
 
 def test_a_certificate_that_nobody_trusts_is_no_failure(asked: ReadyServer) -> None:
-    """As for kubelets: one that has ended must not get the server killed that serves with it."""
+    """A process that has ended must not get the next server with its id killed."""
     assert probe.failure(asked.url, 5.0) is None
     asked.ready = False
     assert "500" in str(probe.failure(asked.url, 5.0))
@@ -127,7 +127,7 @@ def test_a_certificate_that_nobody_trusts_is_no_failure(asked: ReadyServer) -> N
 
 
 def watchers(folder: Path) -> list[int]:
-    """The probes that this folder's supervisor has started: its children that are no servers."""
+    """The probes of this folder's supervisor: its children that are not servers."""
     from fairlead.clusters.embedded import processes
 
     record = processes.read(folder)

@@ -11,7 +11,7 @@ from toolchain_world import Told, World
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """A machine with nothing on PATH and an empty cache."""
+    """An environment with nothing on PATH and an empty cache."""
     made = World(tmp_path)
     for key, value in made.environment.items():
         monkeypatch.setenv(key, value)
@@ -21,5 +21,5 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 @pytest.fixture
 def told() -> Told:
-    """A listener that keeps what it hears."""
+    """A progress listener that records the states."""
     return Told()

@@ -15,7 +15,7 @@ from fairlead.programs import toolchain
 
 
 def run(*arguments: str) -> str:
-    """What the command prints on stdout."""
+    """The command's stdout."""
     result = CliRunner().invoke(command, arguments, standalone_mode=False, catch_exceptions=False)
     return result.stdout
 
