@@ -19,8 +19,8 @@ pod_selector := "reject"
 
 # METADATA
 # description: |
-#   How refusals are enforced, by intent: `deny`, or `warn`, which admits the object with a warning. An intent that is not
-#   listed denies.
+#   How refusals are enforced, by intent: `deny`, or `warn`, which admits the object with a warning. An intent that is
+#   not listed denies.
 enforcement := {}
 
 # METADATA

@@ -1,4 +1,4 @@
-"""Says what is missing where a check needs a package that only developers have."""
+"""Checks that the packages are installed that only developers need."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from fairlead.common.errors import UsageError
 
 
 def require(what: str, *packages: str) -> None:
-    """Raises UsageError, which names `what` is asked for and the way out, if a package of the extra
-    `dev` is missing.
-    """
+    """Raises UsageError if `what` needs packages of the extra `dev` that are missing."""
     missing = [name for name in packages if not _installed(name)]
     if missing:
         raise UsageError(
@@ -22,5 +20,5 @@ def require(what: str, *packages: str) -> None:
 def _installed(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except ValueError:  # another program put something else there
+    except ValueError:  # a module without a spec, such as one that a program put into sys.modules
         return False
