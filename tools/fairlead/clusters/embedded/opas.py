@@ -3,24 +3,21 @@ plane."""
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import json
 import sys
 import time
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fairlead.clusters import joined_logs
 from fairlead.clusters.base import OpaServer, SidecarServer
-from fairlead.clusters.embedded import balancer, kubelet, ports, volume
+from fairlead.clusters.embedded import balancer, kubelet, mounts, opa_replicas, ports
 from fairlead.clusters.embedded.cluster import Embedded
-from fairlead.clusters.embedded.kubelet import Volume
+from fairlead.clusters.embedded.opa_replicas import BALANCER, KINDS, Replica
 from fairlead.clusters.embedded.server import Probe
-from fairlead.common import atomic_files, waiting
+from fairlead.common import atomic_files
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecar_flags as flags
@@ -29,59 +26,13 @@ from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import TLS_SECRET, TOKEN_SECRET
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.opa import arguments
-from fairlead.policy import bundles
 from fairlead.programs import toolchain
 from fairlead.settings.models import NAMESPACE, Settings
 
-KINDS = ("opa", "proxy", "sidecar")
-"""What each replica has."""
-BALANCER, KUBELET = "balancer", "kubelet"
-
-MOUNTED = 30.0
-"""Seconds in which a Secret is mounted that the API server has."""
+KUBELET = "kubelet"
 
 _LOOK = 0.2
 """Seconds between two looks at a log that is followed."""
-
-
-@dataclass(frozen=True)
-class _Replica:
-    """What a pod would hold: an OPA, its proxy and its sidecar by the names of their servers, and
-    the Secrets' files.
-
-    `other_sidecars` are the names that sidecars of other kinds would have in its place.
-    """
-
-    opa: str
-    proxy: str
-    sidecar: str
-    other_sidecars: list[str]
-    opa_address: str
-    proxy_address: str
-    sidecar_address: str
-    files: arguments.Files
-
-    @property
-    def ca(self) -> Path:
-        return Path(self.files.ca)
-
-    def opa_url(self, path: str = "") -> str:
-        """Where others reach OPA: at its proxy."""
-        return f"https://{self.proxy_address}{path}"
-
-    def probe(self, liveness: arguments.Liveness) -> Probe:
-        """What a kubelet would ask."""
-        address = {
-            arguments.OPA_PORT: self.proxy_address,
-            arguments.SYNC_PORT: self.sidecar_address,
-        }[liveness.port]
-        return Probe(
-            f"https://{address}{liveness.path}",
-            period=liveness.period,
-            timeout=liveness.timeout,
-            failures=liveness.failures,
-            startup=liveness.startup,
-        )
 
 
 class EmbeddedCluster(Embedded):
@@ -142,7 +93,9 @@ class EmbeddedCluster(Embedded):
         self._mount(logs, progress)
         self.refresh({TOKEN_SECRET: token, TLS_SECRET: credentials.tls.files})
         if secret is not None:
-            _wait(((Path(replica.files.logs), secret) for replica in replicas), f"Secret {logs}")
+            mounts.wait_for(
+                ((Path(replica.files.logs), secret) for replica in replicas), f"Secret {logs}"
+            )
         for replica in replicas:
             self._serve(replica, settings, progress)
         if len(replicas) > 1:
@@ -189,14 +142,14 @@ class EmbeddedCluster(Embedded):
                         for key in mount.keys or secrets[mount.secret]
                     },
                 )
-                for mount in _volumes(replica.files, None)
+                for mount in mounts.volumes(replica.files, None)
                 if mount.secret in secrets
             ]
-            _wait(mounted, f"the Secrets of {replica.opa}")
+            mounts.wait_for(mounted, f"the Secrets of {replica.opa}")
             if replica.sidecar in self.servers() and not self.sidecar.rereads:
-                if self._remembered(f"{replica.sidecar}-read") != _read_once(replica.files):
+                if self._remembered(f"{replica.sidecar}-read") != mounts.read_once(replica.files):
                     self.restart_server(replica.sidecar)
-                self._remember(f"{replica.sidecar}-read", _read_once(replica.files))
+                self._remember(f"{replica.sidecar}-read", mounts.read_once(replica.files))
 
     def restart(self, *, progress: Progress) -> None:
         """Restart every OPA with its sidecar, one after the other. Raises FairleadError where
@@ -224,12 +177,12 @@ class EmbeddedCluster(Embedded):
     def logs(self, server: str, lines: int, follow: bool) -> Iterator[str]:
         """See fairlead.clusters.base.Cluster."""
         names = list(self.servers())
-        wanted = (
+        chosen = (
             [getattr(replica, server) for replica in self._replicas()]
             if server in KINDS
             else [server]
         )
-        for name in wanted:
+        for name in chosen:
             if name not in names:
                 raise UsageError(
                     f"no server {server!r} in cluster {self.name!r}: one of {', '.join(names)}"
@@ -237,7 +190,7 @@ class EmbeddedCluster(Embedded):
             if not self.log(name).exists():
                 raise UsageError(f"{self.log(name)}: there is no log of {name} any more")
         return joined_logs.merged(
-            wanted, lambda name: _tail(self.log(name), lines, follow), follow=follow
+            chosen, lambda name: _tail(self.log(name), lines, follow), follow=follow
         )
 
     def log(self, server: str) -> Path:
@@ -282,14 +235,14 @@ class EmbeddedCluster(Embedded):
             "volumes": [
                 vars(mount)
                 for replica in self._replicas()
-                for mount in _volumes(replica.files, logs)
+                for mount in mounts.volumes(replica.files, logs)
             ],
         }
         self._run(
             KUBELET, [sys.executable, "-P", "-m", kubelet.__name__, json.dumps(options)], progress
         )
 
-    def _serve(self, replica: _Replica, settings: Settings, progress: Progress) -> None:
+    def _serve(self, replica: Replica, settings: Settings, progress: Progress) -> None:
         sidecar, files = self.sidecar, replica.files
         program = toolchain.ensure(["opa"], progress)["opa"]
         logs = sidecar.decision_logs(files, settings, replica.sidecar_address)
@@ -319,7 +272,7 @@ class EmbeddedCluster(Embedded):
                 self.stop_server(other)
         if not self._runs(replica.sidecar, argv, {}):
             self.service_account_kubeconfig(NAMESPACE, "opa", kubeconfig)
-        self._remember(f"{replica.sidecar}-read", _read_once(files))
+        self._remember(f"{replica.sidecar}-read", mounts.read_once(files))
         # An old sidecar may have loaded the new policies already; a new one must be there for who
         # is looked up.
         healthy = f"https://{replica.sidecar_address}/health" if sidecar.look_up else None
@@ -334,7 +287,7 @@ class EmbeddedCluster(Embedded):
         if started and again:
             self.wait_for(replica.opa, replica.opa_url("/health/ready"), replica.ca)
 
-    def _serve_proxy(self, replica: _Replica, progress: Progress) -> None:
+    def _serve_proxy(self, replica: Replica, progress: Progress) -> None:
         program = toolchain.ensure([toolchain.PROXY], progress)[toolchain.PROXY]
         argv = [
             str(program),
@@ -382,29 +335,8 @@ class EmbeddedCluster(Embedded):
     def _runs(self, name: str, argv: list[str], env: Mapping[str, str]) -> bool:
         return name in self.servers() and self._remembered(f"{name}-started") == [argv, dict(env)]
 
-    def _replicas(self) -> list[_Replica]:
-        plan = self._plan()
-        chosen = plan["ports"]
-        return [
-            _Replica(
-                f"opa{suffix}",
-                f"proxy{suffix}",
-                f"{self.sidecar.name}{suffix}",
-                [f"{name}{suffix}" for name in sidecars.SIDECARS if name != self.sidecar.name],
-                f"{ports.HOST}:{opa}",
-                f"{ports.HOST}:{proxy}",
-                f"{ports.HOST}:{sidecar}",
-                self._files(f"opa{suffix}"),
-            )
-            for suffix, (opa, sidecar), proxy in zip(
-                _suffixes(len(chosen)), chosen, plan["proxies"], strict=True
-            )
-        ]
-
-    def _files(self, name: str) -> arguments.Files:
-        # Each has its own copy, as each pod's volumes are refreshed on their own.
-        mounted = self.path / "mounted" / name
-        return arguments.Files(mounted / "tls", mounted / "authz", mounted / "token")
+    def _replicas(self) -> list[Replica]:
+        return opa_replicas.of(self._plan(), self.sidecar, self.path / "mounted")
 
     def _plan(self) -> dict[str, Any]:
         """What was chosen once, so that a restarted server is found again: sidecar, ports, and
@@ -420,13 +352,7 @@ class EmbeddedCluster(Embedded):
         return plan
 
     def _planned(self, count: int) -> dict[str, Any]:
-        before, *free = self.free_ports(3 * count + 1)
-        return {
-            "sidecar": self.sidecar.name,
-            "ports": list(zip(free[::3], free[1::3], strict=True)),
-            "proxies": free[2::3],
-            BALANCER: before if count > 1 else None,
-        }
+        return opa_replicas.planned(self.sidecar, self.free_ports(3 * count + 1))
 
     def _remembered(self, what: str) -> Any:
         try:
@@ -446,40 +372,3 @@ def _tail(path: Path, lines: int, follow: bool) -> Iterator[str]:
             yield text
             if not text:
                 time.sleep(_LOOK)
-
-
-def _suffixes(count: int) -> list[str]:
-    return [""] if count == 1 else [f"-{number}" for number in range(count)]
-
-
-def _volumes(files: arguments.Files, logs: str | None) -> list[Volume]:
-    """What a pod mounts; `logs` is the Secret of the decision logs' service."""
-    mounts = [
-        Volume(str(files.tls), TLS_SECRET),
-        Volume(str(files.authz), TOKEN_SECRET, list(bundles.GUARDS)),
-        Volume(str(files.token), TOKEN_SECRET, ["token"]),
-    ]
-    return [*mounts, Volume(str(files.logs), logs)] if logs else mounts
-
-
-def _wait(mounted: Iterable[tuple[Path, Mapping[str, bytes]]], what: str) -> None:
-    """Return when each folder holds these contents, key -> data. Raises FairleadError."""
-    for folder, contents in mounted:
-        holds = functools.partial(_holds, folder, contents)
-        waiting.until(holds, deadline=MOUNTED, what=f"{what} are mounted", pause=0.02)
-
-
-def _holds(folder: Path, contents: Mapping[str, bytes]) -> bool:
-    try:
-        return volume.read(folder) == dict(contents)
-    except FileNotFoundError:  # it is being replaced
-        return False
-
-
-def _read_once(files: arguments.Files) -> str:
-    """What tells from others what a sidecar reads when it starts: its token and its authorities."""
-    read = (
-        volume.read(Path(files.token)).get("token", b""),
-        volume.read(Path(files.tls)).get("ca.crt", b""),
-    )
-    return hashlib.sha256(b"".join(read)).hexdigest()

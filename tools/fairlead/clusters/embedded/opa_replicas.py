@@ -1,0 +1,102 @@
+"""The replicas of OPA: what each consists of, and on which ports it listens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlead.clusters.embedded import ports
+from fairlead.clusters.embedded.server import Probe
+from fairlead.deployment import sidecars
+from fairlead.deployment.sidecars import Sidecar
+from fairlead.opa import arguments
+
+KINDS = ("opa", "proxy", "sidecar")
+"""What each replica has."""
+BALANCER = "balancer"
+
+
+@dataclass(frozen=True)
+class Replica:
+    """What a pod would hold: the names and addresses of an OPA, its proxy and its sidecar, and the
+    files of the Secrets.
+
+    `other_sidecars` are the names that sidecars of other kinds would have in its place.
+    """
+
+    opa: str
+    proxy: str
+    sidecar: str
+    other_sidecars: list[str]
+    opa_address: str
+    proxy_address: str
+    sidecar_address: str
+    files: arguments.Files
+
+    @property
+    def ca(self) -> Path:
+        return Path(self.files.ca)
+
+    def opa_url(self, path: str = "") -> str:
+        """Where others reach OPA: at its proxy."""
+        return f"https://{self.proxy_address}{path}"
+
+    def probe(self, liveness: arguments.Liveness) -> Probe:
+        """What a kubelet would ask."""
+        address = {
+            arguments.OPA_PORT: self.proxy_address,
+            arguments.SYNC_PORT: self.sidecar_address,
+        }[liveness.port]
+        return Probe(
+            f"https://{address}{liveness.path}",
+            period=liveness.period,
+            timeout=liveness.timeout,
+            failures=liveness.failures,
+            startup=liveness.startup,
+        )
+
+
+def planned(sidecar: Sidecar, free_ports: Sequence[int]) -> dict[str, Any]:
+    """A plan for as many replicas as there are ports for: one for the balancer, three for each.
+
+    {"sidecar": its kind, "ports": [[OPA, sidecar], ...], "proxies": [port, ...], "balancer": port,
+    or None for a single replica}
+    """
+    before, *free = free_ports
+    return {
+        "sidecar": sidecar.name,
+        "ports": list(zip(free[::3], free[1::3], strict=True)),
+        "proxies": free[2::3],
+        BALANCER: before if len(free) > 3 else None,
+    }
+
+
+def of(plan: Mapping[str, Any], sidecar: Sidecar, mounted: Path) -> list[Replica]:
+    """The replicas of a plan, with this kind of sidecar; `mounted` is the folder of their files."""
+    chosen = plan["ports"]
+    return [
+        Replica(
+            f"opa{suffix}",
+            f"proxy{suffix}",
+            f"{sidecar.name}{suffix}",
+            [f"{name}{suffix}" for name in sidecars.SIDECARS if name != sidecar.name],
+            f"{ports.HOST}:{opa_port}",
+            f"{ports.HOST}:{proxy_port}",
+            f"{ports.HOST}:{sidecar_port}",
+            _files(mounted / f"opa{suffix}"),
+        )
+        for suffix, (opa_port, sidecar_port), proxy_port in zip(
+            _suffixes(len(chosen)), chosen, plan["proxies"], strict=True
+        )
+    ]
+
+
+def _files(folder: Path) -> arguments.Files:
+    # Each replica has its own copy, as each pod's volumes are refreshed on their own.
+    return arguments.Files(folder / "tls", folder / "authz", folder / "token")
+
+
+def _suffixes(count: int) -> list[str]:
+    return [""] if count == 1 else [f"-{number}" for number in range(count)]
