@@ -53,7 +53,7 @@ CLUSTER_SCOPED = {
 }
 """Kinds whose objects belong to no namespace."""
 
-# What is sent to a subresource of a pod, and so reviewed as one of `pods`.
+# Kinds that are sent to a subresource of a pod, so that their reviews name the resource `pods`.
 _OF_PODS = {
     "Binding",
     "Eviction",
@@ -77,8 +77,8 @@ def build(
     """The review that an API server would send for `operation` on `manifest`, which has an
     apiVersion and a kind.
 
-    DELETE has the manifest as its oldObject and no object. A Namespace is in the namespace that it
-    is.
+    For DELETE the manifest becomes the oldObject, and there is no object. The namespace of a
+    Namespace is its own name.
     """
     metadata = manifest.get("metadata") or {}
     name = metadata.get("name") or ""
@@ -122,9 +122,7 @@ def group_version(manifest: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def plural(kind: str) -> str:
-    """The resource that objects of `kind` are kept under, by the rule that Kubernetes' own kinds
-    follow.
-    """
+    """The resource that stores objects of `kind`, by the rule that Kubernetes' own kinds follow."""
     if kind in _OF_PODS:
         return "pods"
     name = kind.lower()
@@ -136,7 +134,7 @@ def plural(kind: str) -> str:
 
 
 def title(review: Any) -> str:
-    """A review in one line, as `CREATE of Pod payments/web`; dashes where it does not say."""
+    """A review in one line, such as `CREATE of Pod payments/web`; dashes for what is missing."""
     request = _mapping(_mapping(review).get("request"))
     metadata = _mapping(_mapping(request.get("object") or request.get("oldObject")).get("metadata"))
     name = request.get("name") or metadata.get("name") or metadata.get("generateName") or "-"
@@ -151,7 +149,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def patch_of(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The operations of an answer's JSON Patch (RFC 6902), empty where it has none. Raises
+    """The operations of an answer's JSON Patch (RFC 6902), empty without a patch. Raises
     FairleadError.
     """
     response = answer["response"]
@@ -173,7 +171,7 @@ def patch_of(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def apply(patch: Sequence[Mapping[str, Any]], manifest: Any) -> Any:
-    """`manifest` with `patch` applied, itself unchanged. Raises FairleadError."""
+    """A copy of `manifest` with `patch` applied. Raises FairleadError."""
     try:
         return jsonpatch.apply_patch(manifest, [dict(operation) for operation in patch])
     except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError) as error:
@@ -181,5 +179,5 @@ def apply(patch: Sequence[Mapping[str, Any]], manifest: Any) -> Any:
 
 
 def is_review(document: Mapping[str, Any]) -> bool:
-    """Whether it says to be an AdmissionReview, of any version."""
+    """Whether the document calls itself an AdmissionReview, of any version."""
     return bool(document["kind"] == "AdmissionReview")

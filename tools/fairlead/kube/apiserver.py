@@ -1,5 +1,5 @@
-"""A light client of the API server: raw JSON, lists page by page, watches event by event,
-credentials that may change.
+"""A light client of the API server, for processes that run for months: it returns raw JSON, page by
+page and event by event, and reads credentials again.
 
 Least rights: get, list, watch and patch of configmaps in the namespaces that are read; get, list,
 watch of namespaces and of what else is replicated. Source: Kubernetes documentation, "Kubernetes
@@ -27,7 +27,7 @@ from fairlead.kube.errors import ApiServerError, Refused, Unreachable
 PAGE = 500
 """Objects in one page of a list."""
 
-# Metadata is all that a namespace has for us; the last one is for servers that cannot reduce an
+# Of a namespace only the metadata is needed. The last type is for servers that cannot reduce an
 # object to it.
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -35,11 +35,11 @@ _TIMEOUT = (3.0, 10.0)  # seconds, to connect and for each read
 
 
 class ApiServer:
-    """A client for several threads; never retries."""
+    """A client for several threads; it never retries."""
 
     def __init__(self, kubeconfig: Path | None, turn: Callable[[], None] | None = None) -> None:
-        """Read the credentials of `kubeconfig`, or of the pod that this runs in. Raises UsageError;
-        asks nobody yet.
+        """Reads the credentials of `kubeconfig`, or of the pod that this process runs in, and sends
+        nothing yet. Raises UsageError.
 
         `turn` is called before each request and at each event.
         """
@@ -49,7 +49,7 @@ class ApiServer:
         self._client = _connected(kubeconfig)
 
     def renew(self) -> None:
-        """Read all credentials again, certificates too; where that fails, those at hand stay."""
+        """Read all credentials again, certificates included; if that fails, the old ones stay."""
         with self._lock, suppress(FairleadError, OSError):
             self._client = _connected(self._kubeconfig)
 
@@ -61,11 +61,11 @@ class ApiServer:
         metadata_only: bool,
         version: Callable[[str], None],
     ) -> Iterator[dict[str, Any]]:
-        """Every object of a list; `version` is told the list's resourceVersion before the last
-        page's objects.
+        """Every object of a list. `version` is called with the list's resourceVersion, before the
+        objects of the last page.
 
-        `selector` has a labelSelector, a fieldSelector or both. Each object tells its kind, as in a
-        watch.
+        `selector` has a labelSelector, a fieldSelector or both. Each object has its apiVersion and
+        kind, as in a watch.
         """
         query = {"limit": str(PAGE), **selector}
         while True:
@@ -95,10 +95,10 @@ class ApiServer:
         seconds: int,
         opened: Callable[[], None],
     ) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Each (type, object) that happens after the resourceVersion `since`, for about `seconds`.
+        """Each event after the resourceVersion `since`, as (type, object), for about `seconds`.
 
-        Types: ADDED, MODIFIED, DELETED, and BOOKMARK, whose object has nothing but a newer
-        resourceVersion. `opened` is called once the API server has agreed.
+        Types: ADDED, MODIFIED, DELETED, and BOOKMARK, whose object has only a newer
+        resourceVersion. `opened` is called once the API server has accepted the watch.
         """
         query = {
             "watch": "true",
@@ -132,8 +132,8 @@ class ApiServer:
             answer.close()
 
     def namespace(self, name: str) -> tuple[Mapping[str, str], str] | None:
-        """The labels and the resourceVersion of the namespace `name` at this moment; None where
-        there is none.
+        """The labels and the resourceVersion of the namespace `name` at this moment; None if there
+        is none.
         """
         try:
             document = self._json(
@@ -149,8 +149,8 @@ class ApiServer:
     def config_map(
         self, namespace: str, name: str, *, timeout: tuple[float, float] = _TIMEOUT
     ) -> dict[str, Any]:
-        """A ConfigMap at this moment; `timeout` as for `annotate`. Raises ApiServerError, status
-        404 where none is.
+        """A ConfigMap at this moment; `timeout` as for `annotate`. Raises ApiServerError, with
+        status 404 if there is none.
         """
         return self._json("GET", _config_map(namespace, name), {}, timeout=timeout)
 
@@ -163,11 +163,11 @@ class ApiServer:
         *,
         timeout: tuple[float, float] = _TIMEOUT,
     ) -> None:
-        """Set annotations of a ConfigMap that is still at resourceVersion `version`; None removes
-        one.
+        """Set annotations of a ConfigMap that still has the resourceVersion `version`; None removes
+        an annotation.
 
-        `timeout` is in seconds, to connect and for each read. Raises ApiServerError, with status
-        409 where it has changed since, 404 where it is gone.
+        `timeout` is in seconds, to connect and for each read. Raises ApiServerError: status 409 if
+        the ConfigMap has changed since, 404 if it is gone.
         """
         path = _config_map(namespace, name)
         patch = {"metadata": {"resourceVersion": version, "annotations": dict(annotations)}}
@@ -178,19 +178,19 @@ class ApiServer:
         )
 
     def get(self, path: str, **query: str) -> dict[str, Any]:
-        """The object or list at `path` at this moment. Raises ApiServerError, with status 404
-        where there is none.
+        """The object or list at `path` at this moment. Raises ApiServerError, with status 404 if
+        there is none.
         """
         return self._json("GET", path, query)
 
     def patch(
         self, path: str, patch: Mapping[str, Any], *, manager: str, strategic: bool = False
     ) -> dict[str, Any]:
-        """The object at `path` after this patch, a merge patch unless `strategic`; `manager` is
-        told to have made it.
+        """The object at `path` after this patch, a merge patch unless `strategic`. `manager` is the
+        field manager.
 
-        A metadata.resourceVersion in it is that which the object has to have still: else
-        ApiServerError, status 409.
+        If the patch has a metadata.resourceVersion, the object must still have it. Raises
+        ApiServerError, with status 409 if it does not.
         """
         kind = f"application/{'strategic-merge' if strategic else 'merge'}-patch+json"
         return self._json(
@@ -198,7 +198,7 @@ class ApiServer:
         )
 
     def create(self, path: str, body: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
-        """What was made of `body` by a POST to `path`. Raises ApiServerError."""
+        """The object that a POST of `body` to `path` creates. Raises ApiServerError."""
         text = json.dumps(body)
         return self._json(
             "POST", path, {"fieldManager": manager}, body=text, content_type="application/json"
@@ -258,7 +258,7 @@ def _connected(kubeconfig: Path | None) -> ApiClient:
 
 
 def _lines(answer: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-    rest = b""
+    unfinished = b""
     for chunk in answer.stream(65536, decode_content=False):
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield from filter(None, whole)
+        *lines, unfinished = (unfinished + chunk).split(b"\n")
+        yield from filter(None, lines)

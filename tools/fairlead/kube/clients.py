@@ -27,7 +27,7 @@ PATIENCE = 15.0
 
 
 class _Client(client.ApiClient):
-    """A client that gives up on a server that accepts a connection and never answers."""
+    """A client that gives up on a server that accepts connections and never answers."""
 
     def __init__(self, configuration: client.Configuration, source: Path) -> None:
         super().__init__(configuration)
@@ -57,12 +57,12 @@ def connect(kubeconfig: Path) -> client.ApiClient:
 
 
 def as_yaml(body: Mapping[str, Any]) -> bytes:
-    r"""A request's body as YAML that API servers read, which is JSON in UTF-8.
+    r"""A request's body as YAML that API servers can read, which is JSON in UTF-8.
 
-    JSON escapes what is beyond the basic plane as two surrogates (`"\ud83d\ude92"`), each of which
-    is no character to YAML: the API server refuses the request.
+    By default, JSON escapes characters beyond the basic plane as two surrogates (`"\ud83d\ude92"`).
+    Surrogates are no characters in YAML, so the API server would refuse the request.
     """
-    # a lone one is the server's to refuse
+    # A lone surrogate passes: it is up to the server to refuse it.
     return json.dumps(body, ensure_ascii=False).encode(errors="surrogatepass")
 
 
@@ -95,13 +95,13 @@ patiently = retry(
 
 
 class Objects:
-    """Applies and reads objects of any kind; what may be repeated is, while the API server is
-    away for a moment.
+    """Applies and reads objects of any kind, for one thread. While the API server is away for a
+    moment, requests that may be repeated are.
     """
 
     def __init__(self, api: client.ApiClient) -> None:
-        # Kept to ourselves: by default it would be a file that anyone can foresee and any other
-        # version reads.
+        # A private file: by default the cache has a path that anyone can predict, and that other
+        # versions of the client read, too.
         self._discovered = TemporaryDirectory(prefix="fairlead-", ignore_cleanup_errors=True)
         try:
             with explained("cannot read the API's resources"):
@@ -112,7 +112,9 @@ class Objects:
 
     @patiently
     def apply(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
-        """Server-side apply; a field that the API does not know is an error. Raises Refused."""
+        """Server-side apply; a field that the API does not know is an error. Raises Refused,
+        Unreachable.
+        """
         metadata = manifest["metadata"]
         with explained(f"cannot apply {manifest['kind']} {metadata['name']}"):
             resource = self._dynamic.resources.get(
@@ -123,15 +125,15 @@ class Objects:
                 namespace=metadata.get("namespace"),
                 field_manager=FIELD_MANAGER,
                 force_conflicts=True,
-                # The dynamic client has no argument of its own for it.
+                # The dynamic client has no argument for it.
                 query_params=[("fieldValidation", "Strict")],
                 **({"dry_run": "All"} if dry_run else {}),
             )
             return dict(applied.to_dict())
 
     def apply_whole(self, manifest: Mapping[str, Any]) -> None:
-        """Apply a ConfigMap and remove the keys that others added, which applying alone leaves.
-        Raises Refused.
+        """Apply a ConfigMap, and remove the keys that others added, which applying leaves. Raises
+        Refused.
         """
         applied = self.apply(manifest)
         for field in ("data", "binaryData"):
@@ -140,7 +142,7 @@ class Objects:
 
     @patiently
     def merge(self, manifest: Mapping[str, Any], patch: Mapping[str, Any]) -> None:
-        """Change what `patch` (RFC 7396) names in the object that `manifest` identifies. Raises
+        """Change the fields in `patch` (RFC 7396) of the object that `manifest` identifies. Raises
         Refused.
         """
         metadata = manifest["metadata"]
@@ -170,7 +172,7 @@ class Objects:
     def get(
         self, api_version: str, kind: str, name: str, namespace: str | None = None
     ) -> dict[str, Any] | None:
-        """The object, or None where there is none. Raises Refused."""
+        """The object, or None if there is none. Raises Refused."""
         with explained(f"cannot read {kind} {name}"):
             try:
                 resource = self._dynamic.resources.get(api_version=api_version, kind=kind)
@@ -189,10 +191,10 @@ class Objects:
         grace: int | None = None,
         orphan: bool = False,
     ) -> None:
-        """Delete the object; that there is none is fine. Raises Refused.
+        """Delete the object, if there is one. Raises Refused.
 
-        A pod ends within `grace` seconds if given; with `orphan` what the object owns stays, and is
-        nobody's.
+        With `grace`, a pod ends within that many seconds. With `orphan`, the objects that it owns
+        stay, without an owner.
         """
         body: dict[str, Any] = {"propagationPolicy": "Orphan"} if orphan else {}
         body |= {} if grace is None else {"gracePeriodSeconds": grace}
@@ -205,8 +207,8 @@ class Objects:
     def list(
         self, api_version: str, kind: str, namespace: str | None, labels: str = ""
     ) -> list[dict[str, Any]]:
-        """The objects of a namespace (or all) that a label selector matches, by name. Raises
-        Refused.
+        """The objects of a namespace (None for all) that a label selector matches, sorted by name.
+        Raises Refused.
         """
         with explained(f"cannot list {kind}"):
             resource = self._dynamic.resources.get(api_version=api_version, kind=kind)

@@ -13,7 +13,7 @@ from fairlead.kube.errors import Refused
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind as discovery has it; `plural` is its name in URLs and in RBAC rules."""
+    """A kind of object, as discovery lists it; `plural` is its name in URLs and in RBAC rules."""
 
     api_version: str
     name: str
@@ -28,9 +28,9 @@ class Kind:
 
 
 def kinds(api: client.ApiClient) -> list[Kind]:
-    """Every kind that is served, in its group's preferred version. Raises FairleadError.
+    """Every kind that is served, in the preferred version of its group. Raises FairleadError.
 
-    A group whose own server is away (an aggregated API) is left out.
+    A group is left out while its own server (an aggregated API) is away.
     """
     with clients.explained("cannot read the API's resources"):
         all_kinds = _kinds("v1", client.CoreV1Api(api).get_api_resources())
@@ -41,18 +41,20 @@ def kinds(api: client.ApiClient) -> list[Kind]:
             continue
         try:
             with clients.explained(f"cannot read the resources of {group.name}"):
-                listed = client.CustomObjectsApi(api).get_api_resources(group.name, version.version)
+                resources = client.CustomObjectsApi(api).get_api_resources(
+                    group.name, version.version
+                )
         except Refused as error:
             if error.status in (404, 503):
                 continue
             raise
-        all_kinds += _kinds(version.group_version, listed)
+        all_kinds += _kinds(version.group_version, resources)
     return all_kinds
 
 
-def _kinds(api_version: str, listed: Any) -> list[Kind]:
+def _kinds(api_version: str, resource_list: Any) -> list[Kind]:
     return [
         Kind(api_version, str(r.kind), str(r.name), bool(r.namespaced), tuple(r.verbs))
-        for r in listed.resources
+        for r in resource_list.resources
         if "/" not in r.name
     ]

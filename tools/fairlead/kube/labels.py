@@ -27,7 +27,7 @@ _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0
 
 
 def check_key(key: str) -> str:
-    """`key`, where it is a legal label key. Raises ValueError."""
+    """`key`, if it is a legal label key. Raises ValueError."""
     prefix, slash, name = key.rpartition("/")
     if not _NAME.fullmatch(name) or (
         slash and not (_PREFIX.fullmatch(prefix) and len(prefix) <= 253)
@@ -40,7 +40,7 @@ def check_key(key: str) -> str:
 
 
 def check_value(value: str) -> str:
-    """`value`, where it is a legal label value. Raises ValueError."""
+    """`value`, if it is a legal label value. Raises ValueError."""
     if value and not _NAME.fullmatch(value):
         raise ValueError(
             f"{value!r} is not a label value: at most 63 letters, digits, '-', '_' and '.', "
@@ -50,8 +50,8 @@ def check_value(value: str) -> str:
 
 
 def kubelet_may_set(key: str) -> bool:
-    """Whether a kubelet may give its own node this label, where the API server's plugin
-    NodeRestriction is on.
+    """Whether a kubelet may give its own node this label if the API server's plugin NodeRestriction
+    is on.
     """
     prefix = key.rpartition("/")[0]
     if not _within(prefix, "kubernetes.io", "k8s.io"):

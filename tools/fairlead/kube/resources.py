@@ -1,5 +1,5 @@
-"""The kinds of object that are replicated into OPA besides namespaces, named as kube-mgmt's flags
-name them.
+"""The kinds of object that are replicated into OPA besides namespaces, named as in kube-mgmt's
+flags.
 
 Source: Kubernetes documentation, "Kubernetes API Concepts"; kube-mgmt's README, "Caching".
 """
@@ -25,8 +25,8 @@ Field = tuple[str, ...]
 class Resource:
     """A kind of object to replicate; `group` is empty for the core group.
 
-    `fields` are the paths to keep of each object, none for the whole object; its name and namespace
-    always stay.
+    `fields` are the paths to keep of each object, empty for the whole object. The name and the
+    namespace always stay.
     """
 
     group: str
@@ -40,29 +40,29 @@ class Resource:
 
     @property
     def path(self) -> str:
-        """Where the API server lists it, in all namespaces."""
+        """The path under which the API server lists it, in all namespaces."""
         return f"/apis/{self}" if self.group else f"/api/{self}"
 
     @property
     def metadata_only(self) -> bool:
-        """Whether nothing but metadata is kept, so that nothing else need be asked for."""
+        """Whether only metadata is kept, so that requests can ask for metadata alone."""
         return bool(self.fields) and all(field[0] == "metadata" for field in self.fields)
 
     def thin(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        """An object as OPA gets it: the fields asked for, or all but metadata.managedFields."""
+        """An object as OPA gets it: the chosen fields, or all but metadata.managedFields."""
         metadata = value["metadata"]
         if not self.fields:
             return {
                 **value,
                 "metadata": {key: part for key, part in metadata.items() if key != "managedFields"},
             }
-        thinned: dict[str, Any] = _keep(value, _wanted(self.fields))
+        thinned: dict[str, Any] = _keep(value, _tree(self.fields))
         names = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
         return {**thinned, "metadata": {**thinned.get("metadata", {}), **names}}
 
 
 def parse(text: str, *, namespaced: bool, fields: Iterable[str] = ()) -> Resource:
-    """The resource that `text` names, like apps/v1/deployments or v1/pods. Raises ValueError."""
+    """The resource that `text` names, such as apps/v1/deployments or v1/pods. Raises ValueError."""
     parts = text.split("/")
     if len(parts) not in (2, 3):
         raise ValueError(
@@ -76,7 +76,7 @@ def parse(text: str, *, namespaced: bool, fields: Iterable[str] = ()) -> Resourc
 def make(
     group: str, version: str, name: str, *, namespaced: bool, fields: Iterable[str] = ()
 ) -> Resource:
-    """A resource of legal names. Raises ValueError."""
+    """A resource whose names are legal. Raises ValueError."""
     if not _GROUP.fullmatch(group) or len(group) > 253:
         raise ValueError(
             f"{group!r} is not an API group, like apps or networking.k8s.io; the core group is "
@@ -100,7 +100,7 @@ def make(
 
 
 def field(text: str) -> Field:
-    r"""The keys of a dotted path; a dot within a key is written `\.`. Raises ValueError."""
+    r"""The keys of a dotted path; a dot inside a key is written `\.`. Raises ValueError."""
     keys = tuple(key.replace("\\.", ".") for key in _DOT.split(text))
     if not all(keys) or text != text.strip():
         raise ValueError(
@@ -110,13 +110,13 @@ def field(text: str) -> Field:
 
 
 def dotted(path: Field) -> str:
-    """A path as `field` reads it."""
+    """The inverse of `field`."""
     return ".".join(key.replace(".", "\\.") for key in path)
 
 
 def check_distinct(resources: Iterable[Resource]) -> None:
-    """Raises ValueError where two would be put at the same place in OPA's data, which is the
-    resource's name alone.
+    """Raises ValueError if two resources have the same place in OPA's data, which is the resource's
+    name alone.
     """
     seen: dict[str, Resource] = {}
     for resource in resources:
@@ -128,14 +128,14 @@ def check_distinct(resources: Iterable[Resource]) -> None:
         seen[resource.name] = resource
 
 
-_Wanted = dict[str, "_Wanted | None"]
+_Tree = dict[str, "_Tree | None"]
 
 
 @cache
-def _wanted(fields: tuple[Field, ...]) -> _Wanted:
-    """The paths as a tree of keys; None where all below is kept."""
-    tree: _Wanted = {}
-    # a shorter path takes in the longer ones that it begins
+def _tree(fields: tuple[Field, ...]) -> _Tree:
+    """The paths as a tree of keys; None means that everything below is kept."""
+    tree: _Tree = {}
+    # The shorter path last: it includes the longer ones that begin with it.
     for path in sorted(fields, key=len, reverse=True):
         node = tree
         for key in path[:-1]:
@@ -145,10 +145,8 @@ def _wanted(fields: tuple[Field, ...]) -> _Wanted:
     return tree
 
 
-def _keep(value: Any, fields: _Wanted) -> Any:
-    """Of a mapping its wanted keys, of a list each element so; what is neither has nothing of
-    the sort.
-    """
+def _keep(value: Any, fields: _Tree) -> Any:
+    """The chosen fields of a mapping, or of each element of a list. Other values are dropped."""
     if isinstance(value, list):
         return [_keep(part, fields) for part in value if isinstance(part, dict | list)]
     thinned = {}

@@ -25,7 +25,7 @@ _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 @dataclass(frozen=True)
 class Response:
-    """An API server's answer: its status code, its JSON body ({} where it is none), and its
+    """An API server's answer: its status code, its JSON body (empty if it has none), and its
     warnings.
     """
 
@@ -35,12 +35,14 @@ class Response:
 
     @property
     def ok(self) -> bool:
-        """Whether it did what was asked."""
+        """Whether the request succeeded."""
         return self.status < 400
 
     @property
     def message(self) -> str:
-        """Why it did not; for a webhook's denial just what the webhook said."""
+        """Why the request failed, empty if it did not. For a webhook's denial, only what the
+        webhook said.
+        """
         if self.ok:
             return ""
         message = str(self.body.get("message") or f"the API server answers {self.status}")
@@ -48,7 +50,7 @@ class Response:
 
     @property
     def denied(self) -> bool:
-        """Whether an admission webhook said no, or did not answer and had to."""
+        """Whether an admission webhook, or the failure policy of one, refused the request."""
         message = str(self.body.get("message"))
         return (
             not self.ok
@@ -73,8 +75,8 @@ class Rest:
         query: Mapping[str, Any] | None = None,
         user: Mapping[str, Any] | None = None,
     ) -> Response:
-        """One request, as the client's own user or as `user` ({username, groups}), whom RBAC then
-        allows everything.
+        """One request, as the client's own user, or as `user` ({username, groups}) with the rights
+        of an administrator.
 
         Raises Unreachable.
         """
@@ -115,12 +117,12 @@ class Rest:
 
 
 def path_of(manifest: Mapping[str, Any], namespace: str | None, *parts: str) -> str:
-    """The path of the collection that `manifest` belongs to, in `namespace`; `parts` (name,
-    subresource) below.
+    """The path of the collection that `manifest` belongs to, in `namespace`, followed by `parts`
+    (name, subresource).
     """
     group, version = admission_reviews.group_version(manifest)
     resource = admission_reviews.plural(manifest["kind"])
-    # what is only sent to a pod's subresources
+    # These kinds exist only as requests to a pod's subresources.
     if resource == "pods" and manifest["kind"] != "Pod":
         group, version = "", "v1"
     base = _group_path(group, version)

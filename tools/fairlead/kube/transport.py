@@ -1,4 +1,4 @@
-"""Credentials and single requests: what all clients of an API server share."""
+"""The credentials and the requests of all clients of an API server."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def send(
         )
     except (urllib3.exceptions.HTTPError, ApiException, OSError) as error:
         raise Unreachable(f"{method} {path}", error) from error
-    except ValueError:  # http.client's words would hold the token
+    except ValueError:  # the text of http.client's error holds the token
         raise ApiServerError(
             "the credentials hold characters that no HTTP header can carry"
         ) from None
@@ -116,7 +116,9 @@ class _Token:
 
 
 def _token_file(kubeconfig: Path) -> Path | None:
-    """The tokenFile of the current context's user, which goes before its token, as for kubectl."""
+    """The tokenFile of the current context's user, which takes precedence over the token, as for
+    kubectl.
+    """
     document = yaml.safe_load(kubeconfig.read_text())
     contexts = {entry["name"]: entry["context"] for entry in document.get("contexts") or ()}
     users = {entry["name"]: entry["user"] or {} for entry in document.get("users") or ()}

@@ -1,5 +1,4 @@
-"""A client of OPA's REST API, as far as Fairlead uses it. Errors quote OPA's message and its
-location.
+"""OPA's REST API, as far as Fairlead uses it: policies, documents, queries and decisions.
 
 Source: Open Policy Agent documentation, "REST API Reference".
 """
@@ -25,10 +24,10 @@ from fairlead.opa.errors import (
     describe,
 )
 
-_COMPILE = 60.0  # seconds: to load 1 MB of Rego took 6 to 23 on a busy machine, to list it 6
+_COMPILE = 60.0  # seconds: 1 MB of Rego took 6 to 23 to load on a busy machine, and 6 to list
 _JSON = {"Content-Type": "application/json"}
 _JSON_PATCH = {"Content-Type": "application/json-patch+json"}
-# What a module defines, without loading it: each rule's path below `data`.
+# The path of each rule that a module defines, without loading it.
 _RULES = (
     'paths := [path | module := rego.parse_module("", input); base := [t.value | t := '
     'module["package"].path[_]]; '
@@ -49,7 +48,7 @@ class OpaApi:
         timeout: float = 5.0,
         asking: Callable[[], None] | None = None,
     ) -> None:
-        """As for Connection, which it opens with the first request. Raises UsageError."""
+        """See Connection, which is opened by the first request. Raises UsageError."""
         self._connection = Connection(
             url, ca=ca, authorities=authorities, token=token, timeout=timeout, asking=asking
         )
@@ -60,19 +59,19 @@ class OpaApi:
         self._connection.close()
 
     def policies(self) -> dict[str, str]:
-        """Every policy that OPA serves: id -> Rego text, as it was put or read from a file."""
+        """Every policy that OPA serves, id -> Rego text, as it was put or read from a file."""
         answer = self._connection.send("GET", "/v1/policies", patience=_COMPILE)
-        listed = self._json(answer, object_hook=_without_syntax_tree)
+        document = self._json(answer, object_hook=_without_syntax_tree)
         try:
-            return {policy["id"]: policy["raw"] for policy in listed["result"]}
+            return {policy["id"]: policy["raw"] for policy in document["result"]}
         except (KeyError, TypeError) as error:
             raise OpaUnavailable(
                 f"{self.url} answers /v1/policies with something else than policies"
             ) from error
 
     def policy(self, id_: str) -> str | None:
-        """The Rego text of the policy `id_` as OPA serves it, None where there is none; far less
-        to print than all.
+        """The Rego text of the policy `id_`, None if there is none. It costs OPA far less than
+        `policies`.
         """
         answer = self._connection.send("GET", f"/v1/policies/{quote(id_)}", patience=_COMPILE)
         if answer.status_code == requests.codes.not_found:
@@ -86,8 +85,8 @@ class OpaApi:
             ) from error
 
     def put_policy(self, id_: str, text: str) -> None:
-        """Load the policy `id_`, at once for all who ask. Raises PolicyRejected, and what `id_`
-        was stays in force.
+        """Load the policy `id_`; it is in force at once. Raises PolicyRejected, and the previous
+        text stays in force.
         """
         path = f"/v1/policies/{quote(id_)}"
         answer = self._connection.send(
@@ -97,30 +96,30 @@ class OpaApi:
             raise PolicyRejected(id_, self._json(answer))
 
     def remove_policy(self, id_: str) -> None:
-        """Unload the policy `id_`; that it is not there is fine. Raises PolicyRejected where
-        others need it.
+        """Unload the policy `id_`, if there is one. Raises PolicyRejected if other policies need
+        it.
         """
         answer = self._connection.send("DELETE", f"/v1/policies/{quote(id_)}")
         if answer.status_code not in (requests.codes.ok, requests.codes.not_found):
             raise PolicyRejected(id_, self._json(answer))
 
     def rules(self, text: str) -> list[list[Any]] | None:
-        """The path of each rule that the policy `text` would define, from "data" on; None where
-        it cannot be parsed.
+        """The path of each rule that the policy `text` would define, from "data" on; None if it
+        cannot be parsed.
         """
         paths = self._query(_RULES, "paths", text)
         return paths if isinstance(paths, list) and paths else None
 
     def keys(self, path: Sequence[str]) -> list[str]:
-        """The keys of the object at `path`, without its values; empty where there is none."""
+        """The keys of the object at `path`, without its values; empty if there is none."""
         keys = self._query(
             f"keys := object.keys(data{''.join(f'[{json.dumps(part)}]' for part in path)})", "keys"
         )
         return [str(key) for key in keys] if isinstance(keys, list) else []
 
     def versions(self, path: Sequence[str]) -> dict[str, str]:
-        """The resourceVersion of each object below `path`, by its key: less to print than the
-        objects.
+        """The resourceVersion of each object below `path`, by its key. It costs OPA far less than
+        the objects.
         """
         objects = f"data{''.join(f'[{json.dumps(part)}]' for part in path)}"
         versions = self._query(
@@ -145,16 +144,16 @@ class OpaApi:
         self.put_json(path, json.dumps(value, ensure_ascii=False))
 
     def put_json(self, path: Sequence[str], text: str) -> None:
-        """As put_document, of JSON text, whose numbers OPA keeps digit by digit."""
+        """As put_document, for JSON text, whose numbers OPA keeps digit by digit."""
         answer = self._connection.send("PUT", _data(path), text.encode(), _JSON)
         if answer.status_code != requests.codes.no_content:
             raise DocumentRejected("/".join(path), self._json(answer))
 
     def patch_json(self, path: Sequence[str], text: str) -> None:
-        """Apply a JSON Patch (RFC 6902; OPA knows add, remove and replace) below `path`, all of it
+        """Apply a JSON Patch (RFC 6902; OPA knows add, remove and replace) below `path`: all of it
         or nothing.
 
-        Raises DocumentRejected, also where there is nothing at `path`.
+        Raises DocumentRejected, also if there is nothing at `path`.
         """
         answer = self._connection.send(
             "PATCH", _data(path), text.encode(), _JSON_PATCH, patience=_COMPILE
@@ -163,8 +162,8 @@ class OpaApi:
             raise DocumentRejected("/".join(path), self._json(answer))
 
     def document(self, path: Sequence[str]) -> Any | None:
-        """The document at `path`, rules included; None where it is undefined (or null). 1.0
-        comes as 1.
+        """The document at `path`, rules included; None if it is undefined or null. The number 1.0
+        becomes 1.
         """
         answer = self._connection.send("GET", _data(path))
         if answer.status_code != requests.codes.ok:
@@ -172,14 +171,14 @@ class OpaApi:
         return self._json(answer, parse_float=number).get("result")
 
     def remove_document(self, path: Sequence[str]) -> None:
-        """Remove the document at `path`; that there is none is fine."""
+        """Remove the document at `path`, if there is one."""
         answer = self._connection.send("DELETE", _data(path))
         if answer.status_code not in (requests.codes.no_content, requests.codes.not_found):
             raise DocumentRejected("/".join(path), self._json(answer))
 
     def ready(self) -> bool:
-        """Whether OPA says that it may be asked (`data.system.health.ready`); False also where
-        it cannot be reached.
+        """Whether OPA says that it is ready (`data.system.health.ready`); False if it cannot be
+        reached.
         """
         try:
             return bool(
@@ -189,9 +188,9 @@ class OpaApi:
             return False
 
     def decide(self, review: Any) -> Any:
-        """The decision for an AdmissionReview, asked as the API server asks.
+        """The decision for an AdmissionReview, requested as an API server does.
 
-        Raises OpaUnavailable where no policy gives one, Rejected where OPA cannot read the review.
+        Raises OpaUnavailable if no policy decides, Rejected if OPA cannot read the review.
         """
         answer = self._connection.send("POST", "/", json.dumps(review).encode(), _JSON)
         if answer.status_code == requests.codes.not_found:
@@ -203,8 +202,8 @@ class OpaApi:
         return self._json(answer, object_=False)
 
     def _query(self, query: str, name: str, input_: Any = None) -> Any:
-        """What the variable `name` of an ad-hoc query is bound to; None where the query has no
-        answer.
+        """The value of the variable `name` in the answer to an ad-hoc query; None if the query has
+        no answer.
         """
         body = json.dumps({"query": query, "input": input_}, ensure_ascii=False).encode()
         answer = self._connection.send("POST", "/v1/query", body, _JSON, patience=_COMPILE)
@@ -232,9 +231,7 @@ class OpaApi:
 
 
 def lets_in(api: OpaApi) -> bool:
-    """Whether OPA lets this caller in; closes its connection. Raises OpaUnavailable where it
-    cannot be asked.
-    """
+    """Whether OPA accepts this caller's token; closes the connection. Raises OpaUnavailable."""
     try:
         api.document(["system", "authz", "allow"])
     except OpaRefused:
@@ -249,7 +246,7 @@ def _data(path: Sequence[str]) -> str:
 
 
 def _without_syntax_tree(node: dict[str, Any]) -> dict[str, Any] | None:
-    """Keeps of a list of policies what is asked for: OPA adds each one's syntax tree, about 30
-    times its text.
+    """Drops the syntax tree that OPA adds to each policy, which is about 30 times as large as the
+    text.
     """
     return node if "raw" in node or "result" in node else None

@@ -1,5 +1,4 @@
-"""The files and arguments that OPA and its proxy are started with: the same in a pod and in the
-embedded cluster."""
+"""The files and arguments of OPA and its proxy: the same in a pod and in the embedded cluster."""
 
 from __future__ import annotations
 
@@ -8,39 +7,37 @@ from dataclasses import dataclass
 from pathlib import PurePath, PurePosixPath
 
 OPA_PORT = 8443
-"""Where the proxy serves OPA's API to all others."""
+"""The port at which the proxy serves OPA's API to everyone else."""
 INNER_PORT = 8181
-"""Where OPA itself serves it, on loopback, to the proxy and the sidecar."""
+"""The port at which OPA itself serves it, on loopback, to the proxy and the sidecar."""
 SYNC_PORT = 8444
 DRAIN = 95
-"""Seconds that a pod answers on after it was told to end.
+"""Seconds for which a pod still answers after it was told to end.
 
-API servers close what they did not use for 90 s (IdleConnTimeout of net/http, which
-k8s.io/apimachinery keeps).
+API servers close connections that they have not used for 90 s (IdleConnTimeout of net/http, which
+k8s.io/apimachinery does not change).
 """
 OPA_MEMORY = 512
-"""MiB, the limit of OPA's container. An empty OPA takes 48, the labels of 100,000 namespaces
-170, and six of the largest pods that API servers let through (fairlead.deployment.pod_sizes) at
-once 140."""
+"""The memory limit of OPA's container, in MiB. An empty OPA takes 48, the labels of 100,000
+namespaces 170, and six of the largest pods that API servers accept (fairlead.deployment.pod_sizes)
+at once 140."""
 OPA_ENVIRONMENT = {"GOMEMLIMIT": f"{OPA_MEMORY * 9 // 10}MiB"}
-"""Go collects its garbage in time for the limit, instead of whenever the memory in use has
-doubled."""
+"""Makes Go collect garbage in time for the limit, instead of when the memory in use has doubled."""
 PROXY_MEMORY = 192
-"""MiB, the limit of the proxy's container: 1,024 connections with a plain review each take it
-90, large reviews 24."""
+"""The memory limit of the proxy's container, in MiB. 1,024 connections with a plain review each
+take 90, large reviews 24."""
 PROXY_ENVIRONMENT = {"GOMEMLIMIT": f"{PROXY_MEMORY * 9 // 10}MiB"}
 LARGEST_REVIEW = 3 * 1024 * 1024
-"""Bytes; etcd's limit of 1.5 MiB for an object, twice, as an update's review holds the old and
-the new one."""
+"""Bytes: twice etcd's limit of 1.5 MiB for an object, as the review of an update holds the old and
+the new object."""
 
 
 @dataclass(frozen=True)
 class Liveness:
-    """When a container is restarted: once `failures` looks in a row, one each `period`, have
-    failed.
+    """When a container is restarted: if `failures` probes in a row, one each `period`, have failed.
 
-    A look asks for `path` at the pod's `port`. All times in seconds; `startup` is what it has until
-    the first success.
+    A probe requests `path` at the pod's `port`. All times are in seconds; `startup` is the time
+    until the first success.
     """
 
     port: int
@@ -57,7 +54,7 @@ flood, is left alone."""
 
 
 PROXY_LIVENESS = Liveness(OPA_PORT, "/live", period=5, timeout=5, failures=3, startup=30)
-"""The proxy answers this by itself, whatever becomes of OPA."""
+"""The proxy answers this by itself, whatever the state of OPA."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,7 @@ class Files:
 
     @property
     def logs(self) -> PurePath:
-        """Where the Secret of the decision logs' service is mounted, if there is one: `token`,
+        """The folder with the Secret of the decision logs' service, if there is one: `token`,
         `ca.crt`.
         """
         return self.tls.parent / "logs"
@@ -84,7 +81,7 @@ MOUNTED = Files(*(PurePosixPath("/run/fairlead") / name for name in ("tls", "aut
 
 
 def proxy_arguments(files: Files, opa: str, address: str) -> list[str]:
-    """What `fairlead-proxy` is started with, to serve the OPA at `opa` as `address` (both
+    """The arguments of `fairlead-proxy`, which serves the OPA at `opa` as `address` (both
     host:port).
     """
     return [
@@ -98,8 +95,8 @@ def proxy_arguments(files: Files, opa: str, address: str) -> list[str]:
 
 
 def opa_arguments(files: Files, address: str, decision_logs: Sequence[str] = ()) -> list[str]:
-    """What `opa` is started with, to serve at `address` (host:port); `decision_logs` say where
-    its decisions go.
+    """The arguments of `opa`, which serves at `address` (host:port); `decision_logs` are those of
+    its decision logs.
     """
     return [
         "run",
@@ -110,14 +107,14 @@ def opa_arguments(files: Files, address: str, decision_logs: Sequence[str] = ())
         "--authentication=token",
         "--authorization=basic",
         f"--set=server.decoding.max_length={LARGEST_REVIEW}",
-        # API servers send webhooks no gzip, and 3 KB of it unpack to 3 MB: none of more than a byte
-        # is read.
+        # API servers send no gzip to webhooks, and 3 KB of it unpack to 3 MB: OPA reads none that
+        # unpacks to more than a byte.
         "--set=server.decoding.gzip.max_length=1",
         "--log-level=error",
         "--skip-version-check",
         *decision_logs,
-        # The guards are the policies that no API call can replace; OPA sees the kubelet's swap of
-        # the Secret's files.
+        # No API call can replace these policies. OPA notices when the kubelet replaces the
+        # Secret's files.
         "--watch",
         str(files.authz / "authz.rego"),
         str(files.authz / "log.rego"),

@@ -1,5 +1,4 @@
-"""Runs the program `opa`: evaluates, checks, formats and tests policies. Errors quote OPA's
-messages."""
+"""Runs the program `opa`, which evaluates, checks, formats and tests policies."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from fairlead.opa.errors import describe
 from fairlead.programs import toolchain
 
 _SILENT = Progress()
-# Of each text in the input that can be parsed: the path of its package, and those of its rules.
+# For each text in the input that can be parsed: the paths of its package and of its rules.
 _PATHS = """{name: array.concat([base], rules) |
     some name, text in input
     module := rego.parse_module(name, text)
@@ -27,16 +26,16 @@ _PATHS = """{name: array.concat([base], rules) |
     rules := [array.concat(base, [term.value | some term in rule.head.ref]) | some rule in module.rules]
 }"""  # noqa: E501
 _WITHIN = 120
-"""Seconds that OPA gets; the whole test suite takes less than one."""
+"""Seconds within which `opa` must end; the whole test suite takes less than one."""
 
 
 @dataclass(frozen=True)
 class Tested:
-    """What `opa test` found: how many tests passed, the names of those that did not, and what no
-    test reached.
+    """The result of `opa test`: how many tests passed, the names of those that failed, and the
+    lines that no test reached.
 
-    `coverage` is in percent of the lines, `uncovered` lists `file:line` and `file:first-last`;
-    where a test failed, OPA measures neither: 0 and empty.
+    `coverage` is in percent of the lines; `uncovered` lists `file:line` and `file:first-last`. If a
+    test failed, OPA measures neither: they are 0 and empty.
     """
 
     passed: int
@@ -53,10 +52,10 @@ def evaluate(
     input: Any = None,
     progress: Progress = _SILENT,
 ) -> Any:
-    """The value of `query` by `opa eval`; None where it is undefined.
+    """The value of `query` by `opa eval`; None if it is undefined.
 
-    `modules` are Rego texts by a name that messages use, `data` is the base document. None as
-    `input` means no input. Raises FairleadError with what OPA says where it fails.
+    `modules` are Rego texts by the name that messages show, `data` is the base document, and an
+    `input` of None means no input. Raises FairleadError with OPA's message.
     """
     with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
         at = Path(folder)
@@ -76,23 +75,23 @@ def evaluate(
 
 
 def check(folder: Path, schemas: Path, progress: Progress = _SILENT) -> None:
-    """`opa check --strict` with the schemas of a folder. Raises FairleadError with OPA's
-    file:line messages.
+    """Run `opa check --strict` with the schemas of a folder. Raises FairleadError with OPA's
+    messages.
     """
     completed = _run(
         ["check", "--strict", "--schema", _shown(schemas), _shown(folder)], paths.root(), progress
     )
     if completed.returncode:
-        raise FairleadError(f"opa check: {_said(completed)}")
+        raise FairleadError(f"opa check: {_output(completed)}")
 
 
 def move(
     modules: Mapping[str, str], packages: Mapping[str, str], progress: Progress = _SILENT
 ) -> dict[str, str]:
-    """The modules, name -> text, with `packages` (old path -> new one, without `data`) renamed
+    """The modules, name -> text, with `packages` (old path -> new path, without `data`) renamed
     wherever they are used.
 
-    Raises FairleadError with what OPA says.
+    Raises FairleadError with OPA's message.
     """
     with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
         at = Path(folder)
@@ -101,44 +100,46 @@ def move(
         mapping = [f"--path=data.{old}:data.{new}" for old, new in sorted(packages.items())]
         completed = _run(["refactor", "move", "--write", *mapping, str(at)], at, progress)
         if completed.returncode:
-            raise FairleadError(f"opa refactor move: {_said(completed).replace(f'{folder}/', '')}")
+            raise FairleadError(
+                f"opa refactor move: {_output(completed).replace(f'{folder}/', '')}"
+            )
         return {name: (at / name).read_text(encoding="utf-8") for name in modules}
 
 
 def paths_of(
     modules: Mapping[str, str], progress: Progress = _SILENT
 ) -> dict[str, list[list[str]]]:
-    """What each module defines, name -> the path of its package and of each rule from `data` on,
-    however it is spelt.
+    """The paths that each module defines, by its name: of its package and of each rule, from `data`
+    on.
 
-    A module that cannot be parsed is left out. Raises FairleadError where OPA cannot be asked.
+    A module that cannot be parsed is left out. Raises FairleadError if OPA fails.
     """
     paths = evaluate(_PATHS, modules={}, data={}, input=dict(modules), progress=progress)
     return {
-        name: [[str(part) for part in path] for path in listed]
-        for name, listed in (paths or {}).items()
+        name: [[str(part) for part in path] for path in module_paths]
+        for name, module_paths in (paths or {}).items()
     }
 
 
 def fmt(folder: Path, progress: Progress = _SILENT) -> list[str]:
-    """The files below `folder` that `opa fmt` would change. Raises FairleadError where one
-    cannot be parsed.
+    """The files below `folder` that `opa fmt` would change. Raises FairleadError if one cannot be
+    parsed.
     """
     completed = _run(["fmt", "--list", _shown(folder)], paths.root(), progress)
     if completed.returncode:
-        raise FairleadError(f"opa fmt: {_said(completed)}")
+        raise FairleadError(f"opa fmt: {_output(completed)}")
     return sorted(completed.stdout.split())
 
 
 def test(folder: Path, progress: Progress = _SILENT) -> Tested:  # noqa: PT028 - no test of pytest's
-    """Runs every test below `folder`. Raises FairleadError with OPA's message where the policies
-    do not compile.
+    """Run every test below `folder`. Raises FairleadError with OPA's message if the policies do not
+    compile.
     """
     completed = _run(["test", "--format=json", _shown(folder)], paths.root(), progress)
     results = _json_of(completed, "opa test")
     if not results:
         raise FairleadError(f"opa test: {_shown(folder)} holds no tests")
-    # they run in parallel
+    # Tests run in parallel.
     results.sort(key=lambda result: (result["location"]["file"], result["location"]["row"]))
     failed = tuple(
         _failure(result) for result in results if result.get("fail") or result.get("error")
@@ -148,7 +149,7 @@ def test(folder: Path, progress: Progress = _SILENT) -> Tested:  # noqa: PT028 -
     )
     if failed:
         return Tested(passed, failed, 0.0, ())
-    # OPA reports coverage instead of the results, and only where none failed.
+    # OPA reports coverage instead of the results, and only if no test failed.
     report = _json_of(
         _run(["test", "--coverage", "--format=json", _shown(folder)], paths.root(), progress),
         "opa test",
@@ -202,16 +203,16 @@ def _json_of(completed: subprocess.CompletedProcess[str], what: str) -> Any:
         return json.loads(completed.stdout)
     except ValueError as error:
         raise FairleadError(
-            f"{what}: {_said(completed) or f'ended with {completed.returncode} and no answer'}"
+            f"{what}: {_output(completed) or f'ended with {completed.returncode} and no answer'}"
         ) from error
 
 
-def _said(completed: subprocess.CompletedProcess[str]) -> str:
+def _output(completed: subprocess.CompletedProcess[str]) -> str:
     return (completed.stderr.strip() or completed.stdout.strip()).removeprefix("error: ")
 
 
 def _shown(folder: Path) -> str:
-    """The folder as messages should name it: from the checkout on, where it is inside."""
+    """The folder as messages show it: relative to the checkout if it is inside."""
     folder = folder.resolve()
     return (
         str(folder.relative_to(paths.root()))

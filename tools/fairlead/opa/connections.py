@@ -1,5 +1,4 @@
-"""The connection to one OPA: its address, the CA that it is verified by, the token, and the errors
-of every request."""
+"""The connection to one OPA: its address, its CA, the token, and the errors of every request."""
 
 from __future__ import annotations
 
@@ -120,14 +119,14 @@ class Connection:
         except (
             OSError,
             ValueError,
-        ) as error:  # requests' errors are OSErrors, those of a CA file are bare ones
+        ) as error:  # requests' own errors are OSErrors; a bad CA file raises bare ones
             raise OpaUnavailable(
                 f"OPA at {self.url} cannot be reached: {_reason(error)}"
             ) from error
 
 
 class _TrustOnly(HTTPAdapter):
-    """Verifies servers by the given authorities (PEM) alone; Session.verify knows files only."""
+    """Verifies servers by the given CAs (PEM) alone; Session.verify takes only files."""
 
     def __init__(self, authorities: bytes) -> None:
         self._context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED)
@@ -144,7 +143,7 @@ class _TrustOnly(HTTPAdapter):
         super().init_poolmanager(*arguments, ssl_context=self._context, **options)
 
     def cert_verify(self, conn: Any, url: str, verify: Any, cert: Any) -> None:
-        """The context does; requests would add the system's authorities."""
+        """The context does this already; requests would add the system's CAs."""
 
 
 def _address(url: str) -> tuple[str, str, int]:
@@ -166,7 +165,7 @@ def _address(url: str) -> tuple[str, str, int]:
 
 
 def _reason(error: BaseException) -> str:
-    """The innermost cause of a failed request, which is what a person can act on."""
+    """The innermost cause of a failed request, which is the one that a person can act on."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""What OPA says when it does not do what it was asked, as errors and in words."""
+"""The errors of requests to OPA, and the wording of OPA's own error objects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fairlead.common.errors import FairleadError
 
 
 class OpaUnavailable(FairleadError):
-    """OPA gives no usable answer: refused connection, time-out, untrusted certificate, 5xx, or
+    """OPA gives no usable answer: connection refused, timeout, untrusted certificate, 5xx, or
     garbage.
     """
 
@@ -19,7 +19,7 @@ class OpaRefused(FairleadError):
 
 
 class Rejected(FairleadError):
-    """OPA understood and declined; what it had stays in force.
+    """OPA understood the request and declined it; what it served before stays in force.
 
     `error` is OPA's own object, {"code", "message", "errors": [{"code", "message", "location":
     {"file", "row", "col"}}]}; "errors" may be missing.
@@ -39,8 +39,8 @@ class DocumentRejected(Rejected):
 
 
 def describe(error: Any) -> str:
-    """OPA's error object, a line for each thing that is wrong, as `opa check` prints it: file and
-    row, code, message.
+    """One line for each error in OPA's error object, as `opa check` prints it: file and row, code,
+    message.
     """
     if isinstance(error, list):
         return "\n".join(describe(part) for part in error)
