@@ -30,7 +30,7 @@ def command(target: registry.Target, yes: bool, output: str) -> None:
         output,
         out.rows(None, ("kind", "name", "namespace", "removed"), removal.objects),
     )
-    if removal.left:
-        out.note(f"the namespace stays, because it also holds: {', '.join(removal.left)}")
+    if removal.remaining:
+        out.note(f"the namespace stays, because it also holds: {', '.join(removal.remaining)}")
     if not removal.objects:
         out.note("there is nothing to remove: Fairlead is not in this cluster")

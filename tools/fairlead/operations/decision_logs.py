@@ -1,5 +1,5 @@
-"""Finds decisions in the logs of a cluster's servers: OPA's own, or those of the sidecar that OPA
-uploads to."""
+"""Finds decisions in the logs of a cluster's servers: OPA's own, or the sidecar's, to which OPA
+uploads its decisions."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
 
 _ALL = 10_000_000
-"""Lines of a log: more than it has."""
+"""More lines than any log has."""
 
 
 def decisions(cluster: Cluster, uid: str | None = None) -> list[dict[str, Any]]:
-    """What the logs of all replicas still have, oldest first: of the request `uid`, or all.
+    """The decisions that the logs of all replicas still have, oldest first: those of the request
+    `uid`, or all.
 
-    Each is an entry of OPA's decision log. Raises FairleadError where there is none, or a log
+    Each is an entry of OPA's decision log. Raises FairleadError if there is none, or if a log
     cannot be read.
     """
     writers = ("opa", cluster.sidecar.name)

@@ -1,4 +1,4 @@
-"""Applies the settings to a cluster. Safe to repeat."""
+"""Deploys the settings and the policies into a cluster. It is safe to repeat."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ def deploy(
     sidecar: str | None = None,
     progress: Progress,
 ) -> list[rollout.Served]:
-    """Apply everything, and return when every OPA decides by it; the policies are those of
-    `folder`, or the project's.
+    """Apply everything, and return when every OPA decides by it. The policies are those of
+    `folder`, by default the project's.
 
-    The order is that of `_apply`, which leaves no pod unplaced, whatever the settings were. Token
-    and certificate are kept, but a certificate that is about to end is rotated, and one that has
-    ended replaced; the kind of sidecar is kept until another is named as `sidecar`. A cluster that
-    is examined is so before anything is applied.
+    The order is that of `_apply`, which leaves no pod unplaced, whatever the settings were before.
+    Token and certificate stay, except that a certificate that is about to end is rotated, and one
+    that has ended is replaced. The kind of sidecar stays until another is named as `sidecar`. If
+    the cluster is to be examined, that happens before anything is applied.
 
-    Raises UsageError where the sidecar cannot run there or do what the settings ask for,
-    FairleadError where the cluster lacks something (all of it is told, and nothing was applied), or
-    something does not come up; what was applied until then stays, and the next run goes on.
+    Raises UsageError if the sidecar cannot run there or cannot do what the settings ask for. Raises
+    FairleadError if the cluster lacks something (the error lists everything, and nothing was
+    applied), or if something does not come up: what was applied stays, and the next run continues.
     """
     (sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar).require(settings)
     if sidecar:
         cluster.choose(sidecars.SIDECARS[sidecar])
     bundle = staging.stage(bundles.bundle(settings, folder), progress)
     objects = cluster.objects()
-    # Meanwhile no keeper renews the certificate that is read, and applied again further down.
+    # While the Lease is held, no keeper renews the certificate that is read here and applied below.
     with ExitStack() as stack:
         certificate = stack.enter_context(rotate.alone(cluster, forbidden=False))
         states = _deploy(cluster, objects, settings, bundle, certificate, stack, progress)
@@ -66,7 +66,9 @@ def _deploy(
     stack: ExitStack,
     progress: Progress,
 ) -> list[rollout.Served]:
-    """All of it but the renewal of a certificate that is about to end; what every OPA serves."""
+    """Deploy, without the renewal of a certificate that is about to end; returns what every OPA
+    serves.
+    """
     if settings.certificates.by == "cert-manager":
         rotate.require_cert_manager(cluster)
     credentials, rendered = _credentials_and_objects(cluster, objects, settings, bundle)
@@ -74,7 +76,7 @@ def _deploy(
         progress.update("cluster", "checking that it can take the deployment")
         preflight.require(preflight.check(cluster, rendered, settings))
     if not certificate.alone:
-        # What one is alone by comes first: of two first deployments, the second takes the
+        # The Lease comes first: of two first deployments at once, the second then takes the
         # credentials of the other.
         for manifest in rendered:
             if manifest["kind"] in ("Namespace", "Lease"):
@@ -122,20 +124,20 @@ def _apply(
     certificate: Deployed,
     progress: Progress,
 ) -> list[rollout.Served]:
-    """Apply what was rendered and wait until it is in force, in an order in which no answer lacks
-    what it rests on.
+    """Apply what was rendered and wait until it is in force. The order makes sure that every
+    decision has the data that it needs.
 
-    1. OPAs and sidecars: by the new settings these may replicate another label, of other
-       namespaces. Where the policies that are in force ask for what is no longer replicated, the
-       sidecar looks it up in the API server.
-    2. Policies, once every sidecar replicates what they ask for. Each OPA answers by the old ones
-       or the new ones; a pod that one of each judges has an assignment of either or is refused.
-    3. Guards, and the webhooks last, when every OPA answers for the namespaces that they add. A
-       namespace that has a pool by both settings is covered by the old and the new webhook, and one
-       of them is always there.
+    1. OPAs and sidecars: with the new settings, the sidecar may replicate another label, of other
+       namespaces. If the policies in force need what is no longer replicated, the sidecar looks it
+       up in the API server.
+    2. Policies, once every sidecar replicates what they need. Each OPA decides by the old ones or
+       the new ones; a pod that is judged by one of each has the assignment of either, or is
+       refused.
+    3. Guards, and the webhooks last, when every OPA can decide about the namespaces that they add.
+       A namespace that has a pool by both settings is covered by the old and the new webhook, and
+       one of them is always there.
 
-    Where no policies are in force as they should be, they come first: without them no OPA gets
-    Ready.
+    If no intact policies are in force, the policies come first: no OPA becomes Ready without them.
     """
     admission = [o for o in rendered if o["apiVersion"].startswith("admissionregistration.k8s.io/")]
     last = (
@@ -179,7 +181,7 @@ def _apply(
 
 
 def _in_force(cluster: Cluster, objects: clients.Objects) -> bool:
-    """Whether every OPA decides by the policies that were deployed."""
+    """Whether every OPA decides by the deployed policies."""
     deployed = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
     credentials = rollout.credentials(objects)
     if deployed is None or credentials is None:
@@ -195,9 +197,7 @@ def _in_force(cluster: Cluster, objects: clients.Objects) -> bool:
 def check(
     cluster: Cluster, settings: Settings, folder: Path | None = None, *, sidecar: str | None = None
 ) -> list[preflight.Finding]:
-    """What `deploy` would find before it applies anything; changes nothing. Raises
-    FairleadError.
-    """
+    """What `deploy` checks before it applies anything; changes nothing. Raises FairleadError."""
     rendered = manifests.render_objects(
         settings,
         bundles.bundle(settings, folder),

@@ -14,8 +14,8 @@ from fairlead.deployment.names import POLICIES
 from fairlead.operations.status import status
 from fairlead.settings.models import NAMESPACE
 
-_LINES = 100_000  # the last ones of each log
-# What tells why nothing happens; no Secret is among it.
+_LINES = 100_000  # from the end of each log
+# The objects that explain a failure. Secrets are not among them.
 _KINDS = (
     ("v1", "Node"),
     ("v1", "Namespace"),
@@ -28,11 +28,11 @@ _KINDS = (
 
 
 def collect(cluster: Cluster, folder: Path) -> list[Path]:
-    """Write the cluster's state, its events, its objects and every server's log into `folder`, and
-    tell which files.
+    """Write the cluster's state, its events, its objects and every server's log into `folder`;
+    returns the files' names.
 
-    What cannot be had is left out, and errors.txt says why: it is called when something is broken
-    already.
+    It is called when something is broken already: what cannot be collected is left out, and
+    errors.txt says why.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []

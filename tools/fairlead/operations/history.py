@@ -1,5 +1,5 @@
-"""Keeps the last revisions that were in force in the cluster, so that any machine can go back to
-one."""
+"""Keeps the last revisions that were in force in the cluster itself, so that any machine can roll
+back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairlead.policy import bundles
 from fairlead.settings.models import NAMESPACE
 
 KEPT = 10
-"""How many revisions are kept; each is a ConfigMap of its own, as one may take up to 1 MiB."""
+"""The number of revisions to keep. Each is a ConfigMap of its own, as one may take up to 1 MiB."""
 
 _LABEL = "fairlead.dev/history"
 _SINCE = "fairlead.dev/since"
@@ -25,9 +25,7 @@ _SINCE = "fairlead.dev/since"
 
 @dataclass(frozen=True)
 class Entry:
-    """A revision that was in force from `since` (RFC 3339) on; `manifest` is the ConfigMap that
-    brought it there.
-    """
+    """A revision that came into force at `since` (RFC 3339); `manifest` is its ConfigMap."""
 
     revision: str
     since: str
@@ -35,8 +33,8 @@ class Entry:
 
 
 def record(objects: clients.Objects, manifest: dict[str, Any]) -> None:
-    """Keep the policies' ConfigMap `manifest`, which is in force from now on, and forget all but
-    the last KEPT.
+    """Add the policies' ConfigMap `manifest`, which is in force from now on, and delete all but the
+    last KEPT entries.
     """
     revision = manifest["metadata"]["annotations"][REVISION_ANNOTATION]
     since = datetime.now(UTC).isoformat(timespec="microseconds")
@@ -58,12 +56,12 @@ def record(objects: clients.Objects, manifest: dict[str, Any]) -> None:
 
 
 def entries(objects: clients.Objects) -> list[Entry]:
-    """The revisions that are kept, the latest first."""
+    """The entries, the latest first."""
     stored_entries = []
     for stored in objects.list("v1", "ConfigMap", NAMESPACE, f"{_LABEL}=true"):
         annotations = stored["metadata"].get("annotations") or {}
         revision = bundles.revision(stored.get("data") or {})
-        # one that somebody changed is none of ours
+        # somebody changed it, so it is no entry any more
         if annotations.get(REVISION_ANNOTATION) == revision:
             stored_entries.append(
                 Entry(revision, str(annotations.get(_SINCE, "")), _manifest(stored, annotations))
@@ -72,7 +70,7 @@ def entries(objects: clients.Objects) -> list[Entry]:
 
 
 def table(cluster: Cluster) -> list[dict[str, Any]]:
-    """The kept revisions of `cluster` as {revision, since, current}, the latest first. Raises
+    """The entries of `cluster` as {revision, since, current}, the latest first. Raises
     FairleadError.
     """
     objects = cluster.objects()
@@ -85,10 +83,10 @@ def table(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 def find(objects: clients.Objects, revision: str | None, current: str) -> Entry:
-    """The kept `revision` (its first digits suffice), or without one the latest that is not
+    """The entry of `revision` (its first digits are enough), by default the latest that is not
     `current`.
 
-    Raises UsageError where there is none such, with those there are.
+    Raises UsageError if there is none; the error lists those that exist.
     """
     stored = entries(objects)
     if revision is None:
@@ -117,8 +115,8 @@ def _manifest(stored: dict[str, Any], annotations: dict[str, Any]) -> dict[str, 
 
 
 def settings_of(manifest: dict[str, Any]) -> dict[str, Any] | None:
-    """The settings that a policies' ConfigMap was made with, as in a file; None where it does
-    not tell.
+    """The settings that a policies' ConfigMap was made with, as in fairlead.yaml; None if it does
+    not say.
     """
     try:
         settings = json.loads(manifest["metadata"]["annotations"][SETTINGS_ANNOTATION])

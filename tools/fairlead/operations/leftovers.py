@@ -1,7 +1,7 @@
 """Removes modules of earlier revisions of the policies from an OPA.
 
-`fairlead sync` does it, kube-mgmt never does: it loads the keys that a ConfigMap has, and forgets
-those it had before.
+`fairlead sync` does this by itself. kube-mgmt never does: it loads the keys that a ConfigMap has,
+and forgets the keys that it had before.
 """
 
 from __future__ import annotations
@@ -17,43 +17,42 @@ from fairlead.policy.revision import STAGED_KEY
 from fairlead.settings.models import NAMESPACE
 
 PREFIX = f"{NAMESPACE}/{POLICIES}/"
-"""How OPA's id of each module of ours begins; the key of the ConfigMap follows."""
+"""The beginning of OPA's id of each of our modules; the key in the ConfigMap follows."""
 
 
 class Stuck(FairleadError):
-    """OPA does not let go of a module that the revision does not have: others use it."""
+    """OPA keeps a module that is not part of the revision, as other policies use it."""
 
 
 def remove(opa: OpaServer, token: str, modules: Mapping[str, str], *, staged: bool = True) -> int:
-    """Unload each module of ours that is not in `modules`, the ConfigMap's data; tells how many
-    those were.
+    """Unload each of our modules that is not in `modules`, the ConfigMap's data; returns how many.
 
-    Without `staged` those of another revision stay, which may still be in force (see
-    fairlead.policy.staging). They also stay where OPA keeps them, as nothing of this revision uses
-    them. Raises Stuck where OPA keeps another one.
+    Without `staged`, staged modules stay: another revision may still be in force (see
+    fairlead.policy.staging). Staged modules that OPA keeps stay as well, as nothing in this
+    revision uses them. Raises Stuck if OPA keeps any other module.
     """
     api = OpaApi(opa.url, ca=opa.ca, token=token)
     try:
         keys = [id_.removeprefix(PREFIX) for id_ in api.policies() if id_.startswith(PREFIX)]
-        left = {
+        leftover = {
             key: "" for key in keys if key not in modules and (staged or not STAGED_KEY.match(key))
         }
-        count = len(left)
-        while left:
-            refused = {key: reason for key in left if (reason := _unload(api, key)) is not None}
-            if len(refused) == len(left):
+        count = len(leftover)
+        while leftover:
+            refused = {key: reason for key in leftover if (reason := _unload(api, key)) is not None}
+            if len(refused) == len(leftover):
                 break
-            left = refused
-        own = {key: reason for key, reason in left.items() if not STAGED_KEY.match(key)}
+            leftover = refused
+        own = {key: reason for key, reason in leftover.items() if not STAGED_KEY.match(key)}
         if own:
             raise Stuck(_stuck(opa, own))
-        return count - len(left)
+        return count - len(leftover)
     finally:
         api.close()
 
 
 def _unload(api: OpaApi, key: str) -> str | None:
-    """Why OPA keeps the module; None where it is gone."""
+    """Unload a module; returns why OPA keeps it, None if it is gone."""
     try:
         api.remove_policy(PREFIX + key)
     except PolicyRejected as error:
@@ -61,10 +60,10 @@ def _unload(api: OpaApi, key: str) -> str | None:
     return None
 
 
-def _stuck(opa: OpaServer, left: Mapping[str, str]) -> str:
+def _stuck(opa: OpaServer, modules: Mapping[str, str]) -> str:
     return (
-        f"{opa.url} still has {', '.join(sorted(left))} of an earlier revision, which other "
+        f"{opa.url} still has {', '.join(sorted(modules))} of an earlier revision, which other "
         "policies use: "
         "`fairlead push --restart` restarts every OPA, without it; OPA says "
-        + "; ".join(reason for _, reason in sorted(left.items()))
+        + "; ".join(reason for _, reason in sorted(modules.items()))
     )

@@ -1,8 +1,8 @@
 """Checks whether a cluster can take a deployment before anything is applied, and reports every
 obstacle at once.
 
-Only whether the API server reaches OPA can be told no sooner than OPA is there; the webhook comes
-after that.
+One check has to wait until OPA is there, just before the webhooks: whether the API server reaches
+OPA.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from fairlead.opa import arguments
 from fairlead.settings.models import NAMESPACE, Settings
 
 OLDEST = (1, 30)
-"""Kubernetes' version from which on matchConditions (KEP-3716) and a container's preStop sleep
-(KEP-3960) are there."""
+"""The first version of Kubernetes with matchConditions (KEP-3716) and a container's preStop sleep
+(KEP-3960)."""
 
 PROBE = "fairlead-probe"
-"""The webhook configuration that is there for a moment, to see whether the API server reaches
-OPA."""
+"""The webhook configuration that exists for a moment, to see whether the API server reaches OPA."""
 
 REACH = 30.0
-"""Seconds in which the API server has to reach OPA: a Service's rules follow its pods by a few."""
+"""Seconds in which the API server has to reach OPA: the rules of a Service lag its pods by a few.
+"""
 
 _RBAC = "rbac.authorization.k8s.io"
 _ADMISSION = "admissionregistration.k8s.io"
@@ -42,7 +42,7 @@ _ADMISSION = "admissionregistration.k8s.io"
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found: `detail` tells what is missing and the way out, or what was seen."""
+    """What one check found: `detail` says what is missing and what to do, or what is there."""
 
     check: str
     ok: bool
@@ -57,7 +57,7 @@ class _Right(NamedTuple):
 
 
 def require(findings: Iterable[Finding]) -> None:
-    """Raises FairleadError with a line for each thing that is missing."""
+    """Raises FairleadError with a line for each problem."""
     missing = [f"\n  {finding.check}: {finding.detail}" for finding in findings if not finding.ok]
     if missing:
         raise FairleadError(
@@ -68,10 +68,10 @@ def require(findings: Iterable[Finding]) -> None:
 def check(
     cluster: Cluster, rendered: Sequence[Mapping[str, Any]], settings: Settings
 ) -> list[Finding]:
-    """What can be told without changing anything, of the manifests `rendered` by `settings`; each
-    check has a finding at least.
+    """Every check that changes nothing, of the manifests `rendered` from `settings`; each check has
+    at least one finding.
 
-    Raises FairleadError where the API server does not answer.
+    Raises FairleadError if the API server does not answer.
     """
     api = clients.connect(cluster.kubeconfig)
     kinds = discovery.kinds(api)
@@ -86,10 +86,10 @@ def reach(objects: clients.Objects, webhook: Mapping[str, Any], *, progress: Pro
     """Have the API server call OPA as `webhook`, a MutatingWebhookConfiguration, will. Raises
     FairleadError.
 
-    For a moment there is a configuration for nothing but a ConfigMap with a random label, which is
-    created as a dry run. It has two webhooks: OPA, and one that fails always. Where it is the
-    second that failed, OPA was reached; as long as none fails, the configuration is not in force
-    yet.
+    For a moment there is a configuration that selects only one ConfigMap, by a random label, and
+    that ConfigMap is created as a dry run. The configuration has two webhooks: OPA, and one that
+    always fails. If the second one fails, OPA was reached. While neither fails, the configuration
+    is not in force yet.
     """
     progress.update("webhook", "checking that the API server reaches OPA")
     mark = {"fairlead.dev/probe": secrets.token_hex(8)}
@@ -149,7 +149,7 @@ def reach(objects: clients.Objects, webhook: Mapping[str, Any], *, progress: Pro
 
 
 def _nowhere(target: Mapping[str, Any]) -> dict[str, Any]:
-    """The same OPA, at a path that it answers to nobody."""
+    """The same OPA, at a path that OPA refuses to everyone."""
     if "url" in target:
         return {**target, "url": f"{target['url'].rstrip('/')}/{PROBE}"}
     return {**target, "service": {**target["service"], "path": f"/{PROBE}"}}
@@ -170,11 +170,11 @@ def _version(api: client.ApiClient) -> Finding:
 
 
 def _kinds(kinds: Sequence[discovery.Kind], rendered: Iterable[Mapping[str, Any]]) -> list[Finding]:
-    there = {(kind.api_version, kind.name) for kind in kinds}
+    served = {(kind.api_version, kind.name) for kind in kinds}
     needed = {(manifest["apiVersion"], manifest["kind"]) for manifest in rendered}
     missing = [
         Finding("api", False, f"{version} {name} is not served: {_way_out(version)}")
-        for version, name in sorted(needed - there)
+        for version, name in sorted(needed - served)
     ]
     return missing or [Finding("api", True, f"all {len(needed)} kinds are served")]
 
@@ -202,11 +202,11 @@ def _rights(
         Finding(
             "rights",
             False,
-            f"{', '.join(right.verb for right in some)} on {_place(some[0])}: have them granted",
+            f"{_described(rights)}: have them granted",
         )
-        for some in _by_place(missing)
+        for rights in _by_place(missing)
     ]
-    # RBAC lets nobody grant what he has not himself, but for the verb escalate.
+    # RBAC lets people grant only the rights that they have, unless they have the verb escalate.
     granted = [
         right
         for role, right in _granted(rendered)
@@ -218,16 +218,16 @@ def _rights(
         Finding(
             "rights",
             False,
-            f"{', '.join(right.verb for right in some)} on {_place(some[0])}, to grant it in turn: "
+            f"{_described(rights)}, to grant it in turn: "
             "have it granted, or the verb escalate on roles and clusterroles",
         )
-        for some in _by_place(list(dict.fromkeys(granted)))
+        for rights in _by_place(list(dict.fromkeys(granted)))
     ]
     return findings or [Finding("rights", True, f"all {len(answers)} that are needed")]
 
 
 def _needed(kinds: Sequence[discovery.Kind], rendered: Iterable[Mapping[str, Any]]) -> list[_Right]:
-    """What a deployment does, but for the rights that it grants."""
+    """The rights that a deployment needs, except those that it grants to others."""
     plural = {(kind.api_version, kind.name): kind for kind in kinds}
     rights = []
     for manifest in rendered:
@@ -244,20 +244,22 @@ def _needed(kinds: Sequence[discovery.Kind], rendered: Iterable[Mapping[str, Any
         ("apps", "deployments"): ("list",),
         ("apps", "replicasets"): ("list",),
         ("", "pods"): ("list", "patch"),
-        # a websocket's verb was get, and is create from 1.35 on
+        # a websocket's verb is get before Kubernetes 1.35, create from then on
         ("", "pods/portforward"): ("get", "create"),
         ("", "pods/log"): ("get",),
     }
     for (group, resource), verbs in further.items():
         rights += [_Right(verb, group, resource, NAMESPACE) for verb in verbs]
-    # else its own guards would shut it out
+    # else its own guards would refuse the deployment
     rights.append(_Right("administer", "fairlead.dev", "policies", None))
     rights.append(_Right("delete", _ADMISSION, "mutatingwebhookconfigurations", None))  # the probe
     return rights
 
 
 def _granted(rendered: Iterable[Mapping[str, Any]]) -> list[tuple[str, _Right]]:
-    """What the roles grant, each with the resource that its role is one of."""
+    """The rights that the roles grant, each with the resource of its role (roles or
+    clusterroles).
+    """
     rights = []
     for manifest in rendered:
         if manifest["kind"] in ("Role", "ClusterRole"):
@@ -276,6 +278,11 @@ def _by_place(rights: Sequence[_Right]) -> list[list[_Right]]:
     for right in rights:
         places.setdefault((right.group, right.resource, right.namespace or ""), []).append(right)
     return list(places.values())
+
+
+def _described(rights: Sequence[_Right]) -> str:
+    """Several verbs on the same resource."""
+    return f"{', '.join(right.verb for right in rights)} on {_place(rights[0])}"
 
 
 def _place(right: _Right) -> str:
@@ -305,8 +312,8 @@ def _may(api: client.ApiClient, right: _Right) -> bool:
 
 
 def _namespace(objects: clients.Objects, rendered: Sequence[Mapping[str, Any]]) -> list[Finding]:
-    """Whether the namespace, where it is there, takes our pods: its quotas, limits, and other
-    webhooks may not.
+    """Whether the namespace, if it exists, accepts our pods: quotas, limits and other webhooks may
+    refuse them.
     """
     try:
         namespace = objects.get("v1", "Namespace", NAMESPACE)
@@ -325,7 +332,7 @@ def _namespace(objects: clients.Objects, rendered: Sequence[Mapping[str, Any]]) 
             {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, dry_run=True
         )
     except Refused as error:
-        # A deployment needs no right to create pods, and some webhooks know no dry run.
+        # A deployment does not need the right to create pods, and some webhooks support no dry run.
         if "cannot create resource" in error.message or "does not support dry run" in error.message:
             return [
                 Finding(
@@ -341,8 +348,8 @@ def _namespace(objects: clients.Objects, rendered: Sequence[Mapping[str, Any]]) 
 
 
 def _node_labels(keys: Sequence[str]) -> Finding:
-    """Who can say to which pool a node belongs; whether the plugin NodeRestriction is on, no
-    client can see.
+    """Who can change the pool of a node. Whether the plugin NodeRestriction is on, no client can
+    see.
     """
     chosen = [key for key in keys if labels.kubelet_may_set(key)]
     if chosen:

@@ -12,14 +12,14 @@ from fairlead.pki import certificates
 from fairlead.settings.models import NAMESPACE
 
 STALE = 90.0
-"""Seconds after which data that nobody confirms are a problem; with watches of a minute they are
-up to 70 s old."""
+"""Seconds after which unconfirmed data are a problem; with watches of a minute, data are up to 70 s
+old."""
 _SHOWN = 5
-"""Names of a list that are shown."""
+"""The number of names of a list that are shown."""
 
 
 def of_opas(states: Sequence[Served], replicas: int) -> Iterator[str]:
-    """Those that are missing (`wanted` have to be there), not Ready, or decide by other policies
+    """OPAs that are missing (there have to be `expected`), not Ready, or decide by other policies
     than the rest.
     """
     if len(states) < replicas:
@@ -39,8 +39,8 @@ def of_opas(states: Sequence[Served], replicas: int) -> Iterator[str]:
 def of_sidecars(
     states: Sequence[Served], sidecars: Sequence[Mapping[str, Any]] | None
 ) -> Iterator[str]:
-    """Those that are missing or not healthy, with the age of what their OPA decides by; None:
-    nobody can be asked.
+    """Sidecars that are missing or not healthy, with the age of their OPA's data; `sidecars` is
+    None if they do not report their health.
     """
     beside = {sidecar["pod"]: sidecar for sidecar in sidecars or ()}
     for state in states:
@@ -57,7 +57,7 @@ def of_sidecars(
 
 
 def of_replication(lags: Iterable[tuple[Served, Lag | None]]) -> Iterator[str]:
-    """Those that decide by stale namespaces, as their sidecar does not go on."""
+    """OPAs that decide by stale namespaces, as their sidecar does not update them."""
     for state, lag in lags:
         if lag:
             shown = ", ".join(lag.namespaces[:_SHOWN]) + (
@@ -78,7 +78,7 @@ def of_replication(lags: Iterable[tuple[Served, Lag | None]]) -> Iterator[str]:
 
 
 def of_policies(policies: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Those that are not in force."""
+    """ConfigMaps whose policies are not in force."""
     for policy in policies:
         if policy["status"] != "ok":
             error = f": {policy['error']}" if policy["error"] else ""
@@ -86,14 +86,14 @@ def of_policies(policies: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def of_certificates(dated: Mapping[str, bytes]) -> Iterator[str]:
-    """Those that have ended."""
+    """Certificates that have ended."""
     for name, pem in dated.items():
         if certificates.not_after(pem) <= datetime.now(UTC):
             yield f"the certificate {name} has ended: `fairlead deploy` replaces it"
 
 
 def of_servers(servers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Those that do not run."""
+    """Servers that do not run."""
     for server in servers:
         if not server["running"]:
             yield f"{server['name']} does not run"

@@ -26,8 +26,7 @@ from fairlead.operations import history, leftovers, rollout
 from fairlead.policy import bundles, staging
 from fairlead.settings.models import NAMESPACE, Settings
 
-# What only the policies read; the rest of the settings shapes the webhook, the sidecar and the
-# pods.
+# The settings that only policies read; all others shape the webhook, the sidecar and the pods.
 _POLICY_ONLY = {"nodeLabel", "podSelector", "contact"}
 
 
@@ -39,13 +38,15 @@ def push(
     restart: bool = False,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Check and test the policies of `folder` (or the project's own), and bring exactly them into
-    force on every OPA.
+    """Check and test the policies of `folder` (by default the project's), and bring exactly these
+    into force on every OPA.
 
-    With `restart` every OPA and its sidecar is restarted afterwards, and so comes to what it does
-    not let go of. Returns {revision, previous, opa: [{url, revision}]}. Raises FairleadError where
-    a check or a test fails (nothing was changed) or an OPA does not take them (what was there is
-    put back), UsageError where it takes a deployment, or for a package that is OPA's own.
+    With `restart`, every OPA and its sidecar is restarted afterwards, which removes modules that
+    OPA would keep. Returns {revision, previous, opa: [{url, revision}]}.
+
+    Raises FairleadError if a check or a test fails (nothing was changed), or if an OPA does not
+    take the policies (the previous ones are restored). Raises UsageError if the change needs a
+    deployment, or for a package that is OPA's own.
     """
     progress.update("policies", "checking and testing")
     bundle = bundles.bundle(settings, folder)
@@ -61,10 +62,10 @@ def push(
 
 
 def rollback(cluster: Cluster, revision: str | None, *, progress: Progress) -> dict[str, Any]:
-    """Bring a revision that was in force before back, by default the last one; as `push`, without
-    its tests.
+    """Bring an earlier revision back into force, by default the last one; like `push`, without the
+    tests.
 
-    Raises UsageError where it is not kept, or where it takes a deployment.
+    Raises UsageError if the history does not have it, or if the change needs a deployment.
     """
     objects = cluster.objects()
     deployed = _deployed(cluster, objects)
@@ -75,7 +76,7 @@ def rollback(cluster: Cluster, revision: str | None, *, progress: Progress) -> d
 
 
 def require_good(folder: Path, progress: Progress) -> None:
-    """Raises FairleadError unless the policies compile, strictly, and all their tests pass."""
+    """Raises FairleadError unless the policies compile in strict mode and all their tests pass."""
     cli.check(folder, paths.root() / "tools" / "schemas", progress=progress)
     result = cli.test(folder, progress=progress)
     if result.failed:
@@ -83,20 +84,20 @@ def require_good(folder: Path, progress: Progress) -> None:
 
 
 def changes(folder: Path, wait: Callable[[], None]) -> Iterator[None]:
-    """Yields at once and again whenever a policy below `folder` was saved, added or removed;
-    `wait` passes the time.
+    """Yields at once, and again whenever a policy below `folder` was saved, added or removed;
+    `wait` sleeps between two looks.
     """
-    before: dict[Path, tuple[int, int]] | None = None
+    last: dict[Path, tuple[int, int]] | None = None
     while True:
         now = {}
         for path in folder.rglob("*.rego"):
             try:
                 stat = path.stat()
-            except FileNotFoundError:  # an editor replaces a file by another
+            except FileNotFoundError:  # an editor is replacing the file
                 continue
             now[path] = (stat.st_mtime_ns, stat.st_size)
-        if now != before:
-            before = now
+        if now != last:
+            last = now
             yield
         wait()
 
@@ -109,8 +110,8 @@ def _bring(
     *,
     restart: bool = False,
 ) -> dict[str, Any]:
-    """Apply the policies' ConfigMap, wait until it is in force, and keep it in the history; else
-    put back the old.
+    """Apply the policies' ConfigMap, wait until it is in force, and record it in the history; on
+    failure restore the previous one.
     """
     previous = _previous(cluster, objects)
     credentials = rollout.credentials(objects)
@@ -160,20 +161,20 @@ def _bring(
 
 
 def _previous(cluster: Cluster, objects: clients.Objects) -> dict[str, Any]:
-    """What to put back where a push fails: the last that was in force; somebody may have broken
-    what is there.
+    """The manifest to restore if a push fails: the last one in force, as somebody may have broken
+    the deployed one.
     """
     config_map = _deployed(cluster, objects)
     for entry in history.entries(objects)[:1]:
         if entry.revision != bundles.revision(config_map["data"]):
             return entry.manifest
     annotations = config_map["metadata"].get("annotations") or {}
-    ours = {
+    own_annotations = {
         key: annotations[key]
         for key in (REVISION_ANNOTATION, SETTINGS_ANNOTATION)
         if key in annotations
     }
-    return manifests.policies_of(config_map["data"], ours)
+    return manifests.policies_of(config_map["data"], own_annotations)
 
 
 def _deployed(cluster: Cluster, objects: clients.Objects) -> dict[str, Any]:
@@ -187,8 +188,8 @@ def _deployed(cluster: Cluster, objects: clients.Objects) -> dict[str, Any]:
 
 
 def _require_same_guard(objects: clients.Objects) -> None:
-    """Raises UsageError where a guard changed: OPA reads them from a Secret, which no push
-    touches.
+    """Raises UsageError if a guard changed: OPA reads them from a Secret, which a push does not
+    change.
     """
     secret = objects.get("v1", "Secret", TOKEN_SECRET, NAMESPACE) or {}
     for name in bundles.GUARDS:
@@ -201,7 +202,7 @@ def _require_same_guard(objects: clients.Objects) -> None:
 
 
 def _require_same_deployment(deployed: dict[str, Any], new: Mapping[str, Any] | None) -> None:
-    """Raises UsageError where a setting differs that policies alone cannot bring into force."""
+    """Raises UsageError if a setting differs that policies alone cannot bring into force."""
     old = history.settings_of(deployed)
     if old is None or new is None:
         return

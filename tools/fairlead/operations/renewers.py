@@ -19,11 +19,12 @@ from fairlead.settings.models import NAMESPACE, Certificates
 
 
 def certificates(cluster: Cluster, objects: clients.Objects) -> list[dict[str, Any]]:
-    """OPA's certificate and its authority: a {name, notAfter, renewed, by, renewer, warning} each;
-    [] for none.
+    """OPA's certificate and its CA, as a {name, notAfter, renewed, by, renewer, warning} each;
+    empty if there is none.
 
-    `renewed` is when (both times as RFC 3339), and `by` the field manager that did it. `renewer` is
-    what will the next time, None for nothing; `warning` is None while all is well.
+    `renewed` is when it was last renewed (both times as RFC 3339), and `by` the field manager that
+    did it. `renewer` is what will renew it next, None for nothing; `warning` is None while all is
+    well.
     """
     secret = objects.get("v1", "Secret", TLS_SECRET, NAMESPACE)
     stored = trust.read(secret) if secret else None
@@ -52,7 +53,7 @@ def certificates(cluster: Cluster, objects: clients.Objects) -> list[dict[str, A
 def _renewer(
     cluster: Cluster, objects: clients.Objects, chosen: Certificates, stored: trust.Secret
 ) -> tuple[str | None, str | None]:
-    """What renews the certificate, None for nothing, and what keeps it from that."""
+    """What renews the certificate, None for nothing, and what prevents that."""
     if chosen.by != "fairlead":
         return chosen.by, None
     if stored.kept_by:
@@ -67,7 +68,7 @@ def _renewer(
 
 
 def _healths(cluster: Cluster) -> Iterator[dict[str, Any]]:
-    """What each sidecar that can be asked says of itself."""
+    """The health of each sidecar that answers."""
     for sidecar in cluster.sidecars():
         with suppress(FairleadError):
             yield rollout.health(sidecar)
@@ -95,7 +96,7 @@ def _warning(
 
 
 def _rounded(left: timedelta) -> timedelta:
-    """Down to days where there are any, else to minutes or seconds."""
+    """Rounded down to days, or below a day to minutes or seconds."""
     unit = next(
         (u for u in (timedelta(days=1), timedelta(minutes=1)) if left >= u), timedelta(seconds=1)
     )

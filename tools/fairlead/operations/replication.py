@@ -1,7 +1,7 @@
-"""Checks whether an OPA has the cluster's current namespaces, where no sidecar can be asked
+"""Checks whether an OPA has the cluster's current namespaces if its sidecar cannot say so
 (kube-mgmt).
 
-What kube-mgmt's own health endpoint says is no help: 200, whatever becomes of the data.
+kube-mgmt's own health endpoint does not help: it returns 200 whatever the state of the data.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from fairlead.common.errors import FairleadError
 from fairlead.opa.api import OpaApi
 
 PATIENCE = 5.0
-"""Seconds in which a change reaches OPA; kube-mgmt needs some milliseconds where it runs."""
+"""Seconds in which a change reaches OPA; a running kube-mgmt needs some milliseconds."""
 
 _NAMESPACES = ("kubernetes", "namespaces")
 
 
 @dataclass(frozen=True)
 class Lag:
-    """The namespaces of which an OPA lacks the last change, by name.
+    """The names of the namespaces whose last change an OPA lacks.
 
-    `since` is when the first of these changes was made, None where that is not known: nothing tells
-    when a namespace was deleted.
+    `since` is when the first of these changes was made, None if unknown: nothing says when a
+    namespace was deleted.
     """
 
     namespaces: tuple[str, ...]
@@ -38,9 +38,8 @@ class Lag:
 def lag(
     cluster: Cluster, opa: OpaServer, token: str | None, *, patience: float = PATIENCE
 ) -> Lag | None:
-    """What the OPA still lacks after `patience` seconds; None where it has all.
-
-    Raises FairleadError where OPA or the API server does not answer.
+    """What the OPA still lacks after `patience` seconds; None if it has everything. Raises
+    FairleadError if OPA or the API server does not answer.
     """
     api = OpaApi(opa.url, ca=opa.ca, token=token)
     try:
@@ -54,7 +53,7 @@ def lag(
             return not missed
 
         if not current():
-            with suppress(FairleadError):  # `missed` tells the rest
+            with suppress(FairleadError):  # `missed` says what is missing
                 waiting.until(current, deadline=patience, what="OPA has every namespace", pause=0.2)
     finally:
         api.close()
@@ -66,7 +65,7 @@ def lag(
 def _missed(
     namespaces: Mapping[str, Any], before: Mapping[str, str], now: Mapping[str, str]
 ) -> Iterator[tuple[str, datetime | None]]:
-    """The namespaces of which OPA lacks the last change, and when that was made.
+    """The namespaces whose last change OPA lacks, and when that change was made.
 
     OPA had the versions `before`, then the API server had `namespaces`, and OPA has the versions
     `now`.
@@ -80,12 +79,12 @@ def _missed(
 
 
 def _order(version: str) -> tuple[int, str]:
-    """By which a resourceVersion comes after older ones: it is a number, of any length."""
+    """A sort key for resourceVersions, which are numbers of any length."""
     return len(version), version
 
 
 def _changed(metadata: Mapping[str, Any]) -> datetime:
-    """When an object was changed last, as far as its metadata tell, to the second."""
+    """When an object was last changed, according to its metadata, to the second."""
     entries = [entry["time"] for entry in metadata.get("managedFields") or () if entry.get("time")]
     times = [metadata["creationTimestamp"], metadata.get("deletionTimestamp"), *entries]
     return max(datetime.fromisoformat(time) for time in times if time)

@@ -1,4 +1,4 @@
-"""Waits until every OPA serves a revision, and reads what OPAs, sidecars and ConfigMaps say of
+"""Waits until every OPA serves a revision, and reads what OPAs, sidecars and ConfigMaps say about
 it."""
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ from fairlead.policy.revision import MAIN, fingerprint
 from fairlead.settings.models import NAMESPACE, Certificates
 
 _UNLOADED = 10.0
-"""Seconds that a sidecar which unloads what a revision does not have gets for it, before it is
-done in its place."""
+"""Seconds in which a sidecar that unloads old modules has to do it, before it is done here."""
 
 
 _UNREACHED = "kube-mgmt did not reach OPA"
 
 
 class RevisionRejected(FairleadError):
-    """OPA does not take the policies; what it served before is still in force."""
+    """OPA does not take the policies; what it served before stays in force."""
 
 
 @dataclass(frozen=True)
 class Served:
-    """One OPA's state; `revision` is None where it serves no policy of ours or cannot be asked.
+    """The state of one OPA. `revision` is None if it serves none of our policies, or cannot be
+    reached.
 
-    `confirmed` is up to when its sidecar has confirmed all of its data, which is `age` seconds ago
-    by its own clock; both are None where nobody has, or it cannot be asked, which `error` tells
-    then.
+    `confirmed` is the time up to which its sidecar has confirmed all of its data, and `age` how
+    many seconds ago that is, by OPA's own clock. Both are None if nobody has confirmed any, or if
+    OPA cannot be reached: `error` says why.
     """
 
     opa: OpaServer
@@ -66,7 +66,7 @@ class Served:
 
 
 def credentials(objects: clients.Objects) -> Credentials | None:
-    """Those deployed in the cluster; None where there are none, or none that is whole."""
+    """The deployed credentials; None if there are none, or if they are incomplete."""
     token, tls = (
         objects.get("v1", "Secret", name, NAMESPACE) for name in (TOKEN_SECRET, TLS_SECRET)
     )
@@ -74,9 +74,7 @@ def credentials(objects: clients.Objects) -> Credentials | None:
 
 
 def certificates(objects: clients.Objects) -> Certificates:
-    """The settings of certificates that are deployed; the defaults where the cluster does not
-    tell.
-    """
+    """The deployed settings of certificates; the defaults if the cluster does not say."""
     config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
     annotations = config_map.get("metadata", {}).get("annotations") or {}
     try:
@@ -88,7 +86,7 @@ def certificates(objects: clients.Objects) -> Certificates:
 
 
 def served(opa: OpaServer, token: str | None) -> Served:
-    """What `opa` serves now."""
+    """The state of `opa`."""
     api = OpaApi(opa.url, ca=opa.ca, token=token)
     try:
         ready = api.ready()
@@ -107,7 +105,7 @@ def served(opa: OpaServer, token: str | None) -> Served:
 
 
 def _confirmed(api: OpaApi) -> tuple[datetime | None, float | None]:
-    """Up to when data are confirmed, and for how many seconds nobody has since. Raises
+    """The time up to which data are confirmed, and how many seconds ago that is. Raises
     FairleadError.
     """
     match api.document([CONFIRMED]):
@@ -117,11 +115,11 @@ def _confirmed(api: OpaApi) -> tuple[datetime | None, float | None]:
 
 
 def health(sidecar: SidecarServer) -> dict[str, Any]:
-    """What a sidecar says of itself, healthy or not. Raises FairleadError where it cannot be
-    asked.
+    """A sidecar's own health report, healthy or not. Raises FairleadError if it cannot be
+    reached.
     """
     with requests.Session() as session:
-        session.trust_env = False  # else REQUESTS_CA_BUNDLE would override `verify`
+        session.trust_env = False  # REQUESTS_CA_BUNDLE would override `verify`
         try:
             return dict(
                 session.get(f"{sidecar.url}/health", verify=str(sidecar.ca), timeout=5).json()
@@ -153,10 +151,11 @@ def wait(
     """Return when every OPA of the cluster is ready and serves `modules`, the data of the policies'
     ConfigMap.
 
-    Should the token be replaced meanwhile, the new one is taken. Raises RevisionRejected as soon as
-    a sidecar says that its OPA does not take them, leftovers.Stuck where an OPA does not let go of
-    a module that `modules` does not have, FairleadError after `deadline` seconds. kube-mgmt does
-    not tell what its status is about: `stale` is the annotation from before, which says nothing.
+    If the token is replaced meanwhile, the new one is used. Raises RevisionRejected as soon as a
+    sidecar says that its OPA does not take the policies, leftovers.Stuck if an OPA keeps a module
+    that is not in `modules`, and FairleadError after `deadline` seconds. kube-mgmt's status does
+    not say which content it is about: `stale` is the annotation from before, which says nothing
+    about this revision.
     """
     revision, about = bundles.revision(modules), fingerprint(modules)
     progress.update("policies", f"waiting until every OPA serves {revision}")
@@ -226,7 +225,7 @@ def wait(
 
 
 def _try_again(objects: clients.Objects) -> None:
-    """Have kube-mgmt load the policies once more: it does at any change while it has retries
+    """Have kube-mgmt load the policies once more, which it does at any change while it has retries
     left.
     """
     metadata = {"name": POLICIES, "namespace": NAMESPACE}
@@ -235,8 +234,8 @@ def _try_again(objects: clients.Objects) -> None:
 
 
 def _switched(opa: OpaServer, token: str, modules: Mapping[str, str]) -> bool:
-    """Whether the OPA serves main.rego of `modules`, which is loaded last: little to ask for,
-    again and again.
+    """Whether the OPA serves the main.rego of `modules`. It is loaded last, and costs little to
+    compare repeatedly.
     """
     api = OpaApi(opa.url, ca=opa.ca, token=token)
     try:
@@ -246,7 +245,7 @@ def _switched(opa: OpaServer, token: str, modules: Mapping[str, str]) -> bool:
 
 
 def annotation(objects: clients.Objects) -> str | None:
-    """The status annotation of the policies' ConfigMap, as it is."""
+    """The raw status annotation of the policies' ConfigMap."""
     return _annotation(objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {})
 
 
@@ -260,7 +259,7 @@ def _annotation(config_map: dict[str, Any], name: str = STATUS) -> str | None:
 
 
 def _replicas(config_map: dict[str, Any]) -> list[dict[str, Any]]:
-    """What each replica of `fairlead sync` says of the ConfigMap: {"status", "error"?, "of": a
+    """The report of each replica of `fairlead sync` on the ConfigMap: {"status", "error"?, "of": a
     fingerprint}.
     """
     states = []
@@ -269,13 +268,13 @@ def _replicas(config_map: dict[str, Any]) -> list[dict[str, Any]]:
             try:
                 states.append(dict(json.loads(_annotation(config_map, name) or "")))
             except (ValueError, TypeError):
-                continue  # somebody broke it; its replica writes it again
+                continue  # somebody changed it; its replica will write it again
     return states
 
 
 def _status(config_map: dict[str, Any]) -> dict[str, Any]:
-    """The annotation read: kube-mgmt and `fairlead sync` write the same form, people may write
-    any.
+    """The status annotation, parsed. kube-mgmt and `fairlead sync` write the same form, and people
+    may write anything.
     """
     raw = _annotation(config_map)
     if raw is None:
@@ -291,8 +290,8 @@ def _status(config_map: dict[str, Any]) -> dict[str, Any]:
 
 
 def _line(problem: Any) -> str:
-    """OPA's error object, or several, in one line; _UNREACHED for an error of Go's net/http, which
-    kube-mgmt reports if it does not reach OPA.
+    """OPA's error object, or a list of them, in one line; _UNREACHED for an error of Go's net/http,
+    which kube-mgmt reports if it does not reach OPA.
     """
     problems = problem if isinstance(problem, list) else [problem]
     lines = (

@@ -1,7 +1,8 @@
 """Replaces OPA's token or certificate, its CA included, without one refused request.
 
-Each step widens what is accepted before it changes what is used, and narrows only when all use the
-new; whoever is interrupted half-way leaves both accepted, and the next rotation ends it.
+Each step first widens what is accepted, then changes what is used, and narrows what is accepted
+only when everyone uses the new one. After an interruption both are accepted, and the next rotation
+completes the change.
 """
 
 from __future__ import annotations
@@ -38,16 +39,16 @@ from fairlead.settings.models import NAMESPACE
 _ISSUED = "cert-manager.io/certificate-name"
 
 DEADLINE = 180.0
-"""Seconds that a step may take everywhere; a kubelet refreshes a mounted Secret within a minute
-or two."""
+"""Seconds in which a step has to be done everywhere; a kubelet refreshes a mounted Secret within a
+minute or two."""
 
 
 def token(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
-    """Replace the token that OPA's API takes. Returns {digest}: the first 12 digits of the new
-    one's SHA-256.
+    """Replace the token of OPA's API. Returns {digest}: the first 12 digits of the new token's
+    SHA-256.
 
-    Raises FairleadError where a step is not done in time: then both are valid, and a further
-    rotation ends it.
+    Raises FairleadError if a step is not done in time: both tokens are valid then, and the next
+    rotation completes the change.
     """
     objects, credentials = _deployed(cluster)
     old, new = credentials.token, Credentials.fresh().token
@@ -70,11 +71,11 @@ def token(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
 
 
 def certificate(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
-    """Replace OPA's certificate and the authority that issued it. Returns {notAfter} (RFC 3339).
+    """Replace OPA's certificate and its CA. Returns {notAfter} (RFC 3339).
 
-    Waits while the cluster itself renews it. Raises UsageError where something else does (see
-    `renewed_by`), FairleadError where a step is not done in time: then both are trusted, and a
-    further rotation ends it.
+    Waits while the cluster itself renews it. Raises UsageError if something else renews it (see
+    `renewed_by`), FairleadError if a step is not done in time: both are trusted then, and the next
+    rotation completes the change.
     """
     with alone(cluster) as deployed:
         secret = deployed.secret()
@@ -97,20 +98,18 @@ def certificate(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
 
 
 def if_due(cluster: Cluster, before: timedelta, *, progress: Progress) -> None:
-    """Replace the certificate where no more than `before` is left of it. Raises as
-    `certificate`.
-    """
+    """Replace the certificate if it lasts no longer than `before`. Raises as `certificate`."""
     credentials = rollout.credentials(cluster.objects())
     if credentials is None or credentials.left > before:
         return
     with alone(cluster) as deployed:
-        secret = deployed.secret()  # once more: a keeper may have done it meanwhile
+        secret = deployed.secret()  # checked again: a keeper may have done it meanwhile
         if secret and secret.tls and secret.tls.left <= before:
             _replace(cluster, deployed, progress)
 
 
 def require_cert_manager(cluster: Cluster) -> None:
-    """Raises UsageError where the cluster does not serve what cert-manager takes."""
+    """Raises UsageError if the cluster does not serve cert-manager's API."""
     kinds = {
         (kind.api_version, kind.name)
         for kind in discovery.kinds(clients.connect(cluster.kubeconfig))
@@ -125,7 +124,7 @@ def require_cert_manager(cluster: Cluster) -> None:
 
 
 def issued(objects: clients.Objects, *, progress: Progress) -> Tls:
-    """The certificate of the deployed Certificate, once cert-manager has issued it. Raises
+    """The certificate that cert-manager issues for the deployed Certificate. Raises
     FairleadError.
     """
     progress.update("certificate", "waiting until cert-manager has issued it")
@@ -148,9 +147,9 @@ def alone(cluster: Cluster, *, forbidden: bool = True) -> Iterator[Deployed]:
     """The objects of the certificate, which nobody else changes during the block: neither a keeper
     nor a command.
 
-    Where nothing is deployed yet there is no Lease to be alone by, which `alone` of the objects
-    tells. `forbidden` as for Lease.held. Raises FairleadError where somebody else changes them for
-    minutes.
+    Before the first deployment there is no Lease, so others cannot be kept out; the attribute
+    `alone` of the objects says so. `forbidden` as for Lease.held. Raises FairleadError if somebody
+    else changes the objects for minutes.
     """
     api = ApiServer(cluster.kubeconfig)
     lease = Lease(api, f"{socket.gethostname()}-{secrets.token_hex(4)}")
@@ -164,7 +163,7 @@ def _replace(cluster: Cluster, deployed: Deployed, progress: Progress) -> Tls:
 
 
 class _Servers:
-    """A cluster's servers, as its administrator sees them; see renewal.Servers."""
+    """A cluster's servers, as its administrator reaches them; see renewal.Servers."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -198,7 +197,7 @@ def _deployed(cluster: Cluster) -> tuple[clients.Objects, Credentials]:
 def _publish(
     cluster: Cluster, objects: clients.Objects, name: str, parts: dict[str, bytes]
 ) -> None:
-    """Put `parts` into the Secret `name`, and bring it to where the pods have it mounted."""
+    """Put `parts` into the Secret `name`, and have it mounted by the pods."""
     secret = objects.get("v1", "Secret", name, NAMESPACE)
     kind = secret["type"] if secret else "Opaque"
     data = {key: b64encode(value).decode() for key, value in parts.items()}
@@ -217,7 +216,9 @@ def _every(servers: Iterable[Any], holds: Callable[[Any], bool], what: str) -> N
 
 
 def _sidecars(cluster: Cluster, key: str, value: str) -> None:
-    """Return when every sidecar says that it uses the credential `key` with the digest `value`."""
+    """Return when every sidecar reports that it uses the credential `key` with the digest
+    `value`.
+    """
     _every(
         cluster.sidecars(),
         lambda s: rollout.health(s).get(key) == value,
@@ -226,13 +227,11 @@ def _sidecars(cluster: Cluster, key: str, value: str) -> None:
 
 
 def _accepts(opa: Any, value: str) -> bool:
-    """Whether this OPA lets a caller with the token `value` in. Raises FairleadError where it
-    cannot be asked.
-    """
+    """Whether this OPA accepts the token `value`. Raises FairleadError if it cannot be reached."""
     return lets_in(OpaApi(opa.url, ca=opa.ca, token=value))
 
 
 def _shows(url: str, leaf: bytes) -> bool:
-    """Whether the server at `url` shows the certificate `leaf` (DER)."""
+    """Whether the server at `url` presents the certificate `leaf` (DER)."""
     address = urlsplit(url)
     return servers.shown(str(address.hostname), int(address.port or 443)) == leaf

@@ -17,12 +17,16 @@ def status(cluster: Cluster) -> dict[str, Any]:
     """The cluster's state: {name, cluster, kubeconfig, deployed, engine, sidecar, opa, policies,
     certificates, ...}.
 
-    `deployed` is whether anything of Fairlead is there. `opa` is a list of {pod, url, ca, pid,
-    ready, revision, confirmed}, where `confirmed` is up to when all of its data are (RFC 3339),
-    None where nobody has confirmed any; `sidecars` those that tell their health, {pod, url, pid,
-    healthy, reasons}; `policies` {name, status, error}; `certificates` as renewers.certificates has
-    them; `servers` {name, pid, restarts, running}; `problems` sentences about what is not as it
-    should be. Raises FairleadError where the API server does not answer.
+    - `deployed`: whether anything of Fairlead is there
+    - `opa`: a list of {pod, url, ca, pid, ready, revision, confirmed}; `confirmed` is the time up
+      to which all of its data are confirmed (RFC 3339), None if nobody has confirmed any
+    - `sidecars`: those that report their health, as {pod, url, pid, healthy, reasons}
+    - `policies`: a list of {name, status, error}
+    - `certificates`: see renewers.certificates
+    - `servers`: a list of {name, pid, restarts, running}
+    - `problems`: sentences about everything that is not as it should be
+
+    Raises FairleadError if the API server does not answer.
     """
     objects = cluster.objects()
     credentials = rollout.credentials(objects)
@@ -68,7 +72,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
         "certificates": renewers.certificates(cluster, objects),
         "servers": servers,
         "problems": [
-            *problems.of_opas(states, _wanted(objects)),
+            *problems.of_opas(states, _expected_opas(objects)),
             *problems.of_sidecars(states, sidecars if cluster.sidecar.look_up else None),
             *problems.of_replication(_lags(cluster, states, token)),
             *problems.of_policies(policies),
@@ -81,20 +85,20 @@ def status(cluster: Cluster) -> dict[str, Any]:
 def _lags(
     cluster: Cluster, states: Iterable[rollout.Served], token: str | None
 ) -> Iterator[tuple[rollout.Served, replication.Lag | None]]:
-    """What OPAs lack of the cluster's namespaces, where no sidecar tells how old its data are."""
+    """What OPAs lack of the cluster's namespaces, if no sidecar reports the age of its data."""
     for state in states:
         if not cluster.sidecar.look_up and state.error is None:
             yield state, replication.lag(cluster, state.opa, token)
 
 
-def _wanted(objects: clients.Objects) -> int:
-    """How many OPAs there have to be at least."""
+def _expected_opas(objects: clients.Objects) -> int:
+    """The least number of OPAs that have to be there."""
     deployment = objects.get("apps/v1", "Deployment", "opa", NAMESPACE) or {}
     return max(1, (deployment.get("spec") or {}).get("replicas") or 0)
 
 
 def _sidecar(sidecar: SidecarServer) -> dict[str, Any]:
-    """What a sidecar says of itself; one that does not answer is not healthy."""
+    """A sidecar's health; one that does not answer is not healthy."""
     try:
         health = rollout.health(sidecar)
         healthy, reasons = bool(health["healthy"]), [str(reason) for reason in health["reasons"]]

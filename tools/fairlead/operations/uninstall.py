@@ -1,8 +1,8 @@
 """Removes Fairlead's objects from a cluster, and nothing else. The webhooks go first, so that no
 pod waits.
 
-What is ours is what the field manager `fairlead` applied, in the namespace `fairlead`, or named
-`fairlead` or `fairlead-...` where it is in none.
+An object is ours if the field manager `fairlead` applied it and it is in the namespace `fairlead`,
+or, for kinds without namespaces, if it is also named `fairlead` or `fairlead-...`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from fairlead.kube.errors import Refused
 from fairlead.settings.models import NAMESPACE
 
 DEADLINE = 180.0
-"""Seconds in which the namespace has to be gone, its pods included."""
+"""Seconds in which the namespace and its pods have to be gone."""
 
-# In this order; any other kind in the namespace comes before the Deployment. Without the mutating
-# webhook, the validating one would refuse pods.
+# The order of removal; any other kind in the namespace comes before the Deployment. The validating
+# webhook goes first, as it would refuse pods without the mutating one.
 _FIRST = (
     "ValidatingWebhookConfiguration",
     "MutatingWebhookConfiguration",
@@ -45,30 +45,30 @@ _LAST = (
     "ServiceAccount",
 )
 
-# What the cluster itself puts into every namespace, or keeps beside what is ours.
+# Objects that the cluster itself puts into every namespace, or beside ours.
 _MADE_BY_CLUSTER = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
 _KINDS_OF_CLUSTER = {"Event", "Endpoints", "EndpointSlice", "PodMetrics"}
 
 
 @dataclass(frozen=True)
 class Uninstalled:
-    """`objects` has a {kind, name, namespace, removed} each; `left` names what else is in the
+    """`objects` has a {kind, name, namespace, removed} each; `remaining` names what else is in the
     namespace.
     """
 
     objects: list[dict[str, Any]]
-    left: list[str]
+    remaining: list[str]
 
 
 def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
-    """Remove every object that Fairlead made, and the namespace where nothing else is in it; safe
-    to repeat.
+    """Remove every object that Fairlead made, and the namespace if nothing else is in it. Safe to
+    repeat.
 
-    Raises FairleadError where something cannot be removed; what was removed until then stays so.
+    Raises FairleadError if something cannot be removed; what was removed before stays removed.
     """
     api = clients.connect(cluster.kubeconfig)
     objects, kinds = clients.Objects(api), discovery.kinds(api)
-    ours, remaining = _found(objects, kinds)
+    ours, remaining = _listed(objects, kinds)
     removed = []
     for kind, manifest in sorted(ours, key=lambda entry: _order(entry[0].name)):
         metadata = manifest["metadata"]
@@ -97,11 +97,11 @@ def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
 
 
 def _remove_deployment(objects: clients.Objects) -> None:
-    """Remove the Deployment, and end its pods at once: nobody asks them any more, and they would
-    answer on for 95 s.
+    """Remove the Deployment, and end its pods at once: nobody calls them any more, and they would
+    wait for 95 s.
 
-    A kubelet goes by the time that a pod was first given, so they are made nobody's before they are
-    told to end.
+    A kubelet keeps to the grace period that a pod was first given. So the pods are orphaned first,
+    and then deleted with a short one.
     """
     for kind in ("Deployment", "ReplicaSet"):
         for owner in objects.list("apps/v1", kind, NAMESPACE, OPA_PODS):
@@ -120,32 +120,32 @@ def _none_left(objects: clients.Objects, kind: str) -> bool:
     return not objects.list("apps/v1", kind, NAMESPACE, OPA_PODS)
 
 
-def _found(
+def _listed(
     objects: clients.Objects, kinds: Iterable[discovery.Kind]
 ) -> tuple[list[tuple[discovery.Kind, dict[str, Any]]], list[str]]:
-    """What is ours, and the names of what else is in our namespace."""
+    """Our objects, and the names of everything else in our namespace."""
     ours, remaining = [], []
     for kind in kinds:
         if "list" not in kind.verbs or kind.name in _KINDS_OF_CLUSTER:
             continue
         if not kind.namespaced:
             if kind.name in _FIRST + _LAST:
-                every = objects.list(kind.api_version, kind.name, None)
+                manifests = objects.list(kind.api_version, kind.name, None)
                 ours += [
                     (kind, manifest)
-                    for manifest in every
+                    for manifest in manifests
                     if _is_named_ours(manifest) and _is_ours(manifest)
                 ]
             continue
         try:
-            every = objects.list(kind.api_version, kind.name, NAMESPACE)
+            manifests = objects.list(kind.api_version, kind.name, NAMESPACE)
         except Refused as error:
             if error.status not in (403, 404, 405):
                 raise
             if error.status == 403:
                 remaining.append(f"{kind.name} (may not be listed)")
             continue
-        for manifest in every:
+        for manifest in manifests:
             metadata = manifest["metadata"]
             if metadata.get("ownerReferences") or (kind.name, metadata["name"]) in _MADE_BY_CLUSTER:
                 continue

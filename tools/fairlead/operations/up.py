@@ -16,11 +16,11 @@ from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
 
 POOLS = ("pool1", "pool2", "pool3")
-"""The node pools where neither settings nor flags name any."""
+"""The node pools if neither settings nor flags name any."""
 
 
 def default_nodes(settings: Settings, each: int = 1) -> dict[str, int]:
-    """`each` nodes for every declared pool, or for each of POOLS."""
+    """`each` nodes for every declared pool; without declared pools, for each of POOLS."""
     return dict.fromkeys(settings.pools or POOLS, each)
 
 
@@ -34,15 +34,15 @@ def started(
     sidecar: str = sidecars.SYNC.name,
     progress: Progress,
 ) -> Iterator[EmbeddedCluster]:
-    """A new cluster with nodes (pool -> how many), in which pods are placed; it ends with the block
-    unless detached.
+    """A new cluster with nodes (pool -> how many) and Fairlead; it ends with the block unless
+    detached.
 
-    It has as many OPAs as `replicas` says, each with a `sidecar` of its own. Raises UsageError
-    where that is not to be had, FairleadError where the cluster runs already or does not come up;
-    nothing of it is left then.
+    It has `replicas` OPAs, each with a `sidecar` of its own. Raises UsageError if that is not
+    available, FairleadError if the cluster runs already or does not come up; nothing of it is left
+    then.
     """
     sidecars.SIDECARS[sidecar].command()
-    # All at once, as missing ones are built side by side.
+    # In one call, as missing programs are built in parallel.
     toolchain.ensure(("opa", toolchain.PROXY, *control_plane.PROGRAMS), progress)
     with EmbeddedCluster(name) as cluster:
         cluster.start_control_plane(progress=progress)
@@ -69,13 +69,13 @@ def kind(
     deployed: bool = True,
     progress: Progress,
 ) -> tuple[KindCluster, bool]:
-    """A KIND cluster with the images that pods of OPA need, and by default with these; and whether
-    it is a new one.
+    """A KIND cluster with the images that OPA's pods need, and with Fairlead unless `deployed` is
+    false; and whether the cluster is new.
 
-    Safe to repeat, and goes on where it was interrupted: making the cluster leaves all of it or
-    nothing, and what comes after that can be done again. It keeps its kind of sidecar until another
-    is named. Raises UsageError for a cluster, an image or an engine that is not available,
-    FairleadError where something does not come up.
+    It is safe to repeat, and continues after an interruption: creating the cluster leaves all of it
+    or nothing, and every later step can be done again. The kind of sidecar stays until another is
+    named. Raises UsageError for a cluster, an image or an engine that is not available,
+    FairleadError if something does not come up.
     """
     cluster = KindCluster(name)
     new = cluster.create(progress=progress)
