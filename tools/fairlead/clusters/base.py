@@ -1,4 +1,4 @@
-"""The protocol of a cluster: everything that differs by the kind of cluster."""
+"""The protocol of a cluster: everything that depends on the kind of cluster."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from fairlead.settings.models import Settings
 
 @dataclass(frozen=True)
 class OpaServer:
-    """One OPA: where it listens, the file of the authority to verify it by, and its pid where this
-    machine runs it.
-
-    `pod` is the name of what holds it and its sidecar.
+    """One OPA: its address, the file of the CA to verify it by, its pid if it runs on this
+    machine, and the name of its pod.
     """
 
     url: str
@@ -30,8 +28,8 @@ class OpaServer:
 
 @dataclass(frozen=True)
 class SidecarServer:
-    """One sidecar that tells its health: where, by which authority, its pid where this machine
-    runs it, and its pod.
+    """One sidecar that reports its health: its address, the file of the CA to verify it by,
+    its pid if it runs on this machine, and the name of its pod.
     """
 
     url: str
@@ -47,36 +45,35 @@ class Cluster(Protocol):
     name: str
 
     examined: bool
-    """Whether a deployment looks first whether all that it takes is there: others made the
-    cluster, or its nodes."""
+    """Whether a deployment first checks the cluster, as others created it, or its nodes."""
 
     @property
     def kubeconfig(self) -> Path:
-        """An administrator's."""
+        """The kubeconfig of an administrator."""
 
     def objects(self) -> clients.Objects:
-        """A new client of its objects, for one thread, with the kubeconfig as it is now.
+        """A new client of the cluster's objects, for one thread, by the kubeconfig as it is now.
 
         Raises UsageError if the API server cannot be reached.
         """
 
     @property
     def webhook_url(self) -> str | None:
-        """Where its API server reaches OPA; None for by its Service."""
+        """The URL at which the API server reaches OPA; None for OPA's Service."""
 
     @property
     def replicas(self) -> int | None:
-        """How many pods of OPA to run; None for as many as the settings say."""
+        """The number of OPA's pods; None for the number in the settings."""
 
     @property
     def sidecar(self) -> Sidecar:
-        """The kind of sidecar that was chosen for it, or else what suits it."""
+        """The kind of sidecar that was chosen, or the default of this kind of cluster."""
 
     def running(self) -> bool:
-        """Whether it runs, as far as can be told without asking it."""
+        """Whether the cluster runs, as far as that is known without a request."""
 
     def choose(self, sidecar: Sidecar) -> None:
-        """Have this kind of sidecar from the next `serve` on. Raises UsageError where it cannot
+        """Use this kind of sidecar from the next `serve` on. Raises UsageError if it cannot
         run there.
         """
 
@@ -88,51 +85,49 @@ class Cluster(Protocol):
         *,
         progress: Progress,
     ) -> None:
-        """See that OPA and its sidecar run with what was applied. Raises FairleadError where
-        they do not come up.
+        """Make sure that OPA and its sidecar run with what was applied. Raises FairleadError
+        if they do not come up.
         """
 
     def opas(self) -> Sequence[OpaServer]:
-        """Every OPA that is there, ready or not."""
+        """Every OPA, ready or not."""
 
     def sidecars(self) -> Sequence[SidecarServer]:
-        """Every sidecar that tells its health; kube-mgmt does not."""
+        """Every sidecar that reports its health; kube-mgmt does not."""
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
-        """Bring the contents of Secrets, name -> key -> data, to where the pods have them mounted,
-        as the kubelet does.
+        """Bring new contents of Secrets, name -> key -> data, into the pods' mounted files, as the
+        kubelet does.
 
-        The names are opa-token and opa-tls; one that is left out stays as it is. A sidecar that
-        reads its files but once is restarted for it, as a rollout would: OPA has to accept the new
-        ones by then.
+        The names are opa-token and opa-tls; a Secret that is left out stays as it is. A sidecar
+        that reads its files only at its start is restarted, as by a rollout: OPA must accept the
+        new credentials by then.
         """
 
     def restart(self, *, progress: Progress) -> None:
         """Restart every OPA with its sidecar, one pair after the other. Raises FairleadError
-        where one stays away.
+        if one does not come up.
         """
 
     def namespaces(self) -> Mapping[str, Any]:
-        """Every namespace as its API server has it, name -> object. Raises FairleadError."""
+        """Every namespace in the API server, name -> object. Raises FairleadError."""
 
     def logs(self, server: str, lines: int, follow: bool) -> Iterator[str]:
-        """The last `lines` lines that a server wrote, in pieces, and with `follow` what it writes
+        """The last `lines` lines of a server's log, in pieces; with `follow`, also what it writes
         from then on.
 
-        `opa`, `proxy` and `sidecar` mean all of them: where there are several, each line begins
-        with its server's name. Raises UsageError where it is no server, with the names of those
-        there are, or where its log is gone; FairleadError.
+        `opa`, `proxy` and `sidecar` mean all servers of that kind; if there are several, each line
+        begins with its server's name. Raises UsageError if there is no such server (the error lists
+        those that exist) or its log is gone; FairleadError.
         """
 
     def servers(self) -> Mapping[str, Mapping[str, Any]]:
-        """What runs for this cluster, name -> {pid, restarts, ...}; empty where that is not ours to
-        know.
+        """The servers of this cluster, name -> {pid, restarts, ...}; empty if they are not known.
 
-        One that does not run now has the pid None, or elsewhere than on this machine `running`
-        False.
+        A server that does not run has the pid None; on other machines, `running` is False.
         """
 
     def stop(self) -> None:
-        """End what serves for this cluster beside it, once nothing there asks it any more.
-        Raises FairleadError.
+        """Stop what runs beside the cluster for it, once nothing in the cluster calls it any
+        more. Raises FairleadError.
         """

@@ -1,10 +1,10 @@
 """Makes API servers open new connections to OPA, before the pods that they are connected to end.
 
-An API server keeps its connections to a webhook and goes on using them, also to a pod that no
-Service routes to any more. OPA closes them when it ends, and a request that is on its way in that
-moment fails: HTTP/1.1 has no way to announce it. An API server has connections of its own for each
-configuration of a webhook (k8s.io/apiserver/pkg/util/webhook), so a comment in the authorities'
-file, which nothing reads, is enough for new ones.
+An API server keeps its connections to a webhook and goes on using them, even to a pod that no
+Service routes to any more. OPA closes them when it ends, and a request that arrives at that moment
+fails: HTTP/1.1 cannot announce a close. An API server has separate connections for each
+configuration of a webhook (k8s.io/apiserver/pkg/util/webhook). So a comment in the CA bundle, which
+nothing reads, is enough to make it open new ones.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from fairlead.kube.errors import Refused
 
 _VERSION = "admissionregistration.k8s.io/v1"
 _KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-_PATIENCE = 15.0  # seconds; somebody else changes them twice in a renewal
+_PATIENCE = 15.0  # seconds; a renewal of the certificate changes the webhooks twice
 _COMMENT = re.compile(rb"# connections since ([^\n]*)\n")
 
 
 def renew(objects: clients.Objects, moment: datetime) -> None:
-    """Have every API server connect again for what it asks from now on, as soon as it sees it.
+    """Have every API server open new connections, as soon as it sees the change.
 
-    `moment` is what `since` returns from then on: by the cluster's clock, not this machine's.
+    `moment` is what `since` returns from then on, by the cluster's clock and not this machine's.
     Raises FairleadError.
     """
     comment = f"# connections since {moment.isoformat()}\n".encode()
@@ -40,8 +40,8 @@ def renew(objects: clients.Objects, moment: datetime) -> None:
 
 
 def since(objects: clients.Objects) -> datetime:
-    """The moment of the last `renew`; long ago where any webhook lacks its comment. Raises
-    FairleadError.
+    """The moment of the last `renew`; the earliest possible time if any webhook lacks its
+    comment. Raises FairleadError.
     """
     configurations = [
         configuration for kind in _KINDS if (configuration := objects.get(_VERSION, kind, WEBHOOKS))
@@ -61,8 +61,8 @@ def since(objects: clients.Objects) -> datetime:
 
 
 def _written(objects: clients.Objects, kind: str, comment: bytes) -> bool:
-    """Whether nobody changed the authorities since they were read, such as what renews the
-    certificate.
+    """Write the comment; False if somebody changed the CA bundles meanwhile, such as a
+    renewal of the certificate.
     """
     configuration = objects.get(_VERSION, kind, WEBHOOKS)
     if configuration is None or _injected(configuration):
@@ -78,9 +78,9 @@ def _written(objects: clients.Objects, kind: str, comment: bytes) -> bool:
     return True
 
 
-def kept(objects: clients.Objects, manifest: dict[str, Any]) -> dict[str, Any]:
-    """`manifest` with the comment of the webhooks as they are: without it, the connections of
-    before would be back.
+def with_deployed_comment(objects: clients.Objects, manifest: dict[str, Any]) -> dict[str, Any]:
+    """`manifest` with the comment of the deployed webhooks: without it, API servers would use
+    their old connections again.
     """
     if manifest["kind"] not in _KINDS or _injected(manifest):
         return manifest
@@ -91,14 +91,12 @@ def kept(objects: clients.Objects, manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _injected(configuration: Mapping[str, Any]) -> bool:
-    """Whether cert-manager says by which authorities OPA is verified: a comment of ours would
-    not last.
-    """
+    """Whether cert-manager maintains the CA bundles: it would remove a comment."""
     return "cert-manager.io/inject-ca-from" in (configuration["metadata"].get("annotations") or {})
 
 
 def _bundle(webhook: Mapping[str, Any]) -> bytes:
-    """The authorities by which API servers verify OPA, as PEM, with the comment if there is one."""
+    """The CA bundle of a webhook, as PEM, with the comment if there is one."""
     return b64decode(webhook["clientConfig"].get("caBundle") or "")
 
 
@@ -110,11 +108,11 @@ def _with(configuration: Mapping[str, Any], comment: bytes) -> dict[str, Any]:
     webhooks = []
     for webhook in configuration["webhooks"]:
         client = webhook["clientConfig"]
-        authorities = _COMMENT.sub(b"", _bundle(webhook))
+        bundle = _COMMENT.sub(b"", _bundle(webhook))
         webhooks.append(
             {
                 **webhook,
-                "clientConfig": {**client, "caBundle": b64encode(authorities + comment).decode()},
+                "clientConfig": {**client, "caBundle": b64encode(bundle + comment).decode()},
             }
         )
     return {

@@ -1,7 +1,7 @@
 """Finds contexts in kubeconfigs, and keeps a copy of one that only its owner can read.
 
-A copy holds a cluster's credentials, so it goes when its cluster ends or Fairlead is uninstalled
-there.
+A copy holds a cluster's credentials. It is removed when its cluster ends, or when Fairlead is
+uninstalled there.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from fairlead.common import atomic_files, files, paths
 from fairlead.common.errors import InputError, UsageError
 
 _COPY = "kubeconfig"
-_CONTENTS = {_COPY, "opa-ca.crt"}  # of a copy's folder; an embedded cluster may be named like one
+_CONTENTS = {
+    _COPY,
+    "opa-ca.crt",
+}  # a copy's folder has these alone
 _FOLDER = re.compile(r"context-([a-z0-9-]+-)?[0-9a-f]{8}")
 
 
 def copied(context: str | None, kubeconfig: Path | None) -> tuple[str, Path]:
-    """The name of the context, and a kubeconfig (0600) with that alone; the arguments are those of
-    remote.of_context.
-
-    Raises UsageError, InputError.
+    """The name of the context, and a kubeconfig (0600) with this context only; the arguments
+    are those of remote.of_context. Raises UsageError, InputError.
     """
     name, document = minified(context, _sources(kubeconfig))
     prefix = re.sub(r"[^a-z0-9]+", "-", name.lower())[:40].strip("-")
@@ -40,8 +41,8 @@ def copied(context: str | None, kubeconfig: Path | None) -> tuple[str, Path]:
 
 
 def forget(kubeconfig: Path) -> None:
-    """Remove each copy of a context whose API server is that of `kubeconfig`: its cluster ends.
-    Raises OSError.
+    """Remove each copy of a context whose API server is that of `kubeconfig`, as its cluster
+    ends. Raises OSError.
     """
     if (server := _server(kubeconfig)) is not None:
         for copy in _copies():
@@ -69,7 +70,7 @@ def _remove(copy: Path) -> None:
 
 
 def _server(kubeconfig: Path) -> str | None:
-    """The URL of the only cluster of a kubeconfig; None where there is no such file."""
+    """The URL of the only cluster of a kubeconfig; None if there is no such file."""
     try:
         return str(
             yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"][
@@ -81,9 +82,10 @@ def _server(kubeconfig: Path) -> str | None:
 
 
 def minified(context: str | None, sources: Sequence[Path]) -> tuple[str, dict[str, Any]]:
-    """The name of the context and a kubeconfig that holds just what it needs, with absolute paths.
+    """The name of the context and a kubeconfig with only what it needs, with absolute paths.
 
-    Of entries with one name the first counts, as with kubectl. Raises UsageError, InputError.
+    Of several entries with one name the first one counts, as for kubectl. Raises UsageError,
+    InputError.
     """
     by_section: dict[str, dict[str, tuple[Path, Any]]] = {
         "contexts": {},
@@ -134,30 +136,28 @@ def minified(context: str | None, sources: Sequence[Path]) -> tuple[str, dict[st
 
 
 def _sources(kubeconfig: Path | None) -> list[Path]:
-    """The files to read. Raises InputError where one was named that is not there, UsageError
-    where there is none.
+    """The kubeconfigs to read. Raises InputError if a named one does not exist, UsageError if
+    there is none.
     """
     if kubeconfig is not None:
         return [kubeconfig]
     paths = [Path(path) for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
     usual = paths or [Path.home() / ".kube" / "config"]
-    there = [path for path in usual if path.exists()]
-    if not there:
+    existing = [path for path in usual if path.exists()]
+    if not existing:
         raise UsageError(
             f"no kubeconfig at {', '.join(map(str, usual))}: name one by --kubeconfig or KUBECONFIG"
         )
-    return there
+    return existing
 
 
 def _absolute(entry: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """A cluster or user with the files that it names relative to its kubeconfig named
-    absolutely.
-    """
+    """A cluster or user, with absolute paths instead of those relative to its kubeconfig."""
     rewritten = dict(entry)
     for key in ("certificate-authority", "client-certificate", "client-key", "tokenFile"):
         if rewritten.get(key):
             rewritten[key] = str(folder / rewritten[key])
     command = (rewritten.get("exec") or {}).get("command", "")
-    if os.sep in command:  # else it is found on PATH
+    if os.sep in command:  # else it is a program on the PATH
         rewritten["exec"] = {**rewritten["exec"], "command": str(folder / command)}
     return rewritten

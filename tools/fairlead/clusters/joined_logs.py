@@ -9,15 +9,15 @@ from threading import Thread
 from fairlead.common.errors import FairleadError
 
 Read = Callable[[str], Iterator[str]]
-"""The log of a server by its name, in pieces that need not be lines. Raises FairleadError."""
+"""The log of a server by its name, in pieces of any length. Raises FairleadError."""
 
 
 def merged(names: Sequence[str], read: Read, *, follow: bool) -> Iterator[str]:
-    """The logs of the servers `names`: one as it is, of several each line after `[name] `, one
-    server after the other.
+    """The logs of the servers `names`. One log stays as it is; of several, each line begins with
+    `[name] `, and one log follows the other.
 
-    With `follow` they come as they are written. A log that cannot be read is told in a line of its
-    own, and hides none of the others. Raises FairleadError where there is but one.
+    With `follow`, lines appear as they are written. A log that cannot be read becomes a line that
+    says so, and does not hide the others. Raises FairleadError if there is only one.
     """
     if len(names) == 1:
         return read(names[0])
@@ -34,7 +34,7 @@ def _followed(names: Sequence[str], read: Read) -> Iterator[str]:
             lines.put(line)
         lines.put(None)
 
-    for name in names:  # daemons: each waits in its read when the caller has seen enough
+    for name in names:  # daemons, as each may still wait for its log when the caller has stopped
         Thread(target=work, args=(name,), daemon=True).start()
     open_logs = len(names)
     while open_logs:
@@ -46,13 +46,13 @@ def _followed(names: Sequence[str], read: Read) -> Iterator[str]:
 
 
 def _lines(name: str, read: Read) -> Iterator[str]:
-    """Whole lines, each with the name before it and a line break behind."""
-    rest = ""
+    """Whole lines, each with the name before it and a line break after it."""
+    unfinished = ""
     try:
         for piece in read(name):
-            *whole, rest = (rest + piece).split("\n")
-            yield from (f"[{name}] {line}\n" for line in whole)
+            *lines, unfinished = (unfinished + piece).split("\n")
+            yield from (f"[{name}] {line}\n" for line in lines)
     except FairleadError as error:
         yield f"[{name}] {error}\n"
-    if rest:
-        yield f"[{name}] {rest}\n"
+    if unfinished:
+        yield f"[{name}] {unfinished}\n"

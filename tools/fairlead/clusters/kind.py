@@ -1,9 +1,9 @@
-"""KIND clusters: creates, finds and removes them, and loads images into them. The rest is as in any
-cluster.
+"""KIND clusters: creates, finds and removes them, and loads images into them. Everything else is as
+in any cluster.
 
-A cluster of the name asked for is ours where its containers are those that we noted down when it
-was made, or where it carries our mark, by which another checkout knows it, too. Nothing is done to
-one that is not ours.
+A cluster is ours if its containers are those that were recorded when it was created, or if it
+carries our mark, by which other checkouts recognize it. Nothing is done to a cluster that is not
+ours.
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ from fairlead.settings.images import IMAGE_VARIABLES
 from fairlead.settings.models import Images, Settings
 
 NODE_IMAGE = "kindest/node:v1.36.4"
-"""The Kubernetes that Fairlead is made for, as kind 0.33 has it; KIND_NODE_IMAGE names another."""
+"""The node image of the Kubernetes that Fairlead is made for, as of kind 0.33;
+KIND_NODE_IMAGE names another."""
 
 MARK = "fairlead-kind"
 """The ConfigMap in kube-public that only our clusters have."""
 
-# kind adds -control-plane, and a host's name has 64
+# kind adds -control-plane, and a host's name has at most 64
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?")
 _WITHIN = 300.0  # seconds for the nodes to be Ready
 
 
 class KindCluster(RemoteCluster):
-    """The KIND cluster `name`, whether it is there or not; what this checkout knows of it lies
-    in `path`.
+    """The KIND cluster `name`, whether it exists or not; `path` holds what this checkout
+    knows about it.
     """
 
     def __init__(self, name: str) -> None:
@@ -55,17 +56,18 @@ class KindCluster(RemoteCluster):
         super().__init__(name, self.path / "kubeconfig", "kind")
 
     def running(self) -> bool:
-        """Whether it is there, and whole. Raises UsageError where it is not ours, or Docker
-        cannot be used.
+        """Whether the cluster exists and is complete. Raises UsageError if it is not ours, or
+        Docker cannot be used.
         """
         return self._state() == "whole"
 
     def create(self, *, progress: Progress) -> bool:
-        """See that it is there, every node of it Ready; False where it was. Failed or interrupted,
-        nothing is left.
+        """Make sure that the cluster exists and every node is Ready; False if it existed. A failure
+        or interruption leaves nothing.
 
-        Raises UsageError where it is not ours, where Docker cannot be used, and for a configuration
-        or an image that is not available; FairleadError with kind's words where kind fails.
+        Raises UsageError if the cluster is not ours, if Docker cannot be used, and for a
+        configuration or an image that is not available; FairleadError with kind's message if kind
+        fails.
         """
         config, image = _config(), os.environ.get("KIND_NODE_IMAGE") or NODE_IMAGE
         docker.available()
@@ -88,7 +90,7 @@ class KindCluster(RemoteCluster):
                     progress=progress,
                 )
                 self._finish(progress)
-            except kind.ExistsError:  # somebody else's, made in the same moment
+            except kind.ExistsError:  # somebody else's, created at the same moment
                 self._forget()
                 raise
             except BaseException:
@@ -97,23 +99,24 @@ class KindCluster(RemoteCluster):
         return True
 
     def delete(self) -> bool:
-        """Remove it and what this checkout knows of it; False where there was none. Safe to repeat.
+        """Remove the cluster and what this checkout knows about it; False if there was none. Safe
+        to repeat.
 
-        Raises UsageError where it is not ours, or Docker cannot be used.
+        Raises UsageError if it is not ours, or Docker cannot be used.
         """
         with self._claimed():
-            there = self._state() != "absent"
+            exists = self._state() != "absent"
             self._remove()
-        return there
+        return exists
 
     def load_images(self, settings: Settings, *, progress: Progress) -> None:
-        """Bring the images of OPA, its proxy and its sidecar to every node: from the Docker engine,
-        or pulled into it.
+        """Load the images of OPA, its proxy and its sidecar into every node: those of the Docker
+        engine, or pulled into it first.
 
-        The image that no registry has is built from the checkout where the engine lacks it. With
-        the pull policy Always the nodes see to all of them themselves. Raises UsageError with the
-        image and its variable where it is nowhere to be had, FairleadError where it cannot be built
-        or copied to the nodes.
+        The image that no registry has is built from the checkout if the engine lacks it. With the
+        pull policy Always, the nodes pull all images themselves. Raises UsageError with the image
+        and its variable if it is not available, FairleadError if it cannot be built or copied to
+        the nodes.
         """
         policy = settings.images.pull_policy
         if policy == "Always":
@@ -136,7 +139,7 @@ class KindCluster(RemoteCluster):
         progress.update("images", "loaded")
 
     def _state(self) -> Literal["absent", "half-made", "whole"]:
-        """What there is of it. Raises UsageError where that is not ours, or cannot be told."""
+        """The state of the cluster. Raises UsageError if it is not ours, or if that is unknown."""
         docker.available()
         if self.name not in kind.clusters():
             return "absent"
@@ -154,8 +157,8 @@ class KindCluster(RemoteCluster):
         )
 
     def _adopt(self) -> str | None:
-        """Take over a cluster that carries our mark, and note it down; else why not, and nothing
-        is changed.
+        """Record a cluster that carries our mark as ours; otherwise returns why not, and
+        changes nothing.
         """
         try:
             kubeconfig = kind.kubeconfig(self.name)
@@ -178,8 +181,8 @@ class KindCluster(RemoteCluster):
         return None
 
     def _finish(self, progress: Progress) -> None:
-        """Wait for the nodes, which kind does for control planes alone, and mark what is now
-        whole.
+        """Wait for the nodes (kind waits only for control planes), and mark the cluster as
+        complete.
         """
         progress.update("kind", "waiting for the nodes")
         objects = self.objects()
@@ -197,10 +200,10 @@ class KindCluster(RemoteCluster):
         progress.update("kind", "ready")
 
     def _remove(self) -> None:
-        """Remove whatever there is of it; containers that were just being made, and copies of
-        its contexts, too.
+        """Remove everything of the cluster: half-made containers and copies of its contexts,
+        too.
         """
-        contexts.forget(self.kubeconfig)  # before kind empties that
+        contexts.forget(self.kubeconfig)  # first, as kind empties the file
 
         def gone() -> bool:
             kind.delete(self.name, kubeconfig=self.kubeconfig)
@@ -216,13 +219,13 @@ class KindCluster(RemoteCluster):
         self._forget()
 
     def _forget(self) -> None:
-        """Empty the folder, which itself is the lock."""
+        """Empty the folder. The folder itself stays, as it is the lock."""
         for path in self.path.iterdir():
             path.unlink()
 
     @property
     def _begun(self) -> Path:
-        """There while it is being made, and after that was killed."""
+        """Exists while the cluster is being created, and after that was killed."""
         return self.path / "begun"
 
     def _noted(self) -> list[str] | None:
@@ -235,14 +238,16 @@ class KindCluster(RemoteCluster):
         return containers
 
     def _note(self) -> None:
-        """Note down the containers that it consists of: it is whole, and ours."""
+        """Record the containers of the cluster: it is complete, and ours."""
         containers = kind.containers(self.name)
         atomic_files.write_private(self.path / "containers.json", json.dumps(containers).encode())
         self._begun.unlink(missing_ok=True)
 
     @contextmanager
     def _claimed(self) -> Iterator[None]:
-        """Let no other command make or remove this cluster meanwhile; wait for one that does."""
+        """Keep other commands from creating or removing this cluster meanwhile; wait for one
+        that does.
+        """
 
         def create() -> None:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -256,7 +261,7 @@ class KindCluster(RemoteCluster):
 
 
 def _config() -> Path:
-    """The file of KIND_CONFIG, or the project's own. Raises InputError."""
+    """The file that KIND_CONFIG names, or the project's own. Raises InputError."""
     named = os.environ.get("KIND_CONFIG")
     path = Path(named) if named else paths.root() / "integration" / "kind.yaml"
     if not path.is_file():
@@ -267,7 +272,7 @@ def _config() -> Path:
 
 
 def _have(image: str, variable: str, *, pull: bool = True, progress: Progress) -> None:
-    """See that the Docker engine has the image. Raises UsageError, FairleadError."""
+    """Make sure that the Docker engine has the image. Raises UsageError, FairleadError."""
     if image == Images().fairlead:
         if not images.is_current(image):
             progress.update("images", f"building {image}")

@@ -1,8 +1,8 @@
 """Forwards a loopback port to a port of a pod through the API server, for clients that need an
 address.
 
-Source: Kubernetes, k8s.io/cri-streaming, portforward/websocket.go: of each port there are two
-channels, 0 for its data and 1 for an error; the first message on each is the port's number.
+Source: Kubernetes, k8s.io/cri-streaming, portforward/websocket.go. Each port has two channels, 0
+for its data and 1 for an error; the first message on each is the port's number.
 """
 
 from __future__ import annotations
@@ -22,21 +22,20 @@ from fairlead.kube import clients
 HOST = "127.0.0.1"
 PROTOCOL = "v4.channel.k8s.io"
 DEADLINE = 30.0
-"""Seconds in which either side has to take what was sent."""
+"""Seconds in which either side has to accept what was sent."""
 _DATA, _ERROR = 0, 1
 _AT_ONCE = 64 * 1024
 
 
 class Forward:
-    """Listens on a free loopback port until it is closed or the process ends; each connection is a
-    forward of its own.
+    """Listens on a free loopback port until it is closed or the process ends; each connection is
+    forwarded separately.
 
-    A connection ends when either side ends it, and at once where the API server or the pod refuses
-    it.
+    A connection ends when either side ends it, and at once if the API server or the pod refuses it.
     """
 
     def __init__(self, kubeconfig: Path, namespace: str, pod: str, port: int) -> None:
-        """Raises InputError where the kubeconfig is none."""
+        """Raises InputError if the kubeconfig is invalid."""
         self._api = clients.connect(kubeconfig)
         self._path = f"/api/v1/namespaces/{namespace}/pods/{pod}/portforward?ports={port}"
         self._listener = socket.create_server((HOST, 0))
@@ -44,7 +43,7 @@ class Forward:
         threading.Thread(target=self._accept, name=f"forward {pod}:{port}", daemon=True).start()
 
     def close(self) -> None:
-        """Listen no more; what is connected stays so."""
+        """Stop listening; open connections stay open."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
         self._listener.close()
@@ -58,7 +57,7 @@ class Forward:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        # Whoever connected sees the connection end, and says so better than a thread can.
+        # The client sees its connection end, and reports that better than a thread can.
         with connection, contextlib.suppress(OSError, WebSocketException):
             tunnel = self._open()
             try:
@@ -71,7 +70,7 @@ class Forward:
 
     def _open(self) -> WebSocket:
         headers = {"sec-websocket-protocol": PROTOCOL}
-        # A token is renewed here, where it has to be.
+        # This renews a token if necessary.
         self._api.update_params_for_auth(headers, [], ["BearerToken"], self._path, "GET", None)
         configuration = self._api.configuration
         url = ws_client.get_websocket_url(configuration.host + self._path)
@@ -80,8 +79,8 @@ class Forward:
 
 
 def _pump(connection: socket.socket, tunnel: WebSocket) -> None:
-    """Carry bytes both ways until one side ends, or the pod's has an error. Raises OSError,
-    WebSocketException.
+    """Copy bytes in both directions until one side ends, or the pod's side reports an error.
+    Raises OSError, WebSocketException.
     """
     begun: set[int] = set()
     assert tunnel.sock is not None  # noqa: S101 - it is connected
@@ -89,7 +88,7 @@ def _pump(connection: socket.socket, tunnel: WebSocket) -> None:
         selector.register(connection, selectors.EVENT_READ)
         selector.register(tunnel.sock, selectors.EVENT_READ)
         while True:
-            # What TLS has decrypted already, no selector sees.
+            # Selectors do not see bytes that TLS has decrypted already.
             buffered = isinstance(tunnel.sock, ssl.SSLSocket) and tunnel.sock.pending()
             ready = {key.fileobj for key, _ in selector.select(0 if buffered else None)}
             if buffered or tunnel.sock in ready:

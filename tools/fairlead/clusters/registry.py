@@ -1,4 +1,4 @@
-"""The kinds of cluster, and how a command finds the cluster that it is for."""
+"""The kinds of cluster, and how a command finds the one that it is meant for."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 
 NAME = "fairlead"
-"""The name of a cluster where none is given."""
+"""The default name of a cluster."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Which cluster is meant: its kind and name, or, for the kind context, the context and the
+    """Names a cluster: by its kind and name, or, for the kind context, by a context and the
     kubeconfig that has it.
 
-    Without a context the current one is meant, without a kubeconfig KUBECONFIG or ~/.kube/config.
+    The default context is the current one; the default kubeconfig is that of KUBECONFIG, or
+    ~/.kube/config.
     """
 
     kind: str = "embedded"
@@ -34,7 +35,9 @@ class Target:
     kubeconfig: Path | None = None
 
     def environment(self) -> dict[str, str]:
-        """The variables by which `of_environment` finds it in another process."""
+        """The environment variables by which `of_environment` finds the same cluster in
+        another process.
+        """
         variables = {
             "FAIRLEAD_CLUSTER": self.kind,
             "FAIRLEAD_CONTEXT": self.context,
@@ -55,10 +58,8 @@ KINDS: Mapping[str, Callable[[Target], Cluster]] = MappingProxyType(
 
 
 def of_environment() -> Target:
-    """What FAIRLEAD_CLUSTER, KIND_CLUSTER_NAME and FAIRLEAD_CONTEXT name; an embedded one by
-    default.
-
-    Raises UsageError where there is no such kind.
+    """The cluster that FAIRLEAD_CLUSTER, KIND_CLUSTER_NAME and FAIRLEAD_CONTEXT name, by
+    default an embedded one. Raises UsageError for an unknown kind.
     """
     kind = os.environ.get("FAIRLEAD_CLUSTER") or "embedded"
     if kind not in KINDS:
@@ -69,8 +70,8 @@ def of_environment() -> Target:
 def chosen(
     kind: str, name: str | None = None, context: str | None = None, kubeconfig: Path | None = None
 ) -> Target:
-    """What is meant where the rest is left to its defaults. Raises UsageError for what is empty
-    or contradictory.
+    """The cluster that the given options name, with defaults for the others. Raises
+    UsageError for options that are empty or contradict each other.
     """
     for flag, value in {"--name": name, "--context": context}.items():
         check_not_empty(flag, value)
@@ -92,8 +93,8 @@ def chosen(
 
 
 def check_not_empty(flag: str, value: str | None) -> None:
-    """Raises UsageError for an empty name, as of a variable that is not set: it would mean the
-    default cluster.
+    """Raises UsageError for an empty name, such as that of an unset variable: it would mean
+    the default cluster.
     """
     if value is not None and not value.strip():
         raise UsageError(
@@ -102,16 +103,13 @@ def check_not_empty(flag: str, value: str | None) -> None:
 
 
 def make(target: Target) -> Cluster:
-    """The cluster that is meant, whether it runs or not. Raises UsageError where there can be
-    none such.
-    """
+    """The cluster, whether it runs or not. Raises UsageError if there can be no such cluster."""
     return KINDS[target.kind](target)
 
 
 def find(target: Target) -> Cluster:
-    """The running cluster that is meant.
-
-    Raises UsageError where it does not run, with those that do, or there is no such context.
+    """The cluster, which runs. Raises UsageError if it does not (the error lists those that
+    do), or if there is no such context.
     """
     cluster = make(target)
     if not cluster.running():
@@ -127,9 +125,9 @@ def find(target: Target) -> Cluster:
 
 
 def _hint(target: Target) -> str:
-    """What to do where `target` does not run: the other kind of cluster may be meant."""
-    if target.kind == "embedded" and (there := _running_kind()):
-        flags = [f"--cluster kind{'' if name == NAME else f' --name {name}'}" for name in there]
+    """What to do if `target` does not run: the other kind of cluster may be meant."""
+    if target.kind == "embedded" and (names := _running_kind()):
+        flags = [f"--cluster kind{'' if name == NAME else f' --name {name}'}" for name in names]
         return (
             f"did you mean the KIND cluster ({' or '.join(f'`{flag}`' for flag in flags)})? "
             "Else start it with "
@@ -143,9 +141,7 @@ def _hint(target: Target) -> str:
 
 
 def _running_kind() -> list[str]:
-    """The names of the KIND clusters that this checkout made and that run; none where Docker
-    cannot tell.
-    """
+    """The names of the running KIND clusters of this checkout; empty if Docker cannot be used."""
     folder = paths.state("x").parent
     candidates = sorted(
         path.parent.name.removeprefix("kind-") for path in folder.glob("kind-*/containers.json")
@@ -159,7 +155,7 @@ def _running_kind() -> list[str]:
 
 
 def running() -> list[str]:
-    """The names of the embedded clusters that run on this machine, out of this checkout."""
+    """The names of the running embedded clusters of this checkout."""
     folder = paths.state("x").parent
     names = (
         sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []

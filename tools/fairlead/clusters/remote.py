@@ -33,8 +33,7 @@ from fairlead.opa import arguments
 from fairlead.settings.models import NAMESPACE, Settings
 
 _SILENCE = 24 * 3600.0
-"""Seconds for which a log that is followed may have nothing new; there is no other way to say
-for ever."""
+"""Seconds for which a followed log may stay silent; the client has no other way to wait forever."""
 
 
 class RemoteCluster:
@@ -49,9 +48,7 @@ class RemoteCluster:
     replicas: int | None = None
 
     def __init__(self, name: str, kubeconfig: Path, kind: str = "context") -> None:
-        """`kubeconfig` has the cluster's context as its current one; what there is to keep is
-        kept beside it.
-        """
+        """`kubeconfig` has the cluster's context as its current one; state is kept beside it."""
         self.name = name
         self.kind = kind
         self.kubeconfig = kubeconfig
@@ -60,7 +57,7 @@ class RemoteCluster:
 
     @property
     def sidecar(self) -> Sidecar:
-        """What was chosen, or what the Deployment has, or kube-mgmt."""
+        """The kind that was chosen, else that of the Deployment, else kube-mgmt."""
         if self._chosen:
             return self._chosen
         deployment = self._opa.read()
@@ -71,7 +68,7 @@ class RemoteCluster:
         )
 
     def choose(self, sidecar: Sidecar) -> None:
-        """Have this kind of sidecar from the next `serve` on."""
+        """Use this kind of sidecar from the next `serve` on."""
         self._chosen = sidecar
 
     def objects(self) -> clients.Objects:
@@ -79,7 +76,7 @@ class RemoteCluster:
         return clients.Objects(clients.connect(self.kubeconfig))
 
     def running(self) -> bool:
-        """Whether it is there: it is somebody else's, so it is taken to be until it is asked."""
+        """Always true: others run the cluster, so it counts as running until a request fails."""
         return True
 
     def serve(
@@ -90,11 +87,10 @@ class RemoteCluster:
         *,
         progress: Progress,
     ) -> None:
-        """Wait until the Deployment that was applied is rolled out. Raises FairleadError with what
-        its pods say.
+        """Wait until the Deployment that was applied is rolled out. Raises FairleadError with the
+        pods' problems.
 
-        Pods that the Deployment leaves alone get the Secrets that were applied at once, as by
-        `refresh`.
+        Pods that the Deployment does not replace get the applied Secrets at once, as by `refresh`.
         """
         self._opa.remount()
         self._opa.roll_out(progress)
@@ -107,7 +103,7 @@ class RemoteCluster:
         ]
 
     def sidecars(self) -> Sequence[SidecarServer]:
-        """Every sidecar that tells its health and whose container runs."""
+        """Every sidecar that reports its health and whose container runs."""
         sidecar = self.sidecar
         if not sidecar.look_up:
             return []
@@ -115,9 +111,10 @@ class RemoteCluster:
         return [SidecarServer(url, self._ca(), pod=name) for name, url in reached]
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
-        """Have the kubelets mount the Secrets again, now and not within a minute; see the protocol.
+        """Have the kubelets mount the Secrets again at once, and not within a minute; see the
+        protocol.
 
-        A pod that changes in any way is synchronised at once. Raises FairleadError.
+        Any change of a pod makes its kubelet synchronize it at once. Raises FairleadError.
         """
         if TLS_SECRET in secrets:
             self._ca()
@@ -127,13 +124,13 @@ class RemoteCluster:
         self._opa.remount()
 
     def restart(self, *, progress: Progress) -> None:
-        """Roll all pods, as `kubectl rollout restart` does. Raises FairleadError where they do
-        not come up.
+        """Replace all pods, as `kubectl rollout restart` does. Raises FairleadError if they
+        do not come up.
         """
         self._opa.restart(progress)
 
     def namespaces(self) -> dict[str, Any]:
-        """Every namespace as its API server has it, name -> object. Raises FairleadError."""
+        """See the protocol."""
         namespaces = self.objects().list("v1", "Namespace", None)
         return {namespace["metadata"]["name"]: namespace for namespace in namespaces}
 
@@ -187,8 +184,8 @@ class RemoteCluster:
         return any(namespace.metadata.name == NAMESPACE for namespace in namespaces)
 
     def described(self) -> str:
-        """Context, server and number of nodes, for who is asked whether this is the cluster that
-        is meant.
+        """Context, server and number of nodes, for the question whether this is the right
+        cluster.
         """
         try:
             with clients.explained("cannot list nodes"):
@@ -213,7 +210,9 @@ class RemoteCluster:
         return client.CoreV1Api(self._api)
 
     def _urls(self, container: str, port: int) -> list[tuple[str, str]]:
-        """Each pod, and where this port of it is reached; a forward to a pod that is gone ends."""
+        """Each pod and the URL of this port of it, by a forward; the forwards to pods that
+        are gone are closed.
+        """
         targets = [
             (pod.metadata.name, port)
             for pod in self._opa.pods()
@@ -238,7 +237,7 @@ class RemoteCluster:
         return Credentials.kept(self._secret(TOKEN_SECRET), self._secret(TLS_SECRET))
 
     def _ca(self) -> Path:
-        """The file of the authorities by which the pods are verified now."""
+        """The file of the CAs by which the pods are verified now."""
         path = self.kubeconfig.with_name("opa-ca.crt")
         authorities = b64decode(self._secret(TLS_SECRET).get("ca.crt", ""))
         if not path.exists() or path.read_bytes() != authorities:
@@ -263,7 +262,7 @@ def of_context(context: str | None, kubeconfig: Path | None) -> RemoteCluster:
     """The cluster of a context, by default the current one, of `kubeconfig`, KUBECONFIG or
     ~/.kube/config.
 
-    Raises UsageError that lists the contexts where it is none of them, InputError where a file is
-    no kubeconfig.
+    Raises UsageError that lists the contexts if there is no such context, InputError for an invalid
+    kubeconfig.
     """
     return RemoteCluster(*contexts.copied(context, kubeconfig))

@@ -174,7 +174,7 @@ def _apply(
         preflight.reach(objects, webhook, progress=progress)
     if issued:  # as it injects its authority a moment later, and until then nothing else would
         certificate.trust_also(credentials.ca)
-    apply(connections.kept(objects, manifest) for manifest in admission)
+    apply(connections.with_deployed_comment(objects, manifest) for manifest in admission)
     if issued:
         certificate.trust_also(credentials.ca)
     return states

@@ -1,2 +1,2 @@
-"""A cluster on loopback: the real control plane, simulated nodes, and a supervisor that owns all
-processes."""
+"""A cluster on loopback: a real control plane, simulated nodes, and a supervisor that owns
+all processes."""

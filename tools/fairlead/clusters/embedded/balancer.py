@@ -1,12 +1,14 @@
-"""A load balancer before several OPAs, like a Service: each connection goes to the next OPA that is
+"""A load balancer for several OPAs, like a Service: each connection goes to the next OPA that is
 Ready.
 
-Run as `python -m fairlead.clusters.embedded.balancer HOST:PORT NAME=HOST:PORT=CA...`, CA being the
-file of the authority that an OPA is verified by. Bytes are forwarded as they are: TLS ends at OPA,
-and who connects verifies that. Whether an OPA is Ready is asked of it as the kubelet does, over
-TLS, each time again; the connections of one that is not any more are closed, so that who keeps them
-open comes to another. Those of one that does not listen any more are left alone: it closes them
-itself when it has answered. Standard library only: it lives as long as the cluster.
+Run as `python -m fairlead.clusters.embedded.balancer HOST:PORT NAME=HOST:PORT=CA...`, where CA is
+the file of the CA that an OPA is verified by. Bytes are forwarded unchanged: TLS ends at OPA, and
+the client verifies OPA.
+
+The balancer checks whether an OPA is Ready as the kubelet does, over TLS and with a new connection
+each time. When an OPA is no longer Ready, its connections are closed, so that clients which keep
+them open reach another OPA. Connections of an OPA that no longer listens are left alone: OPA closes
+them when it has answered. Standard library only: the balancer runs as long as the cluster.
 """
 
 from __future__ import annotations
@@ -22,13 +24,13 @@ from pathlib import Path
 from typing import Any
 
 PERIOD = 0.2
-"""Seconds between two looks at an OPA that is Ready."""
+"""Seconds between two checks of an OPA that is Ready."""
 SOON = 0.05
-"""Seconds between two looks at one that is not."""
+"""Seconds between two checks of an OPA that is not."""
 PATIENCE = 1.0
 """Seconds for an answer, as the kubelet's default."""
 LATE = 2
-"""How often in a row an answer may be late before the OPA is not Ready; anything else than 200
+"""The number of late answers in a row after which an OPA is not Ready. Any answer but 200
 counts at once."""
 _CHUNK = 65536
 _READY = b"GET /health/ready HTTP/1.1\r\nHost: opa\r\nConnection: close\r\n\r\n"
@@ -36,7 +38,7 @@ _READY = b"GET /health/ready HTTP/1.1\r\nHost: opa\r\nConnection: close\r\n\r\n"
 
 @dataclass(eq=False)
 class Backend:
-    """One OPA, and the connections that go to it."""
+    """One OPA, and its connections."""
 
     name: str
     host: str
@@ -51,19 +53,19 @@ class Backend:
 
     @classmethod
     def parse(cls, text: str) -> Backend:
-        """From NAME=HOST:PORT=CA. Raises ValueError."""
+        """Parses NAME=HOST:PORT=CA. Raises ValueError."""
         name, address, ca = text.split("=", 2)
         host, port = address.rsplit(":", 1)
         return cls(name, host, int(port), Path(ca))
 
     async def watch(self) -> None:
-        """Keep `ready` true to what OPA says, for ever."""
+        """Keep `ready` up to date, forever."""
         while True:
             await self.look()
             await asyncio.sleep(PERIOD if self.ready else SOON)
 
     async def look(self) -> None:
-        """Make `ready` true to what OPA says now."""
+        """Check OPA once, and set `ready`."""
         why = await self.unready()
         if self.ready != (why is None):
             self.ready = why is None
@@ -73,7 +75,7 @@ class Backend:
                 connection.cancel()
 
     async def unready(self) -> str | None:
-        """Why it is not Ready; None where it is, or where its answer is late for the first time."""
+        """Why OPA is not Ready; None if it is, or if its answer is late for the first time."""
         self._ending = False
         try:
             async with asyncio.timeout(PATIENCE):
@@ -94,8 +96,8 @@ class Backend:
         )
 
     async def _ask(self) -> bytes:
-        """The status of OPA's answer. Raises OSError, ValueError for an authority's file that
-        holds none.
+        """The HTTP status of OPA's answer. Raises OSError, and ValueError for a CA file
+        without a certificate.
         """
         context = self._trust()
         reader, writer = await asyncio.open_connection(
@@ -109,7 +111,7 @@ class Backend:
         return line.split(b" ", 2)[1] if line.count(b" ") else b""
 
     def _trust(self) -> ssl.SSLContext:
-        """What verifies OPA by its authority's file, which may be replaced at any time."""
+        """The TLS context that verifies OPA by its CA file, which may be replaced at any time."""
         pem = self.ca.read_bytes()
         if self._context is None or pem != self._loaded:
             self._context, self._loaded = ssl.create_default_context(cadata=pem.decode()), pem
@@ -117,14 +119,16 @@ class Backend:
 
 
 class Balancer:
-    """Hands connections to `backends` by turns."""
+    """Distributes connections over `backends` in turn."""
 
     def __init__(self, backends: list[Backend]) -> None:
         self._backends = backends
         self._turn = 0
 
     async def serve(self, host: str, port: int) -> None:
-        """Listen at `host`:`port` until cancelled. Raises OSError where that cannot be had."""
+        """Listen at `host`:`port` until cancelled. Raises OSError if the address is not
+        available.
+        """
         server = await asyncio.start_server(self._forward, host, port, limit=_CHUNK, backlog=1024)
         async with server, asyncio.TaskGroup() as tasks:
             for backend in self._backends:
@@ -132,12 +136,12 @@ class Balancer:
             await server.serve_forever()
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection, to its end or until its OPA is not Ready any more."""
+        """Serve one connection until it ends, or until its OPA is no longer Ready."""
         try:
             async for backend in self._candidates():
                 try:
                     inner = await asyncio.open_connection(backend.host, backend.port, limit=_CHUNK)
-                except OSError:  # it has just ended, and the next look will tell
+                except OSError:  # it has just ended, which the next check will notice
                     continue
                 await _both(backend, (reader, writer), inner)
                 break
@@ -145,8 +149,8 @@ class Balancer:
             writer.transport.abort()
 
     async def _candidates(self) -> AsyncIterator[Backend]:
-        """Those that are Ready, from the one whose turn it is; then those that are so since the
-        last look.
+        """The backends that are Ready, beginning with the next in turn; then those that
+        become Ready by a new check.
         """
         self._turn += 1
         ready = [backend for backend in self._backends if backend.ready]
@@ -167,7 +171,7 @@ async def _both(backend: Backend, outer: _Streams, inner: _Streams) -> None:
     task = asyncio.ensure_future(_all(_pump(outer[0], inner[1]), _pump(inner[0], outer[1])))
     backend.connections.add(task)
     try:
-        if backend.ready:  # else it was lost while the connection was made
+        if backend.ready:  # else it stopped being Ready while the connection was opened
             await asyncio.wait([task])
     finally:
         backend.connections.discard(task)
@@ -184,7 +188,7 @@ async def _all(*pumps: Coroutine[Any, Any, None]) -> None:
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Forward one direction until its end, and tell the other side that it has ended."""
+    """Forward one direction until its end, and pass the end on."""
     with suppress(OSError):
         while data := await reader.read(_CHUNK):
             writer.write(data)
@@ -199,7 +203,7 @@ def _tell(text: str) -> None:
 
 
 def main() -> None:
-    """Serve at the first argument for the OPAs that are the others."""
+    """Serve at the address in the first argument, for the OPAs in the others."""
     host, port = sys.argv[1].rsplit(":", 1)
     balancer = Balancer([Backend.parse(text) for text in sys.argv[2:]])
     with suppress(KeyboardInterrupt):

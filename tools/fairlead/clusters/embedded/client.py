@@ -1,5 +1,5 @@
-"""The client of a cluster's supervisor: starts it, hands servers to it, waits for them, detaches
-from it, and stops it."""
+"""The client of a cluster's supervisor: starts it, gives servers to it, waits for them,
+detaches from it, and stops it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from fairlead.common.errors import FairleadError
 
 LOGS = "logs"
 POLL = 0.05
-"""Seconds between two looks at whether something holds by now."""
+"""Seconds between two checks of a condition."""
 _ANSWER_WITHIN = 20.0
 _STOP_WITHIN = 60.0
 _LINES = 10
 
-# What the log of a server that gives up says -> the reason and the way out.
+# Words in the log of a server that gives up -> the reason and what to do.
 _KNOWN = {
     "address already in use": "its port is taken by another program: try again, each start takes "
     "other ports",
@@ -41,8 +41,8 @@ _KNOWN = {
 
 
 class Supervisor:
-    """The supervisor of the cluster whose state is in `folder`, as the one who started it or
-    anyone else sees it.
+    """The supervisor of the cluster whose state is in `folder`, for the process that started
+    it or any other.
     """
 
     def __init__(self, folder: Path, process: subprocess.Popen[bytes] | None = None) -> None:
@@ -55,7 +55,7 @@ class Supervisor:
 
     @classmethod
     def start(cls, folder: Path) -> Supervisor:
-        """Start a supervisor that lives as long as this process, unless detached. Raises
+        """Start a supervisor that runs as long as this process, unless detached. Raises
         FairleadError, OSError.
         """
         (folder / LOGS).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ class Supervisor:
 
     @classmethod
     def attach(cls, folder: Path) -> Supervisor | None:
-        """The supervisor that runs for `folder`; None where none does."""
+        """The running supervisor of `folder`; None if none runs."""
         return cls(folder) if is_running(folder) else None
 
     def start_server(
@@ -90,11 +90,12 @@ class Supervisor:
         keep: bool = False,
         probe: Probe | None = None,
     ) -> int:
-        """Start a server and tell its pid; with `keep` it is started again whenever it ends or its
+        """Start a server and return its pid; with `keep` it is restarted whenever it ends or its
         `probe` fails.
 
-        Of this process's environment it gets what any program needs, and `env`: etcd and OPA take
-        settings from variables that a user may have set for other reasons. Raises FairleadError.
+        From this process's environment it gets only what any program needs, and `env`: etcd and OPA
+        read settings from variables that a user may have set for other reasons. Raises
+        FairleadError.
         """
         inherited = {
             key: os.environ[key]
@@ -117,19 +118,15 @@ class Supervisor:
         return int(answer["pid"])
 
     def keep(self, name: str) -> None:
-        """Have the server `name` started again whenever it ends, from now on. Raises
-        FairleadError.
-        """
+        """Restart the server `name` whenever it ends, from now on. Raises FairleadError."""
         self._ask({"keep": name})
 
     def stop_server(self, name: str) -> None:
-        """Stop the server `name` for good. Raises FairleadError where there is none."""
+        """Stop the server `name` for good. Raises FairleadError if there is none."""
         self._ask({"stop": name})
 
     def detach(self) -> None:
-        """Leave the supervisor and its servers running when this process ends. Raises
-        FairleadError.
-        """
+        """Let the supervisor and its servers continue after this process. Raises FairleadError."""
         self._ask({"detach": True})
         self._owned = False
         if self._process:
@@ -138,7 +135,7 @@ class Supervisor:
                 stream.close()
 
     def stop(self) -> None:
-        """End every server and the supervisor; returns when none is left. Safe to repeat."""
+        """End every server and the supervisor; returns when all have ended. Safe to repeat."""
         if self._owned and self._process and self._process.stdin:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
@@ -149,13 +146,13 @@ class Supervisor:
             time.sleep(POLL)
         self._sweep()
         if self._owned and self._process and self._process.stdout:
-            self._process.kill()  # does nothing to one that has ended
+            self._process.kill()  # no effect if it has ended
             self._process.wait()
             self._process.stdout.close()
 
     def _sweep(self) -> None:
-        """Kill what is left where the supervisor is dead or deaf; just processes that still are
-        what was started.
+        """Kill what remains if the supervisor is dead or does not answer, but only processes
+        that it started.
         """
         record = processes.read(self.folder)
         if record is None or _identity(self.folder) != self._identity:
@@ -169,10 +166,9 @@ class Supervisor:
                 time.sleep(POLL)
 
     def wait_for(self, name: str, unready: Callable[[], str | None], deadline: float) -> None:
-        """Wait until `unready` tells no reason any more.
-
-        Raises FairleadError with the end of the log where the server ends meanwhile, cannot have
-        its port, or is not there after `deadline` seconds.
+        """Wait until `unready` returns None. Raises FairleadError with the end of the log if
+        the server ends meanwhile, does not get its port, or is not ready after `deadline`
+        seconds.
         """
         server = self._server(name)
         end = time.monotonic() + deadline
@@ -212,15 +208,15 @@ class Supervisor:
         return self.folder / LOGS / f"{name}.log"
 
     def _tail(self, name: str) -> str:
-        """The end of the log, but nothing from before the server's start here."""
+        """The end of the log, from the server's start here on."""
         return tail(self._log(name), since=self._log_start.get(name, 0))
 
     def _why(self, name: str) -> str:
         return _remedy(self._tail(name)) + self._lines(name)
 
     def _lines(self, name: str) -> str:
-        """The last lines of the log, and before them the one with a known reason: a stack trace
-        may follow that.
+        """The last lines of the log, preceded by the line with a known reason: a stack trace
+        may follow it.
         """
         lines = [f"  {line[:400]}" for line in self._tail(name).splitlines() if line.strip()]
         if not lines:
@@ -248,8 +244,8 @@ class Supervisor:
                 raise self._gone() from error
 
     def _read_answer(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
-        """The next line; one is never ahead of what was asked, so that none is left in the
-        stream's buffer.
+        """The next line. There is at most one, as each command has one answer: none stays in
+        the stream's buffer.
         """
         assert process.stdout is not None  # noqa: S101 - it is a pipe
         readable, _, _ = select.select([process.stdout], [], [], _ANSWER_WITHIN)
@@ -284,9 +280,7 @@ def _identity(folder: Path) -> tuple[int | None, str | None]:
 
 
 def tail(log: Path, *, since: int = 0, size: int = 16384) -> str:
-    """The last `size` bytes of a log, from byte `since` at the earliest; empty where there is
-    none.
-    """
+    """The last `size` bytes of a log, from byte `since` at the earliest; empty if there is none."""
     try:
         with log.open("rb") as stream:
             end = stream.seek(0, os.SEEK_END)
@@ -327,9 +321,7 @@ def _answer(line: bytes) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _connect(folder: Path) -> Iterator[socket.socket]:
-    """A connection to the supervisor's socket; a folder's path may be longer than a socket's
-    may.
-    """
+    """A connection to the supervisor's socket, whose path may be too long for an address."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         with socket.socket(socket.AF_UNIX) as connection:

@@ -1,4 +1,5 @@
-"""The embedded cluster: starts it, adds nodes and servers, leaves it running, and stops it."""
+"""The embedded cluster without OPA: starts it, adds nodes and servers, leaves it running, and
+stops it."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from fairlead.programs import toolchain
 
 _HERE = Path(__file__).parent
 STAGES = _HERE / "stages.yaml"
-"""What the simulated nodes do."""
+"""The behaviour of the simulated nodes."""
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -34,10 +35,10 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Embedded:
-    """The embedded cluster `name`, whether it runs or not; all there is of it lies in `path`.
+    """The embedded cluster `name`, whether it runs or not; everything of it is in `path`.
 
-    What is started through it ends with this process, unless `detach` was called; as a context
-    manager it ends when that is left.
+    What is started through this object ends with this process, unless `detach` was called. As a
+    context manager, it ends with the block.
     """
 
     kind = "embedded"
@@ -54,7 +55,7 @@ class Embedded:
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig; it holds all it needs and may be copied."""
+        """The administrator's kubeconfig; it is self-contained and may be copied."""
         return self.path / "kubeconfig"
 
     def objects(self) -> clients.Objects:
@@ -62,7 +63,7 @@ class Embedded:
         return clients.Objects(clients.connect(self.kubeconfig))
 
     def running(self) -> bool:
-        """Whether it runs, or is being started."""
+        """Whether the cluster runs, or is being started."""
         return client.is_running(self.path)
 
     def start_control_plane(
@@ -75,14 +76,15 @@ class Embedded:
         """Start etcd, the API server, the scheduler, the controller manager and kwok; returns when
         each is healthy.
 
-        `further` are flags that a server gets beside its own, or instead of them: server -> flag ->
-        value.
+        `further` are additional flags of servers, which replace those of the same name: server ->
+        flag -> value.
 
-        Raises FairleadError where it runs already, or a server does not start within `deadline`
-        seconds (with the end of that server's log). Then, and after Ctrl-C, nothing is left of it.
+        Raises FairleadError if the cluster runs already, or if a server does not start within
+        `deadline` seconds (with the end of its log). A failure or Ctrl-C leaves nothing of the
+        cluster.
         """
         programs = toolchain.ensure(control_plane.PROGRAMS, progress)
-        end, made = time.monotonic() + deadline, False
+        end, created = time.monotonic() + deadline, False
         try:
             with self._claimed():
                 if self.running():
@@ -91,12 +93,12 @@ class Embedded:
                         "ends it"
                     )
                 self._remove()
-                made = True
+                created = True
                 self.path.mkdir(mode=0o700)
                 self._supervisor = client.Supervisor.start(self.path)
             self._start(self._supervisor, self._prepare(programs, further), progress, end)
         except BaseException as error:
-            if made:
+            if created:
                 self._abandon()
             if isinstance(error, OSError):
                 full = error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -117,21 +119,21 @@ class Embedded:
         taints: Mapping[str, Sequence[nodes.Taint]] = _NONE,
         deadline: float = 30.0,
     ) -> None:
-        """Add nodes, pool -> how many, named <pool>-0 and so on; returns when pods can be scheduled
-        onto each.
+        """Add nodes (pool -> how many), named <pool>-0 and so on; returns when pods can be
+        scheduled onto each.
 
-        `labels` and `taints` are further ones by pool. Safe to repeat. Raises FairleadError,
+        `labels` and `taints` are additional ones by pool. Safe to repeat. Raises FairleadError,
         UsageError.
         """
-        wanted = nodes.manifests(pools, node_label=node_label, labels=labels, taints=taints)
-        nodes.add(self._api(), wanted, deadline)
+        manifests = nodes.manifests(pools, node_label=node_label, labels=labels, taints=taints)
+        nodes.add(self._api(), manifests, deadline)
 
     def service_account_kubeconfig(self, namespace: str, service_account: str, path: Path) -> None:
-        """Write a kubeconfig to `path` for an existing service account; its token lies beside it,
-        as `path`.token.
+        """Write a kubeconfig to `path` for an existing service account, and its token to
+        `path`.token.
 
-        The token lasts as long as the cluster's certificates: no kubelet is there to renew it.
-        Raises FairleadError.
+        The token lasts as long as the cluster's certificates, as no kubelet renews it. Raises
+        FairleadError.
         """
         where = f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token"
         seconds = int(pki.VALID.total_seconds())
@@ -146,7 +148,7 @@ class Embedded:
         token = path.with_name(f"{path.name}.token")
         atomic_files.write_private(token, answer["status"]["token"].encode())
         ca = self._pki().ca.read_bytes()
-        # Relative to the kubeconfig, as kubectl and the client libraries take it.
+        # Relative to the kubeconfig, as for kubectl and the client libraries.
         credentials = {"tokenFile": token.name}
         pki.write_kubeconfig(
             path,
@@ -173,13 +175,13 @@ class Embedded:
         probe: Probe | None = None,
         deadline: float = 30.0,
     ) -> int:
-        """Start a server beside the control plane and tell its pid; from then on it is restarted
-        when it dies.
+        """Start a server beside the control plane and return its pid; from then on it is restarted
+        when it ends.
 
-        With the URL `ready` it returns when that answers 2xx (https, verified by `ca`) or is
-        listened at (tcp). `env` is added to the few variables that each server gets; with a `probe`
-        it is restarted when that fails, too. Raises FairleadError with the end of its log; it is
-        stopped then.
+        With the URL `ready`, wait until it answers 2xx (https, verified by `ca`) or something
+        listens there (tcp). `env` is added to the few variables that each server gets; with a
+        `probe`, the server is also restarted when that fails. Raises FairleadError with the end of
+        its log, and the server is stopped.
         """
         supervisor = self._running_supervisor()
         pid = supervisor.start_server(name, argv, env=env, probe=probe)
@@ -196,8 +198,8 @@ class Embedded:
     def wait_for(
         self, name: str, ready: str, ca: Path | None = None, *, deadline: float = 30.0
     ) -> None:
-        """Return when the URL `ready` of the server `name` answers, as `start_server`. Raises
-        FairleadError.
+        """Return when the URL `ready` of the server `name` answers, as for `start_server`.
+        Raises FairleadError.
         """
         look = (
             kube.deaf(ready)
@@ -207,10 +209,11 @@ class Embedded:
         self._running_supervisor().wait_for(name, look, deadline)
 
     def restart_server(self, name: str, *, grace: float = 10.0, deadline: float = 30.0) -> None:
-        """Have a server end and start again; returns when it has. It is killed where it takes over
-        `grace` seconds.
+        """Restart a server; returns when it runs again. It is killed if it takes longer than
+        `grace` seconds to end.
 
-        Raises FairleadError where it is not there, or not started again within `deadline` seconds.
+        Raises FairleadError if there is no such server, or it does not start within `deadline`
+        seconds.
         """
         began, number = time.monotonic(), signal.SIGTERM
         before = self._record(name)
@@ -227,36 +230,34 @@ class Embedded:
             time.sleep(client.POLL)
 
     def stop_server(self, name: str) -> None:
-        """Stop one server for good; another may then be started with its name. Raises
-        FairleadError.
-        """
+        """Stop a server for good; its name is free again. Raises FairleadError."""
         self._running_supervisor().stop_server(name)
 
     def detach(self) -> None:
-        """Leave it running when this process ends. Raises FairleadError."""
+        """Let the cluster continue after this process. Raises FairleadError."""
         self._running_supervisor().detach()
         self._supervisor = None
 
     def down(self) -> bool:
-        """End just what was started here and remove the folder; False where there is nothing.
-        Safe to repeat.
+        """End everything that was started here and remove the folder; False if there is
+        nothing. Safe to repeat.
         """
         if not self.path.exists():
             return False
         while True:
             client.Supervisor(self.path).stop()
             with self._claimed():
-                if not self.running():  # else it was started again meanwhile
+                if not self.running():  # else it was restarted meanwhile
                     self._remove()
                     return True
 
     def servers(self) -> dict[str, processes.ServerRecord]:
-        """The servers by name, in the order of their start; empty where none was started."""
+        """The servers by name, in the order of their start; empty if none was started."""
         record = processes.read(self.path)
         return record["servers"] if record else {}
 
     def log(self, server: str) -> Path:
-        """Where the output of `server` goes; there may be none yet."""
+        """The file of `server`'s output, which may not exist yet."""
         return self.path / client.LOGS / f"{server}.log"
 
     def __enter__(self) -> Self:
@@ -274,7 +275,9 @@ class Embedded:
     def _prepare(
         self, programs: Mapping[str, Path], further: Mapping[str, Mapping[str, object]]
     ) -> control_plane.ControlPlane:
-        """Everything that the servers read: keys, certificates, kubeconfigs and free ports."""
+        """Create everything that the servers read: keys, certificates, kubeconfigs and free
+        ports.
+        """
         taken = dict(
             zip(control_plane.PORTS, ports.free_ports(len(control_plane.PORTS)), strict=True)
         )
@@ -325,8 +328,8 @@ class Embedded:
             wait(name)
 
     def _abandon(self) -> None:
-        """Stop and remove what this object started, and nothing that someone else has in its
-        place by now.
+        """Stop and remove what this object started, but nothing that someone else has started
+        instead.
         """
         if self._supervisor:
             self._supervisor.stop()
@@ -337,7 +340,7 @@ class Embedded:
 
     @contextlib.contextmanager
     def _claimed(self) -> Iterator[None]:
-        """Let no other command make or remove a cluster's folder meanwhile."""
+        """Keep other commands from creating or removing a cluster's folder meanwhile."""
         clusters = self.path.parent
 
         def create() -> None:
@@ -347,7 +350,7 @@ class Embedded:
             yield
 
     def _remove(self) -> None:
-        """Remove the folder of a cluster that does not run, with whatever of it is left, and
+        """Remove the folder of a cluster that does not run, any processes that remain, and
         copies of its contexts.
         """
         client.Supervisor(self.path).stop()
@@ -360,12 +363,12 @@ class Embedded:
             raise FairleadError(f"{error.filename} cannot be removed: {error.strerror}") from error
 
     def _record(self, name: str) -> processes.ServerRecord:
-        found = self.servers().get(name)
-        if found is None:
+        record = self.servers().get(name)
+        if record is None:
             raise FairleadError(
                 f"cluster {self.name!r} has no server {name!r}: `fairlead status` lists them"
             )
-        return found
+        return record
 
     def _running_supervisor(self) -> client.Supervisor:
         supervisor = self._supervisor or client.Supervisor.attach(self.path)

@@ -1,7 +1,7 @@
 """The command lines of the control plane's servers, and their health URLs.
 
-What is set differs from a real cluster only where nobody could tell: one replica of each, so no
-leader election, and no fsync, as the data are thrown away with the cluster.
+The settings differ from those of a real cluster only where nobody can tell: there is one replica of
+each, so no leader election, and no fsync, as the data are deleted with the cluster.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _WATCH = 300.0
 
 
 class Api:
-    """The API server at `url`, asked as its administrator."""
+    """The API server at `url`, as its administrator."""
 
     def __init__(self, url: str, ca: Path, cert: tuple[Path, Path]) -> None:
         self._url = url
@@ -35,11 +35,11 @@ class Api:
         return self._call("GET", path)
 
     def create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """What POST of `body` to `path` answers. Raises ApiServerError."""
+        """The object that a POST of `body` to `path` creates. Raises ApiServerError."""
         return self._call("POST", path, body)
 
     def apply(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """The object `body` after server-side apply at `path`. Raises ApiServerError."""
+        """The object after a server-side apply of `body` at `path`. Raises ApiServerError."""
         return self._call(
             "PATCH",
             f"{path}?fieldManager=fairlead&force=true",
@@ -48,7 +48,8 @@ class Api:
         )
 
     def events(self, path: str, since: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Each (type, object) of the list at `path` after the resourceVersion `since`, for minutes.
+        """Each event of the list at `path` after the resourceVersion `since`, as (type, object),
+        for minutes.
 
         Raises ApiServerError.
         """
@@ -74,7 +75,7 @@ class Api:
         body: dict[str, Any] | None = None,
         kind: str = "application/json",
     ) -> dict[str, Any]:
-        # Not escaped: some of it is read as YAML, which knows no surrogates.
+        # Not escaped: some bodies are read as YAML, which has no surrogates.
         data = json.dumps(body, ensure_ascii=False).encode() if body is not None else None
         try:
             answer = self._session.request(
@@ -93,22 +94,20 @@ class Api:
 
 def session(ca: Path, cert: tuple[Path, Path] | None = None) -> requests.Session:
     """A session that trusts `ca` alone, whatever the environment says."""
-    made = requests.Session()
-    made.trust_env = False  # REQUESTS_CA_BUNDLE would override verify
-    made.verify = str(ca)
-    made.cert = (str(cert[0]), str(cert[1])) if cert else None
-    return made
+    session = requests.Session()
+    session.trust_env = False  # REQUESTS_CA_BUNDLE would override `verify`
+    session.verify = str(ca)
+    session.cert = (str(cert[0]), str(cert[1])) if cert else None
+    return session
 
 
 def unready(url: str, ca: Path, cert: tuple[Path, Path] | None = None) -> Callable[[], str | None]:
-    """What tells, each time that it is called, why `url` does not answer 2xx, and None when it
-    does.
-    """
-    asking = session(ca, cert)
+    """A function that returns why `url` does not answer 2xx, None if it does."""
+    client = session(ca, cert)
 
     def look() -> str | None:
         try:
-            answer = asking.get(url, timeout=_LOOK)
+            answer = client.get(url, timeout=_LOOK)
         except requests.RequestException as error:
             return reason(error)
         return (
@@ -121,9 +120,7 @@ def unready(url: str, ca: Path, cert: tuple[Path, Path] | None = None) -> Callab
 
 
 def deaf(url: str) -> Callable[[], str | None]:
-    """What tells, each time that it is called, why nothing listens at tcp://HOST:PORT, and None
-    when something does.
-    """
+    """A function that returns why nothing listens at tcp://HOST:PORT, None if something does."""
     address = urlsplit(url)
 
     def look() -> str | None:

@@ -1,9 +1,9 @@
 """Copies Secrets to the folders where OPA's pods would mount them, now and whenever they change.
 
 Run as `python -m fairlead.clusters.embedded.kubelet JSON`, with {url, ca, cert, key, namespace,
-volumes: [{folder, secret, keys}]}: `keys` are those of the Secret that the folder shows, null for
-all. It is the only one that writes into these folders: whoever changes a Secret, a keeper in a
-sidecar or a command, changes it at the API server.
+volumes: [{folder, secret, keys}]}: `keys` are the keys of the Secret that the folder shows, null
+for all. Nothing else writes into these folders: whoever changes a Secret, a keeper in a sidecar or
+a command, changes it in the API server.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from fairlead.clusters.embedded import kube, volume
 from fairlead.common.errors import FairleadError
 
 AGAIN = 0.2
-"""Seconds until the API server is asked again that did not answer, or does not know a version
-any more."""
+"""Seconds until the next attempt after the API server did not answer, or no longer knows a
+version."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class Volume:
     keys: list[str] | None = None
 
     def show(self, secret: Mapping[str, Any]) -> bool:
-        """Bring the folder to the Secret's contents; False where it has them, or where the
-        Secret lacks a key.
+        """Write the Secret's contents into the folder; False if they are there already, or if
+        the Secret lacks a key.
         """
         data = secret.get("data") or {}
         if any(key not in data for key in self.keys or ()):
-            _tell(
+            _log(
                 f"{self.folder}: left as it is, as Secret {self.secret} has not all of {self.keys}"
             )
             return False
@@ -50,14 +50,14 @@ class Volume:
 
 
 def follow(api: kube.Api, namespace: str, volumes: list[Volume]) -> None:
-    """Bring the Secrets, and each change from then on, until the API server ends the watch.
+    """Write the Secrets, and each change from then on, until the API server ends the watch.
     Raises FairleadError.
     """
     path = f"/api/v1/namespaces/{namespace}/secrets"
-    found = api.get(path)
-    for secret in found["items"]:
+    secrets = api.get(path)
+    for secret in secrets["items"]:
         _show(secret, volumes)
-    for event, secret in api.events(path, found["metadata"]["resourceVersion"]):
+    for event, secret in api.events(path, secrets["metadata"]["resourceVersion"]):
         if event == "ERROR":
             raise FairleadError(f"watching Secrets: {secret.get('message')}")
         if event in ("ADDED", "MODIFIED"):
@@ -65,15 +65,15 @@ def follow(api: kube.Api, namespace: str, volumes: list[Volume]) -> None:
 
 
 def _show(secret: Mapping[str, Any], volumes: list[Volume]) -> None:
-    for one in volumes:
-        if one.secret == secret["metadata"]["name"] and one.show(secret):
-            _tell(
-                f"{one.folder}: Secret {one.secret}, version "
+    for mount in volumes:
+        if mount.secret == secret["metadata"]["name"] and mount.show(secret):
+            _log(
+                f"{mount.folder}: Secret {mount.secret}, version "
                 f"{secret['metadata']['resourceVersion']}"
             )
 
 
-def _tell(text: str) -> None:
+def _log(text: str) -> None:
     print(time.strftime("%Y-%m-%dT%H:%M:%S%z"), text, file=sys.stderr, flush=True)  # noqa: T201 - a server's log
 
 
@@ -83,13 +83,13 @@ def main() -> None:
     api = kube.Api(
         options["url"], Path(options["ca"]), (Path(options["cert"]), Path(options["key"]))
     )
-    volumes = [Volume(**one) for one in options["volumes"]]
+    volumes = [Volume(**fields) for fields in options["volumes"]]
     with suppress(KeyboardInterrupt):
         while True:
             try:
                 follow(api, options["namespace"], volumes)
             except (FairleadError, OSError) as error:
-                _tell(str(error))
+                _log(str(error))
                 time.sleep(AGAIN)
 
 

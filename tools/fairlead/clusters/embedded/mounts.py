@@ -19,7 +19,7 @@ DEADLINE = 30.0
 
 
 def volumes(files: arguments.Files, logs: str | None) -> list[Volume]:
-    """What a pod mounts; `logs` is the Secret of the decision logs' service."""
+    """The volumes that a pod mounts; `logs` is the Secret of the decision logs' service."""
     mounts = [
         Volume(str(files.tls), TLS_SECRET),
         Volume(str(files.authz), TOKEN_SECRET, list(bundles.GUARDS)),

@@ -22,14 +22,14 @@ def manifests(
     labels: Mapping[str, Mapping[str, str]],
     taints: Mapping[str, Sequence[Taint]],
 ) -> list[dict[str, Any]]:
-    """A manifest for each node, <pool>-0 and so on, with the further `labels` and `taints` of its
-    pool.
+    """A manifest for each node, <pool>-0 and so on, with the additional `labels` and `taints` of
+    its pool.
 
-    Raises UsageError where two pools' nodes would have the same names.
+    Raises UsageError if nodes of two pools would have the same name.
     """
     nodes: dict[str, dict[str, Any]] = {}
     for pool, count in pools.items():
-        # A label's value may hold what a node's name may not.
+        # A label's value may have characters that a node's name may not.
         prefix = re.sub(r"[^a-z0-9.-]", "-", pool.lower())
         for index in range(count):
             name = f"{prefix}-{index}"
@@ -54,14 +54,15 @@ def manifests(
     return list(nodes.values())
 
 
-def add(api: Api, wanted: Sequence[dict[str, Any]], deadline: float) -> None:
-    """Create the nodes `wanted` and wait until pods can be scheduled onto each. Safe to repeat.
+def add(api: Api, manifests: Sequence[dict[str, Any]], deadline: float) -> None:
+    """Create the nodes of `manifests` and wait until pods can be scheduled onto each. Safe to
+    repeat.
 
-    Raises FairleadError that names those which are not ready within `deadline` seconds.
+    Raises FairleadError that names the nodes that are not ready within `deadline` seconds.
     """
-    for node in wanted:
+    for node in manifests:
         api.apply(f"{_NODES}/{node['metadata']['name']}", node)
-    names = {node["metadata"]["name"] for node in wanted}
+    names = {node["metadata"]["name"] for node in manifests}
     end = time.monotonic() + deadline
     while names:
         names -= {node["metadata"]["name"] for node in api.get(_NODES)["items"] if _ready(node)}
@@ -76,7 +77,9 @@ def add(api: Api, wanted: Sequence[dict[str, Any]], deadline: float) -> None:
 
 
 def _ready(node: dict[str, Any]) -> bool:
-    """Ready, and without the taint that each node has until the controller manager saw it so."""
+    """Whether a node is Ready, and without the taint that it has until the controller manager
+    notices that.
+    """
     if any(
         taint["key"].startswith("node.kubernetes.io/") for taint in node["spec"].get("taints", [])
     ):

@@ -14,7 +14,7 @@ from fairlead.deployment.sidecars import Sidecar
 from fairlead.opa import arguments
 
 KINDS = ("opa", "proxy", "sidecar")
-"""What each replica has."""
+"""The kinds of server of each replica."""
 BALANCER = "balancer"
 
 
@@ -40,11 +40,11 @@ class Replica:
         return Path(self.files.ca)
 
     def opa_url(self, path: str = "") -> str:
-        """Where others reach OPA: at its proxy."""
+        """The URL at which others reach OPA: that of its proxy."""
         return f"https://{self.proxy_address}{path}"
 
     def probe(self, liveness: arguments.Liveness) -> Probe:
-        """What a kubelet would ask."""
+        """The probe that a kubelet would use."""
         address = {
             arguments.OPA_PORT: self.proxy_address,
             arguments.SYNC_PORT: self.sidecar_address,

@@ -1,5 +1,5 @@
-"""The embedded cluster with OPAs, their proxies and their sidecars, as processes beside the control
-plane."""
+"""The embedded cluster with OPAs, their proxies and their sidecars, as processes beside the
+control plane."""
 
 from __future__ import annotations
 
@@ -32,42 +32,43 @@ from fairlead.settings.models import NAMESPACE, Settings
 KUBELET = "kubelet"
 
 _LOOK = 0.2
-"""Seconds between two looks at a log that is followed."""
+"""Seconds between two reads of a log that is followed."""
 
 
 class EmbeddedCluster(Embedded):
-    """An embedded cluster that places pods; see fairlead.clusters.base.Cluster.
+    """An embedded cluster with OPA; see fairlead.clusters.base.Cluster.
 
-    One OPA is asked at its proxy; several, at a balancer, which routes to those that are Ready.
+    API servers call a single OPA at its proxy. Several OPAs are behind a balancer, which routes to
+    those that are Ready.
     """
 
     examined = False
-    # No kubelet runs here: a pod of OPA would only seem to run. The Deployment is there, scaled to
-    # none.
+    # The nodes are simulated, so that a pod of OPA would only seem to run: the Deployment is scaled
+    # to zero.
     replicas = 0
 
     @property
     def webhook_url(self) -> str:
-        """The one OPA, or what stands before several of them, on loopback."""
+        """The URL of the proxy, or of the balancer if there are several OPAs, on loopback."""
         plan = self._plan()
         return f"https://{ports.HOST}:{plan[BALANCER] or plan['proxies'][0]}/"
 
     @property
     def sidecar(self) -> Sidecar:
-        """What was chosen, `sync` by default."""
+        """The kind that was chosen, by default `sync`."""
         plan = self._remembered("pods") or {}
         return sidecars.SIDECARS[plan.get("sidecar", sidecars.SYNC.name)]
 
     def choose(self, sidecar: Sidecar) -> None:
-        """Have this kind of sidecar from the next `serve` on. Raises UsageError where its
-        program is not here.
+        """Use this kind of sidecar from the next `serve` on. Raises UsageError if its program
+        is not available.
         """
         sidecar.command()
         self._remember("pods", {**self._plan(), "sidecar": sidecar.name})
 
     def scale(self, count: int) -> None:
-        """Have `count` OPAs, each with its sidecar; before the first `serve`, as the webhook's
-        address follows it.
+        """Use `count` OPAs, each with its sidecar. It has to come before the first `serve`,
+        as the webhook's address depends on it.
         """
         self._remember("pods", self._planned(count))
 
@@ -79,10 +80,10 @@ class EmbeddedCluster(Embedded):
         *,
         progress: Progress,
     ) -> None:
-        """Bring the Secrets to where the pods would have them mounted, and start what does not run
-        so already.
+        """Write the Secrets to where the pods would have them mounted, and start what does not run
+        with its present arguments.
 
-        What has to be started again, as its arguments changed, is: one replica after the other.
+        Servers whose arguments changed are restarted, one replica after the other.
         """
         token = {"token": credentials.token.encode()} | {
             name: text.encode() for name, text in guards.items()
@@ -107,7 +108,7 @@ class EmbeddedCluster(Embedded):
             self._run(BALANCER, argv, progress, ready=f"tcp://{listen}")
 
     def opas(self) -> Sequence[OpaServer]:
-        """Every OPA, once it was started."""
+        """Every OPA that was started."""
         running = self.servers()
         return [
             OpaServer(replica.opa_url(), replica.ca, running[replica.opa]["pid"], replica.opa)
@@ -116,7 +117,7 @@ class EmbeddedCluster(Embedded):
         ]
 
     def sidecars(self) -> Sequence[SidecarServer]:
-        """Every sidecar that tells its health, once it was started."""
+        """Every sidecar that was started and reports its health."""
         running = self.servers()
         return [
             SidecarServer(
@@ -132,7 +133,7 @@ class EmbeddedCluster(Embedded):
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
         """See fairlead.clusters.base.Cluster. Raises OSError."""
         if KUBELET not in self.servers():
-            return  # nothing runs that would have it mounted
+            return  # nothing runs that has a Secret mounted
         for replica in self._replicas():
             mounted = [
                 (
@@ -152,13 +153,11 @@ class EmbeddedCluster(Embedded):
                 self._remember(f"{replica.sidecar}-read", mounts.read_once(replica.files))
 
     def restart(self, *, progress: Progress) -> None:
-        """Restart every OPA with its sidecar, one after the other. Raises FairleadError where
-        one stays away.
-        """
+        """See fairlead.clusters.base.Cluster."""
         for replica in self._replicas():
             progress.update(replica.opa, "restarting")
             if replica.proxy in self.servers():
-                # as a pod's that ends, it is asked no more before its OPA ends
+                # first, as API servers leave a pod that ends before its OPA ends
                 self.stop_server(replica.proxy)
             self.restart_server(replica.opa)
             self.restart_server(replica.sidecar)
@@ -167,7 +166,7 @@ class EmbeddedCluster(Embedded):
             progress.update(replica.opa, "ready")
 
     def namespaces(self) -> dict[str, Any]:
-        """Every namespace as its API server has it, name -> object. Raises FairleadError."""
+        """See fairlead.clusters.base.Cluster."""
         objects = self.objects()
         return {
             namespace["metadata"]["name"]: namespace
@@ -194,7 +193,7 @@ class EmbeddedCluster(Embedded):
         )
 
     def log(self, server: str) -> Path:
-        """Where the output of a server goes; of several of KINDS, that of the first."""
+        """The file of a server's output; for a kind with several servers, that of the first."""
         return super().log(getattr(self._replicas()[0], server) if server in KINDS else server)
 
     def stop(self) -> None:
@@ -211,7 +210,7 @@ class EmbeddedCluster(Embedded):
                 self.stop_server(name)
 
     def _secret(self, name: str) -> dict[str, bytes]:
-        """The contents of a Secret. Raises UsageError where there is none."""
+        """The contents of a Secret. Raises UsageError if there is none."""
         objects = self.objects()
         secret = objects.get("v1", "Secret", name, NAMESPACE)
         if secret is None:
@@ -222,8 +221,8 @@ class EmbeddedCluster(Embedded):
         return {key: b64decode(value) for key, value in (secret.get("data") or {}).items()}
 
     def _mount(self, logs: str | None, progress: Progress) -> None:
-        """Have the Secrets brought to every replica; `logs` is that of the decision logs'
-        service.
+        """Start the kubelet, which writes the Secrets for every replica; `logs` is the Secret
+        of the decision logs' service.
         """
         keys = self._pki()
         options = {
@@ -265,7 +264,7 @@ class EmbeddedCluster(Embedded):
             *sidecar.command(),
             *sidecar.arguments(files, settings, replica.opa_address, replica.sidecar_address),
             f"{flags.KUBECONFIG}={kubeconfig}",
-            *(self._shown() if sidecar.renews and sidecars.renewal(settings) else []),
+            *(self._certificate_servers() if sidecar.renews and sidecars.renewal(settings) else []),
         ]
         for other in replica.other_sidecars:
             if other in self.servers():
@@ -273,8 +272,8 @@ class EmbeddedCluster(Embedded):
         if not self._runs(replica.sidecar, argv, {}):
             self.service_account_kubeconfig(NAMESPACE, "opa", kubeconfig)
         self._remember(f"{replica.sidecar}-read", mounts.read_once(files))
-        # An old sidecar may have loaded the new policies already; a new one must be there for who
-        # is looked up.
+        # An old sidecar may have loaded the new policies already, but only a new one answers the
+        # lookups that they make.
         healthy = f"https://{replica.sidecar_address}/health" if sidecar.look_up else None
         self._run(
             replica.sidecar,
@@ -302,8 +301,10 @@ class EmbeddedCluster(Embedded):
             replica.proxy, argv, progress, env=environment, ready=ready, ca=replica.ca, probe=probe
         )
 
-    def _shown(self) -> list[str]:
-        """Where the certificate is shown, as no pod tells it here."""
+    def _certificate_servers(self) -> list[str]:
+        """The flags that name the servers which present the certificate, as there are no pods
+        to list.
+        """
         replicas = self._replicas()
         return [
             f"{flags.OPAS}={','.join(replica.proxy_address for replica in replicas)}",
@@ -321,7 +322,7 @@ class EmbeddedCluster(Embedded):
         ca: Path | None = None,
         probe: Probe | None = None,
     ) -> bool:
-        """Have the server run with just these arguments; False where it does so already."""
+        """Run the server with exactly these arguments; False if it runs so already."""
         if self._runs(name, argv, env or {}):
             return False
         if name in self.servers():
@@ -339,14 +340,14 @@ class EmbeddedCluster(Embedded):
         return opa_replicas.of(self._plan(), self.sidecar, self.path / "mounted")
 
     def _plan(self) -> dict[str, Any]:
-        """What was chosen once, so that a restarted server is found again: sidecar, ports, and
-        the balancer's.
+        """The plan (see opa_replicas.planned), which is made once, so that restarted servers
+        keep their ports.
         """
         plan: dict[str, Any] | None = self._remembered("pods")
         if plan is None:
             plan = self._planned(1)
             self._remember("pods", plan)
-        if "proxies" not in plan:  # an older Fairlead started it
+        if "proxies" not in plan:  # an older version of Fairlead started it
             plan["proxies"] = self.free_ports(len(plan["ports"]))
             self._remember("pods", plan)
         return plan

@@ -22,8 +22,8 @@ _NAMES = (
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
 )
-# Who each client is to the API server. Source: Kubernetes documentation, "PKI certificates and
-# requirements"; the simulated kubelets have no place there, their rights are those of kwok.yaml.
+# The identity of each client of the API server. Source: Kubernetes documentation, "PKI certificates
+# and requirements". The simulated kubelets are not mentioned there; kwok.yaml has their rights.
 _CLIENTS = {
     "admin": ("fairlead-admin", ["system:masters"]),
     "kube-scheduler": ("system:kube-scheduler", []),
@@ -34,20 +34,20 @@ _CLIENTS = {
 
 @dataclass(frozen=True)
 class Pki:
-    """What lies in `folder`: name.crt and name.key for each `name`; for the API server's
-    clients, name.kubeconfig.
+    """The files in `folder`: name.crt and name.key for each `name`, and name.kubeconfig for
+    clients of the API server.
     """
 
     folder: Path
 
     @property
     def ca(self) -> Path:
-        """The certificate of the cluster's own authority; its key lies beside it."""
+        """The certificate of the cluster's own CA; its key is beside it."""
         return self.folder / "ca.crt"
 
     @property
     def signing_key(self) -> Path:
-        """What signs service account tokens."""
+        """The key that signs service account tokens."""
         return self.folder / "service-accounts.key"
 
     def cert(self, name: str) -> Path:
@@ -64,10 +64,8 @@ class Pki:
 
 
 def create(folder: Path, *, cluster: str, server: str, service_address: str) -> Pki:
-    """Make all of it for the API server at the URL `server`, whose address inside is
-    `service_address`.
-
-    Raises OSError.
+    """Create all files for the API server at the URL `server`, whose address inside the
+    cluster is `service_address`. Raises OSError.
     """
     folder.mkdir(mode=0o700)
     authority = certificates.Authority.create(f"fairlead-{cluster}", VALID)
@@ -86,14 +84,14 @@ def create(folder: Path, *, cluster: str, server: str, service_address: str) -> 
         "kube-apiserver", dns=_NAMES, ips=[HOST, service_address], server=True, valid=VALID
     )
     key_files.write_pair(serving, folder, "kube-apiserver")
-    # An authority of its own: whoever has one of its certificates may act in anybody's name.
+    # A CA of its own: whoever has one of its certificates may act in anybody's name.
     front_proxy = certificates.Authority.create(f"fairlead-{cluster}-front-proxy", VALID)
     atomic_files.write_private(pki.cert("front-proxy-ca"), front_proxy.cert_pem)
     front_proxy_client = front_proxy.issue("front-proxy-client", client=True, valid=VALID)
     key_files.write_pair(front_proxy_client, folder, "front-proxy-client")
     for name, (user, groups) in _CLIENTS.items():
-        # The scheduler, the controller manager and kwok serve /healthz with what makes them known
-        # to the API server.
+        # The scheduler, the controller manager and kwok serve /healthz with the certificates by
+        # which the API server knows them.
         pair = authority.issue(
             user,
             organizations=groups,
@@ -124,7 +122,7 @@ def write_kubeconfig(
     *,
     namespace: str = "default",
 ) -> None:
-    """Write a kubeconfig with one context, for its owner's eyes only. Raises OSError."""
+    """Write a kubeconfig with one context, which only its owner can read. Raises OSError."""
     document: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Config",

@@ -15,26 +15,28 @@ from fairlead.common.errors import FairleadError
 
 HOST = "127.0.0.1"
 _LOWEST, _HIGHEST = 20000, 60999
-# Linux, and what RFC 6335 (section 6) sets aside for other systems.
+# The range of Linux, and for other systems that of RFC 6335 (section 6).
 _EPHEMERAL_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _EPHEMERAL = (49152, 65535)
-_KEPT = 120.0  # seconds in which whoever was given a port has to listen on it
+_KEPT = 120.0  # seconds in which a process has to listen on a port that it was given
 
 
 def free_ports(count: int) -> list[int]:
-    """`count` different ports that nothing listens on, and that nobody else of this user is given
-    for two minutes.
+    """`count` different ports that nothing listens on, and that no other process of this user is
+    given for two minutes.
 
-    None is in the range from which the kernel takes the ports of outgoing connections: one of those
-    could have it before the server does. Raises FairleadError where there are not as many.
+    None is in the range of the kernel's ports for outgoing connections: such a connection could
+    take one before the server does. Raises FairleadError if there are not that many.
     """
     first, last = _ephemeral()
     candidates = [port for port in range(_LOWEST, _HIGHEST + 1) if not first <= port <= last]
     if len(candidates) < count:
-        # Everything above 1024 is ephemeral here: better a port that may be lost to a connection
-        # than none.
+        # Everything above 1024 is ephemeral here: a port that a connection may take is better than
+        # none.
         candidates = list(range(_LOWEST, _HIGHEST + 1))
-    random.shuffle(candidates)  # so that a file of given ones that cannot be kept does little harm
+    random.shuffle(
+        candidates
+    )  # so that ports rarely clash if the file of given ones cannot be written
     with _given() as given, contextlib.ExitStack() as held:
         ports: list[int] = []
         for port in candidates:
@@ -59,7 +61,7 @@ def free_ports(count: int) -> list[int]:
 
 @contextlib.contextmanager
 def _given() -> Iterator[dict[str, float]]:
-    """The ports that others were given a moment ago, each with the time (time.time) at which it is
+    """The ports that were given out recently, each with the time (time.time) at which it is
     free again. What the caller adds is saved.
     """
     given: dict[str, float] = {}

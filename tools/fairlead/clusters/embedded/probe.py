@@ -1,8 +1,8 @@
 """A liveness probe like the kubelet's: exits with 1 after enough failures in a row.
 
 Run by the supervisor as `python -m fairlead.clusters.embedded.probe JSON`, with the fields of a
-Probe (see server). It is a process of its own, so that no answer that stays away holds up the
-supervisor. Standard library only.
+Probe (see server). It is a process of its own, so that an answer that does not come cannot block
+the supervisor. Standard library only.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import urllib.error
 import urllib.request
 
 STARTING = 1.0
-"""Seconds between two looks at a server that is starting, so that one which hangs soon
-afterwards is not given its `startup` time."""
+"""Seconds between two checks of a server that is starting. If a server hangs soon after its
+start, its `startup` time does not count."""
 
 
 def failure(url: str, timeout: float) -> str | None:
-    """Why `url` does not answer 2xx within `timeout` seconds; None where it does.
+    """Why `url` does not answer 2xx within `timeout` seconds; None if it does.
 
-    No certificate is verified, as kubelets do not either: no secret is sent, and a certificate that
-    ended must not get the server killed.
+    No certificate is verified, as kubelets do not verify any: no secret is sent, and a certificate
+    that has ended must not get the server killed.
     """
     try:
         handlers = urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=_anyone())
@@ -32,15 +32,16 @@ def failure(url: str, timeout: float) -> str | None:
     except (
         OSError,
         ValueError,
-    ) as error:  # urllib's errors are OSErrors, those of a malformed answer ValueErrors
+    ) as error:  # urllib's errors are OSErrors; a malformed answer raises a ValueError
         return str(error)
 
 
 def watch(url: str, *, period: float, timeout: float, failures: int, startup: float) -> str:
-    """Return why, once `failures` looks in a row have failed; before the first success once
+    """Return the reason once `failures` checks in a row have failed; before the first success, once
     `startup` is over.
 
-    Times in seconds; a look each `period`, and until the first success each STARTING.
+    Times are in seconds. There is a check each `period`, and each STARTING before the first
+    success.
     """
     begun, seen, failed = time.monotonic(), False, 0
     while True:
@@ -63,7 +64,7 @@ def _anyone() -> ssl.SSLContext:
 
 
 def main() -> None:
-    """Watch as the only argument says."""
+    """Watch as the argument says."""
     options = json.loads(sys.argv[1])
     why = watch(options.pop("url"), **options)
     sys.exit(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} liveness probe: {why}")

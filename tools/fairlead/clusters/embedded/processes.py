@@ -20,7 +20,7 @@ FILE = "processes.json"
 
 
 class SupervisorRecord(TypedDict):
-    """The supervisor itself; `stopping` from the moment it ends its servers."""
+    """The supervisor itself; `stopping` is true once it ends its servers."""
 
     pid: int
     started: str | None
@@ -28,8 +28,8 @@ class SupervisorRecord(TypedDict):
 
 
 class ServerRecord(TypedDict):
-    """One server; pid and started are None while it does not run, exit is how it last ended (-N:
-    by signal N).
+    """One server; pid and started are None while it does not run, exit is how it last ended
+    (-N: by signal N).
     """
 
     pid: int | None
@@ -40,18 +40,17 @@ class ServerRecord(TypedDict):
 
 
 class Record(TypedDict):
-    """All of processes.json; the servers stand in the order of their start."""
+    """The content of processes.json; the servers are in the order of their start."""
 
     supervisor: SupervisorRecord
     servers: dict[str, ServerRecord]
 
 
 def started(pid: int) -> str | None:
-    """When the kernel started `pid`, in the kernel's own unit; None where it does not run (any
-    more).
+    """When the kernel started `pid`, in the kernel's own unit; None if it does not run (any more).
 
-    A pid is used again, a pid with its start time and boot is not. Source: proc(5), /proc/PID/stat,
-    fields 3 and 22.
+    Pids are reused; a pid together with its start time and the boot is unique. Source: proc(5),
+    /proc/PID/stat, fields 3 and 22.
     """
     if sys.platform != "linux":
         return _started_by_ps(pid)
@@ -72,18 +71,18 @@ def _started_by_ps(pid: int) -> str | None:
 
 
 def alive(pid: int | None, since: str | None) -> bool:
-    """Whether `pid` still is the process that was started at `since`."""
+    """Whether `pid` is still the process that was started at `since`."""
     return pid is not None and since is not None and started(pid) == since
 
 
 def send(pid: int | None, since: str | None, number: signal.Signals) -> bool:
-    """Send the signal `number` to `pid` where it still is the process started at `since`; tells
-    whether it was.
+    """Send the signal `number` to `pid` if it is still the process started at `since`;
+    returns whether it is.
     """
     if pid is None:
         return False
     try:
-        # Opened before the check: what it refers to cannot become another process afterwards.
+        # Opened before the check: from then on it cannot refer to another process.
         handle = os.pidfd_open(pid) if sys.platform == "linux" else -1
     except OSError:
         return False
@@ -102,8 +101,8 @@ def send(pid: int | None, since: str | None, number: signal.Signals) -> bool:
 
 
 def read(folder: Path) -> Record | None:
-    """What the supervisor of the cluster in `folder` wrote last; None where there is nothing
-    (readable).
+    """The last record of the supervisor of the cluster in `folder`; None if there is none
+    that can be read.
     """
     try:
         record: Record = json.loads((folder / FILE).read_text(encoding="utf-8"))

@@ -1,6 +1,7 @@
-"""One server as its supervisor owns it: it ends with the supervisor, and is restarted when it dies.
+"""One server, as its supervisor owns it: it ends with the supervisor, and is restarted when it
+ends.
 
-Standard library only, as the supervisor that imports it lives as long as the cluster.
+Standard library only, as the supervisor that imports it runs as long as the cluster.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from fairlead.clusters.embedded import processes
 GRACE = 3.0
 """Seconds that a server has between SIGTERM and SIGKILL."""
 STEADY = 1.0
-"""Seconds after which a server counts as having run, so that its next restart comes at once."""
+"""Seconds after which a server's next restart comes at once, as it was stable."""
 LONGEST_BACKOFF = 1.0
-"""Seconds between two restarts of a server that never runs for long."""
+"""The longest wait, in seconds, between two restarts of a server that never runs for long."""
 
-# named, not imported: TLS would stay in the supervisor's memory
+# a name and no import, as TLS would stay in the supervisor's memory
 _PROBE = "fairlead.clusters.embedded.probe"
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -34,8 +35,8 @@ _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 class Probe:
     """When a server counts as hung: once the https `url` has failed `failures` times in a row.
 
-    A look each `period` seconds, with `timeout` for the answer; until the first success it has
-    `startup` seconds.
+    There is a check each `period` seconds, with `timeout` for the answer. Until the first success
+    it has `startup` seconds.
     """
 
     url: str
@@ -47,9 +48,9 @@ class Probe:
 
 @dataclass
 class Server:
-    """How to start a server, and what became of it; `keep` says that it is to run until stopped.
+    """How to start a server, and its state; with `keep` it runs until it is stopped.
 
-    With a `probe` it is killed, and so started again where it is kept, when that fails.
+    With a `probe`, it is killed when the probe fails, and with `keep` it is then restarted.
     """
 
     name: str
@@ -59,7 +60,7 @@ class Server:
     keep: bool = False
     probe: Probe | None = None
     due: float | None = None
-    """When it is to be started again, by the monotonic clock."""
+    """When it has to be restarted, by the monotonic clock; None if it has not."""
     _process: subprocess.Popen[bytes] | None = None
     _watcher: subprocess.Popen[bytes] | None = None
     _started: str | None = None
@@ -70,11 +71,11 @@ class Server:
 
     @property
     def pid(self) -> int | None:
-        """Its process, where it runs."""
+        """The process's pid; None if it does not run."""
         return self._process.pid if self._process else None
 
     def record(self) -> processes.ServerRecord:
-        """What others are told."""
+        """The server's entry in the list of processes."""
         return {
             "pid": self.pid,
             "started": self._started,
@@ -84,7 +85,7 @@ class Server:
         }
 
     def start(self) -> int:
-        """Start it, and tell its pid. Raises OSError, ValueError, subprocess.SubprocessError."""
+        """Start it and return its pid. Raises OSError, ValueError, subprocess.SubprocessError."""
         self._process = self._spawn(self.argv)
         self._began = time.monotonic()
         self._started = processes.started(self._process.pid)
@@ -98,22 +99,22 @@ class Server:
         return self._process.pid
 
     def run_from_now_on(self) -> None:
-        """Start it again whenever it ends, and so now where it has ended already."""
+        """Restart it whenever it ends, and now if it has ended already."""
         self.keep = True
         if self._process is None and self.due is None:
             self.due = time.monotonic()
 
     def restart(self) -> None:
-        """Start it again. Raises as `start`; then it is due once more, later."""
+        """Start it again. Raises as `start`; then another restart is due later."""
         self.due = time.monotonic() + LONGEST_BACKOFF
         self._restarts += 1
         self.start()
         self.due = None
 
     def reap(self) -> str | None:
-        """How it ended, where it has since the last look; with `keep` it is due again."""
+        """How it ended, if it has since the last call; with `keep`, a restart is due."""
         if self._watcher and self._watcher.poll() is not None and self._process:
-            self._process.kill()  # its end is seen by the next look
+            self._process.kill()  # the next check notices its end
         if self._process is None or (code := self._process.poll()) is None:
             return None
         self._end_watcher()
@@ -127,13 +128,13 @@ class Server:
         return f"{self.name} ended ({code}), and is started again in {wait:.1f} s"
 
     def stop(self) -> None:
-        """End it for good; returns when it has ended."""
+        """Stop it for good; returns when it has ended."""
         self.keep, self.due = False, None
         self._end_watcher()
         if self._process is None:
             return
         self._process.terminate()
-        # one that was stopped would not see the other signal
+        # a process that is stopped would not receive the other signal
         self._process.send_signal(signal.SIGCONT)
         try:
             self._process.wait(GRACE)
@@ -164,10 +165,10 @@ class Server:
 
 
 def _die_with(parent: int) -> None:
-    """In the new process, before its program: end with the supervisor, even where that is
+    """Runs in the new process, before its program: end with the supervisor, even if that is
     killed. Linux only.
     """
     if _libc is not None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # killed before the line above
+        if os.getppid() != parent:  # the supervisor was killed before the line above
             os._exit(1)

@@ -52,7 +52,7 @@ class _Supervisor:
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
 
     def run(self) -> None:
-        """Serve until the lifeline closes or a signal says so; then end every server."""
+        """Serve until the lifeline closes or a signal ends it; then stop every server."""
         wake = self._signals()
         listener = _listen(SOCKET)
         self.selector.register(wake, selectors.EVENT_READ)
@@ -80,7 +80,9 @@ class _Supervisor:
             self._end()
 
     def _signals(self) -> socket.socket:
-        """What becomes readable when a child ended or this process shall end."""
+        """A file descriptor that becomes readable when a child has ended, or when this
+        process has to end.
+        """
         wake, writer = socket.socketpair()
         for end in (wake, writer):
             end.setblocking(False)
@@ -102,7 +104,7 @@ class _Supervisor:
             )
 
     def _receive(self, key: selectors.SelectorKey) -> None:
-        """Read what has come on a connection, and answer every whole line."""
+        """Read what has arrived on a connection, and answer every whole line."""
         connection: _Connection = key.data
         try:
             data = os.read(key.fd, 65536)
@@ -114,7 +116,7 @@ class _Supervisor:
         *lines, connection.buffer = connection.buffer.split(b"\n")
         detached = self.detached
         for line in lines:
-            with contextlib.suppress(OSError):  # who asked may be gone; that shows in the next read
+            with contextlib.suppress(OSError):  # if the client is gone, the next read shows it
                 connection.send(json.dumps(self._answer(line)).encode() + b"\n")
         if not data or (connection.lifeline and self.detached and not detached):
             self.selector.unregister(key.fileobj)
@@ -183,7 +185,9 @@ class _Supervisor:
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _end(self) -> None:
-        """Stop all, the last one started first, as each may need those before it."""
+        """Stop all servers in the reverse order of their start, as each may need the earlier
+        ones.
+        """
         self.ending = True
         self._save_if_possible()
         for server in reversed(self.servers.values()):
@@ -199,7 +203,9 @@ class _Supervisor:
         processes.write(self.folder, record)
 
     def _save_if_possible(self) -> None:
-        """A full disk, or a folder that someone removed, is no reason to leave servers alone."""
+        """Save the record. A full disk, or a folder that someone removed, is no reason to
+        abandon the servers.
+        """
         try:
             self._save()
         except OSError as error:
@@ -211,7 +217,7 @@ def _server(*, probe: dict[str, Any] | None = None, **how: Any) -> Server:
 
 
 def _listen(name: str) -> socket.socket:
-    """Listen in the working folder: a socket's path has room for a hundred characters only."""
+    """Listen in the working folder, as a socket's path has at most about a hundred characters."""
     Path(name).unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(name)
@@ -233,7 +239,7 @@ def _tell(text: str) -> None:
 
 
 def main() -> None:
-    """Run for the folder that is the only argument."""
+    """Run for the folder in the argument."""
     folder = Path(sys.argv[1]).absolute()
     os.chdir(folder)
     os.umask(0o077)

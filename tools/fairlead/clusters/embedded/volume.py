@@ -1,8 +1,8 @@
 """Writes the files of a mounted Secret, and replaces all of them at once, as the kubelet does.
 
-`folder`/<key> is a link to ..data/<key>, and ..data a link to the folder with the present contents:
-one rename changes all of them, and no reader finds a certificate beside another one's key. Source:
-Kubernetes, pkg/volume/util, AtomicWriter.
+`folder`/<key> is a link to ..data/<key>, and ..data is a link to the folder with the present
+contents. One rename changes all files, so no reader combines a certificate with another one's key.
+Source: Kubernetes, pkg/volume/util, AtomicWriter.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ _DATA = "..data"
 
 
 def write(folder: Path, contents: Mapping[str, bytes]) -> bool:
-    """Make `folder` hold exactly `contents`, key -> data, for its owner alone; False where it does
-    so already.
-
-    Raises OSError.
+    """Make `folder` hold exactly `contents`, key -> data, readable by its owner only; False
+    if it does already. Raises OSError.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     data = folder / _DATA
@@ -45,13 +43,13 @@ def write(folder: Path, contents: Mapping[str, bytes]) -> bool:
 
 
 def read(folder: Path) -> dict[str, bytes]:
-    """What `folder` holds, key -> data; empty where nothing was written."""
-    data = (folder / _DATA).resolve()  # once, as the link may lead elsewhere a moment later
+    """The contents of `folder`, key -> data; empty if nothing was written."""
+    data = (folder / _DATA).resolve()  # resolved once, as the link may change a moment later
     return {path.name: path.read_bytes() for path in data.iterdir()} if data.is_dir() else {}
 
 
 def _link(path: Path, target: str) -> None:
-    """Make `path` a link to `target` at once, whatever it was."""
+    """Make `path` a link to `target` in one step, whatever it was before."""
     if path.is_symlink() and str(path.readlink()) == target:
         return
     temporary = path.with_name(f"..new-{path.name}")
