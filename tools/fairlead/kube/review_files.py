@@ -96,9 +96,9 @@ def _check_json(document: files.Document) -> None:
 
     An alias counts as often as it is used, so that a small file cannot become a huge request.
     """
-    left, count = [(document.value, 1)], 0
-    while left:
-        value, depth = left.pop()
+    pending, count = [(document.value, 1)], 0
+    while pending:
+        value, depth = pending.pop()
         count += 1
         if depth > _DEEPEST:
             raise InputError(
@@ -110,9 +110,9 @@ def _check_json(document: files.Document) -> None:
             for key in value:
                 if not isinstance(key, str):
                     raise InputError(document.path, f"the key {key!r} is not text: quote it")
-            left += [(part, depth + 1) for part in value.values()]
+            pending += [(part, depth + 1) for part in value.values()]
         elif isinstance(value, list):
-            left += [(part, depth + 1) for part in value]
+            pending += [(part, depth + 1) for part in value]
         elif isinstance(value, float) and not math.isfinite(value):
             raise InputError(document.path, f"holds the number {value}, which JSON has not")
         elif not isinstance(value, str | int | float | None):
