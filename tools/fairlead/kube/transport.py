@@ -120,8 +120,8 @@ def _token_file(kubeconfig: Path) -> Path | None:
     kubectl.
     """
     document = yaml.safe_load(kubeconfig.read_text())
-    contexts = {entry["name"]: entry["context"] for entry in document.get("contexts") or ()}
-    users = {entry["name"]: entry["user"] or {} for entry in document.get("users") or ()}
+    contexts = {entry["name"]: entry.get("context") for entry in document.get("contexts") or ()}
+    users = {entry["name"]: entry.get("user") or {} for entry in document.get("users") or ()}
     token_file = users.get(contexts[document["current-context"]].get("user"), {}).get("tokenFile")
     return kubeconfig.parent / token_file if token_file else None
 
