@@ -1,0 +1,77 @@
+"""What clients of the API server raise, and what the errors say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import urllib3
+from kubernetes.client.exceptions import ApiException
+
+from fairlead.clusters.embedded import kube
+from fairlead.kube import clients
+from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.errors import ApiServerError, Refused, Unreachable
+from fairlead.kube.rest import Rest
+
+STATUS = {"kind": "Status", "code": 409, "reason": "AlreadyExists", "message": 'pods "a" exists'}
+
+
+@pytest.mark.parametrize(
+    ("body", "reason", "message"),
+    [
+        (json.dumps(STATUS), "AlreadyExists", 'pods "a" exists'),
+        (json.dumps(STATUS).encode(), "AlreadyExists", 'pods "a" exists'),
+        ("busy\n", "", "busy"),
+        (b"\xff", "", "\ufffd"),
+        ("[1]", "", "[1]"),
+        ("", "", "Conflict"),
+        (None, "", "Conflict"),
+    ],
+)
+def test_a_refusal_has_the_servers_own_words(
+    body: str | bytes | None, reason: str, message: str
+) -> None:
+    error = Refused("cannot create it", 409, body, "Conflict")
+    assert (error.status, error.reason, error.message) == (409, reason, message)
+    assert str(error) == f"cannot create it: the API server says 409: {message}"
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected", "status"),
+    [
+        (ApiException(status=403, reason="Forbidden"), Refused, 403),
+        (ApiException(status=0, reason="SSLError"), Unreachable, 0),
+        (urllib3.exceptions.ProtocolError("reset"), Unreachable, 0),
+        (ConnectionRefusedError("refused"), Unreachable, 0),
+    ],
+)
+def test_the_clients_errors_become_ours(
+    raised: Exception, expected: type[ApiServerError], status: int
+) -> None:
+    with (
+        pytest.raises(expected, match=r"^cannot read it: the API server") as caught,
+        clients.explained("cannot read it"),
+    ):
+        raise raised
+    assert caught.value.status == status
+
+
+def test_every_client_says_the_same_of_a_server_that_is_away(tmp_path: Path) -> None:
+    url = "http://127.0.0.1:1"
+    kubeconfig = tmp_path / "kubeconfig"
+    entry = {"cluster": {"server": url}, "context": {"cluster": "a", "user": "a"}, "user": {}}
+    sections = {name: [{"name": "a", **entry}] for name in ("clusters", "contexts", "users")}
+    kubeconfig.write_text(json.dumps({**sections, "current-context": "a"}))
+    requests: list[Callable[[], object]] = [
+        lambda: ApiServer(kubeconfig).get("/api/v1/pods"),
+        lambda: Rest(clients.connect(kubeconfig)).call("GET", "/api/v1/pods"),
+        lambda: kube.Api(url, kubeconfig, (kubeconfig, kubeconfig)).get("/api/v1/pods"),
+    ]
+    for request in requests:
+        with pytest.raises(
+            Unreachable, match=r"^GET /api/v1/pods: the API server cannot be reached \("
+        ):
+            request()
