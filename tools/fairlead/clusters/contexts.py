@@ -20,10 +20,8 @@ from fairlead.common import atomic_files, files, paths
 from fairlead.common.errors import InputError, UsageError
 
 _COPY = "kubeconfig"
-_CONTENTS = {
-    _COPY,
-    "opa-ca.crt",
-}  # a copy's folder has these alone
+# The files of a copy's folder: an embedded cluster may have a folder with such a name, too.
+_CONTENTS = {_COPY, "opa-ca.crt"}
 _FOLDER = re.compile(r"context-([a-z0-9-]+-)?[0-9a-f]{8}")
 
 

@@ -34,9 +34,8 @@ def free_ports(count: int) -> list[int]:
         # Everything above 1024 is ephemeral here: a port that a connection may take is better than
         # none.
         candidates = list(range(_LOWEST, _HIGHEST + 1))
-    random.shuffle(
-        candidates
-    )  # so that ports rarely clash if the file of given ones cannot be written
+    # Shuffled, so that ports rarely clash if the file of given ones cannot be written.
+    random.shuffle(candidates)
     with _given() as given, contextlib.ExitStack() as held:
         ports: list[int] = []
         for port in candidates:
