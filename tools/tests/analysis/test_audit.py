@@ -228,7 +228,7 @@ def test_enforcement_warn_is_audited_as_if_it_denied() -> None:
 def test_an_undeclared_pool_has_no_nodes_to_be_outside_of() -> None:
     judged = of(pod(nodeName="pool2-0"), Settings(pools={"pool2": Pool()}))
     assert (judged.finding, judged.pool) == (REFUSED, "pool1")
-    assert "no declared pool" in judged.message
+    assert "not a declared pool" in judged.message
 
 
 def test_all_labels_of_a_declared_pool_are_compared() -> None:

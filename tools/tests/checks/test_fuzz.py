@@ -298,7 +298,7 @@ def test_a_kept_example_that_is_none_is_named(
     tmp_path: Path, kind: type[Request] | type[Body] | type[Attack], text: str
 ) -> None:
     (tmp_path / "x.json").write_text(text)
-    with pytest.raises(InputError, match=r"x\.json: is no (request|body|attack)"):
+    with pytest.raises(InputError, match=r"x\.json: is not an? (request|body|attack)"):
         kind.load(tmp_path / "x.json")
 
 
