@@ -105,8 +105,8 @@ _refusals contains sprintf(
 }
 
 _refusals contains sprintf(
-	"%s sets spec.nodeSelector %s against pool %q of namespace %q: remove the key, or set %s%s",
-	[offender, _sorted(_conflicts), pool_name, namespace, selector_text(assignment.nodeSelector), _hint],
+	"%s sets spec.nodeSelector %s, but pool %q of namespace %q requires %s: remove the key, or set the required value%s",
+	[offender, selector_text(_conflicts), pool_name, namespace, selector_text(assignment.nodeSelector), _hint],
 ) if {
 	creates_pods
 	settings.pod_selector == "merge"
@@ -138,7 +138,8 @@ _refusals contains sprintf(
 	count(foreign_tolerations) > 0
 }
 
-_conflicts contains key if {
+# The author's values of the keys that the pool sets otherwise.
+_conflicts := {key: own_selector[key] |
 	some key, value in assignment.nodeSelector
 	object.get(own_selector, key, value) != value
 }

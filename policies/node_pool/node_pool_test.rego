@@ -134,7 +134,7 @@ test_merge_keeps_other_keys if {
 }
 
 test_merge_refuses_another_value_of_an_assigned_key if {
-	_decide_merge(_create({"nodeSelector": {"agentpool": "pool2", "zone": "a"}})) == _denied(`pod "web" sets spec.nodeSelector agentpool against pool "pool1" of namespace "payments": remove the key, or set agentpool=pool1`)
+	_decide_merge(_create({"nodeSelector": {"agentpool": "pool2", "zone": "a"}})) == _denied(`pod "web" sets spec.nodeSelector agentpool=pool2, but pool "pool1" of namespace "payments" requires agentpool=pool1: remove the key, or set the required value`)
 }
 
 _choosy := {
@@ -163,7 +163,7 @@ test_a_pool_may_allow_certain_other_keys_and_values_only if {
 
 test_a_choosy_pool_accepts_its_own_key_and_names_a_conflict_once if {
 	_decide_choosy(_create({"nodeSelector": {"disk": "ssd"}})) == _untouched
-	_decide_choosy(_create({"nodeSelector": {"disk": "hdd"}})) == _denied(`pod "web" sets spec.nodeSelector disk against pool "pool1" of namespace "payments": remove the key, or set disk=ssd`)
+	_decide_choosy(_create({"nodeSelector": {"disk": "hdd"}})) == _denied(`pod "web" sets spec.nodeSelector disk=hdd, but pool "pool1" of namespace "payments" requires disk=ssd: remove the key, or set the required value`)
 }
 
 test_a_mirror_pod_may_have_what_its_pool_does_not_allow if {
