@@ -171,10 +171,13 @@ def test_a_namespace_with_many_large_reviews_delays_that_of_another_by_few_turns
         sent = [crowd.submit(flood) for _ in range(16)]
         try:
             waiting.until(lambda: len(answered) > 16, deadline=AGAIN, what="all of them wait")
-            for _ in range(3):
+            turns = []
+            for _ in range(5):
                 before = len(answered)
                 assert send(server, ATTACKER, elsewhere)[0] == 200
-                assert len(answered) - before <= 8
+                turns.append(len(answered) - before)
+            # Some are answered while it connects; without turns, all 16 would be, each time.
+            assert min(turns) <= 8
         finally:
             ended.set()
         for future in sent:

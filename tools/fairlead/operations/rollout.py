@@ -169,6 +169,16 @@ def wait(
                 token = fresh.token
             raise
 
+    unsettled = time.monotonic() + _UNLOADED
+
+    def declined_by(config_map: dict[str, Any]) -> str | None:
+        """Why a kube-mgmt says that its OPA declines the policies, once it has no retries left. The
+        kube-mgmts of pods that end give each other new ones for as long as they last.
+        """
+        status = _status(config_map)
+        final = status["status"] == "error" or time.monotonic() > unsettled
+        return status["error"] if final else None
+
     switched: float | None = None
     declined = 0  # times that a kube-mgmt said so, with nothing left that it may be for
 
@@ -182,8 +192,8 @@ def wait(
             for status in statuses:
                 if status.get("status") == "error":
                     raise _Stop(_line(status.get("error")))
-        elif _annotation(config_map) != stale and _status(config_map)["status"] == "error":
-            if _status(config_map)["error"] == _UNREACHED:
+        elif _annotation(config_map) != stale and (problem := declined_by(config_map)):
+            if problem == _UNREACHED:
                 _try_again(objects)
                 return None
             # One annotation is written by every kube-mgmt, also by those whose pods end: what OPA
@@ -196,7 +206,7 @@ def wait(
                 )
                 declined += not removed
                 if declined >= max(2, len(opas)) or not current:
-                    raise _Stop(_status(config_map)["error"])
+                    raise _Stop(problem)
                 _try_again(objects)
                 return None
         if not all(_switched(opa, token, modules) for opa in opas):
