@@ -178,7 +178,8 @@ def test_the_sidecar_has_every_module_that_sync_imports_and_no_other_command(
     assert needed <= {file.removesuffix(".py").removesuffix("/__init__") for file in files}
     commands = {file for file in files if file.startswith("fairlead/cli/")}
     assert commands == {
-        f"fairlead/cli/{name}.py" for name in ("__init__", "keeper", "output", "renewals", "sync")
+        f"fairlead/cli/{name}.py"
+        for name in ("__init__", "keeper", "output", "renewals", "sidecar_options", "sync")
     }
 
 
