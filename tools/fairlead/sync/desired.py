@@ -12,9 +12,9 @@ from typing import Any, Literal
 from fairlead.deployment.names import REPLICA_STATUS, RETRIES, STATUS
 from fairlead.kube.resources import Resource
 from fairlead.policy.revision import fingerprint
-from fairlead.sync import policy_problems, store
+from fairlead.sync import policy_problems, stores
 from fairlead.sync.policy_problems import Problem
-from fairlead.sync.store import Tree
+from fairlead.sync.stores import Tree
 
 NAMESPACES = "namespaces"
 """The tree of namespaces."""
@@ -165,7 +165,7 @@ class Desired:
         is False.
         """
         key = ("", name)
-        live = store.canonical(self.thin(name, labels))
+        live = stores.canonical(self.thin(name, labels))
         with self._lock:
             listed = [
                 listed or {} for source, listed in self._listed.items() if source.tree == NAMESPACES
@@ -271,11 +271,11 @@ class Desired:
         metadata = value["metadata"]
         name: str = metadata["name"]
         if source.resource:
-            return (metadata.get("namespace", ""), name), store.canonical(
+            return (metadata.get("namespace", ""), name), stores.canonical(
                 source.resource.thin(value)
             )
         if source.kind == "namespaces":
-            return ("", name), store.canonical(self.thin(name, metadata.get("labels")))
+            return ("", name), stores.canonical(self.thin(name, metadata.get("labels")))
         owner = (metadata["namespace"], name)
         if source.kind == "policies" and self._data_label:
             label, data_value = self._data_label

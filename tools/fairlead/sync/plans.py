@@ -11,7 +11,7 @@ from fairlead.policy.revision import STAGE
 from fairlead.sync import policy_problems
 from fairlead.sync.desired import ConfigMap, Item, Snapshot
 from fairlead.sync.policy_problems import Problem
-from fairlead.sync.store import Tree
+from fairlead.sync.stores import Tree
 
 RETRY = (30.0, 60.0)
 """Seconds after which a rejected text is tried again although nothing is known to have changed."""

@@ -17,12 +17,12 @@ from fairlead.deployment.names import CONFIRMED
 from fairlead.kube.resources import Resource
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import Rejected, describe
-from fairlead.sync import loops, plans, policy_problems, store
+from fairlead.sync import loops, plans, policy_problems, stores
 from fairlead.sync.desired import NAMESPACES, ConfigMap, Desired, Item, Owner, Snapshot
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.policy_problems import Problem
 from fairlead.sync.statuses import Verdict
-from fairlead.sync.store import Tree
+from fairlead.sync.stores import Tree
 
 log = logging.getLogger(__name__)
 
@@ -187,12 +187,12 @@ class Reconciler:
             if not keys and not isinstance(opa.document(path), dict):
                 return None
             parts = ({key: opa.document([*path, key])} for key in keys)
-        held: dict[store.Key, str] = {}
+        held: dict[stores.Key, str] = {}
         for part in parts:
             if not isinstance(part, dict):
                 return None
-            for key, value in store.read(part, namespaced=namespaced):
-                text = store.canonical(value)
+            for key, value in stores.read(part, namespaced=namespaced):
+                text = stores.canonical(value)
                 known = expected.get(key) if expected else None
                 held[key] = known if known is not None and text == known else text
         return expected if expected is not None and held == expected else held
@@ -244,12 +244,12 @@ class Reconciler:
         name, target, base = operation.name, operation.wanted, operation.held
         path = self._paths[name]
         if base is None:
-            base = target if store.size(target) <= store.PIECE else {}
-            opa.put_json(path, store.whole(base))
+            base = target if stores.size(target) <= stores.PIECE else {}
+            opa.put_json(path, stores.whole(base))
             log.info("%s: loading %d", name, len(target))
         held = dict(base)
         self._served.trees[name] = held
-        for text, changes in store.pieces(target, base):
+        for text, changes in stores.pieces(target, base):
             opa.patch_json(path, text)
             for key, changed in changes:
                 if changed is None:

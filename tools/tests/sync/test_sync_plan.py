@@ -17,7 +17,7 @@ from fairlead.sync.plans import (
     ours,
     problems,
 )
-from fairlead.sync.store import Tree
+from fairlead.sync.stores import Tree
 
 A: Item = ("policy", "ns/map/a")
 B: Item = ("policy", "ns/map/b")

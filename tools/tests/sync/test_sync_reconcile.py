@@ -20,7 +20,7 @@ from fairlead.kube.resources import Resource
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import DocumentRejected, OpaUnavailable
 from fairlead.policy import bundles
-from fairlead.sync import policy_problems, store
+from fairlead.sync import policy_problems, stores
 from fairlead.sync.desired import Desired, Owner, Source
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.policy_problems import Problem
@@ -493,8 +493,8 @@ def test_replicated_objects_that_someone_changes_in_opa_are_put_right(world: Wor
 def test_a_load_too_large_for_one_request_comes_in_pieces(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "PIECE", 1000)
-    monkeypatch.setattr(store.pieces, "__kwdefaults__", {"most": 1000, "operations": 5})
+    monkeypatch.setattr(stores, "PIECE", 1000)
+    monkeypatch.setattr(stores.pieces, "__kwdefaults__", {"most": 1000, "operations": 5})
     names = {f"n{number}": {"agentpool": "p"} for number in range(40)}
     pods = {(f"n{number % 3}", f"p{number}"): {"spec": "x" * 100} for number in range(40)}
     sent: list[int] = []

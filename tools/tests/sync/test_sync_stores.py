@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.sync.store import Key, canonical, pieces, read, size, whole
+from fairlead.sync.stores import Key, canonical, pieces, read, size, whole
 
 _NAMES = st.sampled_from(["a", "b", "c~/d"])
 _VALUES = st.sampled_from(["1", '{"x":2}', "[]"])
