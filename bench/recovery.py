@@ -46,7 +46,7 @@ COUNTS = {
     "races": 1_000,
     "pushes": 100,
     "tokens": 100,
-    "authorities": 10,
+    "certificates": 10,
     "mapped": 10_000,
     "thin": 100_000,
     "thin-mapped": 1_000,
@@ -145,10 +145,10 @@ def pushes(count: int, clients: int, progress: Progress) -> list[Row]:
     ]
 
 
-def rotations(count: int, authorities: int, clients: int, progress: Progress) -> list[Row]:
+def rotations(count: int, cas: int, clients: int, progress: Progress) -> list[Row]:
     """Rotate the token and the CA under load."""
     rows = []
-    for what, times in (("token", count), ("certificate", authorities)):
+    for what, times in (("token", count), ("certificate", cas)):
         with _loaded(f"{what}s", clients, progress) as (changes, ledger):
             for number in range(times):
                 progress.update("rotations", f"rotating the {what}", done=number, total=times)
@@ -363,7 +363,7 @@ def main(only: tuple[str, ...], clients: int, **count: int) -> None:
             "races": lambda: races(count["races"], clients, progress),
             "pushes": lambda: pushes(count["pushes"], clients, progress),
             "rotations": lambda: rotations(
-                count["tokens"], count["authorities"], clients, progress
+                count["tokens"], count["certificates"], clients, progress
             ),
             "sync": lambda: first_sync(count["mapped"], clients, progress),
             "thin": lambda: thin(count["thin"], count["thin_mapped"], clients, progress),

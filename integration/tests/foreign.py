@@ -182,7 +182,7 @@ class _Kubelet:
             for name in secrets
         }
         volume.write(self.mounted / "tls", data["opa-tls"])
-        for name, keys in {"authz": bundles.GUARDS, "token": ("token",)}.items():
+        for name, keys in {"authz": bundles.FILE_MODULES, "token": ("token",)}.items():
             volume.write(self.mounted / name, {key: data["opa-token"][key] for key in keys})
 
     def run(self, newest: Any) -> None:

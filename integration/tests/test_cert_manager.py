@@ -31,7 +31,7 @@ from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.operations import deploy, rollout, rotate, status
 from fairlead.operations.up import started
-from fairlead.pki.certificates import Authority
+from fairlead.pki.certificates import CA
 from fairlead.settings.models import NAMESPACE, Settings
 
 pytestmark = pytest.mark.embedded("it brings cluster-wide definitions")
@@ -41,7 +41,7 @@ SETTINGS = Settings.model_validate({"certificates": "cert-manager"})
 MODULE = "github.com/cert-manager/cert-manager@v1.21.2"
 SUM = "h1:UWgoYM+KLNtRlqmoWOKjKBOBUPVHeepQ6/ac3ERJW68="
 ADMISSION = "admissionregistration.k8s.io/v1"
-AUTHORITY = Authority.create("fairlead-opa", timedelta(days=3650))
+ROOT_CA = CA.create("fairlead-opa", timedelta(days=3650))
 KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
@@ -72,9 +72,9 @@ def definitions() -> list[dict[str, Any]]:
 class CertManager:
     """A fake of its two controllers: it issues a Certificate and injects its CA."""
 
-    def __init__(self, cluster: EmbeddedCluster, authority: Authority) -> None:
+    def __init__(self, cluster: EmbeddedCluster, ca: CA) -> None:
         self._objects = cluster.objects()
-        self._authority = authority
+        self._ca = ca
 
     def issue(self) -> None:
         """Issue the Certificate opa-tls, or issue it again."""
@@ -82,13 +82,13 @@ class CertManager:
             "spec"
         ]
         ips, dns = spec["ipAddresses"], spec["dnsNames"]
-        pair = self._authority.issue(
+        pair = self._ca.issue(
             spec["commonName"], dns=dns, ips=ips, server=True, valid=timedelta(days=90)
         )
         data = {
             "tls.crt": pair.cert_pem,
             "tls.key": pair.key_pem,
-            "ca.crt": self._authority.cert_pem,
+            "ca.crt": self._ca.cert_pem,
         }
         self._objects.apply(
             {
@@ -142,7 +142,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
         waiting.until(partial(served, running), deadline=60, what="the definitions are in force")
         # what cert-manager issues is another one
         objects.delete("v1", "Secret", "opa-tls", NAMESPACE)
-        with CertManager(running, AUTHORITY).running():
+        with CertManager(running, ROOT_CA).running():
             deploy.deploy(running, SETTINGS, progress=QUIET)
         yield running
 
@@ -170,7 +170,7 @@ def test_pods_are_placed_by_the_certificate_that_it_issued(
     assert comes(objects)
 
 
-def test_authorities_that_it_injects_stay_when_fairlead_deploys_again(
+def test_cas_that_it_injects_stay_when_fairlead_deploys_again(
     cluster: EmbeddedCluster, objects: clients.Objects
 ) -> None:
     """Fairlead does not apply the field, so no later deployment removes or replaces its value."""
@@ -190,7 +190,7 @@ def test_its_renewal_refuses_no_pod_and_ours_is_refused(
 ) -> None:
     rows = status.status(cluster)["certificates"]
     assert {row["renewer"] for row in rows} == {"cert-manager"}
-    issuing = CertManager(cluster, AUTHORITY)
+    issuing = CertManager(cluster, ROOT_CA)
     namespace = mapped(objects)
     for _ in range(3):
         before = certificate(objects)

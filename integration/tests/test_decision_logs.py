@@ -141,7 +141,7 @@ def test_decisions_are_counted(
     eventually(lambda: count(cluster, "node-pool", "denied") > denied, "the refused pod is counted")
 
 
-def test_decisions_are_logged_after_a_new_authority_too(
+def test_decisions_are_logged_after_a_new_ca_too(
     cluster: EmbeddedCluster, objects: clients.Objects, namespace: Make, pod: Make
 ) -> None:
     rotate.certificate(cluster, progress=Progress())

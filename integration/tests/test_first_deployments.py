@@ -53,7 +53,7 @@ def test_two_first_deployments_end_with_the_same_credentials(bare: EmbeddedClust
     with rotate.alone(bare) as deployed:
         assert deployed.alone
         assert deployed.settled(credentials.tls), (
-            "API servers verify OPA by the authority of its certificate"
+            "API servers verify OPA by the CA of its certificate"
         )
     assert status.status(bare)["problems"] == []
     mapped = {

@@ -277,11 +277,11 @@ def test_an_expired_certificate_found_at_start_is_replaced(calm: EmbeddedCluster
 
 def expired(cluster: EmbeddedCluster) -> None:
     """Make everything use an expired certificate."""
-    authority = certificates.Authority.create("ended", timedelta(seconds=-1))
-    pair = authority.issue(
+    ca = certificates.CA.create("ended", timedelta(seconds=-1))
+    pair = ca.issue(
         "opa", dns=("localhost",), ips=("127.0.0.1",), server=True, valid=timedelta(seconds=-1)
     )
-    ended = Tls(pair.cert_pem, pair.key_pem, authority.cert_pem)
+    ended = Tls(pair.cert_pem, pair.key_pem, ca.cert_pem)
     deployed = Deployed(ApiServer(cluster.kubeconfig), manager="test")
     deployed.publish(ended)
     cluster.refresh({"opa-tls": ended.files})

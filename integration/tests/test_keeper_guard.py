@@ -155,8 +155,8 @@ def roll(deployment: dict[str, Any]) -> None:
 
 OWN: dict[str, tuple[str, Change]] = {
     "certificate": (SECRET, renew),
-    "mutating webhook's authorities": (MUTATING, trust),
-    "validating webhook's authorities": (VALIDATING, trust),
+    "mutating webhook's CAs": (MUTATING, trust),
+    "validating webhook's CAs": (VALIDATING, trust),
     "lease": (LEASE, hold),
 }
 

@@ -1,5 +1,5 @@
-"""The guarded API of a running OPA: who may send which requests, and how it answers malformed
-ones."""
+"""The API of a running OPA: what its authz policy lets through, and how OPA answers malformed
+requests."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy
 from fairlead.operations.up import started
-from fairlead.pki.certificates import Authority
+from fairlead.pki.certificates import CA
 from fairlead.pki.key_files import write_pair
 from fairlead.settings.models import Settings
 
@@ -90,9 +90,9 @@ class Other:
             name.replace(" ", "-"): rounds for name, (rounds, _, _) in CHANGES.items()
         }
         self.calls: Counter[str] = Counter()
-        authority = Authority.create("other", timedelta(hours=1))
-        self.ca = authority.cert_pem
-        pair = authority.issue("other", ips=["127.0.0.1"], server=True, valid=timedelta(hours=1))
+        ca = CA.create("other", timedelta(hours=1))
+        self.ca = ca.cert_pem
+        pair = ca.issue("other", ips=["127.0.0.1"], server=True, valid=timedelta(hours=1))
         certificate, key = write_pair(pair, folder, "other")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)

@@ -189,9 +189,9 @@ def test_a_deployment_brings_another_certificate_to_the_pods_without_waiting_for
     foreign: Foreign, deployed: remote.RemoteCluster
 ) -> None:
     ended = -timedelta(seconds=1)
-    authority = certificates.Authority.create("ended", ended)
-    pair = authority.issue("opa", dns=SERVICE_NAMES, ips=LOOPBACK, server=True, valid=ended)
-    parts = {"tls.crt": pair.cert_pem, "tls.key": pair.key_pem, "ca.crt": authority.cert_pem}
+    ca = certificates.CA.create("ended", ended)
+    pair = ca.issue("opa", dns=SERVICE_NAMES, ips=LOOPBACK, server=True, valid=ended)
+    parts = {"tls.crt": pair.cert_pem, "tls.key": pair.key_pem, "ca.crt": ca.cert_pem}
     rotate._publish(deployed, foreign.objects(), "opa-tls", parts)
     result(foreign, "status", code=1)
     pods_before = {p.metadata.name for p in pods(foreign)}

@@ -125,10 +125,10 @@ def test_a_deployment_replaces_a_certificate_that_ends(
     # What reads its files once gets them by new pods, and none comes up with a certificate that has
     # ended.
     valid = left if cluster.sidecar.rereads else max(left, ROLL_OUT)
-    authority = certificates.Authority.create("short", valid)
-    pair = authority.issue("opa", dns=SERVICE_NAMES, ips=LOOPBACK, server=True, valid=valid)
+    ca = certificates.CA.create("short", valid)
+    pair = ca.issue("opa", dns=SERVICE_NAMES, ips=LOOPBACK, server=True, valid=valid)
     ends = datetime.now(UTC) + valid
-    ending = Tls(pair.cert_pem, pair.key_pem, authority.cert_pem)
+    ending = Tls(pair.cert_pem, pair.key_pem, ca.cert_pem)
     with rotate.alone(cluster) as deployed:  # else a sidecar would renew it before it is seen
         deployed.publish(ending)
         cluster.refresh({"opa-tls": ending.files})

@@ -312,13 +312,13 @@ COUNTED = (
 )
 
 
-def listed(tree: Any, at: str = "") -> Iterator[str]:
-    """The paths of all lists and maps of a tree of fairlead.deployment.pod_sizes."""
-    if isinstance(tree, list):
+def listed(shape: Any, at: str = "") -> Iterator[str]:
+    """The paths of all lists and maps of a shape of fairlead.deployment.pod_sizes."""
+    if isinstance(shape, list):
         yield at
-        yield from listed(tree[0], at)
-    elif isinstance(tree, dict):
-        for field, below in tree.items():
+        yield from listed(shape[0], at)
+    elif isinstance(shape, dict):
+        for field, below in shape.items():
             yield from listed(below, f"{at}.{field}" if field else at)
     else:
         yield at

@@ -60,8 +60,8 @@ class Second:
             "tls/ca.crt": self.credentials.ca,
             "token/token": self.credentials.token.encode(),
         }
-        guards = bundles.guards([self.credentials.token])
-        contents |= {f"authz/{name}": text.encode() for name, text in guards.items()}
+        file_modules = bundles.file_modules([self.credentials.token])
+        contents |= {f"authz/{name}": text.encode() for name, text in file_modules.items()}
         for name, data in contents.items():
             (folder / name).parent.mkdir(exist_ok=True)
             atomic_files.write_private(folder / name, data)
@@ -341,7 +341,7 @@ def test_labels_and_namespaces_may_be_others(
         "--namespace-labels=team",
     )
     eventually(second.healthy, "it is healthy")
-    ours = [id_ for id_ in second.opa.policies() if not id_.endswith(bundles.GUARDS)]
+    ours = [id_ for id_ in second.opa.policies() if not id_.endswith(bundles.FILE_MODULES)]
     assert ours == [f"{at}/custom/a.rego"]
 
 

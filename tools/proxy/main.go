@@ -38,7 +38,7 @@ const (
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8443", "`host:port` to serve at")
 	opa := flag.String("opa-url", "https://127.0.0.1:8181", "address of OPA, on loopback")
-	authorities := flag.String("opa-ca-file", "", "CAs that OPA is verified by (PEM)")
+	cas := flag.String("opa-ca-file", "", "CAs that OPA is verified by (PEM)")
 	certificate := flag.String("tls-cert-file", "", "certificate to serve with; read again within a second of a change")
 	key := flag.String("tls-private-key-file", "", "key of the certificate")
 	largest := flag.Int64("largest-review", 3<<20, "the most `bytes` of a review")
@@ -50,12 +50,12 @@ func main() {
 	}
 	log.SetFlags(log.LstdFlags | log.LUTC)
 	log.SetOutput(os.Stderr)
-	if err := serve(*listen, *opa, *authorities, *certificate, *key, *largest); err != nil {
+	if err := serve(*listen, *opa, *cas, *certificate, *key, *largest); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func serve(listen, opa, authorities, certificate, key string, largest int64) error {
+func serve(listen, opa, cas, certificate, key string, largest int64) error {
 	target, err := url.Parse(opa)
 	if err != nil || target.Scheme != "https" || target.Host == "" {
 		return fmt.Errorf("--opa-url: %q is not like https://127.0.0.1:8181", opa)
@@ -72,7 +72,7 @@ func serve(listen, opa, authorities, certificate, key string, largest int64) err
 		ErrorLog:          log.New(quiet{}, "", 0),
 	}
 	// SetKeepAlivesEnabled(false) also closes the connections that are idle at the moment.
-	server.Handler = newProxy(target, trusted(authorities), largest, server.SetKeepAlivesEnabled)
+	server.Handler = newProxy(target, trusted(cas), largest, server.SetKeepAlivesEnabled)
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true) // like OPA; one HTTP/2 connection could carry hundreds of requests
 	ended := make(chan error, 1)

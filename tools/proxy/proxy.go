@@ -68,14 +68,14 @@ type proxy struct {
 	plain, large, inHand, rest *queue
 }
 
-func newProxy(opa *url.URL, authorities *kept[*x509.CertPool], largest int64, keep func(bool)) *proxy {
+func newProxy(opa *url.URL, cas *kept[*x509.CertPool], largest int64, keep func(bool)) *proxy {
 	transport := &http.Transport{
 		MaxIdleConns:        2 * restAtOnce,
 		MaxIdleConnsPerHost: 2 * restAtOnce,
 		IdleConnTimeout:     idle,
 		DisableCompression:  true,
 		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			pool, err := authorities.get()
+			pool, err := cas.get()
 			if err != nil {
 				return nil, err
 			}

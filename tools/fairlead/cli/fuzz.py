@@ -44,7 +44,7 @@ def command(
 ) -> None:
     """Fuzz OPAs that the command starts for itself, as a deployment would.
 
-    There are three suites. `guard` sends requests to the guarded API of OPA, `reviews` malformed
+    There are three suites. `guard` sends requests to OPA's API, `reviews` malformed
     admission reviews. `load` sends huge, deep, compressed and slow requests to an embedded cluster;
     its OPA and sidecar must stay within their memory and go on serving others.
 

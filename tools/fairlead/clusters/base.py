@@ -81,7 +81,7 @@ class Cluster(Protocol):
         self,
         settings: Settings,
         credentials: Credentials,
-        guards: Mapping[str, str],
+        file_modules: Mapping[str, str],
         *,
         progress: Progress,
     ) -> None:

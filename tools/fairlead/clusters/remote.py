@@ -83,7 +83,7 @@ class RemoteCluster:
         self,
         settings: Settings,
         credentials: Credentials,
-        guards: Mapping[str, str],
+        file_modules: Mapping[str, str],
         *,
         progress: Progress,
     ) -> None:
@@ -239,9 +239,9 @@ class RemoteCluster:
     def _ca(self) -> Path:
         """The file of the CAs by which the pods are verified now."""
         path = self.kubeconfig.with_name("opa-ca.crt")
-        authorities = b64decode(self._secret(TLS_SECRET).get("ca.crt", ""))
-        if not path.exists() or path.read_bytes() != authorities:
-            atomic_files.write_private(path, authorities)
+        cas = b64decode(self._secret(TLS_SECRET).get("ca.crt", ""))
+        if not path.exists() or path.read_bytes() != cas:
+            atomic_files.write_private(path, cas)
         return path
 
     def _text(self, answer: Any, server: str) -> Iterator[str]:

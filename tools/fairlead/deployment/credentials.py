@@ -41,11 +41,9 @@ class Tls:
     @classmethod
     def fresh(cls, valid: timedelta = VALID, ips: Sequence[str] = LOOPBACK) -> Tls:
         """A new certificate, for OPA behind its Service and at `ips`."""
-        authority = certificates.Authority.create("fairlead-opa", valid)
-        pair = authority.issue(
-            SERVICE_NAMES[2], dns=SERVICE_NAMES, ips=ips, server=True, valid=valid
-        )
-        return cls(pair.cert_pem, pair.key_pem, authority.cert_pem)
+        ca = certificates.CA.create("fairlead-opa", valid)
+        pair = ca.issue(SERVICE_NAMES[2], dns=SERVICE_NAMES, ips=ips, server=True, valid=valid)
+        return cls(pair.cert_pem, pair.key_pem, ca.cert_pem)
 
     @classmethod
     def kept(cls, data: Mapping[str, str] | None) -> Tls | None:

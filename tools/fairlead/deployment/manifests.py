@@ -19,7 +19,6 @@ from fairlead.common.digests import digest
 from fairlead.deployment import names, pod_sizes, sidecars
 from fairlead.deployment.credentials import LOOPBACK, SERVICE_NAMES, Credentials
 from fairlead.deployment.names import (
-    AUTHORITIES_ANNOTATION,
     KEEPER,
     OPA,
     PART_OF,
@@ -94,7 +93,7 @@ def render_files(
         "settings_annotation": json.dumps(settings.document()),
         "bundle": bundle,
         "credentials": credentials,
-        "guards": bundles.guards([credentials.token]),
+        "file_modules": bundles.file_modules([credentials.token]),
         "webhook_url": webhook_url,
         "at_most_a_second": False,
         "replicas": settings.replicas if replicas is None else replicas,
@@ -140,7 +139,6 @@ def render_files(
         "certificate_seconds": int(settings.certificates.valid.total_seconds()),
         "renewal_seconds": int(settings.certificates.renewal.total_seconds()),
         "renewed_by": RENEWED_BY,
-        "authorities": AUTHORITIES_ANNOTATION,
         "keeper_arguments": sidecars.keeper(
             arguments.MOUNTED, settings, f"0.0.0.0:{arguments.SYNC_PORT}"
         ),

@@ -33,7 +33,7 @@ were made with."""
 CREDENTIALS_ANNOTATION = "fairlead.dev/credentials"
 """The annotation of OPA's pods that replaces them if the credentials change, for sidecars that
 read these once."""
-AUTHORITIES_ANNOTATION = "fairlead.dev/authorities"
+CAS_ANNOTATION = "fairlead.dev/authorities"
 """The annotation of OPA's pods by which the keeper replaces them if the CAs change, for the same
 sidecars."""
 RENEWED_BY = "fairlead.dev/renewed-by"

@@ -22,41 +22,41 @@ MOST_PARTS = 1_000
 cost."""
 _PARTS = ("containers", "ephemeralContainers", "initContainers", "volumes")
 
-Tree = Mapping[str, Any]
-"""What can hold many: field -> None for a list or map that is only counted, a tree for an
-object, [tree] for a list of objects that can hold many themselves, FIELDS for an object of
-objects however deep, NONE for what is never there. The field "" is the object itself."""
+Shape = Mapping[str, Any]
+"""The lists and maps of an object, by field: None for a list or map that is only counted, a shape
+for an object, [shape] for a list of objects that have lists or maps themselves, FIELDS for objects
+nested to any depth, NONE for an object that should not exist. The field "" is the object itself."""
 FIELDS = "fields"
 NONE = "none"
-"""An object that has no reason to be there; any is too much."""
+"""An object that should not exist: one is too many."""
 
 _DEPTH = 12
 """Levels of the fields that a manager owns; a CronJob's deepest are eleven."""
 
-_METADATA: Tree = {
+_METADATA: Shape = {
     "annotations": None,
     "finalizers": None,
     "labels": None,
     "managedFields": [{"fieldsV1": FIELDS}],
     "ownerReferences": None,
 }
-_CLAIM_METADATA: Tree = {**_METADATA, "managedFields": [{"fieldsV1": NONE}]}
-_SELECTOR: Tree = {"matchExpressions": [{"values": None}], "matchLabels": None}
-_NODE_SELECTOR: Tree = {"matchExpressions": [{"values": None}], "matchFields": [{"values": None}]}
-_POD_TERM: Tree = {
+_CLAIM_METADATA: Shape = {**_METADATA, "managedFields": [{"fieldsV1": NONE}]}
+_SELECTOR: Shape = {"matchExpressions": [{"values": None}], "matchLabels": None}
+_NODE_SELECTOR: Shape = {"matchExpressions": [{"values": None}], "matchFields": [{"values": None}]}
+_POD_TERM: Shape = {
     "labelSelector": _SELECTOR,
     "matchLabelKeys": None,
     "mismatchLabelKeys": None,
     "namespaceSelector": _SELECTOR,
     "namespaces": None,
 }
-_POD_AFFINITY: Tree = {
+_POD_AFFINITY: Shape = {
     "preferredDuringSchedulingIgnoredDuringExecution": [{"podAffinityTerm": _POD_TERM}],
     "requiredDuringSchedulingIgnoredDuringExecution": [_POD_TERM],
 }
-_RESOURCES: Tree = {"claims": None, "limits": None, "requests": None}
-_HANDLER: Tree = {"exec": {"command": None}, "httpGet": {"httpHeaders": None}}
-_CONTAINER: Tree = {
+_RESOURCES: Shape = {"claims": None, "limits": None, "requests": None}
+_HANDLER: Shape = {"exec": {"command": None}, "httpGet": {"httpHeaders": None}}
+_CONTAINER: Shape = {
     "args": None,
     "command": None,
     "env": None,
@@ -73,8 +73,8 @@ _CONTAINER: Tree = {
     "volumeDevices": None,
     "volumeMounts": None,
 }
-_ITEMS: Tree = {"items": None}
-_VOLUME: Tree = {
+_ITEMS: Shape = {"items": None}
+_VOLUME: Shape = {
     "cephfs": {"monitors": None},
     "configMap": _ITEMS,
     "csi": {"volumeAttributes": None},
@@ -106,14 +106,14 @@ _VOLUME: Tree = {
     "rbd": {"monitors": None},
     "secret": _ITEMS,
 }
-_CONTAINER_STATUS: Tree = {
+_CONTAINER_STATUS: Shape = {
     "allocatedResources": None,
     "allocatedResourcesStatus": [{"resources": None}],
     "resources": _RESOURCES,
     "user": {"linux": {"supplementalGroups": None}},
     "volumeMounts": None,
 }
-_POD_SPEC: Tree = {
+_POD_SPEC: Shape = {
     "affinity": {
         "nodeAffinity": {
             "preferredDuringSchedulingIgnoredDuringExecution": [{"preference": _NODE_SELECTOR}],
@@ -141,12 +141,12 @@ _POD_SPEC: Tree = {
     "topologySpreadConstraints": [{"labelSelector": _SELECTOR, "matchLabelKeys": None}],
     "volumes": [_VOLUME],
 }
-_JOB_SPEC: Tree = {
+_JOB_SPEC: Shape = {
     "podFailurePolicy": {"rules": [{"onExitCodes": {"values": None}, "onPodConditions": None}]},
     "selector": _SELECTOR,
     "successPolicy": {"rules": None},
 }
-_CLAIM: Tree = {
+_CLAIM: Shape = {
     **_VOLUME["ephemeral"]["volumeClaimTemplate"],
     "status": {
         "accessModes": None,
@@ -168,10 +168,10 @@ class Kind:
     """
 
     template: str | None
-    beside: Tree
+    beside: Shape
 
 
-TEMPLATE: Tree = {"metadata": _METADATA, "spec": _POD_SPEC}
+TEMPLATE: Shape = {"metadata": _METADATA, "spec": _POD_SPEC}
 POD = Kind(
     "o",
     {
@@ -234,12 +234,12 @@ def judgeable(kind: Kind) -> str:
     return f"[dyn(object), dyn(oldObject)].filter(o, o != null).all(o, {small})"
 
 
-def _values(tree: Tree, at: str, numbers: Iterator[int]) -> Iterator[str]:
+def _values(shape: Shape, at: str, numbers: Iterator[int]) -> Iterator[str]:
     """The lengths of all lists and maps."""
-    if leaves := [field for field, below in tree.items() if below is None]:
+    if leaves := [field for field, below in shape.items() if below is None]:
         yield _lengths(leaves, at)
     seen: list[Any] = []
-    for field, below in tree.items():
+    for field, below in shape.items():
         if below == FIELDS:
             yield f"(has({at}.{field}) ? {_fields(f'{at}.{field}', _DEPTH)} : 0)"
         elif below == NONE:
@@ -247,7 +247,7 @@ def _values(tree: Tree, at: str, numbers: Iterator[int]) -> Iterator[str]:
         elif below is not None and below not in seen:
             seen.append(below)
             yield _each(
-                [other for other, same in tree.items() if same == below], below, at, numbers
+                [other for other, same in shape.items() if same == below], below, at, numbers
             )
 
 

@@ -245,13 +245,13 @@ def _uploaded(files: Files, logs: DecisionLogs) -> list[str]:
         if service.secret
         else []
     )
-    authority = (
+    ca = (
         [f"--set=services.logs.tls.ca_cert={files.logs / 'ca.crt'}"]
         if service.private_authority
         else []
     )
     service_flags = ["--set=decision_logs.service=logs", f"--set=services.logs.url={service.url}"]
-    return [*console, *service_flags, *token, *authority, *_BATCHES]
+    return [*console, *service_flags, *token, *ca, *_BATCHES]
 
 
 SIDECARS: Mapping[str, Sidecar] = {sidecar.name: sidecar for sidecar in (Sync(), KubeMgmt())}

@@ -34,8 +34,8 @@ class Servers(Protocol):
         does so itself.
         """
 
-    def trust(self, authorities: bytes) -> None:
-        """Return when everything except API servers verifies OPA by `authorities` (PEM). Raises
+    def trust(self, cas: bytes) -> None:
+        """Return when everything except API servers verifies OPA by `cas` (PEM). Raises
         FairleadError if that takes too long.
         """
 

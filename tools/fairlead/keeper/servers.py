@@ -18,7 +18,7 @@ from fairlead.common import waiting
 from fairlead.common.digests import digest
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.credentials import SERVICE_NAMES, Tls
-from fairlead.deployment.names import AUTHORITIES_ANNOTATION, OPA_PODS
+from fairlead.deployment.names import CAS_ANNOTATION, OPA_PODS
 from fairlead.kube.apiserver import ApiServer
 from fairlead.opa.arguments import OPA_PORT, SYNC_PORT
 from fairlead.settings.models import NAMESPACE
@@ -95,13 +95,13 @@ class Serving:
     def __init__(self, listed: Callable[[], list[Server]], *, pause: float = 1.0) -> None:
         self._listed = listed
         self._pause = pause
-        self._authorities = b""
+        self._cas = b""
 
     def bring(self, tls: Tls) -> None:
-        self._authorities = tls.ca
+        self._cas = tls.ca
 
-    def trust(self, authorities: bytes) -> None:
-        expected = digest(authorities)
+    def trust(self, cas: bytes) -> None:
+        expected = digest(cas)
         self._every(
             lambda server: not server.reports_ca or self._trusted_digest(server) == expected,
             "uses the new CA",
@@ -142,7 +142,7 @@ class Serving:
         """The digest of the CA file that a sidecar reports to use. Raises FairleadError if it does
         not answer.
         """
-        return health(server.host, server.port, self._authorities).get("ca")
+        return health(server.host, server.port, self._cas).get("ca")
 
 
 class Rolled(Serving):
@@ -155,9 +155,9 @@ class Rolled(Serving):
         self._api = api
         self._manager = manager
 
-    def trust(self, authorities: bytes) -> None:
-        """Replace the pods, unless they were started with these `authorities`."""
-        annotations = {AUTHORITIES_ANNOTATION: digest(authorities)}
+    def trust(self, cas: bytes) -> None:
+        """Replace the pods, unless they were started with these `cas`."""
+        annotations = {CAS_ANNOTATION: digest(cas)}
         patch = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
         self._api.patch(_DEPLOYMENT, patch, manager=self._manager)
         waiting.until(
@@ -193,13 +193,13 @@ def shown(host: str, port: int) -> bytes | None:
         raise FairleadError(f"{host}:{port}: {error}") from error
 
 
-def health(host: str, port: int, authorities: bytes) -> dict[str, Any]:
-    """The answer of a sidecar's /health. The sidecar is verified by `authorities` (PEM). Raises
+def health(host: str, port: int, cas: bytes) -> dict[str, Any]:
+    """The answer of a sidecar's /health. The sidecar is verified by `cas` (PEM). Raises
     FairleadError if it does not answer.
     """
     name = SERVICE_NAMES[2]  # certificates do not have the addresses of pods
     try:
-        context = ssl.create_default_context(cadata=authorities.decode())
+        context = ssl.create_default_context(cadata=cas.decode())
         with urllib3.HTTPSConnectionPool(
             host,
             port,

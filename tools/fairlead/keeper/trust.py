@@ -98,17 +98,17 @@ class Deployed:
         data = {key: b64encode(value).decode() for key, value in tls.files.items()}
         self._change(_SECRET, {"metadata": {"resourceVersion": secret.version}, "data": data})
 
-    def trust(self, authorities: bytes) -> None:
-        """Make API servers verify OPA only by `authorities` (PEM). Raises FairleadError if the
+    def trust(self, cas: bytes) -> None:
+        """Make API servers verify OPA only by `cas` (PEM). Raises FairleadError if the
         webhooks cannot be changed.
         """
-        self._bundles(lambda bundle: only(bundle, authorities))
+        self._bundles(lambda bundle: only(bundle, cas))
 
-    def trust_also(self, authorities: bytes) -> None:
-        """Make API servers also accept `authorities` (PEM). Raises FairleadError if the webhooks
+    def trust_also(self, cas: bytes) -> None:
+        """Make API servers also accept `cas` (PEM). Raises FairleadError if the webhooks
         cannot be changed.
         """
-        self._bundles(lambda bundle: joined(bundle, authorities))
+        self._bundles(lambda bundle: joined(bundle, cas))
 
     def _bundles(self, change: Callable[[bytes], bytes]) -> None:
         for configuration in self._webhooks():
@@ -169,25 +169,25 @@ def read(secret: Mapping[str, Any]) -> Secret:
     )
 
 
-def joined(bundle: bytes, authorities: bytes) -> bytes:
-    """`bundle` with the certificates of `authorities` that it lacks."""
-    missing = [pem for pem in _parts(authorities) if pem not in _parts(bundle)]
+def joined(bundle: bytes, cas: bytes) -> bytes:
+    """`bundle` with the certificates of `cas` that it lacks."""
+    missing = [pem for pem in _parts(cas) if pem not in _parts(bundle)]
     return only(bundle, b"".join([*_parts(bundle), *missing])) if missing else bundle
 
 
-def only(bundle: bytes, authorities: bytes) -> bytes:
-    """`authorities` with the comments of `bundle`; `bundle` itself if it holds exactly these
+def only(bundle: bytes, cas: bytes) -> bytes:
+    """`cas` with the comments of `bundle`; `bundle` itself if it holds exactly these
     certificates.
 
     The comments make API servers open new connections; see clusters.connections.
     """
-    if _parts(bundle) == _parts(authorities):
+    if _parts(bundle) == _parts(cas):
         return bundle
-    return b"".join(_parts(authorities)) + _CERTIFICATE.sub(b"", bundle)
+    return b"".join(_parts(cas)) + _CERTIFICATE.sub(b"", bundle)
 
 
-def _parts(authorities: bytes) -> list[bytes]:
-    return [certificate.rstrip() + b"\n" for certificate in _CERTIFICATE.findall(authorities)]
+def _parts(cas: bytes) -> list[bytes]:
+    return [certificate.rstrip() + b"\n" for certificate in _CERTIFICATE.findall(cas)]
 
 
 def _writer(managed: Any) -> tuple[str | None, str | None]:

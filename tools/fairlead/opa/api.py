@@ -43,14 +43,14 @@ class OpaApi:
         url: str,
         *,
         ca: Path | None = None,
-        authorities: bytes | None = None,
+        cas: bytes | None = None,
         token: str | None = None,
         timeout: float = 5.0,
         asking: Callable[[], None] | None = None,
     ) -> None:
         """See Connection, which is opened by the first request. Raises UsageError."""
         self._connection = Connection(
-            url, ca=ca, authorities=authorities, token=token, timeout=timeout, asking=asking
+            url, ca=ca, cas=cas, token=token, timeout=timeout, asking=asking
         )
         self.url = self._connection.url
 

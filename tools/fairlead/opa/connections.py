@@ -34,7 +34,7 @@ class Connection:
         url: str,
         *,
         ca: Path | None = None,
-        authorities: bytes | None = None,
+        cas: bytes | None = None,
         token: str | None = None,
         timeout: float = 5.0,
         asking: Callable[[], None] | None = None,
@@ -43,7 +43,7 @@ class Connection:
 
         `url` is like https://127.0.0.1:8443 (a trailing /v1 is accepted). `ca` names a PEM file of
         the CAs to trust instead of the system's, which is read at every new connection;
-        `authorities` is the content of such a file. `timeout` is in seconds, for connecting and for
+        `cas` is the content of such a file. `timeout` is in seconds, for connecting and for
         each read. `asking` is called before each request. Raises UsageError.
         """
         scheme, host, port = _address(url)
@@ -61,8 +61,8 @@ class Connection:
         self.session.trust_env = False
         if scheme == "https":
             self.session.verify = str(ca) if ca else True
-            if authorities is not None:
-                self.session.mount("https://", _TrustOnly(authorities))
+            if cas is not None:
+                self.session.mount("https://", _TrustOnly(cas))
 
     def close(self) -> None:
         """End the connection; the next request opens it again."""
@@ -128,14 +128,14 @@ class Connection:
 class _TrustOnly(HTTPAdapter):
     """Verifies servers by the given CAs (PEM) alone; Session.verify takes only files."""
 
-    def __init__(self, authorities: bytes) -> None:
+    def __init__(self, cas: bytes) -> None:
         self._context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED)
         self._context.check_hostname = True
         try:
-            self._context.load_verify_locations(cadata=authorities.decode("ascii"))
+            self._context.load_verify_locations(cadata=cas.decode("ascii"))
         except (ssl.SSLError, ValueError) as error:
             raise UsageError(
-                "the authority that OPA is verified by is no certificate in PEM form"
+                "the CA that OPA is verified by is no certificate in PEM form"
             ) from error
         super().__init__(max_retries=0)
 

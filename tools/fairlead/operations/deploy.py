@@ -156,7 +156,9 @@ def _apply(
     issued = settings.certificates.by == "cert-manager"
     if issued:
         credentials = Credentials.of(credentials.token, rotate.issued(objects, progress=progress))
-    cluster.serve(settings, credentials, bundles.guards([credentials.token]), progress=progress)
+    cluster.serve(
+        settings, credentials, bundles.file_modules([credentials.token]), progress=progress
+    )
     if last:
         stale = rollout.annotation(objects)
         apply(last)
@@ -172,7 +174,7 @@ def _apply(
     if cluster.examined:
         webhook = next(o for o in admission if o["kind"] == "MutatingWebhookConfiguration")
         preflight.reach(objects, webhook, progress=progress)
-    if issued:  # as it injects its authority a moment later, and until then nothing else would
+    if issued:  # as it injects its CA a moment later, and until then nothing else would
         certificate.trust_also(credentials.ca)
     apply(connections.with_deployed_comment(objects, manifest) for manifest in admission)
     if issued:

@@ -54,7 +54,7 @@ def push(
     require_good(folder or bundles.folder(), progress)
     bundle = staging.stage(bundle, progress)
     objects = cluster.objects()
-    _require_same_guard(objects)
+    _require_same_file_modules(objects)
     _require_same_deployment(
         _deployed(cluster, objects), json.loads(json.dumps(settings.document()))
     )
@@ -187,18 +187,18 @@ def _deployed(cluster: Cluster, objects: clients.Objects) -> dict[str, Any]:
     return config_map
 
 
-def _require_same_guard(objects: clients.Objects) -> None:
-    """Raises UsageError if a guard changed: OPA reads them from a Secret, which a push does not
-    change.
+def _require_same_file_modules(objects: clients.Objects) -> None:
+    """Raises UsageError if one of FILE_MODULES changed: OPA reads them from a Secret, which a push
+    does not change.
     """
     secret = objects.get("v1", "Secret", TOKEN_SECRET, NAMESPACE) or {}
-    for name in bundles.GUARDS:
+    for name in bundles.FILE_MODULES:
         deployed = b64decode((secret.get("data") or {}).get(name, "")).decode(errors="replace")
-        guard = bundles.folder() / name
+        module = bundles.folder() / name
         if deployed and not deployed.startswith(
-            guard.read_text(encoding="utf-8", errors="replace")
+            module.read_text(encoding="utf-8", errors="replace")
         ):
-            raise UsageError(f"{guard} changed since the last deployment: run `fairlead deploy`")
+            raise UsageError(f"{module} changed since the last deployment: run `fairlead deploy`")
 
 
 def _require_same_deployment(deployed: dict[str, Any], new: Mapping[str, Any] | None) -> None:

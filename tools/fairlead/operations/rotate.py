@@ -54,8 +54,10 @@ def token(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
     old, new = credentials.token, Credentials.fresh().token
 
     def publish(used: str, accepted: list[str]) -> None:
-        guards = {name: text.encode() for name, text in bundles.guards(accepted).items()}
-        _publish(cluster, objects, TOKEN_SECRET, {"token": used.encode(), **guards})
+        file_modules = {
+            name: text.encode() for name, text in bundles.file_modules(accepted).items()
+        }
+        _publish(cluster, objects, TOKEN_SECRET, {"token": used.encode(), **file_modules})
 
     progress.update("token", "making OPA accept a new one")
     publish(old, [old, new])
@@ -171,8 +173,8 @@ class _Servers:
     def bring(self, tls: Tls) -> None:
         self._cluster.refresh({TLS_SECRET: tls.files})
 
-    def trust(self, authorities: bytes) -> None:
-        _sidecars(self._cluster, "ca", digest(authorities))
+    def trust(self, cas: bytes) -> None:
+        _sidecars(self._cluster, "ca", digest(cas))
 
     def serve(self, certificate: bytes) -> None:
         leaf = ssl.PEM_cert_to_DER_cert(certificate.decode())

@@ -25,14 +25,14 @@ class KeyPair:
 
 
 @dataclass(frozen=True)
-class Authority:
+class CA:
     """A CA, which issues certificates; `cert_pem` is what verifies them."""
 
     cert_pem: bytes
     key_pem: bytes = field(repr=False)
 
     @classmethod
-    def create(cls, common_name: str, valid: timedelta) -> Authority:
+    def create(cls, common_name: str, valid: timedelta) -> CA:
         """A new CA with a self-signed certificate."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
@@ -45,12 +45,12 @@ class Authority:
         return cls(_cert_pem(builder.sign(key, hashes.SHA256())), _key_pem(key))
 
     @classmethod
-    def from_pem(cls, cert_pem: bytes, key_pem: bytes) -> Authority:
+    def from_pem(cls, cert_pem: bytes, key_pem: bytes) -> CA:
         """A CA that was created earlier. Raises ValueError if the key is not the certificate's."""
-        authority = cls(cert_pem, key_pem)
-        if authority._cert().public_key() != authority._key().public_key():
+        ca = cls(cert_pem, key_pem)
+        if ca._cert().public_key() != ca._key().public_key():
             raise ValueError("the key is not the certificate's")
-        return authority
+        return ca
 
     def issue(
         self,
@@ -96,7 +96,7 @@ class Authority:
     def _key(self) -> ec.EllipticCurvePrivateKey:
         key = serialization.load_pem_private_key(self.key_pem, password=None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise ValueError("the authority's key is not an EC key")
+            raise ValueError("the CA's key is not an EC key")
         return key
 
 
@@ -117,16 +117,16 @@ def issued(cert_pem: bytes) -> datetime:
     return x509.load_pem_x509_certificate(cert_pem).not_valid_before_utc + _CLOCK_SKEW
 
 
-def issuer(cert_pem: bytes, authorities: bytes) -> bytes:
-    """The CA (PEM) in `authorities` that issued the certificate. Raises ValueError if none did."""
+def issuer(cert_pem: bytes, cas: bytes) -> bytes:
+    """The CA (PEM) in `cas` that issued the certificate. Raises ValueError if none did."""
     certificate = x509.load_pem_x509_certificate(cert_pem)
-    for authority in x509.load_pem_x509_certificates(authorities):
+    for ca in x509.load_pem_x509_certificates(cas):
         try:
-            certificate.verify_directly_issued_by(authority)
+            certificate.verify_directly_issued_by(ca)
         except (ValueError, TypeError, InvalidSignature):
             continue
-        return authority.public_bytes(serialization.Encoding.PEM)
-    raise ValueError("none of the authorities issued the certificate")
+        return ca.public_bytes(serialization.Encoding.PEM)
+    raise ValueError("none of the CAs issued the certificate")
 
 
 def goes_with(key_pem: bytes, cert_pem: bytes) -> bool:

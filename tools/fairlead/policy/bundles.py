@@ -19,7 +19,7 @@ from fairlead.settings.models import Settings
 SETTINGS = "settings.rego"
 AUTHZ = "authz.rego"
 LOG = "log.rego"
-GUARDS = (AUTHZ, LOG)
+FILE_MODULES = (AUTHZ, LOG)
 """The modules that protect OPA itself, which it reads from files: no API call can replace them."""
 
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,200}")
@@ -57,7 +57,7 @@ def bundle(settings: Settings, source: Path | None = None) -> Bundle:
         raise InputError(
             data[0], "no deployment takes data from here: put it into a ConfigMap, labelled as data"
         )
-    for name in GUARDS:
+    for name in FILE_MODULES:
         module = source / name
         if module.exists() and module.read_bytes() != (folder() / name).read_bytes():
             raise InputError(
@@ -67,7 +67,7 @@ def bundle(settings: Settings, source: Path | None = None) -> Bundle:
     modules: dict[str, str] = {}
     sources: dict[str, Path] = {}
     for path in sorted(source.rglob("*.rego")):
-        if path.name.endswith("_test.rego") or path in [source / name for name in GUARDS]:
+        if path.name.endswith("_test.rego") or path in [source / name for name in FILE_MODULES]:
             continue
         text = files.read_text(path)
         key = ".".join(path.relative_to(source).parts)
@@ -101,7 +101,7 @@ def settings_document(settings: Settings) -> dict[str, Any]:
     }
 
 
-def guards(tokens: list[str]) -> dict[str, str]:
+def file_modules(tokens: list[str]) -> dict[str, str]:
     """The modules that OPA reads from files, name -> text; `tokens` are those in force."""
     return {AUTHZ: authz_module(tokens), LOG: files.read_text(folder() / LOG)}
 

@@ -49,7 +49,8 @@ def require_none_of_opas_own(
     decision logs hide. `sources` has the file of each module, for the message.
     """
     own = {
-        _package(name, files.read_text(bundles.folder() / name)): name for name in bundles.GUARDS
+        _package(name, files.read_text(bundles.folder() / name)): name
+        for name in bundles.FILE_MODULES
     }
     for key, defined in sorted(cli.paths_of(modules, progress).items()):
         for package, file in own.items():

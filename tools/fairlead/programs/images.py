@@ -163,7 +163,7 @@ def _advice(error: str, base: str | None) -> str:
         )
     if _UNTRUSTED.search(error):
         return (
-            f"Your network has an authority of its own for certificates: set {BASE_VARIABLE} to an "
+            f"Your network has a CA of its own for certificates: set {BASE_VARIABLE} to an "
             "image that trusts "
             "it (docs/kind.md has how to make one)."
         )

@@ -152,7 +152,7 @@ class LogService(_Strict):
     private_authority: bool = False
 
     @model_validator(mode="after")
-    def _authority_of_the_secret(self) -> LogService:
+    def _ca_of_the_secret(self) -> LogService:
         if self.private_authority and not self.secret:
             raise ValueError("privateAuthority takes the ca.crt of a Secret: name it as `secret`")
         return self

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 _TIMEOUT = 5.0  # seconds
 
-_Used = tuple[str | None, bytes | None]  # token, and authorities in PEM form
+_Used = tuple[str | None, bytes | None]  # token, and CAs in PEM form
 
 
 class OpaCredentials:
@@ -51,10 +51,10 @@ class OpaCredentials:
         """The digests of what is in use, as {"token", "ca"}: the first 12 hex digits of the
         SHA-256 of each, or None.
         """
-        token, authorities = self._used
+        token, cas = self._used
         return {
             "token": digest(token.encode()) if token else None,
-            "ca": digest(authorities) if authorities else None,
+            "ca": digest(cas) if cas else None,
         }
 
     def client(self) -> OpaApi:
@@ -64,7 +64,7 @@ class OpaCredentials:
         be verified.
         """
         troubles: list[str] = []
-        self._use((self._read_token(troubles), self._read_authorities(troubles)), troubles)
+        self._use((self._read_token(troubles), self._read_cas(troubles)), troubles)
         for trouble in troubles:
             if trouble not in self._troubles:
                 log.warning("%s", trouble)
@@ -77,14 +77,14 @@ class OpaCredentials:
         """Use the token and the CA that were read. If one of them is unusable, use the other with
         the previous value of the first.
         """
-        token, authorities = read
-        for use in ((token, authorities), (self._used[0], authorities), (token, self._used[1])):
+        token, cas = read
+        for use in ((token, cas), (self._used[0], cas), (token, self._used[1])):
             if use == self._used:
                 break
             try:
                 client = OpaApi(
                     self._url,
-                    authorities=use[1],
+                    cas=use[1],
                     token=use[0],
                     timeout=_TIMEOUT,
                     asking=self._asking,
@@ -113,18 +113,18 @@ class OpaCredentials:
             return self._used[0]
         return token
 
-    def _read_authorities(self, troubles: list[str]) -> bytes | None:
+    def _read_cas(self, troubles: list[str]) -> bytes | None:
         """The content of the CA file. OPA is verified with these bytes, so that later changes of
         the file do not matter.
         """
         if self._ca is None:
             return None
         try:
-            authorities = self._ca.read_bytes()
+            cas = self._ca.read_bytes()
         except OSError as error:
             troubles.append(f"the CA file {self._ca} cannot be read: {error.strerror}")
             return self._used[1]
-        if not authorities.strip():
+        if not cas.strip():
             troubles.append(f"the CA file {self._ca} is empty")
             return self._used[1]
-        return authorities
+        return cas

@@ -14,10 +14,10 @@ from fairlead.kube.resources import Resource
 from fairlead.policy.revision import fingerprint
 from fairlead.sync import policy_problems, stores
 from fairlead.sync.policy_problems import Problem
-from fairlead.sync.stores import Tree
+from fairlead.sync.stores import Store
 
 NAMESPACES = "namespaces"
-"""The tree of namespaces."""
+"""The store of namespaces."""
 
 Kind = Literal["policies", "data", "namespaces", "objects"]
 Labels = Mapping[str, str]
@@ -40,13 +40,13 @@ class Source:
     resource: Resource | None = None
 
     def __str__(self) -> str:
-        if self.tree:
+        if self.store:
             return str(self.resource or self.kind)
         return f"{self.kind} in {self.namespace or 'all namespaces'}"
 
     @property
-    def tree(self) -> str | None:
-        """The tree that it fills; None where it brings ConfigMaps."""
+    def store(self) -> str | None:
+        """The store that it fills; None where it brings ConfigMaps."""
         if self.resource:
             return self.resource.name
         return NAMESPACES if self.kind == "namespaces" else None
@@ -79,20 +79,20 @@ class Snapshot:
 
     `broken` are items whose new content cannot be sent; OPA keeps the content that it has. If
     `complete` is true, every source of ConfigMaps has been listed, and OPA must drop items that are
-    not here. A tree is None until it has been listed. The next snapshot has the same object if
+    not here. A store is None until it has been listed. The next snapshot has the same object if
     nothing in it changed.
     """
 
     texts: Mapping[Item, str]
     broken: frozenset[Item]
-    trees: Mapping[str, Tree | None]
+    stores: Mapping[str, Store | None]
     complete: bool
     config_maps: tuple[ConfigMap, ...]
 
     @property
     def unknown(self) -> list[str]:
-        """The trees that have not been listed yet."""
-        return [name for name, objects in self.trees.items() if objects is None]
+        """The stores that have not been listed yet."""
+        return [name for name, objects in self.stores.items() if objects is None]
 
 
 class Desired:
@@ -117,9 +117,9 @@ class Desired:
         self._lock = RLock()
         self._changed_at: float | None = None
         self._listed: dict[Source, dict[Any, Any] | None] = dict.fromkeys(sources)
-        self._trees: dict[Source, Tree] = {}
-        self._taken: Tree = {}
-        self._loaded: Tree = {}
+        self._stores: dict[Source, Store] = {}
+        self._taken: Store = {}
+        self._loaded: Store = {}
         self._ahead: dict[str, int] = {}
 
     def replace(self, source: Source, objects: Iterable[Mapping[str, Any]]) -> None:
@@ -168,7 +168,9 @@ class Desired:
         live = stores.canonical(self.thin(name, labels))
         with self._lock:
             listed = [
-                listed or {} for source, listed in self._listed.items() if source.tree == NAMESPACES
+                listed or {}
+                for source, listed in self._listed.items()
+                if source.store == NAMESPACES
             ]
             if any(
                 coming.get(key) not in (self._loaded.get(key), live)
@@ -182,7 +184,7 @@ class Desired:
     def loaded(self, snapshot: Snapshot) -> None:
         """Record that OPA holds the namespaces of `snapshot`, the last one that was taken."""
         with self._lock:
-            self._loaded = snapshot.trees.get(NAMESPACES) or {}
+            self._loaded = snapshot.stores.get(NAMESPACES) or {}
 
     def thin(self, name: str, labels: Labels | None) -> dict[str, Any]:
         """A namespace as OPA gets it: its name, its replicated labels, and the keys of those that
@@ -202,7 +204,7 @@ class Desired:
         """The last known state of a ConfigMap; None if there is none."""
         with self._lock:
             for source, listed in self._listed.items():
-                if source.tree is None and listed and owner in listed:
+                if source.store is None and listed and owner in listed:
                     config_map: ConfigMap = listed[owner]
                     return config_map
         return None
@@ -215,19 +217,19 @@ class Desired:
 
     def take(self) -> Snapshot:
         """The current desired state. All changes so far count as taken."""
-        trees: dict[str, Tree | None] = {}
+        by_name: dict[str, Store | None] = {}
         config_maps: list[ConfigMap] = []
         complete = True
         with self._lock:
             self._changed_at = None
             self.changed.clear()
             for source, listed in self._listed.items():
-                if source.tree:
-                    if listed is not None and source not in self._trees:
-                        self._trees[source] = dict(listed)
-                    trees[source.tree] = self._trees.get(source)
-                    if source.tree == NAMESPACES:
-                        self._taken = self._trees.get(source, {})
+                if source.store:
+                    if listed is not None and source not in self._stores:
+                        self._stores[source] = dict(listed)
+                    by_name[source.store] = self._stores.get(source)
+                    if source.store == NAMESPACES:
+                        self._taken = self._stores.get(source, {})
                 elif listed is None:
                     complete = False
                 else:
@@ -240,7 +242,7 @@ class Desired:
         broken = frozenset(
             config_map.item(key) for config_map in config_maps for key in config_map.problems
         )
-        return Snapshot(texts, broken, trees, complete, tuple(config_maps))
+        return Snapshot(texts, broken, by_name, complete, tuple(config_maps))
 
     def _overtaken(self, source: Source, value: Mapping[str, Any]) -> bool:
         """Whether this event is older than the last live lookup of its namespace.
@@ -260,7 +262,7 @@ class Desired:
         return False
 
     def _change(self, source: Source) -> None:
-        self._trees.pop(source, None)
+        self._stores.pop(source, None)
         self._changed_at = self._changed_at or time.monotonic()
         self.changed.set()
 

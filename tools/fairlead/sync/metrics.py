@@ -98,7 +98,7 @@ class Metrics:
         policies = sum(1 for kind, _ in desired.texts if kind == "policy")
         self._policies.set(policies)
         self._documents.set(len(desired.texts) - policies)
-        for name, held in served.trees.items():
+        for name, held in served.stores.items():
             gauge = self._namespaces if name == NAMESPACES else self._objects.labels(name)
             gauge.set(len(held or ()))
         self._rejected.set(rejected)

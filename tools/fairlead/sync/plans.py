@@ -11,7 +11,7 @@ from fairlead.policy.revision import STAGE
 from fairlead.sync import policy_problems
 from fairlead.sync.desired import ConfigMap, Item, Snapshot
 from fairlead.sync.policy_problems import Problem
-from fairlead.sync.stores import Tree
+from fairlead.sync.stores import Store
 
 RETRY = (30.0, 60.0)
 """Seconds after which a rejected text is tried again although nothing is known to have changed."""
@@ -40,13 +40,13 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Replicate:
-    """Bring the tree `name` in OPA from `held` to `wanted`; `held` is None if OPA has no such
-    tree.
+    """Bring the store `name` in OPA from `held` to `wanted`; `held` is None if OPA has no such
+    store.
     """
 
     name: str
-    wanted: Tree
-    held: Tree | None
+    wanted: Store
+    held: Store | None
 
 
 Operation = Put | Remove | Replicate
@@ -54,13 +54,13 @@ Operation = Put | Remove | Replicate
 
 @dataclass
 class Served:
-    """What OPA holds: policies with their text, documents with a fingerprint, and trees (None if
+    """What OPA holds: policies with their text, documents with a fingerprint, and stores (None if
     undefined).
     """
 
     policies: dict[str, str] = field(default_factory=dict)
     documents: dict[str, str] = field(default_factory=dict)
-    trees: dict[str, Tree | None] = field(default_factory=dict)
+    stores: dict[str, Store | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +147,11 @@ def operations(
 ) -> list[Operation]:
     """The next operations; `now` is time.monotonic(). Call this again until it returns none.
 
-    There are four steps: trees (except those in `without`) and documents; new policies; changed
+    There are four steps: stores (except those in `without`) and documents; new policies; changed
     policies; removals. OPA may accept a rejected text after another one, so each step is repeated
     until OPA accepts nothing more, and then the next step follows. In this order a new revision is
-    loaded beside the old one, and one changed policy switches to it. While a tree is neither in OPA
-    nor known, no policies are returned, because they would decide as if the tree were empty.
+    loaded beside the old one, and one changed policy switches to it. While a store is neither in
+    OPA nor known, no policies are returned, because they would decide as if the store were empty.
     """
     wanted_texts = dict(_wanted(desired, served, memory, now))
     puts = [
@@ -160,10 +160,10 @@ def operations(
         if not is_current(item, text, served, memory)
     ]
     documents = [put for put in puts if put.item[0] == "document"]
-    if first := [*_trees(desired, served, without), *documents]:
+    if first := [*_stores(desired, served, without), *documents]:
         return first
     policies = [put for put in puts if put.item[0] == "policy"]
-    if any(served.trees.get(name) is None for name in desired.unknown):
+    if any(served.stores.get(name) is None for name in desired.unknown):
         policies = []
     if new := [put for put in policies if put.item[1] not in served.policies]:
         return [*new]
@@ -191,7 +191,7 @@ def ours(served: Served, memory: Memory) -> Served:
     """The part of `served` that a sidecar put into OPA."""
     ids = {id_ for _, id_ in memory.owned}
     policies = {id_: text for id_, text in served.policies.items() if id_ in ids}
-    return Served(policies, served.documents, served.trees)
+    return Served(policies, served.documents, served.stores)
 
 
 def problems(config_map: ConfigMap, served: Served, memory: Memory) -> list[Problem] | None:
@@ -254,12 +254,12 @@ def _wanted(
             yield item, memory.accepted[item]
 
 
-def _trees(desired: Snapshot, served: Served, without: Container[str]) -> list[Operation]:
+def _stores(desired: Snapshot, served: Served, without: Container[str]) -> list[Operation]:
     operations: list[Operation] = []
-    for name, tree in desired.trees.items():
-        held = served.trees.get(name)
-        if tree is not None and held is not tree and held != tree and name not in without:
-            operations.append(Replicate(name, tree, held))
+    for name, store in desired.stores.items():
+        held = served.stores.get(name)
+        if store is not None and held is not store and held != store and name not in without:
+            operations.append(Replicate(name, store, held))
     return operations
 
 

@@ -69,19 +69,23 @@ def of_policy(id_: str, text: str) -> Problem | None:
 
 
 def of_package(
-    id_: str, text: str, *, system: str | None, trees: Sequence[Sequence[str]]
+    id_: str, text: str, *, system: str | None, replicated: Sequence[Sequence[str]]
 ) -> Problem | bool:
     """Why a policy must not be loaded, by its package; False if it may, True if only its rules can
     show it.
 
     `system` is the only ConfigMap (<namespace>/<configmap>) that may define the package system,
-    None for any. `trees` are the paths in data that no rule may hide. The first part of a package
-    always stands literally at its beginning. The other parts, and rules, can be spelt in many ways,
-    which only OPA can parse.
+    None for any. `replicated` are the paths in data that no rule may hide. The first part of a
+    package always stands literally at its beginning. The other parts, and rules, can be spelt in
+    many ways, which only OPA can parse.
     """
     match = _PACKAGE.match(text)
     root = match[1] if match else None
-    names = set(OPAS_OWN) if root == "system" else {tree[-1] for tree in trees if tree[0] == root}
+    names = (
+        set(OPAS_OWN)
+        if root == "system"
+        else {place[-1] for place in replicated if place[0] == root}
+    )
     if match and root == "system" and system and id_.rpartition("/")[0] != system:
         return problem("forbidden_package", OWNED.format(system), id_, _row(text, match.start(1)))
     if match is None or not any(name in text for name in {*names, "\\u"}) or not names:
@@ -96,7 +100,7 @@ def of_package(
 
 
 def of_rules(
-    id_: str, text: str, rules: Sequence[Sequence[Any]] | None, trees: Sequence[Sequence[str]]
+    id_: str, text: str, rules: Sequence[Sequence[Any]] | None, replicated: Sequence[Sequence[str]]
 ) -> Problem | None:
     """Why a policy must not be loaded, by the paths that its rules define; None if it may.
 
@@ -107,21 +111,21 @@ def of_rules(
     for path in rules or ():
         if path[:2] == ["data", "system"] and path[2:3] and path[2] in OPAS_OWN:
             return problem("forbidden_package", FROM_FILES.format(path[2]), id_, row)
-        for tree in trees:
-            shared = min(len(path) - 1, len(tree))
-            if path[1 : 1 + shared] == list(tree[:shared]):
-                return problem("forbidden_package", HIDING.format(".".join(tree)), id_, row)
+        for place in replicated:
+            shared = min(len(path) - 1, len(place))
+            if path[1 : 1 + shared] == list(place[:shared]):
+                return problem("forbidden_package", HIDING.format(".".join(place)), id_, row)
     return None
 
 
-def of_place(id_: str, trees: Sequence[Sequence[str]]) -> Problem | None:
+def of_place(id_: str, replicated: Sequence[Sequence[str]]) -> Problem | None:
     """Why a document must not be loaded, by its path in data; None if it may."""
     path = id_.split("/")
-    for tree in trees:
-        if path[: len(tree)] == list(tree[: len(path)]):
+    for place in replicated:
+        if path[: len(place)] == list(place[: len(path)]):
             return problem(
                 "forbidden_path",
-                f"objects are replicated to {'/'.join(tree)}: choose another name",
+                f"objects are replicated to {'/'.join(place)}: choose another name",
                 id_,
             )
     return None

@@ -22,7 +22,7 @@ from fairlead.sync.desired import NAMESPACES, ConfigMap, Desired, Item, Owner, S
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.policy_problems import Problem
 from fairlead.sync.statuses import Verdict
-from fairlead.sync.stores import Tree
+from fairlead.sync.stores import Store
 
 log = logging.getLogger(__name__)
 
@@ -120,8 +120,8 @@ class Reconciler:
         self._memory.adopt(desired, self._served)
         unwritable = self._apply(opa, desired)
         # If nothing changes, the next snapshot has the same objects, and comparing them is free.
-        listed = {name: objects for name, objects in desired.trees.items() if objects is not None}
-        self._served.trees |= {
+        listed = {name: objects for name, objects in desired.stores.items() if objects is not None}
+        self._served.stores |= {
             name: objects for name, objects in listed.items() if name not in unwritable
         }
         if NAMESPACES not in unwritable:
@@ -158,7 +158,7 @@ class Reconciler:
         self._served = plans.Served(
             opa.policies(),
             self._fingerprints(opa, desired),
-            {name: self._tree(opa, name, desired.trees.get(name)) for name in self._paths},
+            {name: self._store(opa, name, desired.stores.get(name)) for name in self._paths},
         )
         if self._written is not None and before != self._served:
             self._memory.generation += 1
@@ -174,8 +174,8 @@ class Reconciler:
                 fingerprints[id_] = _fingerprint(opa.document(id_.split("/")))
         return fingerprints
 
-    def _tree(self, opa: OpaApi, name: str, expected: Tree | None) -> Tree | None:
-        """What OPA holds of a tree, or None if there is none. If it equals `expected`, that same
+    def _store(self, opa: OpaApi, name: str, expected: Store | None) -> Store | None:
+        """What OPA holds of a store, or None if there is none. If it equals `expected`, that same
         object is returned.
 
         It is read namespace by namespace, because the whole may be too large for our memory.
@@ -198,7 +198,7 @@ class Reconciler:
         return expected if expected is not None and held == expected else held
 
     def _apply(self, opa: OpaApi, desired: Snapshot) -> dict[str, str]:
-        """Carry out all operations that OPA accepts. Returns the reasons why trees could not be
+        """Carry out all operations that OPA accepts. Returns the reasons why stores could not be
         written, by name.
         """
         unwritable: dict[str, str] = {}
@@ -238,7 +238,7 @@ class Reconciler:
             self._remove(opa, operation, desired)
 
     def _replicate(self, opa: OpaApi, operation: plans.Replicate) -> None:
-        """Write a tree, in one request if it is small enough and otherwise in pieces. After each
+        """Write a store, in one request if it is small enough and otherwise in pieces. After each
         piece, record what OPA holds.
         """
         name, target, base = operation.name, operation.wanted, operation.held
@@ -248,7 +248,7 @@ class Reconciler:
             opa.put_json(path, stores.whole(base))
             log.info("%s: loading %d", name, len(target))
         held = dict(base)
-        self._served.trees[name] = held
+        self._served.stores[name] = held
         for text, changes in stores.pieces(target, base):
             opa.patch_json(path, text)
             for key, changed in changes:
@@ -277,13 +277,15 @@ class Reconciler:
     def _forbidden(self, opa: OpaApi, operation: plans.Put) -> Problem | None:
         """Why a policy or document must not be loaded although OPA might accept it."""
         kind, id_ = operation.item
-        trees = list(self._paths.values())
+        replicated = list(self._paths.values())
         if kind == "document":
-            return policy_problems.of_place(id_, trees)
-        reason = policy_problems.of_package(id_, operation.text, system=self._system, trees=trees)
+            return policy_problems.of_place(id_, replicated)
+        reason = policy_problems.of_package(
+            id_, operation.text, system=self._system, replicated=replicated
+        )
         if isinstance(reason, bool):
             return (
-                policy_problems.of_rules(id_, operation.text, opa.rules(operation.text), trees)
+                policy_problems.of_rules(id_, operation.text, opa.rules(operation.text), replicated)
                 if reason
                 else None
             )

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 Key = tuple[str, str]  # namespace, empty where there is none, and name
-Tree = Mapping[Key, str]
+Store = Mapping[Key, str]
 """All objects of one resource, each as `canonical` JSON text, which is smaller and faster to
 compare than parsed objects."""
 
@@ -45,10 +45,10 @@ def read(document: Mapping[str, Any], *, namespaced: bool) -> Iterator[tuple[Key
             yield (first, ""), value
 
 
-def whole(tree: Tree) -> str:
-    """The document of a tree as JSON text."""
+def whole(store: Store) -> str:
+    """The document of a store as JSON text."""
     members: dict[str, list[str]] = {}
-    for (namespace, name), text in tree.items():
+    for (namespace, name), text in store.items():
         members.setdefault(namespace, []).append(f"{json.dumps(name)}:{text}")
     objects = {namespace: f"{{{','.join(parts)}}}" for namespace, parts in members.items()}
     if "" in objects or not objects:
@@ -58,13 +58,13 @@ def whole(tree: Tree) -> str:
     )
 
 
-def size(tree: Tree) -> int:
+def size(store: Store) -> int:
     """The approximate number of bytes of the document."""
-    return sum(len(text) + len(name) + 4 for (_, name), text in tree.items())
+    return sum(len(text) + len(name) + 4 for (_, name), text in store.items())
 
 
 def pieces(
-    target: Tree, held: Tree, *, most: int = PIECE, operations: int = OPERATIONS
+    target: Store, held: Store, *, most: int = PIECE, operations: int = OPERATIONS
 ) -> Iterator[tuple[str, list[Change]]]:
     """The JSON Patches that turn `held` into `target`, each with its changes; none if both are
     equal.
@@ -83,7 +83,7 @@ def pieces(
         yield f"[{','.join(body)}]", changes
 
 
-def _operations(target: Tree, held: Tree) -> Iterator[tuple[str, list[Change]]]:
+def _operations(target: Store, held: Store) -> Iterator[tuple[str, list[Change]]]:
     """The single operations, each with its changes: first namespaces that are new or broken, then
     objects, then removals.
     """
@@ -111,13 +111,13 @@ def _operations(target: Tree, held: Tree) -> Iterator[tuple[str, list[Change]]]:
             yield _remove(_place(key)), [(key, None)]
 
 
-def _namespaces(tree: Tree) -> set[str]:
-    return {namespace for namespace, _ in tree} - {""}
+def _namespaces(store: Store) -> set[str]:
+    return {namespace for namespace, _ in store} - {""}
 
 
-def _members(tree: Tree) -> dict[str, list[Key]]:
+def _members(store: Store) -> dict[str, list[Key]]:
     members: dict[str, list[Key]] = {}
-    for key in tree:
+    for key in store:
         members.setdefault(key[0], []).append(key)
     return members
 

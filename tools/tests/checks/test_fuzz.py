@@ -74,7 +74,7 @@ def test_a_hole_in_the_guard_is_found(hole: str, leak: str) -> None:
         examples=1_500,
         seed=SEED,
         progress=Progress(),
-        guard=lambda tokens: f"{bundles.authz_module(tokens)}\n{hole}\n",
+        authz=lambda tokens: f"{bundles.authz_module(tokens)}\n{hole}\n",
     )
     assert result["why"]
     assert leak in json.dumps(result["example"])
@@ -84,7 +84,7 @@ def test_a_guard_that_refuses_the_api_server_is_found() -> None:
     def deaf(tokens: list[str]) -> str:
         return bundles.authz_module(tokens).replace('["POST", [""]]', '["POST", ["x"]]')
 
-    result = guard.run(examples=1_500, seed=SEED, progress=Progress(), guard=deaf)
+    result = guard.run(examples=1_500, seed=SEED, progress=Progress(), authz=deaf)
     assert "the contract lists this request" in result["why"]
     assert (result["example"]["method"], result["example"]["target"][:2]) in {
         ("POST", "/"),
@@ -96,7 +96,7 @@ def test_a_token_in_the_log_is_found() -> None:
     def chatty(tokens: list[str]) -> str:
         return bundles.authz_module(tokens) + "\nallow if {\n\tprint(input.identity)\n\tfalse\n}\n"
 
-    result = guard.run(examples=500, seed=SEED, progress=Progress(), guard=chatty)
+    result = guard.run(examples=500, seed=SEED, progress=Progress(), authz=chatty)
     assert "a token stands in OPA's log" in result["why"]
     assert "<valid>" in result["why"]
 

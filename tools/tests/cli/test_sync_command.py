@@ -26,7 +26,7 @@ from fairlead.common import waiting
 from fairlead.common.digests import digest
 from fairlead.common.errors import UsageError
 from fairlead.deployment.names import REPLICA_STATUS, RETRIES, STATUS
-from fairlead.pki.certificates import Authority
+from fairlead.pki.certificates import CA
 from fairlead.sync import selectors
 
 POLICY = {"openpolicyagent.org/policy": "rego"}
@@ -218,7 +218,7 @@ def test_a_token_file_that_is_wrong_empty_or_gone_is_told_and_a_good_one_is_take
 
 def test_a_new_token_and_a_new_ca_are_in_use_without_a_failed_request(pod: Pod) -> None:
     pod.until(pod.healthy, "healthy")
-    both = pod.opa.ca.read_bytes() + Authority.create("next", timedelta(hours=1)).cert_pem
+    both = pod.opa.ca.read_bytes() + CA.create("next", timedelta(hours=1)).cert_pem
     pod.opa.ca.write_bytes(both)
     pod.until(lambda: pod.get("/health").json()["ca"] == digest(both), "the new CA is in use")
     assert pod.healthy()

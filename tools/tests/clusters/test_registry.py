@@ -190,8 +190,8 @@ def test_of_several_kubeconfigs_the_first_counts_and_the_current_context_is_the_
     assert remote.of_context(None, None).name == "one"
     copy = yaml.safe_load(remote.of_context("three", None).kubeconfig.read_text())
     assert copy["users"][0]["user"] == {"token": "first"}
-    authority = copy["clusters"][0]["cluster"]["certificate-authority"]
-    assert authority == str(tmp_path / "b" / "ca.crt")
+    ca = copy["clusters"][0]["cluster"]["certificate-authority"]
+    assert ca == str(tmp_path / "b" / "ca.crt")
 
 
 def test_copies_end_with_their_cluster_and_no_other_does(tmp_path: Path) -> None:

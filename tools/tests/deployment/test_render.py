@@ -44,9 +44,9 @@ def kept(path: Path) -> Credentials:
 
 def lasting(left: timedelta) -> Credentials:
     """Credentials that are valid for `left`."""
-    authority = certificates.Authority.create("fairlead-opa", left)
-    pair = authority.issue("opa", dns=SERVICE_NAMES, server=True, valid=left)
-    return Credentials("a-token", pair.cert_pem, pair.key_pem, authority.cert_pem)
+    ca = certificates.CA.create("fairlead-opa", left)
+    pair = ca.issue("opa", dns=SERVICE_NAMES, server=True, valid=left)
+    return Credentials("a-token", pair.cert_pem, pair.key_pem, ca.cert_pem)
 
 
 def put(path: Path, credentials: Credentials) -> None:
@@ -98,7 +98,7 @@ def verified(certificate: bytes, ca: bytes) -> bool:
     return True
 
 
-def authorities(pem: bytes) -> list[bytes]:
+def cas(pem: bytes) -> list[bytes]:
     """The serial numbers of the certificates in `pem`, in their order."""
     return [
         certificate.fingerprint(hashes.SHA256())
@@ -152,7 +152,7 @@ def test_the_file_holds_both_secrets_as_they_are_applied(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("left", "renewed"), [(RENEW - DAY, True), (RENEW + DAY, False), (-DAY, True)]
 )
-def test_a_certificate_that_ends_soon_is_renewed_and_its_authority_stays_trusted(
+def test_a_certificate_that_ends_soon_is_renewed_and_its_ca_stays_trusted(
     tmp_path: Path, left: timedelta, renewed: bool
 ) -> None:
     path, old = tmp_path / "secrets.yaml", lasting(left)
@@ -170,7 +170,7 @@ def test_a_certificate_that_ends_soon_is_renewed_and_its_authority_stays_trusted
     assert rendered(path).notes == ()
 
 
-def test_renewing_replaces_the_token_and_trusts_one_authority_of_the_past_alone(
+def test_renewing_replaces_the_token_and_trusts_one_ca_of_the_past_alone(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "secrets.yaml"
@@ -181,8 +181,8 @@ def test_renewing_replaces_the_token_and_trusts_one_authority_of_the_past_alone(
         states.append(kept(path))
     first, second, third = states
     assert len({state.token for state in states}) == 3
-    assert authorities(second.ca)[1:] == authorities(first.ca)
-    assert authorities(third.ca)[1:] == authorities(second.ca)[:1]
+    assert cas(second.ca)[1:] == cas(first.ca)
+    assert cas(third.ca)[1:] == cas(second.ca)[:1]
     with pytest.raises(UsageError, match="--secrets"):
         rendered(renew=True)
 
@@ -195,7 +195,7 @@ def test_a_certificate_that_kubelets_cannot_renew_in_time_is_refused(tmp_path: P
     assert not path.exists()
 
 
-def test_a_changed_guard_and_what_people_added_are_kept_apart(tmp_path: Path) -> None:
+def test_a_changed_authz_policy_and_what_people_added_are_kept_apart(tmp_path: Path) -> None:
     path = tmp_path / "secrets.yaml"
     rendered(path)
     token, tls = yaml.safe_load_all(path.read_text())

@@ -63,10 +63,10 @@ class Followed:
 
 def known(desired: Desired) -> dict[str, dict[str, str]]:
     """The namespaces with their labels, once they have been listed."""
-    tree = desired.take().trees["namespaces"]
-    if tree is None:
+    store = desired.take().stores["namespaces"]
+    if store is None:
         raise FairleadError("not listed yet")
-    return {name: json.loads(text)["metadata"]["labels"] for (_, name), text in tree.items()}
+    return {name: json.loads(text)["metadata"]["labels"] for (_, name), text in store.items()}
 
 
 @pytest.fixture
@@ -364,7 +364,7 @@ def test_objects_are_read_from_all_namespaces_and_tell_their_kind(
     selector = {"fieldSelector": "metadata.namespace!=kube-system"}
     watch = Watch(api, PODS, selector, desired, Metrics())
     watch._list()
-    (text,) = (desired.take().trees["pods"] or {}).values()
+    (text,) = (desired.take().stores["pods"] or {}).values()
     assert json.loads(text) | {"metadata": {}} == {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -390,4 +390,4 @@ def test_of_a_kind_that_the_cluster_does_not_know_there_are_none_and_that_is_tol
         watch = Watch(Unknown([], []), source, {}, desired, Metrics())  # type: ignore[arg-type]
         follow(watch, 1)
         assert "could not find" in (watch.trouble or "")
-    assert desired.take().trees == {"pods": {}, "namespaces": None}
+    assert desired.take().stores == {"pods": {}, "namespaces": None}

@@ -134,9 +134,11 @@ def test_without_the_mask_secrets_would_be_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Shows that the test above can fail."""
-    guards = bundles.guards
+    file_modules = bundles.file_modules
     monkeypatch.setattr(
-        bundles, "guards", lambda tokens: guards(tokens) | {bundles.LOG: "package system.log"}
+        bundles,
+        "file_modules",
+        lambda tokens: file_modules(tokens) | {bundles.LOG: "package system.log"},
     )
     with running(Logging(tmp_path, *CONSOLE)) as opa:
         opa.decide(review("42"))
@@ -239,7 +241,7 @@ class Service:
 
 
 @pytest.mark.parametrize("sidecar", sidecars.SIDECARS.values(), ids=sidecars.SIDECARS)
-def test_a_service_gets_the_decisions_with_its_token_and_by_its_authority(
+def test_a_service_gets_the_decisions_with_its_token_and_by_its_ca(
     tmp_path: Path, sidecar: Sidecar
 ) -> None:
     service = Service("the-token-of-the-service")

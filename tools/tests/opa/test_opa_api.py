@@ -27,7 +27,7 @@ from fairlead.opa.errors import (
     Rejected,
     describe,
 )
-from fairlead.pki.certificates import Authority
+from fairlead.pki.certificates import CA
 
 
 @pytest.fixture(scope="module")
@@ -157,13 +157,13 @@ def test_a_number_is_told_by_its_value(opa: OpaApi) -> None:
     assert str(opa.document(["documents"])) == "[1, 1000, 1.5]"
 
 
-def test_authorities_are_those_given_whatever_becomes_of_their_file(
+def test_cas_are_those_given_whatever_becomes_of_their_file(
     server: OpaServer, tmp_path: Path
 ) -> None:
-    both = Authority.create("other", timedelta(hours=1)).cert_pem + server.ca.read_bytes()
-    api = OpaApi(server.url, authorities=both, token=server.token)
+    both = CA.create("other", timedelta(hours=1)).cert_pem + server.ca.read_bytes()
+    api = OpaApi(server.url, cas=both, token=server.token)
     assert api.policies()
-    other = OpaApi(server.url, authorities=Authority.create("other", timedelta(hours=1)).cert_pem)
+    other = OpaApi(server.url, cas=CA.create("other", timedelta(hours=1)).cert_pem)
     with pytest.raises(OpaUnavailable, match="certificate verify failed"):
         other.policies()
 
@@ -173,15 +173,13 @@ def test_the_host_is_verified_too(server: OpaServer) -> None:
     elsewhere = "0.0.0.0"  # noqa: S104
     url = server.url.replace("127.0.0.1", elsewhere)
     with pytest.raises(OpaUnavailable, match=re.escape(elsewhere)):
-        OpaApi(url, authorities=server.ca.read_bytes(), token=server.token).policies()
+        OpaApi(url, cas=server.ca.read_bytes(), token=server.token).policies()
 
 
-@pytest.mark.parametrize(
-    "authorities", [b"", b"half", b"-----BEGIN CERTIFICATE-----\nAAAA\n", b"\xff"]
-)
-def test_what_is_no_authority_is_refused(authorities: bytes) -> None:
+@pytest.mark.parametrize("cas", [b"", b"half", b"-----BEGIN CERTIFICATE-----\nAAAA\n", b"\xff"])
+def test_what_is_no_ca_is_refused(cas: bytes) -> None:
     with pytest.raises(UsageError, match="no certificate"):
-        OpaApi("https://127.0.0.1:1", authorities=authorities)
+        OpaApi("https://127.0.0.1:1", cas=cas)
 
 
 @pytest.mark.parametrize(
@@ -243,11 +241,11 @@ def test_an_opa_that_is_not_there_is_unavailable_and_not_ready() -> None:
         api.policies()
 
 
-def test_only_the_given_authority_is_trusted_whatever_the_environment_says(
+def test_only_the_given_ca_is_trusted_whatever_the_environment_says(
     server: OpaServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = tmp_path / "other.crt"
-    other.write_bytes(Authority.create("other", timedelta(hours=1)).cert_pem)
+    other.write_bytes(CA.create("other", timedelta(hours=1)).cert_pem)
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(other))
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
     assert server.api().policies()

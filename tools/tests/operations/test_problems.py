@@ -11,7 +11,7 @@ from fairlead.clusters.base import OpaServer
 from fairlead.operations import problems
 from fairlead.operations.replication import Lag
 from fairlead.operations.rollout import Served
-from fairlead.pki.certificates import Authority
+from fairlead.pki.certificates import CA
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 GOOD = Served(OpaServer("https://127.0.0.1:1", Path("ca"), pod="opa-0"), True, "r1", NOON, 40.0)
@@ -79,8 +79,8 @@ def test_policies_certificates_and_servers_are_told() -> None:
     pending = {"name": "rules", "status": "pending", "error": None}
     assert list(problems.of_policies([pending])) == ["policies of rules are not in force (pending)"]
     dated = {
-        "opa-tls": Authority.create("ended", timedelta(seconds=-1)).cert_pem,
-        "opa-tls-ca": Authority.create("good", timedelta(days=1)).cert_pem,
+        "opa-tls": CA.create("ended", timedelta(seconds=-1)).cert_pem,
+        "opa-tls-ca": CA.create("good", timedelta(days=1)).cert_pem,
     }
     assert list(problems.of_certificates(dated)) == [
         "the certificate opa-tls has ended: `fairlead deploy` replaces it"

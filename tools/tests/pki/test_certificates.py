@@ -13,15 +13,15 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from fairlead.pki.certificates import Authority, KeyPair, not_after, signing_key
+from fairlead.pki.certificates import CA, KeyPair, not_after, signing_key
 from fairlead.pki.key_files import write_pair
 
 HOUR = timedelta(hours=1)
 
 
 @pytest.fixture(scope="module")
-def authority() -> Authority:
-    return Authority.create("test authority", HOUR)
+def ca() -> CA:
+    return CA.create("test CA", HOUR)
 
 
 def handshake(
@@ -68,96 +68,80 @@ def handshake(
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "opa.fairlead.svc"])
-def test_a_server_and_a_client_trust_each_other(
-    authority: Authority, tmp_path: Path, name: str
-) -> None:
-    server = authority.issue(
+def test_a_server_and_a_client_trust_each_other(ca: CA, tmp_path: Path, name: str) -> None:
+    server = ca.issue(
         "opa", dns=["localhost", "opa.fairlead.svc"], ips=["127.0.0.1"], server=True, valid=HOUR
     )
-    client = authority.issue("someone", organizations=["system:masters"], client=True, valid=HOUR)
-    assert (
-        handshake(tmp_path, server, authority.cert_pem, client, authority.cert_pem, name)
-        == "someone"
-    )
+    client = ca.issue("someone", organizations=["system:masters"], client=True, valid=HOUR)
+    assert handshake(tmp_path, server, ca.cert_pem, client, ca.cert_pem, name) == "someone"
 
 
-def test_a_name_that_the_certificate_does_not_hold_is_refused(
-    authority: Authority, tmp_path: Path
-) -> None:
-    server = authority.issue("opa", dns=["localhost"], server=True, valid=HOUR)
+def test_a_name_that_the_certificate_does_not_hold_is_refused(ca: CA, tmp_path: Path) -> None:
+    server = ca.issue("opa", dns=["localhost"], server=True, valid=HOUR)
     with pytest.raises(ssl.SSLCertVerificationError, match="mismatch"):
-        handshake(
-            tmp_path, server, authority.cert_pem, None, authority.cert_pem, "opa.fairlead.svc"
-        )
+        handshake(tmp_path, server, ca.cert_pem, None, ca.cert_pem, "opa.fairlead.svc")
 
 
-def test_another_authority_of_the_same_name_is_not_trusted(
-    authority: Authority, tmp_path: Path
-) -> None:
-    server = authority.issue("opa", dns=["localhost"], server=True, valid=HOUR)
-    other = Authority.create("test authority", HOUR)
+def test_another_ca_of_the_same_name_is_not_trusted(ca: CA, tmp_path: Path) -> None:
+    server = ca.issue("opa", dns=["localhost"], server=True, valid=HOUR)
+    other = CA.create("test CA", HOUR)
     with pytest.raises(ssl.SSLCertVerificationError):
-        handshake(tmp_path, server, authority.cert_pem, None, other.cert_pem, "localhost")
+        handshake(tmp_path, server, ca.cert_pem, None, other.cert_pem, "localhost")
 
 
-def test_a_client_s_certificate_does_not_serve(authority: Authority, tmp_path: Path) -> None:
-    client = authority.issue("someone", dns=["localhost"], client=True, valid=HOUR)
+def test_a_client_s_certificate_does_not_serve(ca: CA, tmp_path: Path) -> None:
+    client = ca.issue("someone", dns=["localhost"], client=True, valid=HOUR)
     with pytest.raises(ssl.SSLCertVerificationError, match="purpose"):
-        handshake(tmp_path, client, authority.cert_pem, client, authority.cert_pem, "localhost")
+        handshake(tmp_path, client, ca.cert_pem, client, ca.cert_pem, "localhost")
 
 
-def test_a_server_s_certificate_is_no_client_s(authority: Authority, tmp_path: Path) -> None:
-    server = authority.issue("opa", dns=["localhost"], server=True, valid=HOUR)
+def test_a_server_s_certificate_is_no_client_s(ca: CA, tmp_path: Path) -> None:
+    server = ca.issue("opa", dns=["localhost"], server=True, valid=HOUR)
     with pytest.raises(ssl.SSLError):
-        handshake(tmp_path, server, authority.cert_pem, server, authority.cert_pem, "localhost")
+        handshake(tmp_path, server, ca.cert_pem, server, ca.cert_pem, "localhost")
 
 
-def test_an_authority_read_again_still_issues(authority: Authority, tmp_path: Path) -> None:
-    again = Authority.from_pem(authority.cert_pem, authority.key_pem)
+def test_a_ca_read_again_still_issues(ca: CA, tmp_path: Path) -> None:
+    again = CA.from_pem(ca.cert_pem, ca.key_pem)
     server = again.issue("opa", dns=["localhost"], server=True, valid=HOUR)
     client = again.issue("someone", client=True, valid=HOUR)
-    assert (
-        handshake(tmp_path, server, authority.cert_pem, client, authority.cert_pem, "localhost")
-        == "someone"
-    )
+    assert handshake(tmp_path, server, ca.cert_pem, client, ca.cert_pem, "localhost") == "someone"
 
 
-def test_a_key_of_another_authority_is_refused(authority: Authority) -> None:
+def test_a_key_of_another_ca_is_refused(ca: CA) -> None:
     with pytest.raises(ValueError, match="not the certificate's"):
-        Authority.from_pem(authority.cert_pem, Authority.create("test authority", HOUR).key_pem)
+        CA.from_pem(ca.cert_pem, CA.create("test CA", HOUR).key_pem)
 
 
-def test_no_certificate_outlives_its_authority(authority: Authority) -> None:
-    pair = authority.issue("opa", server=True, valid=10 * HOUR)
-    assert not_after(pair.cert_pem) == not_after(authority.cert_pem)
+def test_no_certificate_outlives_its_ca(ca: CA) -> None:
+    pair = ca.issue("opa", server=True, valid=10 * HOUR)
+    assert not_after(pair.cert_pem) == not_after(ca.cert_pem)
 
 
-def test_the_end_is_when_it_was_asked_for(authority: Authority) -> None:
+def test_the_end_is_when_it_was_asked_for(ca: CA) -> None:
     before = datetime.now(UTC).replace(microsecond=0)
-    end = not_after(authority.issue("opa", server=True, valid=HOUR / 2).cert_pem)
+    end = not_after(ca.issue("opa", server=True, valid=HOUR / 2).cert_pem)
     assert before + HOUR / 2 <= end <= datetime.now(UTC) + HOUR / 2
 
 
-def test_one_that_has_ended_can_be_made_and_is_refused(
-    authority: Authority, tmp_path: Path
-) -> None:
-    ended = authority.issue("opa", dns=["localhost"], server=True, valid=-HOUR)
+def test_one_that_has_ended_can_be_made_and_is_refused(ca: CA, tmp_path: Path) -> None:
+    ended = ca.issue("opa", dns=["localhost"], server=True, valid=-HOUR)
     with pytest.raises(ssl.SSLCertVerificationError, match="expired"):
-        handshake(tmp_path, ended, authority.cert_pem, None, authority.cert_pem, "localhost")
+        handshake(tmp_path, ended, ca.cert_pem, None, ca.cert_pem, "localhost")
 
 
-def test_a_certificate_for_nobody_is_refused(authority: Authority) -> None:
+def test_a_certificate_for_nobody_is_refused(ca: CA) -> None:
     with pytest.raises(ValueError, match="server, a client or both"):
-        authority.issue("opa", valid=HOUR)
+        ca.issue("opa", valid=HOUR)
 
 
-def test_an_address_that_is_none_is_refused(authority: Authority) -> None:
+def test_an_address_that_is_none_is_refused(ca: CA) -> None:
     with pytest.raises(ValueError, match="localhost"):
-        authority.issue("opa", ips=["localhost"], server=True, valid=HOUR)
+        ca.issue("opa", ips=["localhost"], server=True, valid=HOUR)
 
 
-def test_groups_stand_in_the_subject(authority: Authority) -> None:
-    pair = authority.issue("someone", organizations=["one", "two"], client=True, valid=HOUR)
+def test_groups_stand_in_the_subject(ca: CA) -> None:
+    pair = ca.issue("someone", organizations=["one", "two"], client=True, valid=HOUR)
     subject = x509.load_pem_x509_certificate(pair.cert_pem).subject
     assert [part.value for part in subject] == ["one", "two", "someone"]
 
@@ -169,16 +153,16 @@ def test_the_signing_key_is_one_that_the_api_server_reads() -> None:
 
 
 def test_keys_are_for_their_owner_alone_even_where_a_file_was_open_to_all(
-    authority: Authority, tmp_path: Path
+    ca: CA, tmp_path: Path
 ) -> None:
     (tmp_path / "opa.key").write_text("old")
     (tmp_path / "opa.key").chmod(0o644)
-    pair = authority.issue("opa", server=True, valid=HOUR)
+    pair = ca.issue("opa", server=True, valid=HOUR)
     cert, key = write_pair(pair, tmp_path, "opa")
     assert [stat.S_IMODE(path.stat().st_mode) for path in (cert, key)] == [0o600, 0o600]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["opa.crt", "opa.key"]
 
 
-def test_no_key_shows_when_a_pair_is_printed(authority: Authority) -> None:
-    pair = authority.issue("opa", server=True, valid=HOUR)
-    assert "PRIVATE" not in repr(pair) + repr(authority)
+def test_no_key_shows_when_a_pair_is_printed(ca: CA) -> None:
+    pair = ca.issue("opa", server=True, valid=HOUR)
+    assert "PRIVATE" not in repr(pair) + repr(ca)

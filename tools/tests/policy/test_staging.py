@@ -44,10 +44,8 @@ def test_a_package_that_opa_reads_from_a_file_is_refused_with_the_file_wherever_
         staging.stage(bundles.bundle(Settings(), policies), QUIET)
     assert caught.value.exit_code == 2
     assert str(caught.value).startswith(f"{policies / file}:{row}: ")
-    guard = "authz.rego" if "authz" in package else "log.rego"
-    assert f"package {package}, which is OPA's own and comes from {guard} alone" in str(
-        caught.value
-    )
+    file = "authz.rego" if "authz" in package else "log.rego"
+    assert f"package {package}, which is OPA's own and comes from {file} alone" in str(caught.value)
 
 
 def test_what_only_resembles_it_is_staged(policies: Path) -> None:

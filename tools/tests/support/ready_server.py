@@ -11,25 +11,25 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
-from fairlead.pki.certificates import Authority
+from fairlead.pki.certificates import CA
 from fairlead.pki.key_files import write_pair
 
 VALID = timedelta(hours=1)
 
 
 class ReadyServer:
-    """Serves on loopback from `start` to `stop`, with a certificate of the CA `authority`; `ready`
+    """Serves on loopback from `start` to `stop`, with a certificate of the CA `ca`; `ready`
     may change at any time.
     """
 
-    def __init__(self, name: str, authority: Authority, folder: Path) -> None:
+    def __init__(self, name: str, ca: CA, folder: Path) -> None:
         self.name = name
         self.ready = True
         self.late = 0.0
         self.looks = 0
         self.ca = folder / f"{name}.ca.crt"
-        self.ca.write_bytes(authority.cert_pem)
-        pair = authority.issue(name, ips=["127.0.0.1"], server=True, valid=VALID)
+        self.ca.write_bytes(ca.cert_pem)
+        pair = ca.issue(name, ips=["127.0.0.1"], server=True, valid=VALID)
         write_pair(pair, folder, name)
         self._files = folder / f"{name}.crt", folder / f"{name}.key"
         self._server: _Server | None = None

@@ -49,7 +49,7 @@ def known(desired: Desired) -> dict[str, dict[str, str]]:
 def thin(snapshot: Snapshot) -> dict[str, Any]:
     """The metadata of each namespace as OPA gets it; it gets nothing else."""
     namespaces = {
-        name: json.loads(text) for (_, name), text in (snapshot.trees["namespaces"] or {}).items()
+        name: json.loads(text) for (_, name), text in (snapshot.stores["namespaces"] or {}).items()
     }
     assert all(value.keys() == {"metadata"} for value in namespaces.values())
     return {name: value["metadata"] for name, value in namespaces.items()}
@@ -274,7 +274,7 @@ def test_documents_below_system_are_refused() -> None:
 
 def test_an_event_before_the_first_list_is_left_to_the_list(desired: Desired) -> None:
     desired.apply(NAMESPACES, False, namespace("a", {}))
-    assert desired.take().trees == {"namespaces": None}
+    assert desired.take().stores == {"namespaces": None}
 
 
 def test_objects_are_kept_by_namespace_and_name_and_without_what_only_servers_read() -> None:
@@ -289,19 +289,19 @@ def test_objects_are_kept_by_namespace_and_name_and_without_what_only_servers_re
             }
         ],
     )
-    assert desired.take().trees == {
+    assert desired.take().stores == {
         "pods": {("shop", "web"): '{"metadata":{"name":"web","namespace":"shop"},"spec":{"x":1}}'}
     }
 
 
 def test_a_tree_is_the_same_object_until_something_of_it_changes(desired: Desired) -> None:
     desired.replace(NAMESPACES, [namespace("a", {})])
-    before = desired.take().trees["namespaces"]
+    before = desired.take().stores["namespaces"]
     desired.replace(POLICIES, [])
     desired.apply(NAMESPACES, False, namespace("a", {"other": "x"}))
-    assert desired.take().trees["namespaces"] is before
+    assert desired.take().stores["namespaces"] is before
     desired.apply(NAMESPACES, False, namespace("a", {"team": "x"}))
-    assert desired.take().trees["namespaces"] is not before
+    assert desired.take().stores["namespaces"] is not before
 
 
 def test_a_config_map_tells_its_revision_and_every_replicas_status(desired: Desired) -> None:

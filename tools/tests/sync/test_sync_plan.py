@@ -17,7 +17,7 @@ from fairlead.sync.plans import (
     ours,
     problems,
 )
-from fairlead.sync.stores import Tree
+from fairlead.sync.stores import Store
 
 A: Item = ("policy", "ns/map/a")
 B: Item = ("policy", "ns/map/b")
@@ -25,25 +25,25 @@ C: Item = ("policy", "ns/map/c")
 OTHER: Item = ("policy", "ns/other/a")
 DOCUMENT: Item = ("document", "ns/facts/d")
 NO = {"code": "c", "message": "m"}
-ONE: Tree = {("", "n"): "{}"}
+ONE: Store = {("", "n"): "{}"}
 
 
 def snapshot(
     texts: dict[Item, str] | None = None,
     *,
     broken: frozenset[Item] = frozenset(),
-    trees: dict[str, Tree | None] | None = None,
+    stores: dict[str, Store | None] | None = None,
     complete: bool = True,
 ) -> Snapshot:
     return Snapshot(
-        texts or {}, broken, trees if trees is not None else {"namespaces": {}}, complete, ()
+        texts or {}, broken, stores if stores is not None else {"namespaces": {}}, complete, ()
     )
 
 
 def held(
-    policies: dict[str, str] | None = None, trees: dict[str, Tree | None] | None = None
+    policies: dict[str, str] | None = None, stores: dict[str, Store | None] | None = None
 ) -> Served:
-    return Served(policies or {}, {}, trees if trees is not None else {"namespaces": {}})
+    return Served(policies or {}, {}, stores if stores is not None else {"namespaces": {}})
 
 
 class Opa:
@@ -83,7 +83,7 @@ class Opa:
 
 
 def test_an_empty_opa_gets_trees_and_documents_before_policies() -> None:
-    desired = snapshot({A: "a", DOCUMENT: "1"}, trees={"namespaces": ONE})
+    desired = snapshot({A: "a", DOCUMENT: "1"}, stores={"namespaces": ONE})
     assert operations(desired, Served(), Memory(), 0) == [
         Replicate("namespaces", ONE, None),
         Put(DOCUMENT, "1"),
@@ -96,16 +96,16 @@ def test_a_tree_is_written_even_where_it_is_empty() -> None:
 
 
 def test_an_opa_that_lacks_a_tree_gets_no_policy_while_that_is_not_known() -> None:
-    desired = snapshot({A: "a"}, trees={"namespaces": {}, "pods": None})
+    desired = snapshot({A: "a"}, stores={"namespaces": {}, "pods": None})
     assert operations(desired, held(), Memory(), 0) == []
-    assert operations(desired, held(trees={"namespaces": {}, "pods": {}}), Memory(), 0) == [
+    assert operations(desired, held(stores={"namespaces": {}, "pods": {}}), Memory(), 0) == [
         Put(A, "a")
     ]
 
 
 def test_only_what_differs_of_trees_is_written_and_what_opa_does_not_take_is_left_out() -> None:
-    desired = snapshot({A: "a"}, trees={"namespaces": ONE, "pods": {}})
-    served = held(trees={"namespaces": {}, "pods": {}})
+    desired = snapshot({A: "a"}, stores={"namespaces": ONE, "pods": {}})
+    served = held(stores={"namespaces": {}, "pods": {}})
     assert operations(desired, served, Memory(), 0) == [Replicate("namespaces", ONE, {})]
     assert operations(desired, served, Memory(), 0, without={"namespaces"}) == [Put(A, "a")]
 
@@ -204,7 +204,7 @@ def test_nothing_is_done_where_all_is_right() -> None:
         {"ns/map/a": "a", "other": "x"}, {"ns/facts/d": "print"}, {"namespaces": dict(ONE)}
     )
     assert (
-        operations(snapshot({A: "a", DOCUMENT: "1"}, trees={"namespaces": ONE}), served, memory, 0)
+        operations(snapshot({A: "a", DOCUMENT: "1"}, stores={"namespaces": ONE}), served, memory, 0)
         == []
     )
 

@@ -382,7 +382,7 @@ def test_a_policy_of_what_decision_logs_hide_is_refused_however_it_is_spelt(worl
 
 
 def test_what_opa_reads_from_files_alone_is_what_the_sidecar_refuses() -> None:
-    packages = {name: (bundles.folder() / name).read_text() for name in bundles.GUARDS}
+    packages = {name: (bundles.folder() / name).read_text() for name in bundles.FILE_MODULES}
     assert {f"package system.{own}" for own in policy_problems.OPAS_OWN} == {
         line
         for text in packages.values()

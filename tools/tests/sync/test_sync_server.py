@@ -20,7 +20,7 @@ import requests
 from fairlead.common import waiting
 from fairlead.common.digests import digest
 from fairlead.common.errors import FairleadError, InputError, UsageError
-from fairlead.pki.certificates import Authority
+from fairlead.pki.certificates import CA
 from fairlead.pki.key_files import write_pair
 from fairlead.sync import connection_limits
 from fairlead.sync import server as library
@@ -39,9 +39,9 @@ class Site:
     """A running server whose answers the test controls."""
 
     def __init__(self, folder: Path) -> None:
-        self.authority = Authority.create("test", HOUR)
+        self.issuing_ca = CA.create("test", HOUR)
         self.ca = folder / "ca.crt"
-        self.ca.write_bytes(self.authority.cert_pem)
+        self.ca.write_bytes(self.issuing_ca.cert_pem)
         self.folder = folder
         self.issue("first")
         self.health: dict[str, Any] = {"healthy": True, "reasons": []}
@@ -61,7 +61,7 @@ class Site:
         self.port = self.server.server_address[1]
 
     def issue(self, name: str) -> None:
-        pair = self.authority.issue(
+        pair = self.issuing_ca.issue(
             name, dns=["localhost"], ips=["127.0.0.1"], server=True, valid=HOUR
         )
         write_pair(pair, self.folder, "server")

@@ -43,7 +43,7 @@ def test_pieces_make_what_is_wanted_of_what_is_held(
 ) -> None:
     if not namespaced:
         target, held = (
-            {("", name): text for (_, name), text in tree.items()} for tree in (target, held)
+            {("", name): text for (_, name), text in store.items()} for store in (target, held)
         )
     document = json.loads(whole(held))
     assert flat(document, namespaced=namespaced) == held
@@ -61,8 +61,8 @@ def test_what_is_no_namespace_of_objects_is_put_right(broken: Any) -> None:
 
 
 def test_nothing_is_sent_where_nothing_changes() -> None:
-    tree = {("", "a"): "1"}
-    assert list(pieces(tree, dict(tree))) == []
+    store = {("", "a"): "1"}
+    assert list(pieces(store, dict(store))) == []
 
 
 def test_a_piece_is_bounded_in_bytes_and_operations_but_holds_at_least_one_object() -> None:
@@ -75,6 +75,6 @@ def test_a_piece_is_bounded_in_bytes_and_operations_but_holds_at_least_one_objec
 
 
 def test_the_size_is_that_of_the_document() -> None:
-    tree = {("", f"n{number}"): canonical("x" * 100) for number in range(50)}
-    assert abs(size(tree) - len(whole(tree))) < 5
+    store = {("", f"n{number}"): canonical("x" * 100) for number in range(50)}
+    assert abs(size(store) - len(whole(store))) < 5
     assert whole({}) == "{}"

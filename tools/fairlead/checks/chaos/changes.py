@@ -62,7 +62,7 @@ class Changes:
     made: list[Change] = field(default_factory=list)
     pushes: list[Push] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)
-    authorities: set[str] = field(default_factory=set)
+    cas: set[str] = field(default_factory=set)
 
     def push(self, tag: str, progress: Progress = _QUIET) -> bool:
         """Push the variant `tag`; returns whether it is in force."""
@@ -147,9 +147,9 @@ class Changes:
                 checked += 1
                 trusted = _certificates(b64decode(webhook["clientConfig"]["caBundle"]).decode())
                 if trusted != _certificates(now.ca.decode()):
-                    old = len(trusted & self.authorities)
+                    old = len(trusted & self.cas)
                     problems.setdefault(webhook["name"], []).append(
-                        f"trusts {len(trusted)} authorities, {old} of them old, and not just the "
+                        f"trusts {len(trusted)} CAs, {old} of them old, and not just the "
                         "present one"
                     )
         return credentials(problems, checked)
@@ -173,7 +173,7 @@ class Changes:
                     (objects.get("v1", "Secret", name, NAMESPACE) or {})["data"][key]
                 ).decode()
                 self.tokens |= {text} if key == "token" else set()
-                self.authorities |= _certificates(text) if key == "ca.crt" else set()
+                self.cas |= _certificates(text) if key == "ca.crt" else set()
             return True
 
         waiting.until(look, deadline=60.0, what="the Secrets can be read")

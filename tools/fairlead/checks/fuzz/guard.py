@@ -1,7 +1,7 @@
 """Fuzzes OPA's authz policy: sends every path in every spelling, and checks that OPA answers only
 what the contract allows.
 
-The contract (docs: "the guarded OPA API"): without a token, `POST /`, also with the query
+The contract (docs/security.md): without a token, `POST /`, also with the query
 `timeout=<n>s`, `GET /health` and `GET /health/ready`; with a valid token as `Authorization:
 Bearer <token>`, everything that OPA serves.
 
@@ -39,7 +39,7 @@ from typing import Any
 
 from fairlead.checks.fuzz.client import Client, Http1, Http2, Response
 from fairlead.checks.fuzz.search import Search, Violation, search
-from fairlead.checks.fuzz.server import Guard, Opa, running
+from fairlead.checks.fuzz.server import AuthzPolicy, Opa, running
 from fairlead.checks.fuzz.spellings import READS, Request, plain, requests
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError
@@ -68,10 +68,10 @@ def run(
     examples: int = EXAMPLES,
     seed: int,
     progress: Progress,
-    guard: Guard = bundles.authz_module,
+    authz: AuthzPolicy = bundles.authz_module,
     policies: Path | None = None,
 ) -> dict[str, Any]:
-    """Fuzz a new OPA with the authz policy of `guard` and the policies of a folder.
+    """Fuzz a new OPA with the authz policy `authz` and the policies of a folder.
 
     Returns Search.result with the number of `rotations` of the token.
     """
@@ -100,7 +100,7 @@ def run(
                     },
                     "secret": _CANARY,
                 },
-                guard=guard,
+                authz=authz,
                 flags=["--set=decision_logs.console=true", *flags],
                 http2="proxy" not in name,
                 proxied="proxy" in name,

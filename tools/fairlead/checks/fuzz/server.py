@@ -25,12 +25,12 @@ from fairlead.programs import toolchain
 from fairlead.settings.models import NAMESPACE
 
 _DEADLINE = 60.0  # seconds
-Guard = Callable[[list[str]], str]
+AuthzPolicy = Callable[[list[str]], str]
 """Creates the module system.authz for the valid tokens."""
 
 
 class Opa:
-    """One OPA with its own port and its files below `folder`. `guard` and `bundle` are the deployed
+    """One OPA with its own port and its files below `folder`. `authz` and `bundle` are the deployed
     ones, or broken ones.
 
     If `proxied`, the proxy runs before it, as in a deployment.
@@ -42,7 +42,7 @@ class Opa:
         *,
         bundle: Bundle,
         data: Mapping[str, Any],
-        guard: Guard = bundles.authz_module,
+        authz: AuthzPolicy = bundles.authz_module,
         flags: Sequence[str] = (),
         http2: bool = False,
         proxied: bool = False,
@@ -51,7 +51,7 @@ class Opa:
         self.files = arguments.Files(*(folder / name for name in ("tls", "authz", "token")))
         self.log = folder / "opa.log"
         self.proxied = proxied
-        self._bundle, self._data, self._guard, self._flags = bundle, data, guard, flags
+        self._bundle, self._data, self._authz, self._flags = bundle, data, authz, flags
         self._environment = arguments.OPA_ENVIRONMENT | dict(environment or {})
         made = Credentials.fresh(credentials.LOOPBACK)
         self.tokens = [made.token]
@@ -61,7 +61,7 @@ class Opa:
             Path(self.files.tls),
             {"tls.crt": made.certificate, "tls.key": made.key, "ca.crt": made.ca},
         )
-        self._write_guard()
+        self._write_file_modules()
         own, outer, clear = ((ports.HOST, port) for port in ports.free_ports(3))
         self._own_address = own
         self.address = outer if proxied else own
@@ -166,7 +166,7 @@ class Opa:
         """
         old, new = self.token, secrets.token_urlsafe(32)
         self.tokens.append(new)
-        self._write_guard()
+        self._write_file_modules()
         waiting.until(
             lambda: lets_in(self.api(new)), deadline=_DEADLINE, what="OPA accepts the new token"
         )
@@ -177,7 +177,7 @@ class Opa:
         )
         self.tokens.remove(old)
         self.retired.append(old)
-        self._write_guard()
+        self._write_file_modules()
         waiting.until(
             lambda: not lets_in(self.api(old)),
             deadline=_DEADLINE,
@@ -198,7 +198,9 @@ class Opa:
         """The policies that were loaded by its API, by their ids."""
         api = self.api()
         try:
-            return {id_: text for id_, text in api.policies().items() if id_ not in self._guards()}
+            return {
+                id_: text for id_, text in api.policies().items() if id_ not in self._file_modules()
+            }
         finally:
             api.close()
 
@@ -220,12 +222,12 @@ class Opa:
                 raise problem
             left = refused
 
-    def _guards(self) -> set[str]:
-        paths = {str(Path(self.files.authz) / name) for name in bundles.GUARDS}
+    def _file_modules(self) -> set[str]:
+        paths = {str(Path(self.files.authz) / name) for name in bundles.FILE_MODULES}
         return paths | {path.lstrip("/") for path in paths}
 
-    def _write_guard(self) -> None:
-        modules = bundles.guards(self.tokens) | {bundles.AUTHZ: self._guard(self.tokens)}
+    def _write_file_modules(self) -> None:
+        modules = bundles.file_modules(self.tokens) | {bundles.AUTHZ: self._authz(self.tokens)}
         volume.write(
             Path(self.files.authz), {name: text.encode() for name, text in modules.items()}
         )

@@ -105,7 +105,7 @@ class ControlPlane:
             "enable-admission-plugins": "NodeRestriction",
             "allow-privileged": "true",
             # Aggregation, as everywhere; the scheduler and the controller manager read its
-            # authority, too.
+            # CA, too.
             "requestheader-client-ca-file": pki.cert("front-proxy-ca"),
             "requestheader-allowed-names": "front-proxy-client",
             "requestheader-username-headers": "X-Remote-User",

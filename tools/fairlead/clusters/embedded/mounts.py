@@ -22,7 +22,7 @@ def volumes(files: arguments.Files, logs: str | None) -> list[Volume]:
     """The volumes that a pod mounts; `logs` is the Secret of the decision logs' service."""
     mounts = [
         Volume(str(files.tls), TLS_SECRET),
-        Volume(str(files.authz), TOKEN_SECRET, list(bundles.GUARDS)),
+        Volume(str(files.authz), TOKEN_SECRET, list(bundles.FILE_MODULES)),
         Volume(str(files.token), TOKEN_SECRET, ["token"]),
     ]
     return [*mounts, Volume(str(files.logs), logs)] if logs else mounts

@@ -76,7 +76,7 @@ class EmbeddedCluster(Embedded):
         self,
         settings: Settings,
         credentials: Credentials,
-        guards: Mapping[str, str],
+        file_modules: Mapping[str, str],
         *,
         progress: Progress,
     ) -> None:
@@ -86,7 +86,7 @@ class EmbeddedCluster(Embedded):
         Servers whose arguments changed are restarted, one replica after the other.
         """
         token = {"token": credentials.token.encode()} | {
-            name: text.encode() for name, text in guards.items()
+            name: text.encode() for name, text in file_modules.items()
         }
         replicas, service = self._replicas(), settings.decision_logs.service
         logs = service.secret if service else None

@@ -68,31 +68,29 @@ def create(folder: Path, *, cluster: str, server: str, service_address: str) -> 
     cluster is `service_address`. Raises OSError.
     """
     folder.mkdir(mode=0o700)
-    authority = certificates.Authority.create(f"fairlead-{cluster}", VALID)
-    ca = certificates.KeyPair(authority.cert_pem, authority.key_pem)
-    key_files.write_pair(ca, folder, "ca")
+    ca = certificates.CA.create(f"fairlead-{cluster}", VALID)
+    ca_pair = certificates.KeyPair(ca.cert_pem, ca.key_pem)
+    key_files.write_pair(ca_pair, folder, "ca")
     pki = Pki(folder)
     atomic_files.write_private(pki.signing_key, certificates.signing_key())
     # etcd is its own peer, and so a client too.
-    etcd = authority.issue(
-        "etcd", dns=["localhost"], ips=[HOST], server=True, client=True, valid=VALID
-    )
+    etcd = ca.issue("etcd", dns=["localhost"], ips=[HOST], server=True, client=True, valid=VALID)
     key_files.write_pair(etcd, folder, "etcd")
-    etcd_client = authority.issue("kube-apiserver-etcd-client", client=True, valid=VALID)
+    etcd_client = ca.issue("kube-apiserver-etcd-client", client=True, valid=VALID)
     key_files.write_pair(etcd_client, folder, "etcd-client")
-    serving = authority.issue(
+    serving = ca.issue(
         "kube-apiserver", dns=_NAMES, ips=[HOST, service_address], server=True, valid=VALID
     )
     key_files.write_pair(serving, folder, "kube-apiserver")
     # A CA of its own: whoever has one of its certificates may act in anybody's name.
-    front_proxy = certificates.Authority.create(f"fairlead-{cluster}-front-proxy", VALID)
+    front_proxy = certificates.CA.create(f"fairlead-{cluster}-front-proxy", VALID)
     atomic_files.write_private(pki.cert("front-proxy-ca"), front_proxy.cert_pem)
     front_proxy_client = front_proxy.issue("front-proxy-client", client=True, valid=VALID)
     key_files.write_pair(front_proxy_client, folder, "front-proxy-client")
     for name, (user, groups) in _CLIENTS.items():
         # The scheduler, the controller manager and kwok serve /healthz with the certificates by
         # which the API server knows them.
-        pair = authority.issue(
+        pair = ca.issue(
             user,
             organizations=groups,
             dns=["localhost"],
@@ -106,9 +104,7 @@ def create(folder: Path, *, cluster: str, server: str, service_address: str) -> 
             "client-certificate-data": _encoded(pair.cert_pem),
             "client-key-data": _encoded(pair.key_pem),
         }
-        write_kubeconfig(
-            pki.kubeconfig(name), cluster, server, authority.cert_pem, name, credentials
-        )
+        write_kubeconfig(pki.kubeconfig(name), cluster, server, ca.cert_pem, name, credentials)
     return pki
 
 

@@ -15,17 +15,17 @@ from tiny_servers import DEADLINE, until
 
 from fairlead.clusters.embedded import balancer
 from fairlead.clusters.embedded.ports import free_ports
-from fairlead.pki.certificates import Authority
+from fairlead.pki.certificates import CA
 
 
 @pytest.fixture
-def authority() -> Authority:
-    return Authority.create("test", VALID)
+def ca() -> CA:
+    return CA.create("test", VALID)
 
 
 @pytest.fixture
-def backends(authority: Authority, tmp_path: Path) -> Iterator[list[ReadyServer]]:
-    servers = [ReadyServer(name, authority, tmp_path) for name in ("one", "two")]
+def backends(ca: CA, tmp_path: Path) -> Iterator[list[ReadyServer]]:
+    servers = [ReadyServer(name, ca, tmp_path) for name in ("one", "two")]
     for server in servers:
         server.start()
     yield servers
@@ -37,7 +37,7 @@ Connect = Callable[[], HTTPSConnection]
 
 
 @pytest.fixture
-def connect(backends: list[ReadyServer], authority: Authority, tmp_path: Path) -> Iterator[Connect]:
+def connect(backends: list[ReadyServer], ca: CA, tmp_path: Path) -> Iterator[Connect]:
     """Connects to the balancer before `backends` and trusts their CA; closes all connections
     afterwards.
     """
@@ -46,7 +46,7 @@ def connect(backends: list[ReadyServer], authority: Authority, tmp_path: Path) -
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", balancer.__name__, *argv], stderr=subprocess.DEVNULL
     )
-    context = ssl.create_default_context(cadata=authority.cert_pem.decode())
+    context = ssl.create_default_context(cadata=ca.cert_pem.decode())
     made: list[HTTPSConnection] = []
 
     def new() -> HTTPSConnection:
@@ -132,15 +132,15 @@ def test_without_any_that_is_ready_nobody_answers(
     assert answering(connect) == {None}
 
 
-def test_one_is_ready_only_where_its_certificate_is_of_the_authority_in_the_file(
-    connect: Connect, backends: list[ReadyServer], authority: Authority
+def test_one_is_ready_only_where_its_certificate_is_of_the_ca_in_the_file(
+    connect: Connect, backends: list[ReadyServer], ca: CA
 ) -> None:
     until(lambda: answering(connect) == {"one", "two"}, "both are Ready")
-    backends[0].ca.write_bytes(Authority.create("other", VALID).cert_pem)
+    backends[0].ca.write_bytes(CA.create("other", VALID).cert_pem)
     until(lambda: answering(connect) == {"two"}, "only one is trusted")
     backends[0].ca.write_bytes(b"no certificate")
     assert answering(connect) == {"two"}
-    backends[0].ca.write_bytes(authority.cert_pem)
+    backends[0].ca.write_bytes(ca.cert_pem)
     until(lambda: answering(connect) == {"one", "two"}, "both are trusted again")
 
 

@@ -17,15 +17,15 @@ from tiny_servers import SLEEP, STUBBORN, gone, servers, until
 from fairlead.clusters.embedded import client, ports, probe
 from fairlead.clusters.embedded.client import Supervisor
 from fairlead.clusters.embedded.server import Probe
-from fairlead.pki.certificates import Authority
+from fairlead.pki.certificates import CA
 
 # A ready server as a process of its own.
 ITSELF = """
 import sys, time
 from pathlib import Path
-from ready_server import VALID, Authority, ReadyServer
+from ready_server import VALID, CA, ReadyServer
 
-server = ReadyServer("itself", Authority.create("test", VALID), Path(sys.argv[1]))
+server = ReadyServer("itself", CA.create("test", VALID), Path(sys.argv[1]))
 server.port = int(sys.argv[2])
 server.start()
 time.sleep(1000)
@@ -34,7 +34,7 @@ time.sleep(1000)
 
 @pytest.fixture
 def asked(tmp_path: Path) -> Iterator[ReadyServer]:
-    server = ReadyServer("asked", Authority.create("test", VALID), tmp_path)
+    server = ReadyServer("asked", CA.create("test", VALID), tmp_path)
     server.start()
     yield server
     server.stop()
