@@ -186,14 +186,14 @@ def first_sync(count: int, clients: int, progress: Progress) -> list[Row]:
         for name in ("opa", "sync"):
             processes.send(before[name]["pid"], before[name]["started"], signal.SIGKILL)
 
-        def anew() -> bool:
+        def restarted() -> bool:
             now = cluster.servers()
             return all(
                 now[name]["pid"] not in (None, before[name]["pid"]) for name in ("opa", "sync")
             )
 
         waiting.until(
-            lambda: anew() and _held(cluster) == count,
+            lambda: restarted() and _held(cluster) == count,
             deadline=_PATIENCE,
             what="all namespaces are in OPA",
             pause=0.2,

@@ -231,7 +231,7 @@ def test_two_replicas_tell_what_each_holds_and_never_write_for_writings_sake(
         both = functools.partial(
             lambda fresh: str(annotations_of(objects, "beside")).count(fresh) == 2, fresh
         )
-        eventually(both, "both have told of another")
+        eventually(both, "both have reported another revision")
     assert version(objects, "pair") == settled
     second.opa.remove_policy("by/hand")
     eventually(lambda: told(objects, "pair") == both_ok, "both hold it at last")

@@ -33,11 +33,11 @@ KUSTOMIZATION, TRUST, RESTART = "kustomization.yaml", "trust.yaml", "restart.yam
 _OTHER_NAMES = ("kustomization.yml", "Kustomization")
 """Other names for a kustomization.yaml; kustomize accepts only one in a folder."""
 
-_BASE = (
-    "# Made by `fairlead render --kustomize`, which writes it anew: change settings or "
-    "policies instead.\n"
-)
-_OVERLAY = "# Made by `fairlead render --kustomize --secrets`, which writes it anew.\n"
+# By how a file begins, whatever words follow, it is known as ours.
+_BASE_MARK = "# Made by `fairlead render --kustomize`"
+_OVERLAY_MARK = "# Made by `fairlead render --kustomize --secrets`"
+_BASE = f"{_BASE_MARK}, which overwrites it: change settings or policies instead.\n"
+_OVERLAY = f"{_OVERLAY_MARK}, which overwrites it.\n"
 _KEEP = "# Remove the line above to make this file yours: it is then left as it is.\n"
 
 _NAMED = ("name", "namespace")
@@ -80,7 +80,9 @@ def write(
     )
     parts = {name: _split(objects) for name, objects in files.items()}
     texts = _base(base, {name: objects for name, (objects, _) in parts.items() if objects})
-    stale = [path for path in base.glob("*.yaml") if path not in texts and _begins(path, _BASE)]
+    stale = [
+        path for path in base.glob("*.yaml") if path not in texts and _begins(path, _BASE_MARK)
+    ]
     notes: list[str] = []
     users_own: list[Path] = []
     if secrets:
@@ -88,7 +90,7 @@ def write(
             base, secrets, [patch for _, patches in parts.values() for patch in patches]
         )
         kustomization = secrets.with_name(KUSTOMIZATION)
-        if kustomization.exists() and not _begins(kustomization, _OVERLAY):
+        if kustomization.exists() and not _begins(kustomization, _OVERLAY_MARK):
             users_own.append(kustomization)
             names = ", ".join(
                 [
@@ -99,7 +101,7 @@ def write(
             notes.append(f"{kustomization}: is yours and left as it is; it has to name {names}")
             del overlay[kustomization]
         elif secrets.with_name(RESTART) not in overlay and _begins(
-            secrets.with_name(RESTART), _OVERLAY
+            secrets.with_name(RESTART), _OVERLAY_MARK
         ):
             stale.append(secrets.with_name(RESTART))
         texts |= overlay
@@ -194,7 +196,7 @@ def _check(texts: Mapping[Path, str], secrets: Path | None) -> None:
                 f"{secrets}: is the name of another file of the overlay: name it secrets.yaml"
             )
         if os.path.lexists(path) and not _begins(
-            path, _BASE if text.startswith(_BASE) else _OVERLAY
+            path, _BASE_MARK if text.startswith(_BASE_MARK) else _OVERLAY_MARK
         ):
             raise UsageError(
                 f"{path}: was not made by `fairlead render`: move it away, or name another folder"
