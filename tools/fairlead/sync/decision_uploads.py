@@ -39,7 +39,7 @@ OPA has no answer (`failed`), as fast as OPA decides.
 
 _PAUSE = 10.0  # seconds between two warnings about decisions that were not written
 
-# What policies/main.rego writes into audit annotations, up to the colon.
+# The outcomes that policies/main.rego writes into audit annotations, before the colon.
 _OUTCOMES = {"refused": "denied", "would be refused": "warned", "placed": "placed"}
 
 

@@ -46,7 +46,7 @@ class Source:
 
     @property
     def store(self) -> str | None:
-        """The store that it fills; None where it brings ConfigMaps."""
+        """The store that it fills; None if it follows ConfigMaps."""
         if self.resource:
             return self.resource.name
         return NAMESPACES if self.kind == "namespaces" else None

@@ -94,7 +94,7 @@ class Server(ThreadingHTTPServer):
         """Start a thread for the connection, or close it if there are too many of its kind."""
         context = self._certificate.context()
         secured = context.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
-        connection = cast(Connection, secured)  # of the context's sslsocket_class
+        connection = cast(Connection, secured)  # the context's sslsocket_class
         connection.accept_from(client_address[0])
         slots = self._slots[loopback(client_address[0])]
         if not slots.admit(connection):

@@ -226,7 +226,7 @@ class StatusWriter:
         changes: Annotations = {key: None for key in config_map.annotations if key not in others}
         changes |= {STATUS: status, self._own: own}
         if config_map.kind == "policies":
-            # as kube-mgmt has it of policies that it will not try again by itself
+            # kube-mgmt's value for policies that it does not retry by itself
             changes[RETRIES] = "0"
         changes = {
             key: value for key, value in changes.items() if config_map.annotations.get(key) != value
@@ -242,7 +242,7 @@ class StatusWriter:
         except ApiServerError as error:
             if error.status not in (404, 409):
                 raise
-            # It has changed or is gone, and the watch brings what it is now.
+            # The ConfigMap has changed or is gone, and the watch will bring its current state.
             self._pause = random.uniform(*_PAUSE)  # noqa: S311 - spreads replicas, keeps no secret
             return
         delay = min(2 * before.delay, _AGAIN[1]) if before else _AGAIN[0]

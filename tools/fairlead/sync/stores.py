@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-Key = tuple[str, str]  # namespace, empty where there is none, and name
+Key = tuple[str, str]  # namespace (empty if cluster-scoped) and name
 Store = Mapping[Key, str]
 """All objects of one resource, each as `canonical` JSON text, which is smaller and faster to
 compare than parsed objects."""

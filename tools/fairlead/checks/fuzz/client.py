@@ -23,7 +23,7 @@ import h2.errors
 import h2.events
 import h2.exceptions
 
-# seconds; an answer takes milliseconds, but this machine may be busy with something else
+# seconds; an answer takes milliseconds, but this machine may be busy
 _WITHIN = 60.0
 _SHORT = 65_535
 """The most bytes of a body that HTTP/2 sends before the server grants more (RFC 9113, 6.9.2)."""

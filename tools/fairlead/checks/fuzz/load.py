@@ -219,7 +219,7 @@ class _Target:
                 why = self._failed[attack] = str(violation)
                 self._recover()
         if why:
-            # here alone: hypothesis takes what is raised elsewhere for another failure
+            # Raised only here: hypothesis takes an exception from another line for another failure.
             raise Violation(why)
         return outcome
 
@@ -298,11 +298,11 @@ class _Target:
         with ExitStack() as connections:
             open_ = []
             for _ in range(_SLOWER * attack.clients):
-                with suppress(OSError):  # it lets no more in
+                with suppress(OSError):  # it admits no more connections
                     open_.append(connections.enter_context(closing(door.open())))
             while not enough():
                 for connection in open_:
-                    with suppress(OSError):  # it was let go
+                    with suppress(OSError):  # the server closed it
                         connection.sendall(b"x")
                 time.sleep(0.1)
         return Counter({"held open": len(open_)})

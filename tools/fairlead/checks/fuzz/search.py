@@ -109,7 +109,7 @@ def search(
             progress.update(name, "fuzzing", done=result.tried, total=examples)
         try:
             outcome = check(example)
-        except Violation as violation:  # hypothesis shrinks, and runs the smallest one last
+        except Violation as violation:  # hypothesis runs the smallest example last
             result.failing, result.why = example, str(violation)
             raise
         if result.failing is None:
