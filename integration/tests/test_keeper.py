@@ -66,7 +66,7 @@ api = Killed(Path(kubeconfig))
 serving = servers.Serving(servers.named(address(opas), address(sidecars)), pause=0.1)
 before = valid - timedelta(days=1)
 keeper = Keeper(api, serving, valid=valid, before=before, replica=f"other-{os.getpid()}", registry=CollectorRegistry())
-while not keeper._good(keeper._deployed.secret()):
+while not keeper._is_settled(keeper._deployed.secret()):
     keeper.look()
 """  # noqa: E501
 
