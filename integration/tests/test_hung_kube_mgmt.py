@@ -48,8 +48,7 @@ def test_what_a_hung_kube_mgmt_missed_is_told(
         code, reported = problems(cluster)
         assert (code, len(reported)) == (1, 1)
         assert (
-            f"the last change of 1 namespaces ({name}), as its sidecar does not go on"
-            in reported[0]
+            f"the last change of 1 namespaces ({name}), because its sidecar is stuck" in reported[0]
         )
         if missed == "deleted":
             assert reported[0].startswith("what opa decides by is stale: ")

@@ -309,6 +309,19 @@ def test_one_at_a_time_changes_the_certificate(calm: EmbeddedCluster) -> None:
     assert tls(calm).certificate != before.certificate
 
 
+def test_who_waits_in_vain_for_the_lease_is_told_who_holds_it(
+    calm: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = ApiServer(calm.kubeconfig)
+    monkeypatch.setattr("fairlead.keeper.lease.PATIENCE", 1.0)
+    with (
+        Lease(api, "one").attempt(),
+        pytest.raises(FairleadError, match=r"nobody else changes .* \(one holds it\)"),
+        Lease(api, "other").held(),
+    ):
+        pass
+
+
 def test_the_lease_of_one_who_died_is_taken_over(
     calm: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

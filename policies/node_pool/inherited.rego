@@ -1,4 +1,4 @@
-# The parts of a DaemonSet's template that an earlier decision added, and not its author. Applying a manifest without a
+# What an earlier decision, and not the author, added to a DaemonSet's template. Applying a manifest without a
 # nodeSelector keeps the nodeSelector that is there, so a decision has to know which parts are its own. It notes them in
 # an annotation of the template itself, so that `kubectl rollout undo` restores the note with the template. Anyone can
 # write such a note, but gains nothing: what it names is replaced by the current assignment, or removed.

@@ -1,4 +1,4 @@
-# The results of node-pool placement for audit logs and `fairlead audit`.
+# What audit logs and `fairlead audit` say of a decision.
 package node_pool
 
 # METADATA

@@ -1,3 +1,3 @@
-"""Policy-driven placement for Kubernetes: one intent, decided by OPA at admission."""
+"""Places pods on their namespace's node pool, by policies that OPA evaluates at admission."""
 
 __version__ = "0.1.0"

@@ -1,5 +1,7 @@
 package main
 
+// This file logs callers and refused requests without flooding the log.
+
 import (
 	"fmt"
 	"log"

@@ -1,5 +1,7 @@
 package main
 
+// This file limits the connections; of too many, the address with the most loses its oldest.
+
 import (
 	"net"
 	"net/netip"

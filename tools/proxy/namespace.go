@@ -1,5 +1,7 @@
 package main
 
+// This file reads the namespace of a review from its beginning.
+
 import (
 	"bytes"
 	"encoding/json"

@@ -1,5 +1,7 @@
 package main
 
+// This file answers requests by asking OPA, within limits of size, time and number.
+
 import (
 	"bytes"
 	"context"

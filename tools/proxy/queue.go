@@ -1,5 +1,7 @@
 package main
 
+// This file gives turns: each address has its share, and addresses take turns.
+
 import (
 	"context"
 	"slices"

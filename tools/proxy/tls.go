@@ -1,5 +1,7 @@
 package main
 
+// This file reads the certificate to serve with, and the CAs of OPA, again when their files change.
+
 import (
 	"crypto/tls"
 	"crypto/x509"

@@ -1,4 +1,4 @@
-"""Lists the pods and workloads of a cluster, in the form in which their authors would apply them.
+"""Lists a cluster's pods and workloads, without the fields that the cluster added.
 Needs only the right to list."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks that the packages are installed that only developers need."""
+"""Checks that the packages of the extra `dev` are installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fairlead keeper`: renew OPA's certificate beside a sidecar that cannot."""
+"""`fairlead keeper`: renew OPA's certificate where the sidecar cannot (kube-mgmt)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prints results as tables, JSON or YAML, and also progress and errors; no other module prints."""
+"""Prints the results of commands as tables, JSON or YAML, and their progress and errors."""
 
 from __future__ import annotations
 

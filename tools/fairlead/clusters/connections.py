@@ -1,4 +1,4 @@
-"""Makes API servers open new connections to OPA, before the pods that they are connected to end.
+"""Makes API servers reconnect to OPA before a roll-out ends the old pods.
 
 An API server keeps its connections to a webhook and goes on using them, even to a pod that no
 Service routes to any more. OPA closes them when it ends, and a request that arrives at that moment

@@ -1,4 +1,4 @@
-"""Finds contexts in kubeconfigs, and keeps a copy of one that only its owner can read.
+"""Finds contexts in kubeconfigs, and keeps a private copy (mode 0600) of a chosen one.
 
 A copy holds a cluster's credentials. It is removed when its cluster ends, or when Fairlead is
 uninstalled there.

@@ -1,5 +1,4 @@
-"""Forwards a loopback port to a port of a pod through the API server, for clients that need an
-address.
+"""Forwards a loopback port to a pod's port through the API server, like `kubectl port-forward`.
 
 Source: Kubernetes, k8s.io/cri-streaming, portforward/websocket.go. Each port has two channels, 0
 for its data and 1 for an error; the first message on each is the port's number.

@@ -160,7 +160,7 @@ def _kind(value: object) -> str:
 def _words(error: Any) -> str:
     """A pydantic error in a user's words."""
     if error["type"] == "extra_forbidden":
-        return "unknown key: remove it, or see the documentation for those there are"
+        return "unknown key: remove it, or see the documentation for the valid keys"
     message = str(error["msg"]).removeprefix("Value error, ")
     return (
         f"{message} (got {reprlib.repr(error['input'])})"

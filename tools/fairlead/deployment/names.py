@@ -1,4 +1,4 @@
-"""The names of objects, labels and annotations of a deployment. Nothing else spells them out.
+"""The names of objects, labels and annotations that several modules share.
 
 Standard library only: the sidecar reads them. Templates get them as `names`.
 """

@@ -1,4 +1,4 @@
-"""Keeps the token and the certificate in a file, for GitOps, where no cluster keeps them.
+"""Reads and writes the file that holds OPA's token and certificate, for GitOps.
 
 The file holds the two Secrets as they are applied, so that people can encrypt, seal or apply it.
 """

@@ -1,4 +1,5 @@
-"""The keeper: checks OPA's certificate regularly, renews it in time, and reports the outcome."""
+"""The keeper, in each sidecar `sync` or in a Deployment beside kube-mgmt: checks OPA's certificate
+regularly, renews it in time, and reports the outcome."""
 
 from __future__ import annotations
 

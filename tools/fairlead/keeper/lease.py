@@ -1,5 +1,5 @@
-"""A lock in the cluster, held in a Lease: one process at a time may change the certificate
-(`deploy`, `rotate cert`, or one keeper).
+"""A lock for the whole cluster, held in a Lease: only one keeper or command (`deploy`,
+`rotate cert`) at a time may change the certificate.
 
 The leader election of the kubernetes package is not used. It always takes the default client of the
 process, cannot be stopped, and never gives the Lease back: it is made for processes that lead as
@@ -90,7 +90,7 @@ class Lease:
             yield False
             return
         waiting.until(
-            self._take,
+            self._taken,
             deadline=PATIENCE,
             what=f"nobody else changes the certificate (Lease {NAME})",
             pause=0.5,
@@ -113,7 +113,7 @@ class Lease:
     def _taken(self) -> bool:
         """Take the Lease. Raises FairleadError with its holder if somebody else holds it."""
         if not self._take():
-            raise FairleadError(f"{self.holder} holds it")
+            raise FairleadError(f"{self.holder or 'another process'} holds it")
         return True
 
     def _take(self) -> bool:

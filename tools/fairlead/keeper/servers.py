@@ -1,5 +1,5 @@
-"""The servers that mount the certificate: how a keeper in the cluster asks each of them whether it
-uses the new one."""
+"""Waits until every server that mounts the certificate uses the new one, and restarts pods where
+needed."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def patch_of(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
         patch = json.loads(
             base64.b64decode(response["patch"], validate=True), parse_int=json_numbers.whole
         )
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise FairleadError(f"the answer's patch is not base64 of JSON: {error}") from error
     if not isinstance(patch, list):
         raise FairleadError("the answer's patch is not a list of operations")

@@ -1,4 +1,4 @@
-"""Clients of the kubernetes package: objects of any kind, server-side apply, and retries."""
+"""Gets, applies and deletes objects of any kind with the kubernetes package, and retries."""
 
 from __future__ import annotations
 

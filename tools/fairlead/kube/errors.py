@@ -1,4 +1,4 @@
-"""How requests to an API server fail, in the same words for every client.
+"""The errors of requests to an API server, worded alike for every client.
 
 This module imports no client library, because the embedded cluster's own client does without one.
 """

@@ -1,4 +1,5 @@
-"""The credentials and the requests of all clients of an API server."""
+"""Loads the address and credentials of an API server, and sends requests for the other clients in
+this package."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Keeps the last revisions that were in force in the cluster itself, so that any machine can roll
-back."""
+"""Stores the last revisions of the policies in the cluster, so that any machine can roll back."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _SHOWN = 5
 
 
 def of_opas(states: Sequence[Served], replicas: int) -> Iterator[str]:
-    """OPAs that are missing (there have to be `expected`), not Ready, or decide by other policies
+    """OPAs that are missing (there have to be `replicas`), not Ready, or decide by other policies
     than the rest.
     """
     if len(states) < replicas:
@@ -71,7 +71,7 @@ def of_replication(lags: Iterable[tuple[Served, Lag | None]]) -> Iterator[str]:
             yield (
                 f"what {_opa(state)} decides by {since}: it lacks the last change of "
                 f"{len(lag.namespaces)} namespaces "
-                f"({shown}), as its sidecar does not go on; restart both: `kubectl -n {NAMESPACE} "
+                f"({shown}), because its sidecar is stuck; restart both: `kubectl -n {NAMESPACE} "
                 "rollout restart "
                 "deployment opa`"
             )

@@ -1,4 +1,4 @@
-"""How long OPA's certificate lasts, and what renews it."""
+"""Reports when OPA's certificate and CA end, what renews them, and what prevents that."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _warning(
     return (
         None
         if renewer
-        else "nothing renews it before it ends: `fairlead deploy` brings what does, once it is "
+        else "nothing renews it before it ends: run `fairlead deploy`, and wait until all of it is "
         "Ready"
     )
 

@@ -1,4 +1,4 @@
-"""Checks whether an OPA has the cluster's current namespaces if its sidecar cannot say so
+"""Finds namespaces whose last change an OPA lacks, for a sidecar that does not report it
 (kube-mgmt).
 
 kube-mgmt's own health endpoint does not help: it returns 200 whatever the state of the data.

@@ -1,5 +1,5 @@
-"""Waits until every OPA serves a revision, and reads what OPAs, sidecars and ConfigMaps say about
-it."""
+"""Waits until every OPA serves a revision, and reads the state of a deployment: OPAs, sidecars,
+policies and credentials."""
 
 from __future__ import annotations
 

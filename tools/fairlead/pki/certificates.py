@@ -1,4 +1,4 @@
-"""Creates CAs, certificates and keys, all EC P-256."""
+"""Creates CAs, certificates and keys (EC P-256), and reads dates and issuers of existing ones."""
 
 from __future__ import annotations
 

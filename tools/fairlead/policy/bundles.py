@@ -1,4 +1,4 @@
-"""Collects the modules of the policies, and writes the settings into them."""
+"""Collects the modules of the policies, and writes the settings into settings.rego."""
 
 from __future__ import annotations
 

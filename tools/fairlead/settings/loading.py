@@ -1,4 +1,5 @@
-"""Finds and reads fairlead.yaml."""
+"""Finds and reads fairlead.yaml, suggests the spelling of a mistyped key, and applies the variables
+that name images."""
 
 from __future__ import annotations
 

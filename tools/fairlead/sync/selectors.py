@@ -1,4 +1,4 @@
-"""Checks the syntax of a label selector at start, instead of failing at each request later.
+"""Checks the syntax of a label selector at start, so that an invalid one is reported once.
 
 Source: Kubernetes documentation, "Labels and Selectors", and the grammar of
 k8s.io/apimachinery/pkg/labels.

@@ -62,7 +62,7 @@ def test_stale_namespaces_are_told_with_the_time_and_the_way_out() -> None:
     (problem,) = problems.of_replication([(OTHER, None), (GOOD, Lag(tuple("abcdefg"), since))])
     assert problem.startswith(f"what opa-0 decides by has been stale since {since.isoformat()}, 9")
     assert (
-        "the last change of 7 namespaces (a, b, c, d, e, ...), as its sidecar does not go on; "
+        "the last change of 7 namespaces (a, b, c, d, e, ...), because its sidecar is stuck; "
         "restart " in problem
     )
     (problem,) = problems.of_replication([(GOOD, Lag(("gone",), None))])

@@ -1,4 +1,4 @@
-"""The invariants of chaos, as pure functions of the recorded attempts and changes."""
+"""What must hold during chaos, as pure functions of the recorded attempts and changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generates requests that cost much memory or time (huge, deep, packed or slow), and how many
+"""Generates requests that cost much memory or time (huge, deep, compressed or slow), and how many
 clients send them at once."""
 
 from __future__ import annotations

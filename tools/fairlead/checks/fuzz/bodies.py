@@ -75,6 +75,15 @@ class Body:
 
 # Texts that Python's JSON encoder cannot write: `_MARK + name` in a value stands for one of them.
 _MARK = "\0raw:"
+
+
+def shallow(text: str) -> str:
+    """`text` without values that are nested deeper than Python's decoder of JSON goes."""
+    for name, short in (("deep list", "[]"), ("deep object", '{"a":1}')):
+        text = text.replace(RAW[name], short)
+    return text
+
+
 RAW = {
     **{
         text: text

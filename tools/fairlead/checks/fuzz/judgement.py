@@ -22,7 +22,7 @@ from typing import Any
 import jsonpatch
 import jsonpointer
 
-from fairlead.checks.fuzz.bodies import LABEL, NAMESPACES
+from fairlead.checks.fuzz.bodies import LABEL, NAMESPACES, shallow
 from fairlead.checks.fuzz.search import Violation
 from fairlead.kube import admission_reviews
 from fairlead.settings.models import Pool, Settings
@@ -257,10 +257,10 @@ class Judgement:
 
 def _patch(response: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The operations of the patch, with numbers as their text, as in the request."""
-    admission_reviews.patch_of({"response": response})  # raises if the patch is malformed
-    operations: list[dict[str, Any]] = json.loads(
-        base64.b64decode(response["patch"]), parse_int=Number, parse_float=Number
-    )
+    text = shallow(base64.b64decode(response["patch"]).decode())
+    patch = base64.b64encode(text.encode())
+    admission_reviews.patch_of({"response": {**response, "patch": patch}})  # raises if malformed
+    operations: list[dict[str, Any]] = json.loads(text, parse_int=Number, parse_float=Number)
     return operations
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.checks.fuzz import limits
-from fairlead.checks.fuzz.bodies import LABEL, NAMESPACES, RAW, Body, bodies
+from fairlead.checks.fuzz.bodies import LABEL, NAMESPACES, Body, bodies, shallow
 from fairlead.checks.fuzz.client import Http1, Response
 from fairlead.checks.fuzz.judgement import Judgement, Number, as_list, as_object
 from fairlead.checks.fuzz.search import Search, Violation, search
@@ -208,10 +208,7 @@ def _read(body: Body) -> Any:
             return _NoJson()
     if len(content) > LARGEST_REVIEW:
         return _NoJson()
-    text = content.decode("utf-8", errors="replace")
-    # deeper than Python's decoder goes
-    for name, short in (("deep list", "[]"), ("deep object", '{"a": 1}')):
-        text = text.replace(RAW[name], short)
+    text = shallow(content.decode("utf-8", errors="replace"))
     try:
         return json.loads(text, parse_int=Number, parse_float=Number, parse_constant=_refuse)
     except (ValueError, RecursionError):

@@ -1,5 +1,5 @@
-"""Drives hypothesis: tries examples until one fails or the budget is used, and keeps the smallest
-failing one."""
+"""Drives hypothesis: tries examples until one fails or the budget is used up, and keeps the
+smallest failing one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The client of a cluster's supervisor: starts it, gives servers to it, waits for them,
-detaches from it, and stops it."""
+"""Starts, controls and stops the supervisor of a cluster, from another process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The Secrets that a replica has mounted: which, and the wait until their contents are there."""
+"""Lists the Secrets that a replica mounts, and waits until their files have the expected
+contents."""
 
 from __future__ import annotations
 

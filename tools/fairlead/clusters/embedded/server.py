@@ -1,5 +1,5 @@
-"""One server, as its supervisor owns it: it ends with the supervisor, and is restarted when it
-ends.
+"""One server process: the supervisor restarts it when it exits, and stops it when the supervisor
+itself ends.
 
 Standard library only, as the supervisor that imports it runs as long as the cluster.
 """
