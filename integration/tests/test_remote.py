@@ -26,7 +26,7 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import LOOPBACK, SERVICE_NAMES
-from fairlead.deployment.names import CREDENTIALS_ANNOTATION
+from fairlead.deployment.names import CREDENTIALS_ANNOTATION, KEEPER
 from fairlead.kube import clients
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaRefused
@@ -192,6 +192,8 @@ def test_a_deployment_brings_another_certificate_to_the_pods_without_waiting_for
     ca = certificates.CA.create("ended", ended)
     pair = ca.issue("opa", dns=SERVICE_NAMES, ips=LOOPBACK, server=True, valid=ended)
     parts = {"tls.crt": pair.cert_pem, "tls.key": pair.key_pem, "ca.crt": ca.cert_pem}
+    # Without the Lease no keeper renews it: one that came first would keep the deployment waiting.
+    foreign.objects().delete("coordination.k8s.io/v1", "Lease", KEEPER, NAMESPACE)
     rotate._publish(deployed, foreign.objects(), "opa-tls", parts)
     result(foreign, "status", code=1)
     pods_before = {p.metadata.name for p in pods(foreign)}

@@ -37,8 +37,10 @@ const (
 	largeShare  = 4  // the same, of one address
 	restAtOnce  = 32 // other requests in OPA at a time
 
-	// The time for a body to arrive is this and a second for each megabyte.
-	bodyWithin = time.Second
+	// The time for a body to arrive is this and a second for each megabyte. A busy machine may need seconds.
+	bodyWithin = 5 * time.Second
+	// The same for a body that keeps others waiting while it arrives.
+	largeWithin = time.Second
 	// The longest time that a request waits for OPA. API servers ask for a shorter one with the query `timeout`.
 	longest = 30 * time.Second
 	// The time for a request with a token and a body to arrive and be answered.
@@ -144,20 +146,21 @@ func (p *proxy) decide(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), patience(r))
 	defer cancel()
-	body, err := readMore(w, r, nil, min(r.ContentLength, beginning))
+	body, err := readMore(w, r, nil, min(r.ContentLength, beginning), bodyWithin)
 	if err != nil {
 		p.refuse(w, r, http.StatusRequestTimeout, late)
 		return
 	}
-	who := caller{host(r.RemoteAddr), namespaceOf(body)}
+	who, within := caller{host(r.RemoteAddr), namespaceOf(body)}, bodyWithin
 	if r.ContentLength > plainBytes {
+		within = largeWithin
 		if err := p.inHand.enter(ctx, who); err != nil {
 			p.refuse(w, r, http.StatusServiceUnavailable, "too many large reviews at a time: try again")
 			return
 		}
 		defer p.inHand.leave(who)
 	}
-	if body, err = readMore(w, r, body, r.ContentLength); err != nil {
+	if body, err = readMore(w, r, body, r.ContentLength, within); err != nil {
 		p.refuse(w, r, http.StatusRequestTimeout, late)
 		return
 	}
@@ -205,10 +208,10 @@ func (p *proxy) unreadable(r *http.Request) (string, int) {
 }
 
 // readMore returns the first `size` bytes of a body; `body` are those that were read before. It fails if the rest takes
-// longer than bodyWithin allows.
-func readMore(w http.ResponseWriter, r *http.Request, body []byte, size int64) ([]byte, error) {
+// longer than `within` and a second for each megabyte.
+func readMore(w http.ResponseWriter, r *http.Request, body []byte, size int64, within time.Duration) ([]byte, error) {
 	control := http.NewResponseController(w)
-	control.SetReadDeadline(time.Now().Add(bodyWithin + time.Duration(size)*time.Microsecond))
+	control.SetReadDeadline(time.Now().Add(within + time.Duration(size)*time.Microsecond))
 	all := make([]byte, size)
 	if _, err := io.ReadFull(r.Body, all[copy(all, body):]); err != nil {
 		return nil, err
@@ -312,7 +315,7 @@ func (p *proxy) away(w http.ResponseWriter, r *http.Request, err error) {
 // refuse answers in the form of OPA's errors, and logs the refusal.
 func (p *proxy) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
 	p.journal.refuse(host(r.RemoteAddr), why)
-	http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyWithin)) // the server reads the rest of the body
+	http.NewResponseController(w).SetReadDeadline(time.Now().Add(largeWithin)) // the server reads the rest of the body
 	text, _ := json.Marshal(map[string]string{"code": "refused_by_proxy", "message": why})
 	answer{status, "application/json", text}.write(w)
 }
