@@ -169,16 +169,8 @@ def wait(
                 token = fresh.token
             raise
 
+    # The kube-mgmts of pods that end give each other new retries for as long as they last.
     unsettled = time.monotonic() + _UNLOADED
-
-    def declined_by(config_map: dict[str, Any]) -> str | None:
-        """Why a kube-mgmt says that its OPA declines the policies, once it has no retries left. The
-        kube-mgmts of pods that end give each other new ones for as long as they last.
-        """
-        status = _status(config_map)
-        final = status["status"] == "error" or time.monotonic() > unsettled
-        return status["error"] if final else None
-
     switched: float | None = None
     declined = 0  # times that a kube-mgmt said so, with nothing left that it may be for
 
@@ -192,9 +184,13 @@ def wait(
             for status in statuses:
                 if status.get("status") == "error":
                     raise _Stop(_line(status.get("error")))
-        elif _annotation(config_map) != stale and (problem := declined_by(config_map)):
-            if problem == _UNREACHED:
-                _try_again(objects)
+        elif _annotation(config_map) != stale and (
+            (settled := (status := _status(config_map))["status"] == "error")
+            or (status["error"] and time.monotonic() > unsettled)
+        ):
+            if status["error"] == _UNREACHED:
+                if settled:
+                    _try_again(objects)
                 return None
             # One annotation is written by every kube-mgmt, also by those whose pods end: what OPA
             # itself says counts.
@@ -204,10 +200,11 @@ def wait(
                 removed = current and sum(
                     [leftovers.remove(opa, token, modules, staged=False) for opa in opas]
                 )
-                declined += not removed
-                if declined >= max(2, len(opas)) or not current:
-                    raise _Stop(problem)
-                _try_again(objects)
+                declined += settled and not removed
+                if settled and (declined >= max(2, len(opas)) or not current):
+                    raise _Stop(status["error"])
+                if settled or removed:
+                    _try_again(objects)
                 return None
         if not all(_switched(opa, token, modules) for opa in opas):
             return None
