@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+import suspension
 
 from fairlead.clusters.embedded.opas import EmbeddedCluster
 from fairlead.common import paths, waiting
@@ -40,14 +37,12 @@ def hang() -> Iterator[Callable[[int | None], None]]:
     stopped = []
 
     def stop(pid: int | None) -> None:
-        assert pid
-        os.kill(pid, signal.SIGSTOP)
+        suspension.suspend(pid)
         stopped.append(pid)
 
     yield stop
     for pid in stopped:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
+        suspension.resume(pid)
 
 
 def told(cluster: EmbeddedCluster) -> tuple[int, list[str], str]:
@@ -58,24 +53,6 @@ def told(cluster: EmbeddedCluster) -> tuple[int, list[str], str]:
     )
     shown = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     return asked.returncode, json.loads(asked.stdout)["problems"], shown.stdout
-
-
-@contextlib.contextmanager
-def unprobed(url: str) -> Iterator[None]:
-    """Suspends the liveness probe of `url`, so that nothing is restarted meanwhile."""
-    lines = {
-        path.parent: path.read_bytes()
-        for path in Path("/proc").glob("[0-9]*/cmdline")
-        if path.exists()
-    }
-    (probe,) = [
-        int(path.name)
-        for path, line in lines.items()
-        if b"embedded.probe" in line and url.encode() in line
-    ]
-    os.kill(probe, signal.SIGSTOP)
-    yield
-    os.kill(probe, signal.SIGCONT)
 
 
 def is_well(cluster: EmbeddedCluster) -> bool:
@@ -90,7 +67,7 @@ def test_a_sidecar_that_hangs_is_told_and_started_again(
     """A stopped process still accepts connections, so its open port shows nothing."""
     waiting.until(lambda: is_well(cluster), deadline=AGAIN, what="all is well")
     (sidecar,) = cluster.sidecars()
-    with unprobed(f"{sidecar.url}/live"):
+    with suspension.unprobed(f"{sidecar.url}/live"):
         hang(sidecar.pid)
         code, problems, shown = told(cluster)
     assert (code, len(problems)) == (1, 1)
@@ -107,7 +84,7 @@ def test_an_opa_that_hangs_is_told_and_started_again(
 ) -> None:
     waiting.until(lambda: is_well(cluster), deadline=AGAIN, what="all is well")
     (opa,) = cluster.opas()
-    with unprobed(f"{opa.url}/health"):
+    with suspension.unprobed(f"{opa.url}/health"):
         hang(opa.pid)
         code, problems, _ = told(cluster)
     assert code == 1
@@ -150,7 +127,7 @@ def test_an_opa_without_policies_refuses_in_the_words_that_the_docs_explain(
 ) -> None:
     at = namespace(agentpool="pool1")
     (sidecar,) = cluster.sidecars()
-    with unprobed(f"{sidecar.url}/live"):
+    with suspension.unprobed(f"{sidecar.url}/live"):
         hang(sidecar.pid)
         opa.remove_policy(MAIN)
         with pytest.raises(Refused) as refused:
@@ -192,8 +169,7 @@ def test_an_opa_whose_data_nobody_confirms_is_not_ready(
     waiting.until(
         lambda: not ready(opa), deadline=AGAIN, what="it is not Ready while the API server hangs"
     )
-    assert api_server
-    os.kill(api_server, signal.SIGCONT)
+    suspension.resume(api_server)
     waiting.until(lambda: ready(opa), deadline=AGAIN, what="it is Ready again")
     assert cluster.servers()["sync"]["pid"] == servers["sync"]["pid"]
     hang(servers["sync"]["pid"])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+import suspension
 
 from fairlead.clusters.embedded.opas import EmbeddedCluster
 from fairlead.common import waiting
@@ -33,18 +32,21 @@ def problems(cluster: EmbeddedCluster) -> tuple[int, list[str]]:
 
 @pytest.mark.parametrize("missed", ["created", "relabelled", "deleted"])
 def test_what_a_hung_kube_mgmt_missed_is_told(
-    cluster: EmbeddedCluster, objects: clients.Objects, namespace: Callable[..., str], missed: str
+    cluster: EmbeddedCluster,
+    objects: clients.Objects,
+    namespace: Callable[..., str],
+    new_namespace: Callable[..., str],
+    missed: str,
 ) -> None:
     name = namespace(agentpool="pool1")
     waiting.until(lambda: problems(cluster) == (0, []), deadline=AGAIN, what="all is well")
     began = datetime.now(UTC).replace(microsecond=0)
     pid: Any = cluster.servers()["kube-mgmt"]["pid"]
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    with suspension.suspended(pid):
         assert problems(cluster) == (0, []), "it has missed nothing yet"
         change(objects, name, missed)
         if missed == "created":
-            name = namespace(agentpool="pool2")
+            name = new_namespace(agentpool="pool2")
         code, reported = problems(cluster)
         assert (code, len(reported)) == (1, 1)
         assert (
@@ -57,8 +59,6 @@ def test_what_a_hung_kube_mgmt_missed_is_told(
                 reported[0].removeprefix("what opa decides by has been stale since ").split(",")[0]
             )
             assert began <= datetime.fromisoformat(since) <= datetime.now(UTC)
-    finally:
-        os.kill(pid, signal.SIGCONT)
     waiting.until(lambda: problems(cluster) == (0, []), deadline=AGAIN, what="all is well again")
 
 

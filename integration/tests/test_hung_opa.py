@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import suspension
 
 from fairlead.clusters.embedded.opas import EmbeddedCluster
 from fairlead.common import waiting
@@ -51,13 +50,9 @@ def test_a_workload_waits_for_its_warning_less_than_a_pod_for_its_placement(
 
     objects.apply(deployment("ssd"))
     opa, *_ = cluster.opas()
-    assert opa.pid is not None
-    os.kill(opa.pid, signal.SIGSTOP)
-    try:
+    with suspension.suspended(opa.pid):
         warned = seconds(lambda: objects.apply(deployment("nvme")))
         placed = seconds(refused)
-    finally:
-        os.kill(opa.pid, signal.SIGCONT)
     changed = objects.get("apps/v1", "Deployment", "web", mapped) or {}
     assert changed["spec"]["template"]["spec"]["nodeSelector"] == {"disk": "nvme"}
     assert placed - warned > 2, "the timeouts are 1 s and 5 s"

@@ -9,12 +9,13 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
+import suspension
 
 from fairlead.clusters.base import OpaServer
 from fairlead.clusters.embedded.opas import EmbeddedCluster
@@ -120,12 +121,6 @@ def both_ready(two: EmbeddedCluster) -> None:
     waiting.until(lambda: all(map(ready, two.opas())), deadline=60, what="both OPAs are Ready")
 
 
-def go_on(pid: int) -> None:
-    """Continue a stopped process, unless its probe had it killed."""
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGCONT)
-
-
 def lost(two: EmbeddedCluster, opa: str) -> int:
     """How often the balancer has noticed that this OPA is no longer Ready."""
     return two.log("balancer").read_text().count(f" {opa} is not Ready")
@@ -161,7 +156,7 @@ def test_pods_are_placed_while_one_opa_is_gone(
                 what="pods are placed again",
             )
         finally:
-            go_on(pid)
+            suspension.resume(pid)
     assert outcomes["unplaced"] == 0
 
 
@@ -174,7 +169,7 @@ def test_one_that_is_not_ready_is_asked_by_nobody(two: EmbeddedCluster) -> None:
     sidecar, opa, losses = two.sidecars()[0].pid, two.opas()[0], lost(two, "opa-0")
     assert sidecar
     api = OpaApi(opa.url, ca=opa.ca, token=deployed.token)
-    os.kill(sidecar, signal.SIGSTOP)
+    suspension.suspend(sidecar)
     try:
         api.remove_policy(MAIN)
         waiting.until(lambda: lost(two, "opa-0") > losses, deadline=AGAIN, what="it is noticed")
@@ -185,7 +180,7 @@ def test_one_that_is_not_ready_is_asked_by_nobody(two: EmbeddedCluster) -> None:
             assert anyone.decide({})["response"]["allowed"] is False
             anyone.close()
     finally:
-        go_on(sidecar)
+        suspension.resume(sidecar)
         api.close()
 
 

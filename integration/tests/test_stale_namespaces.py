@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import itertools
 import os
-import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import suspension
 
 from fairlead.clusters.embedded.opas import EmbeddedCluster
 from fairlead.common import waiting
@@ -95,14 +95,10 @@ def outcome(api: clients.Objects, pod: dict[str, Any]) -> str:
 
 @contextmanager
 def hung(cluster: EmbeddedCluster) -> Iterator[None]:
-    """Stop the cluster's sidecar during the block, for less time than its probe allows."""
-    pid = cluster.sidecars()[0].pid
-    assert pid
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    """Suspend the cluster's sidecar during the block, and its probe, which would restart it."""
+    (sidecar,) = cluster.sidecars()
+    with suspension.unprobed(f"{sidecar.url}/live"), suspension.suspended(sidecar.pid):
         yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 @pytest.mark.parametrize("pool", TRANSITIONS.values(), ids=TRANSITIONS)

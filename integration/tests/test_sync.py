@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import requests
+import suspension
 
 from fairlead.clusters.embedded.opas import EmbeddedCluster
 from fairlead.common import atomic_files, waiting
@@ -251,7 +252,7 @@ def test_a_watch_that_expired_misses_nothing(
     eventually(second.healthy, "it is healthy")
     assert second.opa.document(["kubernetes", "namespaces", goes])
     before = second.relists()
-    sidecar.send_signal(signal.SIGSTOP)
+    suspension.suspend(sidecar.pid)
     objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": goes}})
     comes = namespace(agentpool="pool2")
     compact(cluster)
@@ -262,7 +263,7 @@ def test_a_watch_that_expired_misses_nothing(
         lambda: objects.get("v1", "Namespace", stays),
         "the API server is back, and knows no history",
     )
-    sidecar.send_signal(signal.SIGCONT)
+    suspension.resume(sidecar.pid)
     expected = {comes, stays}
     eventually(
         lambda: (
