@@ -20,7 +20,7 @@ import pytest
 from foreign import Foreign, started
 from kubernetes import client
 
-from fairlead.clusters import connections, opa_deployment, remote
+from fairlead.clusters import opa_deployment, remote, webhook_connections
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
@@ -294,12 +294,12 @@ def test_api_servers_connect_anew_once_for_the_same_pods_that_end(
             name, NAMESPACE, {"metadata": {"finalizers": [finalizer]}}
         )
     try:
-        started = connections.since(foreign.objects())
+        started = webhook_connections.since(foreign.objects())
         deployed.restart(progress=Progress())
-        restarted = connections.since(foreign.objects())
+        restarted = webhook_connections.since(foreign.objects())
         assert restarted > started
         assert "having API servers leave" not in fairlead(foreign, "deploy").stderr
-        assert connections.since(foreign.objects()) == restarted
+        assert webhook_connections.since(foreign.objects()) == restarted
     finally:
         for name in names:
             foreign.core.patch_namespaced_pod(name, NAMESPACE, {"metadata": {"finalizers": None}})

@@ -11,18 +11,18 @@ from typing import Any
 import click
 from prometheus_client import CollectorRegistry, generate_latest
 
-from fairlead.cli import renewals, sidecar_options
-from fairlead.cli.sidecar_options import FILE
+from fairlead.cli import component_options, renewal_options
+from fairlead.cli.component_options import FILE
 from fairlead.common.errors import UsageError
-from fairlead.deployment import sidecar_flags as flags
+from fairlead.deployment import component_flags as flags
 from fairlead.sync.metrics import not_after
 from fairlead.sync.server import Server
 from fairlead.sync.server_certificates import Certificate
 
 
 @click.command()
-@sidecar_options.kubeconfig
-@renewals.options
+@component_options.kubeconfig
+@renewal_options.options
 @click.option(
     flags.ROLL_OUT,
     is_flag=True,
@@ -40,10 +40,10 @@ from fairlead.sync.server_certificates import Certificate
 @click.option(
     flags.TLS_PRIVATE_KEY_FILE, type=FILE, required=True, help="The key of the certificate."
 )
-@sidecar_options.log_level
+@component_options.log_level
 def command(
     kubeconfig: Path | None,
-    renewal: renewals.Renewal | None,
+    renewal: renewal_options.Renewal | None,
     roll_out: bool,
     health_endpoint: str,
     tls_cert_file: Path,
@@ -61,7 +61,7 @@ def command(
     registry = CollectorRegistry()
     certificate = Certificate(tls_cert_file, tls_private_key_file)
     not_after(registry, certificate.not_after)
-    keeper = renewals.keeper(
+    keeper = renewal_options.keeper(
         renewal, kubeconfig, replica=socket.gethostname(), registry=registry, rolls=roll_out
     )
 
@@ -79,7 +79,7 @@ def command(
     server = Server(
         health_endpoint, certificate, health=health, live=live, metrics=_Registered(registry)
     )
-    sidecar_options.log(log_level)
+    component_options.log(log_level)
     Thread(target=server.serve_forever, args=(0.2,), name="server", daemon=True).start()
     try:
         keeper.run(Event())

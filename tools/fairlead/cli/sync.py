@@ -11,10 +11,10 @@ from threading import Event
 
 import click
 
-from fairlead.cli import renewals, sidecar_options
-from fairlead.cli.sidecar_options import FILE
+from fairlead.cli import component_options, renewal_options
+from fairlead.cli.component_options import FILE
 from fairlead.common.errors import UsageError
-from fairlead.deployment import sidecar_flags as flags
+from fairlead.deployment import component_flags as flags
 from fairlead.deployment.names import DATA_LABEL, POLICY_LABEL
 from fairlead.kube import labels, resources
 from fairlead.kube.resources import Resource
@@ -25,7 +25,7 @@ from fairlead.sync.sidecar import Options, Sidecar
 
 
 @click.command()
-@sidecar_options.kubeconfig
+@component_options.kubeconfig
 @click.option(
     flags.OPA_URL, default=Options.opa_url, show_default=True, help="Address of OPA's API."
 )
@@ -141,8 +141,8 @@ from fairlead.sync.sidecar import Options, Sidecar
     metavar="SECONDS",
     help="Confirm OPA's data again within this time.  [default: about a minute]",
 )
-@renewals.options
-@sidecar_options.log_level
+@renewal_options.options
+@component_options.log_level
 def command(
     kubeconfig: Path | None,
     opa_url: str,
@@ -169,7 +169,7 @@ def command(
     tls_private_key_file: Path | None,
     log_decisions: bool,
     max_staleness: int | None,
-    renewal: renewals.Renewal | None,
+    renewal: renewal_options.Renewal | None,
     log_level: str,
 ) -> None:
     """Run as OPA's sidecar: keep its policies and data current.
@@ -239,9 +239,11 @@ def command(
     )
     if renewal:
         sidecar.accompany(
-            renewals.keeper(renewal, kubeconfig, replica=replica_name, registry=sidecar.registry)
+            renewal_options.keeper(
+                renewal, kubeconfig, replica=replica_name, registry=sidecar.registry
+            )
         )
-    sidecar_options.log(log_level)
+    component_options.log(log_level)
     try:
         sidecar.run(Event())
     except KeyboardInterrupt:

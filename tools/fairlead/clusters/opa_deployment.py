@@ -8,7 +8,7 @@ from typing import Any
 
 from kubernetes import client
 
-from fairlead.clusters import connections
+from fairlead.clusters import webhook_connections
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
@@ -139,10 +139,10 @@ class OpaDeployment:
         """
         objects = clients.Objects(self._api)
         last = self._last_deletion()
-        if last and connections.since(objects) < last:
+        if last and webhook_connections.since(objects) < last:
             progress.update("opa", "having API servers leave the pods that end")
             time.sleep(_UNROUTED)
-            connections.renew(objects, last)
+            webhook_connections.renew(objects, last)
 
     def _last_deletion(self) -> datetime | None:
         """When the last of the pods that end now was deleted, by the API server's clock; None if no

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from fairlead.common import durations
 from fairlead.common.errors import UsageError
-from fairlead.deployment import sidecar_flags as flags
+from fairlead.deployment import component_flags as flags
 from fairlead.kube import resources
 from fairlead.kube.resources import Resource
 from fairlead.opa.arguments import OPA_PORT, SYNC_PORT, Files, Liveness

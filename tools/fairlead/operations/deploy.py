@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from fairlead.clusters import connections
+from fairlead.clusters import webhook_connections
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
@@ -176,7 +176,7 @@ def _apply(
         preflight.reach(objects, webhook, progress=progress)
     if issued:  # as it injects its CA a moment later, and until then nothing else would
         certificate.trust_also(credentials.ca)
-    apply(connections.with_deployed_comment(objects, manifest) for manifest in admission)
+    apply(webhook_connections.with_deployed_comment(objects, manifest) for manifest in admission)
     if issued:
         certificate.trust_also(credentials.ca)
     return states

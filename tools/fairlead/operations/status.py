@@ -9,7 +9,7 @@ from fairlead.clusters.base import Cluster, SidecarServer
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import TLS_SECRET
 from fairlead.kube import clients
-from fairlead.operations import problems, renewers, replication, rollout
+from fairlead.operations import certificate_status, problems, replication_lag, rollout
 from fairlead.settings.models import NAMESPACE
 
 
@@ -22,7 +22,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
       to which all of its data are confirmed (RFC 3339), None if nobody has confirmed any
     - `sidecars`: those that report their health, as {pod, url, pid, healthy, reasons}
     - `policies`: a list of {name, status, error}
-    - `certificates`: see renewers.certificates
+    - `certificates`: see certificate_status.certificates
     - `servers`: a list of {name, pid, restarts, running}
     - `problems`: sentences about everything that is not as it should be
 
@@ -69,7 +69,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
         ],
         "sidecars": sidecars,
         "policies": policies,
-        "certificates": renewers.certificates(cluster, objects),
+        "certificates": certificate_status.certificates(cluster, objects),
         "servers": servers,
         "problems": [
             *problems.of_opas(states, _expected_opas(objects)),
@@ -84,11 +84,11 @@ def status(cluster: Cluster) -> dict[str, Any]:
 
 def _lags(
     cluster: Cluster, states: Iterable[rollout.Served], token: str | None
-) -> Iterator[tuple[rollout.Served, replication.Lag | None]]:
+) -> Iterator[tuple[rollout.Served, replication_lag.Lag | None]]:
     """What OPAs lack of the cluster's namespaces, if no sidecar reports the age of its data."""
     for state in states:
         if not cluster.sidecar.look_up and state.error is None:
-            yield state, replication.lag(cluster, state.opa, token)
+            yield state, replication_lag.lag(cluster, state.opa, token)
 
 
 def _expected_opas(objects: clients.Objects) -> int:

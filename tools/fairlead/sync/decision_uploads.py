@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from threading import Lock
 from typing import Any
 
-from fairlead.sync import batches
+from fairlead.sync import decision_batches
 from fairlead.sync.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -67,14 +67,14 @@ class Decisions:
         not such an array; then no decision was taken.
         """
         # Parse it twice, first only to validate it, so that the decisions need not be kept.
-        for _ in batches.read(batch):
+        for _ in decision_batches.read(batch):
             pass
         with self._lock:
-            for decision in batches.read(batch):
+            for decision in decision_batches.read(batch):
                 self._take(decision)
             self._warn()
 
-    def _take(self, decision: batches.Decision) -> None:
+    def _take(self, decision: decision_batches.Decision) -> None:
         if decision.text is None or decision.entry is None:
             self._omit("unread")
             return

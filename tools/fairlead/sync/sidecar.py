@@ -18,10 +18,10 @@ from fairlead.deployment.names import DATA_LABEL, POLICY_LABEL
 from fairlead.kube.apiserver import ApiServer
 from fairlead.kube.resources import Resource
 from fairlead.opa.api import OpaApi
-from fairlead.sync.credentials import OpaCredentials
 from fairlead.sync.decision_uploads import Decisions
 from fairlead.sync.desired import Desired, Source
 from fairlead.sync.metrics import Metrics, not_after
+from fairlead.sync.opa_credentials import OpaCredentials
 from fairlead.sync.pulse import Pulse
 from fairlead.sync.reconcile import SYSTEM, Reconciler, rfc3339
 from fairlead.sync.server import Server

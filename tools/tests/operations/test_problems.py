@@ -9,7 +9,7 @@ from typing import Any
 
 from fairlead.clusters.base import OpaServer
 from fairlead.operations import problems
-from fairlead.operations.replication import Lag
+from fairlead.operations.replication_lag import Lag
 from fairlead.operations.rollout import Served
 from fairlead.pki.certificates import CA
 

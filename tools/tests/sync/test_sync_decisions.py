@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.sync import batches
+from fairlead.sync import decision_batches
 from fairlead.sync.decision_uploads import BUDGETS, Decisions
 from fairlead.sync.metrics import Metrics
 
@@ -39,7 +39,7 @@ def entry(id_: str, result: Any = ALLOWED, **others: Any) -> dict[str, Any]:
 def ids(packed: bytes) -> list[str | None]:
     return [
         decision.entry["decision_id"] if decision.entry else None
-        for decision in batches.read(packed)
+        for decision in decision_batches.read(packed)
     ]
 
 
@@ -105,13 +105,15 @@ def test_a_batch_is_read_in_bounded_memory(large: str) -> None:
 
 def test_no_more_is_unpacked_than_opa_may_have_packed(log: Log) -> None:
     """Such a batch is not an error, because OPA would send it again for ever."""
-    blanks = " " * (batches.UNPACKED // 2)
+    blanks = " " * (decision_batches.UNPACKED // 2)
     assert ids(batch(entry("1"), blanks + json.dumps(entry("2")) + blanks, entry("3"))) == [
         "1",
         "2",
         None,
     ]
-    assert ids(batch(entry("1"), '{"a":"' + "x" * batches.UNPACKED + '"}', entry("2"))) == [
+    assert ids(
+        batch(entry("1"), '{"a":"' + "x" * decision_batches.UNPACKED + '"}', entry("2"))
+    ) == [
         "1",
         None,
     ]
@@ -137,9 +139,9 @@ def test_what_cannot_be_read_is_no_reason_to_lose_what_can(log: Log, odd: str) -
 def test_the_longest_decision_is_still_read() -> None:
     frame = len('{"decision_id":"1","a":""}')
     longest = json.dumps(
-        {"decision_id": "1", "a": "x" * (batches.LONGEST - frame)}, separators=(",", ":")
+        {"decision_id": "1", "a": "x" * (decision_batches.LONGEST - frame)}, separators=(",", ":")
     )
-    assert len(longest) == batches.LONGEST
+    assert len(longest) == decision_batches.LONGEST
     assert ids(batch(longest, longest)) == ["1", "1"]
     assert ids(batch(longest.replace("xx", "xxx"))) == [None]
 
@@ -150,12 +152,12 @@ def test_the_longest_decision_is_still_read() -> None:
 )
 def test_what_is_no_array_of_objects_is_none(text: str) -> None:
     with pytest.raises(ValueError, match="not a JSON array"):
-        list(batches.read(gzip.compress(text.encode())))
+        list(decision_batches.read(gzip.compress(text.encode())))
 
 
 def test_blanks_are_none_of_our_business() -> None:
-    assert list(batches.read(gzip.compress(b" [ ] "))) == []
-    assert len(list(batches.read(gzip.compress(b'\n[ {} ,\t{"a": "]"} ]\n')))) == 2
+    assert list(decision_batches.read(gzip.compress(b" [ ] "))) == []
+    assert len(list(decision_batches.read(gzip.compress(b'\n[ {} ,\t{"a": "]"} ]\n')))) == 2
 
 
 def test_a_line_is_one_in_every_encoding(log: Log) -> None:

@@ -20,7 +20,7 @@ from fairlead.clusters.embedded.server import Probe
 from fairlead.common import atomic_files
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment import sidecar_flags as flags
+from fairlead.deployment import component_flags as flags
 from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import TLS_SECRET, TOKEN_SECRET

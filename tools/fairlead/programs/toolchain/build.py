@@ -13,7 +13,7 @@ from threading import Event
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.programs import processes
-from fairlead.programs.toolchain import golang, installed, store
+from fairlead.programs.toolchain import cache, golang, installed
 from fairlead.programs.toolchain.golang import Go
 from fairlead.programs.toolchain.programs import Program
 from fairlead.programs.toolchain.recipe import Recipe
@@ -85,7 +85,7 @@ class _Module:
         self._downloaded = self._compiled = self._packages = 0
 
     def run(self) -> None:
-        with store.workspace(self._recipe.home, self._waiting, self._stop) as temporary:
+        with cache.workspace(self._recipe.home, self._waiting, self._stop) as temporary:
             for program in list(self._programs):
                 if self._recipe.built(program).is_file():
                     self._ready(program)
@@ -156,7 +156,7 @@ class _Module:
         for program in list(self._programs):
             path = output / program.name
             if path.is_file() and installed.reports(program, path, self._recipe.version):
-                store.publish(path, self._recipe.built(program))
+                cache.publish(path, self._recipe.built(program))
                 self._ready(program)
 
     def _ready(self, program: Program) -> None:
@@ -168,7 +168,7 @@ class _Module:
 
     def _advice(self) -> str:
         text = "\n".join(self._tail)
-        full = store.full(self._recipe.home, text)
+        full = cache.full(self._recipe.home, text)
         if full:
             return full
         for pattern, advice in _ADVICE:

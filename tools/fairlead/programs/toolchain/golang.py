@@ -17,7 +17,7 @@ from fairlead.common import files, paths
 from fairlead.common.errors import FairleadError, InputError
 from fairlead.common.progress import Progress
 from fairlead.programs import processes
-from fairlead.programs.toolchain import installed, recipe, store
+from fairlead.programs.toolchain import cache, installed, recipe
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _install(
     if installed.is_file():
         return installed
     tail: deque[str] = deque(maxlen=8)
-    with store.workspace(
+    with cache.workspace(
         home, lambda: progress.update("go", "waiting for another process"), stop
     ) as temporary:
         if installed.is_file():
@@ -110,7 +110,7 @@ def _install(
         if code == 0 and _version(new / "go" / "bin" / "go") != recipe.numbers(version):
             code, tail = 1, deque(["the go that it holds does not run on this machine"])
         if code != 0:
-            full = store.full(home, "\n".join(tail))
+            full = cache.full(home, "\n".join(tail))
             advice = f"{full}. Or install" if full else "Install"
             raise FairleadError(
                 f"Go {_dotted(needed)} or newer is needed and none is on PATH; `pip install "
@@ -119,7 +119,7 @@ def _install(
                 f"{advice} Go {_dotted(needed)} or newer (https://go.dev/dl), put its bin folder "
                 "on PATH, and repeat."
             )
-        store.publish(new, target)
+        cache.publish(new, target)
     progress.update("go", "ready", done=1, total=1)
     return installed
 

@@ -9,7 +9,6 @@ from toolchain_world import Told, World
 
 from fairlead.common.errors import FairleadError
 from fairlead.programs import toolchain
-from fairlead.programs.toolchain import store
 
 
 def test_only_what_is_asked_for_is_built_and_only_once(world: World, told: Told) -> None:
@@ -128,7 +127,7 @@ def test_a_full_disk_is_named_with_the_way_out(
         raise OSError(28, "No space left on device")
 
     world.go()
-    monkeypatch.setattr(store, "publish", full)
+    monkeypatch.setattr(cache, "publish", full)
     with pytest.raises(
         FairleadError, match=rf"no space is left on the disk of {world.cache}.*XDG_CACHE_HOME"
     ):

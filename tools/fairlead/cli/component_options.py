@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from fairlead.deployment import sidecar_flags as flags
+from fairlead.deployment import component_flags as flags
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 

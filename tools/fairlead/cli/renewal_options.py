@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from fairlead.common import durations
 from fairlead.common.errors import UsageError
-from fairlead.deployment import sidecar_flags as flags
+from fairlead.deployment import component_flags as flags
 from fairlead.keeper import servers
 from fairlead.keeper.keeper import MANAGER, Keeper
 from fairlead.kube.apiserver import ApiServer

@@ -14,7 +14,7 @@ from opa_server import OpaServer
 from fairlead.clusters import base
 from fairlead.clusters.base import Cluster
 from fairlead.opa.api import OpaApi
-from fairlead.operations.replication import Lag, lag
+from fairlead.operations.replication_lag import Lag, lag
 
 CREATED = "2026-11-22T10:00:00Z"
 

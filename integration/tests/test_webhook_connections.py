@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fairlead.clusters import connections
+from fairlead.clusters import webhook_connections
 from fairlead.clusters.base import Cluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
@@ -73,9 +73,9 @@ def test_an_api_server_asks_by_new_connections_once_they_are_renewed(
     before = asked()
     assert asked() == before
     moment = datetime.now(UTC)
-    assert connections.since(objects) < moment
-    connections.renew(objects, moment)
-    assert connections.since(objects) == moment
+    assert webhook_connections.since(objects) < moment
+    webhook_connections.renew(objects, moment)
+    assert webhook_connections.since(objects) == moment
     waiting.until(lambda: asked() - before, deadline=SEEN, what="it connects again")
     after = ca_bundles(objects)
     assert all(b"# connections since " in bundle for bundle in after)
