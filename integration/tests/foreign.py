@@ -27,7 +27,7 @@ from kubernetes import client
 from urllib3.exceptions import HTTPError
 
 from fairlead.clusters.embedded import ports, volume
-from fairlead.clusters.embedded.cluster import STAGES, Embedded
+from fairlead.clusters.embedded.bare_cluster import STAGES, BareCluster
 from fairlead.common import paths, waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
@@ -43,7 +43,7 @@ LOGGED = [f"2026-01-01T00:00:0{second}Z stdout F line {second} of {{}}\n" for se
 CONTAINERS = {"opa", "proxy", "sync"}
 
 
-class Foreign(Embedded):
+class Foreign(BareCluster):
     """The cluster. `reachable` says whether its API server reaches the pods of OPA through their
     Service.
     """

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fairlead.clusters.embedded.cluster import Embedded
+from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.clusters.remote import of_context
 from fairlead.common import paths, waiting
 from fairlead.common.progress import Progress
@@ -112,7 +112,7 @@ def test_up_status_logs_and_down(name: str) -> None:
 def test_no_copy_of_its_credentials_outlives_it(name: str) -> None:
     """`--context` copies a kubeconfig into .fairlead, beside the clusters."""
     state = paths.state(name)
-    with Embedded(name) as cluster:
+    with BareCluster(name) as cluster:
         cluster.start_control_plane(progress=Progress())
         copy = of_context(None, cluster.kubeconfig).kubeconfig
         assert copy.is_relative_to(state.parent)

@@ -15,7 +15,7 @@ from kubernetes import client
 
 from fairlead.checks.chaos.kind_faults import KindFaults
 from fairlead.checks.chaos.schedule import COMPACT, Episode, Fault
-from fairlead.clusters.embedded.cluster import Embedded
+from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.clusters.kind import KindCluster
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
@@ -25,9 +25,9 @@ SILENT = Progress()
 
 
 @pytest.fixture(scope="module")
-def control_plane() -> Iterator[Embedded]:
+def control_plane() -> Iterator[BareCluster]:
     """A cluster with two pods of OPA and one API server, as its nodes report them."""
-    with Embedded(f"test-faults-{os.getpid()}") as made:
+    with BareCluster(f"test-faults-{os.getpid()}") as made:
         made.start_control_plane(progress=SILENT)
         objects = made.objects()
         core = client.CoreV1Api(clients.connect(made.kubeconfig))
@@ -79,7 +79,7 @@ def add(
 
 @pytest.fixture
 def world(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, control_plane: Embedded
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, control_plane: BareCluster
 ) -> Iterator[World]:
     made = World(tmp_path)
     for key, value in made.environment.items():

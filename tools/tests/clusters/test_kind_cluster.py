@@ -13,7 +13,7 @@ import pytest
 import yaml
 from kind_world import IMAGES, NODE_IMAGE, World
 
-from fairlead.clusters.embedded.cluster import Embedded
+from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.clusters.kind import MARK, KindCluster
 from fairlead.clusters.remote import of_context
 from fairlead.common.errors import UsageError
@@ -26,16 +26,16 @@ SILENT = Progress()
 
 
 @pytest.fixture(scope="module")
-def control_plane() -> Iterator[Embedded]:
+def control_plane() -> Iterator[BareCluster]:
     """An API server without Fairlead, like that of a new cluster."""
-    with Embedded(f"test-kind-{os.getpid()}") as made:
+    with BareCluster(f"test-kind-{os.getpid()}") as made:
         made.start_control_plane(progress=SILENT)
         made.add_nodes({"pool1": 1, "pool2": 1})
         yield made
 
 
 @pytest.fixture
-def objects(control_plane: Embedded) -> clients.Objects:
+def objects(control_plane: BareCluster) -> clients.Objects:
     return control_plane.objects()
 
 
@@ -43,7 +43,7 @@ def objects(control_plane: Embedded) -> clients.Objects:
 def world(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    control_plane: Embedded,
+    control_plane: BareCluster,
     objects: clients.Objects,
 ) -> Iterator[World]:
     """A fake engine in which each cluster of kind has the API server of `control_plane`."""

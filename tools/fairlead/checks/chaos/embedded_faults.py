@@ -13,7 +13,7 @@ import requests
 from fairlead.checks.chaos.faults import Faults
 from fairlead.checks.chaos.schedule import Fault
 from fairlead.clusters.embedded import processes
-from fairlead.clusters.embedded.cluster import Embedded
+from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 
@@ -21,7 +21,7 @@ from fairlead.common.progress import Progress
 class EmbeddedFaults(Faults):
     """Signals to processes; the supervisor starts again what was killed."""
 
-    def __init__(self, cluster: Embedded, progress: Progress) -> None:
+    def __init__(self, cluster: BareCluster, progress: Progress) -> None:
         super().__init__(cluster.kubeconfig, progress)
         self._cluster = cluster
 

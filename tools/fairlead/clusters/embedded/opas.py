@@ -14,7 +14,7 @@ from typing import Any
 from fairlead.clusters import joined_logs
 from fairlead.clusters.base import OpaServer, SidecarServer
 from fairlead.clusters.embedded import balancer, kubelet, mounts, opa_replicas, ports
-from fairlead.clusters.embedded.cluster import Embedded
+from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.clusters.embedded.opa_replicas import BALANCER, KINDS, Replica
 from fairlead.clusters.embedded.server import Probe
 from fairlead.common import atomic_files
@@ -35,7 +35,7 @@ _LOOK = 0.2
 """Seconds between two reads of a log that is followed."""
 
 
-class EmbeddedCluster(Embedded):
+class EmbeddedCluster(BareCluster):
     """An embedded cluster with OPA; see fairlead.clusters.base.Cluster.
 
     API servers call a single OPA at its proxy. Several OPAs are behind a balancer, which routes to

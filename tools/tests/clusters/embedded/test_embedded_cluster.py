@@ -10,7 +10,7 @@ from tiny_servers import gone, supervisor_pid
 
 from fairlead.clusters.embedded import ports, processes
 from fairlead.clusters.embedded.client import Supervisor
-from fairlead.clusters.embedded.cluster import Embedded
+from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.clusters.embedded.nodes import manifests
 from fairlead.clusters.embedded.ports import free_ports
 from fairlead.common.errors import FairleadError, UsageError
@@ -25,11 +25,11 @@ def test_free_ports_differ_and_can_be_had() -> None:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Embedded:
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BareCluster:
     (tmp_path / "policies").mkdir()
     (tmp_path / "policies" / "main.rego").touch()
     monkeypatch.setenv("FAIRLEAD_HOME", str(tmp_path))
-    return Embedded("test")
+    return BareCluster("test")
 
 
 def fake(monkeypatch: pytest.MonkeyPatch, program: Path) -> None:
@@ -37,7 +37,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, program: Path) -> None:
 
 
 def test_a_control_plane_that_does_not_start_leaves_nothing(
-    cluster: Embedded, monkeypatch: pytest.MonkeyPatch
+    cluster: BareCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake(monkeypatch, Path("/bin/false"))
     with pytest.raises(FairleadError, match=r"etcd ended \(exit code 1\)"):
@@ -47,7 +47,7 @@ def test_a_control_plane_that_does_not_start_leaves_nothing(
 
 
 def test_ctrl_c_half_way_leaves_nothing(
-    cluster: Embedded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: BareCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "etcd"
     program.write_text("#!/bin/sh\nexec sleep 1000\n")
@@ -67,7 +67,7 @@ def test_ctrl_c_half_way_leaves_nothing(
     assert not cluster.path.exists()
 
 
-def test_a_dead_cluster_s_folder_is_removed(cluster: Embedded) -> None:
+def test_a_dead_cluster_s_folder_is_removed(cluster: BareCluster) -> None:
     cluster.path.mkdir(parents=True)
     (cluster.path / processes.FILE).write_text("{")
     assert not cluster.running()
@@ -76,7 +76,7 @@ def test_a_dead_cluster_s_folder_is_removed(cluster: Embedded) -> None:
 
 
 def test_what_needs_a_running_cluster_says_how_to_start_it(
-    cluster: Embedded, tmp_path: Path
+    cluster: BareCluster, tmp_path: Path
 ) -> None:
     for use in (
         lambda: cluster.add_nodes({"gpu": 1}),
@@ -90,7 +90,7 @@ def test_what_needs_a_running_cluster_says_how_to_start_it(
 @pytest.mark.parametrize("name", ["", "Upper", "-a", "a.b", "a/b", "..", "a" * 64])
 def test_a_name_that_is_no_dns_label_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="cannot name a cluster"):
-        Embedded(name)
+        BareCluster(name)
 
 
 def test_nodes_are_named_and_labelled_by_their_pool() -> None:

@@ -16,7 +16,7 @@ import pytest
 from tiny_servers import until
 
 from fairlead.clusters.embedded import kubelet, volume
-from fairlead.clusters.embedded.cluster import Embedded
+from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.clusters.embedded.kubelet import Volume
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
@@ -25,8 +25,8 @@ NAMESPACE = "mounting"
 
 
 @pytest.fixture(scope="module")
-def control_plane() -> Iterator[Embedded]:
-    with Embedded(f"test-kubelet-{os.getpid()}") as started:
+def control_plane() -> Iterator[BareCluster]:
+    with BareCluster(f"test-kubelet-{os.getpid()}") as started:
         started.start_control_plane(progress=Progress())
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         started.objects().apply(namespace)
@@ -37,7 +37,7 @@ Put = Callable[..., None]
 
 
 @pytest.fixture
-def put(control_plane: Embedded) -> Iterator[Put]:
+def put(control_plane: BareCluster) -> Iterator[Put]:
     """Creates or changes a Secret to hold exactly these texts; all of them are deleted after the
     test.
     """
@@ -57,7 +57,7 @@ def put(control_plane: Embedded) -> Iterator[Put]:
 
 @contextmanager
 def following(
-    control_plane: Embedded, log: Path, *volumes: Volume
+    control_plane: BareCluster, log: Path, *volumes: Volume
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Runs the process as the cluster does; its output goes to `log`."""
     configuration = clients.connect(control_plane.kubeconfig).configuration
@@ -82,7 +82,7 @@ def holds(folder: Path, **texts: str) -> Callable[[], bool]:
 
 
 def test_what_is_there_is_brought_and_so_is_each_change(
-    control_plane: Embedded, tmp_path: Path, put: Put
+    control_plane: BareCluster, tmp_path: Path, put: Put
 ) -> None:
     """A key that is removed from the Secret is removed from the folder; other Secrets are not
     mounted.
@@ -105,7 +105,7 @@ def test_what_is_there_is_brought_and_so_is_each_change(
 
 
 def test_a_secret_that_comes_later_is_brought(
-    control_plane: Embedded, tmp_path: Path, put: Put
+    control_plane: BareCluster, tmp_path: Path, put: Put
 ) -> None:
     folder = tmp_path / "later"
     put("before", token="a")
@@ -122,7 +122,7 @@ def test_a_secret_that_comes_later_is_brought(
 
 
 def test_a_secret_that_lacks_a_key_leaves_the_folder_as_it_is(
-    control_plane: Embedded, tmp_path: Path, put: Put
+    control_plane: BareCluster, tmp_path: Path, put: Put
 ) -> None:
     """A reader must not find a certificate without its key."""
     pair, log = tmp_path / "pair", tmp_path / "log"
@@ -142,7 +142,7 @@ def test_a_secret_that_lacks_a_key_leaves_the_folder_as_it_is(
 
 
 def test_it_goes_on_after_the_api_server_was_away(
-    control_plane: Embedded, tmp_path: Path, put: Put
+    control_plane: BareCluster, tmp_path: Path, put: Put
 ) -> None:
     """Changes during an interruption are written afterwards, although no watch reported them."""
     folder, log = tmp_path / "token", tmp_path / "log"

@@ -34,7 +34,7 @@ _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
-class Embedded:
+class BareCluster:
     """The embedded cluster `name`, whether it runs or not; everything of it is in `path`.
 
     What is started through this object ends with this process, unless `detach` was called. As a
