@@ -29,7 +29,7 @@ from fairlead.checks.chaos.invariants import Attempt
 from fairlead.checks.chaos.report import percentile
 from fairlead.cli import output
 from fairlead.clusters.embedded import processes
-from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths, waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress

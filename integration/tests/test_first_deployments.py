@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
 from fairlead.operations import rollout, rotate, status
 from fairlead.operations.deploy import deploy

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import suspension
 
-from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths, waiting
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import POLICIES

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead.checks.fuzz import load
-from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
 from fairlead.settings.models import Settings
 

@@ -20,7 +20,7 @@ import memory
 import pytest
 
 from fairlead.clusters.base import OpaServer
-from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import files, paths, waiting
 from fairlead.kube import clients
 from fairlead.opa import arguments

@@ -18,7 +18,7 @@ import pytest
 import suspension
 
 from fairlead.clusters.base import OpaServer
-from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import POLICIES

@@ -16,7 +16,7 @@ from kubernetes import client
 
 from fairlead.analysis import audit
 from fairlead.analysis.audit import ALONE, CHANGED, OUTSIDE, PLACED, REFUSED, UNMAPPED
-from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths, waiting
 from fairlead.common.progress import Progress
 from fairlead.kube import apiserver, clients

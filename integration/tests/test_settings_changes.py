@@ -18,7 +18,7 @@ import pytest
 from kubernetes import client
 
 from fairlead.checks.chaos import invariants
-from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.kube import clients

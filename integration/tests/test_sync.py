@@ -18,7 +18,7 @@ import pytest
 import requests
 import suspension
 
-from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import atomic_files, waiting
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import STATUS

@@ -14,7 +14,7 @@ import yaml
 from kubernetes import client
 
 from fairlead.clusters.embedded import ports
-from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.kube import clients

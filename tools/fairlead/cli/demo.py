@@ -10,7 +10,7 @@ from rich.console import Console
 from fairlead.checks import demo as library
 from fairlead.cli import options
 from fairlead.cli import output as out
-from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError
 from fairlead.operations.up import started
 from fairlead.settings.models import Settings

@@ -12,7 +12,7 @@ import click
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters import registry
-from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment import sidecars
 from fairlead.operations import status, up

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from fairlead.clusters import remote
 from fairlead.clusters.base import Cluster
-from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.clusters.kind import KindCluster
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from fairlead.clusters import contexts, registry, remote
-from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.clusters.registry import Target
 from fairlead.common.errors import InputError, UsageError
 

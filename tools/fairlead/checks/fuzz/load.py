@@ -31,7 +31,7 @@ from fairlead.checks.fuzz.bystanders import Bystander
 from fairlead.checks.fuzz.search import Search, Violation, search
 from fairlead.checks.fuzz.server import Opa, running
 from fairlead.checks.fuzz.sites import Alone, OnCluster, Site
-from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths
 from fairlead.common.progress import Progress
 from fairlead.operations.deploy import deploy

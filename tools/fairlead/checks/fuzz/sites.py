@@ -19,7 +19,7 @@ from fairlead.checks.fuzz.attacks import Attack
 from fairlead.checks.fuzz.bystanders import Ask
 from fairlead.checks.fuzz.client import Headers, Http1
 from fairlead.checks.fuzz.server import Opa
-from fairlead.clusters.embedded.opas import EmbeddedCluster
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import files, paths
 from fairlead.kube import clients
 from fairlead.settings.models import Settings

@@ -9,8 +9,8 @@ import pytest
 from tiny_servers import gone, supervisor_pid
 
 from fairlead.clusters.embedded import ports, processes
-from fairlead.clusters.embedded.client import Supervisor
 from fairlead.clusters.embedded.bare_cluster import BareCluster
+from fairlead.clusters.embedded.client import Supervisor
 from fairlead.clusters.embedded.nodes import manifests
 from fairlead.clusters.embedded.ports import free_ports
 from fairlead.common.errors import FairleadError, UsageError

@@ -9,6 +9,7 @@ from toolchain_world import Told, World
 
 from fairlead.common.errors import FairleadError
 from fairlead.programs import toolchain
+from fairlead.programs.toolchain import cache
 
 
 def test_only_what_is_asked_for_is_built_and_only_once(world: World, told: Told) -> None:

@@ -1,5 +1,5 @@
-"""The embedded cluster with OPAs, their proxies and their sidecars, as processes beside the
-control plane."""
+"""The embedded cluster: a bare cluster, with OPAs, their proxies and their sidecars as processes
+beside its control plane."""
 
 from __future__ import annotations
 
