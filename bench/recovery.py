@@ -34,7 +34,7 @@ from fairlead.common import paths, waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.opa.api import OpaApi
-from fairlead.operations import rollout
+from fairlead.operations import deployed_state
 from fairlead.operations.up import started
 from fairlead.settings.models import Pool, Settings
 
@@ -289,7 +289,7 @@ def _fill(
 
 
 def _opa(cluster: EmbeddedCluster) -> OpaApi:
-    credentials = rollout.credentials(cluster.objects())
+    credentials = deployed_state.credentials(cluster.objects())
     (opa,) = cluster.opas()
     return OpaApi(
         opa.url, ca=opa.ca, token=credentials.token if credentials else None, timeout=30.0

@@ -25,7 +25,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
 from fairlead.kube import clients
 from fairlead.opa.api import OpaApi
-from fairlead.operations import deploy, diagnostics, rollout
+from fairlead.operations import deploy, deployed_state, diagnostics
 from fairlead.operations.up import started
 from fairlead.settings.images import overridden
 from fairlead.settings.models import Images, Settings
@@ -112,7 +112,7 @@ def objects(cluster: Cluster) -> clients.Objects:
 @pytest.fixture
 def token(objects: clients.Objects) -> str:
     """The current token of OPA's API, which some tests rotate."""
-    credentials = rollout.credentials(objects)
+    credentials = deployed_state.credentials(objects)
     assert credentials is not None
     return credentials.token
 
@@ -181,7 +181,7 @@ def namespace(
 
 
 def _until_known(cluster: Cluster, objects: clients.Objects, namespace: str) -> None:
-    credentials = rollout.credentials(objects)
+    credentials = deployed_state.credentials(objects)
     assert credentials is not None
 
     def known() -> bool:

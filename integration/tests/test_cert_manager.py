@@ -29,7 +29,7 @@ from fairlead.common import waiting
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
-from fairlead.operations import deploy, rollout, rotate, status
+from fairlead.operations import deploy, deployed_state, rotate, status
 from fairlead.operations.up import started
 from fairlead.pki.certificates import CA
 from fairlead.settings.models import NAMESPACE, Settings
@@ -155,7 +155,7 @@ def objects(cluster: EmbeddedCluster) -> clients.Objects:
 def test_pods_are_placed_by_the_certificate_that_it_issued(
     cluster: EmbeddedCluster, objects: clients.Objects
 ) -> None:
-    credentials = rollout.credentials(objects)
+    credentials = deployed_state.credentials(objects)
     assert credentials is not None
     for kind in KINDS:
         configuration = objects.get(ADMISSION, kind, "fairlead") or {}
@@ -211,7 +211,7 @@ def served(cluster: EmbeddedCluster) -> bool:
 
 
 def certificate(objects: clients.Objects) -> bytes:
-    credentials = rollout.credentials(objects)
+    credentials = deployed_state.credentials(objects)
     assert credentials is not None
     return credentials.certificate
 

@@ -13,7 +13,7 @@ import pytest
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
-from fairlead.operations import rollout, rotate, status
+from fairlead.operations import deployed_state, rotate, status
 from fairlead.operations.deploy import deploy
 from fairlead.settings.models import Settings
 
@@ -48,7 +48,7 @@ def test_two_first_deployments_end_with_the_same_credentials(bare: EmbeddedClust
         first, second = (future.result() for future in futures)
     assert [state.revision for state in first] == [state.revision for state in second]
     objects = bare.objects()
-    credentials = rollout.credentials(objects)
+    credentials = deployed_state.credentials(objects)
     assert credentials is not None
     with rotate.alone(bare) as deployed:
         assert deployed.alone

@@ -28,7 +28,7 @@ from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed
 from fairlead.kube.apiserver import ApiServer
 from fairlead.kube.errors import Refused
-from fairlead.operations import deploy, rollout, rotate, status
+from fairlead.operations import deploy, deployed_state, rotate, status
 from fairlead.operations.up import started
 from fairlead.pki import certificates
 from fairlead.settings.models import NAMESPACE, Settings
@@ -91,7 +91,7 @@ def calm() -> Iterator[EmbeddedCluster]:
 
 def tls(cluster: EmbeddedCluster) -> Tls:
     """The content of the Secret."""
-    credentials = rollout.credentials(cluster.objects())
+    credentials = deployed_state.credentials(cluster.objects())
     assert credentials is not None
     return credentials.tls
 

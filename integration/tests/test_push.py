@@ -23,7 +23,7 @@ from fairlead.deployment.names import POLICIES, REVISION_ANNOTATION, STATUS
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
-from fairlead.operations import history, rollout
+from fairlead.operations import history, policy_status, rollout
 from fairlead.operations.push import push, rollback
 from fairlead.policy import bundles, staging
 from fairlead.settings.models import NAMESPACE, Settings
@@ -245,7 +245,9 @@ def test_a_kube_mgmt_whose_opa_has_ended_does_not_stop_a_push(
         rollout.wait(cluster, objects, token, modules, deadline=1, progress=QUIET)
     assert not isinstance(waited.value, rollout.RevisionRejected)
     waiting.until(
-        lambda: rollout.policies(objects)[0]["status"] == "ok", deadline=30, what="the status is ok"
+        lambda: policy_status.policies(objects)[0]["status"] == "ok",
+        deadline=30,
+        what="the status is ok",
     )
 
 
@@ -359,7 +361,9 @@ def test_a_hand_broken_config_map_is_put_right_by_a_push(
     assert bundles.revision(modules(opa)) == result["revision"]
     assert "added.rego" not in deployed(objects)["data"]
     waiting.until(
-        lambda: rollout.policies(objects)[0]["status"] == "ok", deadline=30, what="the status is ok"
+        lambda: policy_status.policies(objects)[0]["status"] == "ok",
+        deadline=30,
+        what="the status is ok",
     )
 
 

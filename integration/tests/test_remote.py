@@ -30,7 +30,7 @@ from fairlead.deployment.names import CREDENTIALS_ANNOTATION, KEEPER
 from fairlead.kube import clients
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaRefused
-from fairlead.operations import rollout, rotate
+from fairlead.operations import deployed_state, rotate
 from fairlead.pki import certificates
 from fairlead.policy import bundles
 from fairlead.settings.models import NAMESPACE
@@ -171,15 +171,15 @@ def test_a_push_reaches_the_pods_and_is_taken_back(foreign: Foreign, tmp_path: P
 def test_rotations_reach_the_pods_without_waiting_for_a_kubelet(
     foreign: Foreign, deployed: remote.RemoteCluster
 ) -> None:
-    old = rollout.credentials(foreign.objects())
+    old = deployed_state.credentials(foreign.objects())
     assert old is not None
     rotate.token(deployed, progress=Progress())
     result(foreign, "rotate", "cert")
-    new = rollout.credentials(foreign.objects())
+    new = deployed_state.credentials(foreign.objects())
     assert new is not None
     assert (old.token != new.token, old.ca != new.ca) == (True, True)
     for opa in deployed.opas():
-        assert rollout.served(opa, new.token).ready
+        assert deployed_state.served(opa, new.token).ready
         with pytest.raises(OpaRefused):
             OpaApi(opa.url, ca=opa.ca, token=old.token).policies()
     assert created(foreign, "remote-b") == POOL
@@ -277,7 +277,9 @@ def test_a_restart_replaces_the_pods(foreign: Foreign, deployed: remote.RemoteCl
     assert before.isdisjoint(deployed.servers())
     token = current(foreign).token
     waiting.until(
-        lambda: [rollout.served(opa, token).ready for opa in deployed.opas()] == [True, True],
+        lambda: (
+            [deployed_state.served(opa, token).ready for opa in deployed.opas()] == [True, True]
+        ),
         deadline=30,
         what="the new pods serve",
     )
@@ -360,7 +362,7 @@ def test_pods_that_do_not_come_up_tell_why(
 
 
 def current(cluster: Foreign) -> Any:
-    credentials = rollout.credentials(cluster.objects())
+    credentials = deployed_state.credentials(cluster.objects())
     assert credentials is not None
     return credentials
 

@@ -26,8 +26,8 @@ from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaUnavailable
 from fairlead.operations import rotate
+from fairlead.operations.deployed_state import credentials
 from fairlead.operations.push import push
-from fairlead.operations.rollout import credentials
 from fairlead.operations.status import status
 from fairlead.operations.up import started
 from fairlead.policy import bundles

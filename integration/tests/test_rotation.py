@@ -22,7 +22,7 @@ from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaRefused
-from fairlead.operations import deploy, rollout, rotate, status
+from fairlead.operations import deploy, deployed_state, rotate, status
 from fairlead.pki import certificates
 from fairlead.settings.models import NAMESPACE, Settings
 
@@ -70,11 +70,11 @@ def load(cluster: Cluster, namespace: Make, pod: Make) -> Callable[[], Any]:
 def test_a_rotated_token_refuses_no_pod_and_the_old_one_is_refused(
     cluster: Cluster, objects: clients.Objects, load: Callable[[], Any]
 ) -> None:
-    old = rollout.credentials(objects)
+    old = deployed_state.credentials(objects)
     assert old is not None
     with load() as outcome:
         result = rotate.token(cluster, progress=Progress())
-    new = rollout.credentials(objects)
+    new = deployed_state.credentials(objects)
     assert new is not None
     assert new.token != old.token
     assert digest(new.token.encode()) == result["digest"]
@@ -89,11 +89,11 @@ def test_a_rotated_token_refuses_no_pod_and_the_old_one_is_refused(
 def test_a_rotated_certificate_refuses_no_pod_and_the_old_authority_is_trusted_no_more(
     cluster: Cluster, objects: clients.Objects, load: Callable[[], Any]
 ) -> None:
-    old = rollout.credentials(objects)
+    old = deployed_state.credentials(objects)
     assert old is not None
     with load() as outcome:
         rotate.certificate(cluster, progress=Progress())
-    new = rollout.credentials(objects)
+    new = deployed_state.credentials(objects)
     assert new is not None
     assert outcome["failed"] == []
     assert outcome["placed"]
@@ -103,7 +103,7 @@ def test_a_rotated_certificate_refuses_no_pod_and_the_old_authority_is_trusted_n
         bundles = {base64.b64decode(w["clientConfig"]["caBundle"]) for w in webhook["webhooks"]}
         # After a roll-out a comment follows: see fairlead.clusters.webhook_connections.
         assert {bundle.partition(b"# connections since ")[0] for bundle in bundles} == {new.ca}
-    assert all(rollout.served(opa, new.token).ready for opa in cluster.opas())
+    assert all(deployed_state.served(opa, new.token).ready for opa in cluster.opas())
     secret = objects.get("v1", "Secret", "opa-tls", NAMESPACE) or {}
     assert base64.b64decode(secret["data"]["tls.crt"]) == new.certificate
 
@@ -119,7 +119,7 @@ def test_a_deployment_replaces_a_certificate_that_ends(
     pod: Make,
     left: timedelta,
 ) -> None:
-    old = rollout.credentials(objects)
+    old = deployed_state.credentials(objects)
     assert old is not None
     at = namespace(agentpool="pool1")
     # What reads its files once gets them by new pods, and none comes up with a certificate that has
@@ -142,7 +142,7 @@ def test_a_deployment_replaces_a_certificate_that_ends(
             )
     deploy.deploy(cluster, settings, progress=Progress())
     assert not any(c["warning"] for c in status.status(cluster)["certificates"])
-    new = rollout.credentials(objects)
+    new = deployed_state.credentials(objects)
     assert new is not None
     assert new.token == old.token
     created = waiting.until(

@@ -19,7 +19,7 @@ from fairlead.deployment.names import STATUS
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
-from fairlead.operations import rollout
+from fairlead.operations import policy_status
 from fairlead.policy import bundles
 from fairlead.settings.models import NAMESPACE, Settings
 
@@ -84,7 +84,7 @@ def eventually(check: Callable[[], Any], what: str) -> Any:
 
 
 def state(objects: clients.Objects, name: str) -> dict[str, Any]:
-    (status,) = [policy for policy in rollout.policies(objects) if policy["name"] == name]
+    (status,) = [policy for policy in policy_status.policies(objects) if policy["name"] == name]
     return status
 
 

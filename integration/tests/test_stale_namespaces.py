@@ -19,7 +19,7 @@ from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
-from fairlead.operations import rollout
+from fairlead.operations import deployed_state
 from fairlead.operations.up import started
 from fairlead.settings.models import Settings
 
@@ -51,7 +51,7 @@ def api(defaulted: EmbeddedCluster) -> clients.Objects:
 @pytest.fixture(scope="module")
 def held(defaulted: EmbeddedCluster, api: clients.Objects) -> Callable[[str], Any]:
     """OPA's data about a namespace."""
-    credentials, (server, *_) = rollout.credentials(api), defaulted.opas()
+    credentials, (server, *_) = deployed_state.credentials(api), defaulted.opas()
     assert credentials
     opa = OpaApi(server.url, ca=server.ca, token=credentials.token)
     return lambda name: opa.document(["kubernetes", "namespaces", name])

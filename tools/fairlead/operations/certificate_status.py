@@ -13,7 +13,7 @@ from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import KEEPER, TLS_SECRET
 from fairlead.keeper import trust
 from fairlead.kube import clients
-from fairlead.operations import rollout
+from fairlead.operations import deployed_state
 from fairlead.pki import certificates as pki
 from fairlead.settings.models import NAMESPACE, Certificates
 
@@ -30,7 +30,7 @@ def certificates(cluster: Cluster, objects: clients.Objects) -> list[dict[str, A
     stored = trust.read(secret) if secret else None
     if stored is None or stored.tls is None:
         return []
-    chosen = rollout.certificates(objects)
+    chosen = deployed_state.certificates(objects)
     renewer, trouble = _renewer(cluster, objects, chosen, stored)
     return [
         {
@@ -71,7 +71,7 @@ def _healths(cluster: Cluster) -> Iterator[dict[str, Any]]:
     """The health of each sidecar that answers."""
     for sidecar in cluster.sidecars():
         with suppress(FairleadError):
-            yield rollout.health(sidecar)
+            yield deployed_state.health(sidecar)
 
 
 def _warning(

@@ -17,7 +17,7 @@ from fairlead.deployment.credentials import Credentials, Tls
 from fairlead.deployment.names import KEEPER, POLICIES
 from fairlead.keeper.trust import Deployed
 from fairlead.kube import clients
-from fairlead.operations import history, preflight, rollout, rotate
+from fairlead.operations import deployed_state, history, policy_status, preflight, rollout, rotate
 from fairlead.policy import bundles, staging
 from fairlead.settings.models import NAMESPACE, Settings
 
@@ -29,7 +29,7 @@ def deploy(
     *,
     sidecar: str | None = None,
     progress: Progress,
-) -> list[rollout.Served]:
+) -> list[deployed_state.Served]:
     """Apply everything, and return when every OPA decides by it. The policies are those of
     `folder`, by default the project's.
 
@@ -65,7 +65,7 @@ def _deploy(
     certificate: Deployed,
     stack: ExitStack,
     progress: Progress,
-) -> list[rollout.Served]:
+) -> list[deployed_state.Served]:
     """Deploy, without the renewal of a certificate that is about to end; returns what every OPA
     serves.
     """
@@ -100,7 +100,7 @@ def _credentials_and_objects(
 ) -> tuple[Credentials, list[dict[str, Any]]]:
     """The deployed credentials, or new ones if there are none, and all objects to apply."""
     valid = settings.certificates.valid
-    credentials = rollout.credentials(objects) or Credentials.fresh(valid=valid)
+    credentials = deployed_state.credentials(objects) or Credentials.fresh(valid=valid)
     if credentials.left <= timedelta(0):  # nobody can be refused for it any more
         credentials = Credentials.of(credentials.token, Tls.fresh(valid))
     rendered = manifests.render_objects(
@@ -123,7 +123,7 @@ def _apply(
     credentials: Credentials,
     certificate: Deployed,
     progress: Progress,
-) -> list[rollout.Served]:
+) -> list[deployed_state.Served]:
     """Apply what was rendered and wait until it is in force. The order makes sure that every
     decision has the data that it needs.
 
@@ -151,7 +151,7 @@ def _apply(
             progress.update("deploy", f"applying {manifest['kind']} {manifest['metadata']['name']}")
             (objects.apply_whole if manifest["kind"] == "ConfigMap" else objects.apply)(manifest)
 
-    stale = rollout.annotation(objects)
+    stale = policy_status.annotation(objects)
     apply(o for o in rendered if o not in admission and o not in last)
     issued = settings.certificates.by == "cert-manager"
     if issued:
@@ -160,7 +160,7 @@ def _apply(
         settings, credentials, bundles.file_modules([credentials.token]), progress=progress
     )
     if last:
-        stale = rollout.annotation(objects)
+        stale = policy_status.annotation(objects)
         apply(last)
     states = rollout.wait(
         cluster,
@@ -185,12 +185,12 @@ def _apply(
 def _in_force(cluster: Cluster, objects: clients.Objects) -> bool:
     """Whether every OPA decides by the deployed policies."""
     deployed = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
-    credentials = rollout.credentials(objects)
+    credentials = deployed_state.credentials(objects)
     if deployed is None or credentials is None:
         return False
     revision = bundles.revision(deployed.get("data") or {})
     try:
-        states = [rollout.served(opa, credentials.token) for opa in cluster.opas()]
+        states = [deployed_state.served(opa, credentials.token) for opa in cluster.opas()]
     except FairleadError:  # a pod that cannot be reached, say
         return False
     return bool(states) and all(state.ready and state.revision == revision for state in states)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from fairlead.operations.deployed_state import Served
 from fairlead.operations.replication_lag import Lag
-from fairlead.operations.rollout import Served
 from fairlead.pki import certificates
 from fairlead.settings.models import NAMESPACE
 

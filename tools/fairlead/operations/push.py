@@ -22,7 +22,7 @@ from fairlead.deployment.names import (
 )
 from fairlead.kube import clients
 from fairlead.opa import cli
-from fairlead.operations import history, leftovers, rollout
+from fairlead.operations import deployed_state, history, leftovers, policy_status, rollout
 from fairlead.policy import bundles, staging
 from fairlead.settings.models import NAMESPACE, Settings
 
@@ -114,13 +114,13 @@ def _bring(
     failure restore the previous one.
     """
     previous = _previous(cluster, objects)
-    credentials = rollout.credentials(objects)
+    credentials = deployed_state.credentials(objects)
     if credentials is None:
         raise UsageError(
             f"cluster {cluster.name} has lost OPA's token or certificate: run `fairlead deploy`"
         )
     revision, old = bundles.revision(manifest["data"]), bundles.revision(previous["data"])
-    stale = rollout.annotation(objects)
+    stale = policy_status.annotation(objects)
     progress.update("policies", f"applying revision {revision}")
     try:
         objects.apply_whole(manifest)
@@ -143,7 +143,7 @@ def _bring(
             restart = False
     except (FairleadError, KeyboardInterrupt) as error:
         progress.update("policies", f"putting revision {old} back")
-        stale = rollout.annotation(objects)
+        stale = policy_status.annotation(objects)
         objects.apply_whole(previous)
         rollout.wait(
             cluster, objects, credentials.token, previous["data"], progress=progress, stale=stale

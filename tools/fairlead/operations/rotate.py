@@ -31,7 +31,7 @@ from fairlead.keeper.trust import Deployed
 from fairlead.kube import clients, discovery
 from fairlead.kube.apiserver import ApiServer
 from fairlead.opa.api import OpaApi, lets_in
-from fairlead.operations import rollout
+from fairlead.operations import deployed_state
 from fairlead.pki import certificates
 from fairlead.policy import bundles
 from fairlead.settings.models import NAMESPACE
@@ -85,7 +85,7 @@ def certificate(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
             raise UsageError(
                 f"cluster {cluster.name} has no certificate to rotate: run `fairlead deploy`"
             )
-        if rollout.certificates(cluster.objects()).by == "cert-manager":
+        if deployed_state.certificates(cluster.objects()).by == "cert-manager":
             raise UsageError(
                 f"cert-manager renews the certificate: `cmctl renew -n {NAMESPACE} {TLS_SECRET}` "
                 "has it do so now"
@@ -101,7 +101,7 @@ def certificate(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
 
 def if_due(cluster: Cluster, before: timedelta, *, progress: Progress) -> None:
     """Replace the certificate if it lasts no longer than `before`. Raises as `certificate`."""
-    credentials = rollout.credentials(cluster.objects())
+    credentials = deployed_state.credentials(cluster.objects())
     if credentials is None or credentials.left > before:
         return
     with alone(cluster) as deployed:
@@ -160,7 +160,7 @@ def alone(cluster: Cluster, *, forbidden: bool = True) -> Iterator[Deployed]:
 
 
 def _replace(cluster: Cluster, deployed: Deployed, progress: Progress) -> Tls:
-    valid = rollout.certificates(cluster.objects()).valid
+    valid = deployed_state.certificates(cluster.objects()).valid
     return renewal.replaced(deployed, _Servers(cluster), valid, progress=progress)
 
 
@@ -188,7 +188,7 @@ class _Servers:
 
 def _deployed(cluster: Cluster) -> tuple[clients.Objects, Credentials]:
     objects = cluster.objects()
-    credentials = rollout.credentials(objects)
+    credentials = deployed_state.credentials(objects)
     if credentials is None:
         raise UsageError(
             f"cluster {cluster.name} has no token and certificate to rotate: run `fairlead deploy`"
@@ -223,7 +223,7 @@ def _sidecars(cluster: Cluster, key: str, value: str) -> None:
     """
     _every(
         cluster.sidecars(),
-        lambda s: rollout.health(s).get(key) == value,
+        lambda s: deployed_state.health(s).get(key) == value,
         f"every sidecar uses the new {key}",
     )
 

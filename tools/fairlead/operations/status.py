@@ -9,7 +9,13 @@ from fairlead.clusters.base import Cluster, SidecarServer
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import TLS_SECRET
 from fairlead.kube import clients
-from fairlead.operations import certificate_status, problems, replication_lag, rollout
+from fairlead.operations import (
+    certificate_status,
+    deployed_state,
+    policy_status,
+    problems,
+    replication_lag,
+)
 from fairlead.settings.models import NAMESPACE
 
 
@@ -29,10 +35,10 @@ def status(cluster: Cluster) -> dict[str, Any]:
     Raises FairleadError if the API server does not answer.
     """
     objects = cluster.objects()
-    credentials = rollout.credentials(objects)
+    credentials = deployed_state.credentials(objects)
     token = credentials.token if credentials else None
-    states = [rollout.served(opa, token) for opa in cluster.opas()]
-    policies = rollout.policies(objects) if objects.get("v1", "Namespace", NAMESPACE) else []
+    states = [deployed_state.served(opa, token) for opa in cluster.opas()]
+    policies = policy_status.policies(objects) if objects.get("v1", "Namespace", NAMESPACE) else []
     sidecars = [_sidecar(sidecar) for sidecar in cluster.sidecars()]
     servers = [
         {
@@ -83,8 +89,8 @@ def status(cluster: Cluster) -> dict[str, Any]:
 
 
 def _lags(
-    cluster: Cluster, states: Iterable[rollout.Served], token: str | None
-) -> Iterator[tuple[rollout.Served, replication_lag.Lag | None]]:
+    cluster: Cluster, states: Iterable[deployed_state.Served], token: str | None
+) -> Iterator[tuple[deployed_state.Served, replication_lag.Lag | None]]:
     """What OPAs lack of the cluster's namespaces, if no sidecar reports the age of its data."""
     for state in states:
         if not cluster.sidecar.look_up and state.error is None:
@@ -100,7 +106,7 @@ def _expected_opas(objects: clients.Objects) -> int:
 def _sidecar(sidecar: SidecarServer) -> dict[str, Any]:
     """A sidecar's health; one that does not answer is not healthy."""
     try:
-        health = rollout.health(sidecar)
+        health = deployed_state.health(sidecar)
         healthy, reasons = bool(health["healthy"]), [str(reason) for reason in health["reasons"]]
     except (FairleadError, KeyError, TypeError) as error:
         healthy, reasons = False, [f"it does not answer ({error})"]

@@ -10,7 +10,7 @@ import pytest
 
 from fairlead.deployment.names import STATUS
 from fairlead.kube import clients
-from fairlead.operations import rollout
+from fairlead.operations import policy_status
 
 _DIAL = {"Op": "dial", "Net": "tcp", "Err": {"Syscall": "connect", "Err": 111}}
 _UNREACHED = {"Op": "Put", "URL": "https://127.0.0.1:8181/v1/policies/a.rego", "Err": _DIAL}
@@ -33,5 +33,5 @@ def test_an_error_is_told_in_a_line(error: Any, words: str) -> None:
     annotations = {STATUS: json.dumps({"status": "error", "error": error})}
     config_map = {"metadata": {"name": "policies", "annotations": annotations}}
     objects = SimpleNamespace(list=lambda *_: [config_map])
-    (policies,) = rollout.policies(cast(clients.Objects, objects))
+    (policies,) = policy_status.policies(cast(clients.Objects, objects))
     assert policies == {"name": "policies", "status": "error", "error": words}

@@ -9,8 +9,8 @@ from typing import Any
 
 from fairlead.clusters.base import OpaServer
 from fairlead.operations import problems
+from fairlead.operations.deployed_state import Served
 from fairlead.operations.replication_lag import Lag
-from fairlead.operations.rollout import Served
 from fairlead.pki.certificates import CA
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -25,7 +25,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.names import TLS_SECRET, TOKEN_SECRET, WEBHOOKS
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaRefused
-from fairlead.operations import rollout, rotate
+from fairlead.operations import deployed_state, rotate
 from fairlead.operations.push import push
 from fairlead.policy import bundles
 from fairlead.settings.models import NAMESPACE, Settings
@@ -112,7 +112,7 @@ class Changes:
         Raises FairleadError if a server does not answer.
         """
         objects = self.cluster.objects()
-        now = rollout.credentials(objects)
+        now = deployed_state.credentials(objects)
         if now is None:
             raise FairleadError("the token and the certificate are gone")
         digest = hashlib.sha256(now.token.encode()).hexdigest()
