@@ -1,6 +1,7 @@
 # METADATA
 # title: Tolerations
-# description: How tolerations compare, as in Kubernetes' own admission plugin PodTolerationRestriction, and how messages name them.
+# description: |
+#   How tolerations compare, as in Kubernetes' own admission plugin PodTolerationRestriction, and how messages name them.
 package lib.tolerations
 
 # METADATA

@@ -93,7 +93,7 @@ def _embedded(
             )
         out.note(f"cluster {name!r} is running already; nothing was changed")
         return data
-    chosen = sidecar or sidecars.SYNC.name
+    chosen = sidecar or sidecars.DEFAULT_EMBEDDED.name
     with (
         out.progress() as progress,
         up.started(

@@ -57,14 +57,14 @@ class RemoteCluster:
 
     @property
     def sidecar(self) -> Sidecar:
-        """The kind that was chosen, else that of the Deployment, else kube-mgmt."""
+        """The kind that was chosen, else that of the Deployment, else the default."""
         if self._chosen:
             return self._chosen
         deployment = self._opa.read()
         names = {c.name for c in deployment.spec.template.spec.containers} if deployment else set()
         return next(
             (sidecar for name, sidecar in sidecars.SIDECARS.items() if name in names),
-            sidecars.KUBE_MGMT,
+            sidecars.DEFAULT,
         )
 
     def choose(self, sidecar: Sidecar) -> None:

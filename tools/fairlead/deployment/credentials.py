@@ -13,8 +13,6 @@ from fairlead.pki import certificates
 from fairlead.settings.models import NAMESPACE
 
 VALID = timedelta(days=90)
-RENEW = timedelta(days=30)
-"""How long before its end a certificate is replaced, unless settings say otherwise."""
 
 SERVICE_NAMES = (
     "opa",

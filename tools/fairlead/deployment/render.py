@@ -80,7 +80,7 @@ def render_files(
         raise UsageError(too_short)
     secrets_file = load(secrets, settings.certificates, renew=renew) if secrets else None
     bundle = staging.stage(bundles.bundle(settings, folder), progress)
-    chosen = sidecars.SIDECARS[sidecar] if sidecar else sidecars.KUBE_MGMT
+    chosen = sidecars.SIDECARS[sidecar] if sidecar else sidecars.DEFAULT
     credentials = (
         secrets_file.credentials
         if secrets_file

@@ -257,3 +257,10 @@ def _uploaded(files: Files, logs: DecisionLogs) -> list[str]:
 SIDECARS: Mapping[str, Sidecar] = {sidecar.name: sidecar for sidecar in (Sync(), KubeMgmt())}
 SYNC = SIDECARS[Sync.name]
 KUBE_MGMT = SIDECARS[KubeMgmt.name]
+
+DEFAULT = KUBE_MGMT
+"""The sidecar of KIND clusters, existing clusters and rendered files, unless one is chosen. An
+existing deployment keeps its own."""
+DEFAULT_EMBEDDED = SYNC
+"""The sidecar of an embedded cluster, unless one is chosen. It is part of Fairlead, so nothing has
+to be installed."""

@@ -13,14 +13,13 @@ from fairlead.common.errors import FairleadError
 class ApiServerError(FairleadError):
     """A request to an API server failed.
 
-    `status` is the HTTP status, 0 without an answer. `reason` is Kubernetes' own word for it, such
-    as AlreadyExists, and `message` is what the API server said; both are empty if it said nothing.
+    `status` is the HTTP status, 0 without an answer. `message` is what the API server said, empty
+    if it said nothing.
     """
 
-    def __init__(self, text: str, status: int = 0, *, reason: str = "", message: str = "") -> None:
+    def __init__(self, text: str, status: int = 0, *, message: str = "") -> None:
         super().__init__(text)
         self.status = status
-        self.reason = reason
         self.message = message
 
     @property
@@ -46,21 +45,16 @@ class Refused(ApiServerError):
         """`what` says what was attempted; `body` is the answer, a Status (meta/v1) or any text;
         `fallback` is the message of an empty answer.
         """
-        reason, message = _status(body)
-        message = message or fallback or "it gives no reason"
+        message = _message(body) or fallback or "it gives no reason"
         super().__init__(
-            f"{what}: the API server says {status}: {message}",
-            status,
-            reason=reason,
-            message=message,
+            f"{what}: the API server says {status}: {message}", status, message=message
         )
 
 
-def _status(body: str | bytes | None) -> tuple[str, str]:
-    """The reason and the message of a Status; for other text, its beginning as the message."""
+def _message(body: str | bytes | None) -> str:
+    """The message of a Status; of other text, its beginning."""
     text = body.decode(errors="replace") if isinstance(body, bytes) else body or ""
     try:
-        status = json.loads(text)
-        return str(status.get("reason") or ""), str(status["message"])
+        return str(json.loads(text)["message"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return "", text[:500].strip()
+        return text[:500].strip()

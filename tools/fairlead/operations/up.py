@@ -31,7 +31,7 @@ def started(
     nodes: Mapping[str, int],
     *,
     replicas: int = 1,
-    sidecar: str = sidecars.SYNC.name,
+    sidecar: str = sidecars.DEFAULT_EMBEDDED.name,
     progress: Progress,
 ) -> Iterator[EmbeddedCluster]:
     """A new cluster with nodes (pool -> how many) and Fairlead; it ends with the block unless

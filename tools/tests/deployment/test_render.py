@@ -21,13 +21,14 @@ from hypothesis import strategies as st
 from fairlead.common.errors import InputError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import kustomize, manifests, render, secrets_file
-from fairlead.deployment.credentials import RENEW, SERVICE_NAMES, Credentials
+from fairlead.deployment.credentials import SERVICE_NAMES, Credentials
 from fairlead.deployment.names import RENEWED_BY
 from fairlead.pki import certificates
-from fairlead.settings.models import Settings
+from fairlead.settings.models import Certificates, Settings
 
 SILENT = Progress()
 DAY = timedelta(days=1)
+RENEW = Certificates().renewal
 
 
 def rendered(secrets: Path | None = None, **more: Any) -> render.Rendered:

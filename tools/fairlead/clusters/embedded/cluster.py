@@ -55,9 +55,9 @@ class EmbeddedCluster(BareCluster):
 
     @property
     def sidecar(self) -> Sidecar:
-        """The kind that was chosen, by default `sync`."""
+        """The kind that was chosen, else the default of embedded clusters."""
         plan = self._remembered("pods") or {}
-        return sidecars.SIDECARS[plan.get("sidecar", sidecars.SYNC.name)]
+        return sidecars.SIDECARS[plan.get("sidecar", sidecars.DEFAULT_EMBEDDED.name)]
 
     def choose(self, sidecar: Sidecar) -> None:
         """Use this kind of sidecar from the next `serve` on. Raises UsageError if its program
