@@ -31,11 +31,11 @@ from fairlead.clusters.embedded.bare_cluster import STAGES, BareCluster
 from fairlead.common import paths, waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
+from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import clients
 from fairlead.opa import arguments
 from fairlead.policy import bundles
 from fairlead.programs import toolchain
-from fairlead.settings.models import NAMESPACE
 
 LOGGED = [f"2026-01-01T00:00:0{second}Z stdout F line {second} of {{}}\n" for second in range(3)]
 

@@ -28,11 +28,12 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
+from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import clients
 from fairlead.operations import deploy, deployed_state, rotate, status
 from fairlead.operations.up import started
 from fairlead.pki.certificates import CA
-from fairlead.settings.models import NAMESPACE, Settings
+from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it brings cluster-wide definitions")
 

@@ -11,9 +11,10 @@ from foreign import Foreign, started
 from fairlead.clusters import remote
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
+from fairlead.deployment.names import NAMESPACE
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy
-from fairlead.settings.models import NAMESPACE, Settings
+from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it starts a cluster of its own from nothing")
 

@@ -18,10 +18,11 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import waiting
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
+from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import decision_logs, deploy, rotate
-from fairlead.settings.models import NAMESPACE, DecisionLogs, LogService, Settings
+from fairlead.settings.models import DecisionLogs, LogService, Settings
 
 pytestmark = pytest.mark.embedded(
     "it counts the decisions of a single OPA, which sends them to a server of this process"

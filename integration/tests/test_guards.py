@@ -14,12 +14,12 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
-from fairlead.deployment.names import POLICIES, RETRIES, REVISION_ANNOTATION, STATUS
+from fairlead.deployment.names import NAMESPACE, POLICIES, RETRIES, REVISION_ANNOTATION, STATUS
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, push, rotate, uninstall
 from fairlead.operations.up import started
-from fairlead.settings.models import NAMESPACE, Settings
+from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it takes guards and OPA away from a cluster of its own")
 

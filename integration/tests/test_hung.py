@@ -16,13 +16,13 @@ import suspension
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths, waiting
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import POLICIES
+from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaUnavailable
 from fairlead.operations.deploy import deploy
-from fairlead.settings.models import NAMESPACE, STALENESS, Settings
+from fairlead.settings.models import STALENESS, Settings
 
 pytestmark = pytest.mark.embedded("it stops processes of this machine")
 

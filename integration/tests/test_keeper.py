@@ -24,6 +24,7 @@ from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.credentials import Tls
+from fairlead.deployment.names import NAMESPACE
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed
 from fairlead.kube.apiserver import ApiServer
@@ -31,7 +32,7 @@ from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, deployed_state, rotate, status
 from fairlead.operations.up import started
 from fairlead.pki import certificates
-from fairlead.settings.models import NAMESPACE, Settings
+from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it kills servers, and plays other replicas")
 

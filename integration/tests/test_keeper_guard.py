@@ -17,11 +17,12 @@ from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import Credentials, Tls
+from fairlead.deployment.names import NAMESPACE
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.kube import clients
 from fairlead.operations.up import started
 from fairlead.policy import bundles
-from fairlead.settings.models import NAMESPACE, Settings
+from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it takes guards away and puts others in their place")
 

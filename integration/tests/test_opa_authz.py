@@ -16,10 +16,10 @@ import memory
 import pytest
 
 from fairlead.clusters.base import Cluster
+from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import clients
 from fairlead.opa import arguments
 from fairlead.opa.api import OpaApi
-from fairlead.settings.models import NAMESPACE
 
 REVIEW = {
     "apiVersion": "admission.k8s.io/v1",

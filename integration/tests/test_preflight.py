@@ -19,10 +19,11 @@ from fairlead.clusters import remote
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
+from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import clients, discovery
 from fairlead.operations import deploy, preflight
 from fairlead.operations.preflight import Finding
-from fairlead.settings.models import NAMESPACE, Settings
+from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it has a cluster of its own, with simulated nodes")
 

@@ -19,14 +19,14 @@ from fairlead.common import waiting
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
-from fairlead.deployment.names import POLICIES, REVISION_ANNOTATION, STATUS
+from fairlead.deployment.names import NAMESPACE, POLICIES, REVISION_ANNOTATION, STATUS
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
 from fairlead.operations import history, policy_status, rollout
 from fairlead.operations.push import push, rollback
 from fairlead.policy import bundles, staging
-from fairlead.settings.models import NAMESPACE, Settings
+from fairlead.settings.models import Settings
 
 SIDECARS = ["sync", "kube-mgmt"]  # kube-mgmt never removes a file by itself
 QUIET = Progress()

@@ -26,14 +26,13 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import LOOPBACK, SERVICE_NAMES
-from fairlead.deployment.names import CREDENTIALS_ANNOTATION, KEEPER
+from fairlead.deployment.names import CREDENTIALS_ANNOTATION, KEEPER, NAMESPACE
 from fairlead.kube import clients
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaRefused
 from fairlead.operations import deployed_state, rotate
 from fairlead.pki import certificates
 from fairlead.policy import bundles
-from fairlead.settings.models import NAMESPACE
 
 pytestmark = pytest.mark.embedded("it has a cluster of its own, with simulated nodes")
 

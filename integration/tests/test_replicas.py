@@ -21,7 +21,7 @@ from fairlead.clusters.base import OpaServer
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import POLICIES
+from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaUnavailable
@@ -31,7 +31,7 @@ from fairlead.operations.push import push
 from fairlead.operations.status import status
 from fairlead.operations.up import started
 from fairlead.policy import bundles
-from fairlead.settings.models import NAMESPACE, Settings
+from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it kills and stops processes behind a balancer of its own")
 

@@ -18,13 +18,14 @@ from fairlead.common import waiting
 from fairlead.common.digests import digest
 from fairlead.common.progress import Progress
 from fairlead.deployment.credentials import LOOPBACK, SERVICE_NAMES, Tls
+from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaRefused
 from fairlead.operations import deploy, deployed_state, rotate, status
 from fairlead.pki import certificates
-from fairlead.settings.models import NAMESPACE, Settings
+from fairlead.settings.models import Settings
 
 Make = Callable[..., Any]
 ROLL_OUT = timedelta(minutes=2)

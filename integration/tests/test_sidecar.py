@@ -15,13 +15,13 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import waiting
 from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import Credentials
-from fairlead.deployment.names import STATUS
+from fairlead.deployment.names import NAMESPACE, STATUS
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
 from fairlead.operations import policy_status
 from fairlead.policy import bundles
-from fairlead.settings.models import NAMESPACE, Settings
+from fairlead.settings.models import Settings
 
 # each test runs with each; without a program kube-mgmt its part is skipped
 SIDECARS = ["sync", "kube-mgmt"]

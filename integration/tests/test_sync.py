@@ -21,13 +21,12 @@ import suspension
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import atomic_files, waiting
 from fairlead.deployment.credentials import Credentials
-from fairlead.deployment.names import STATUS
+from fairlead.deployment.names import NAMESPACE, STATUS
 from fairlead.kube import clients
 from fairlead.opa import arguments
 from fairlead.opa.api import OpaApi
 from fairlead.policy import bundles
 from fairlead.programs import toolchain
-from fairlead.settings.models import NAMESPACE
 
 pytestmark = pytest.mark.embedded("it starts and kills sidecars as processes of this machine")
 

@@ -14,10 +14,11 @@ from foreign import Foreign, started
 
 from fairlead.clusters import remote
 from fairlead.common.progress import Progress
+from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import clients, discovery
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, uninstall
-from fairlead.settings.models import NAMESPACE, Settings
+from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it has a cluster of its own, with simulated nodes")
 

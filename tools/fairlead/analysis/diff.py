@@ -16,10 +16,10 @@ from fairlead.analysis.inventory import Inventory
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import POLICIES
+from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.operations import history
 from fairlead.policy import bundles
-from fairlead.settings.models import NAMESPACE, Replicated, Settings
+from fairlead.settings.models import Replicated, Settings
 
 REFUSED = "would be refused"
 ADMITTED = "would be admitted"

@@ -12,11 +12,10 @@ from fairlead.clusters import webhook_connections
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import OPA, OPA_PODS
+from fairlead.deployment.names import NAMESPACE, OPA, OPA_PODS
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.settings.images import IMAGE_VARIABLES
-from fairlead.settings.models import NAMESPACE
 
 ROLLOUT = 300.0
 """Seconds in which every pod has to be Ready: images are pulled meanwhile."""

@@ -22,6 +22,7 @@ from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import (
     CREDENTIALS_ANNOTATION,
+    NAMESPACE,
     PART_OF,
     TLS_SECRET,
     TOKEN_SECRET,
@@ -30,7 +31,7 @@ from fairlead.deployment.sidecars import Sidecar
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.opa import arguments
-from fairlead.settings.models import NAMESPACE, Settings
+from fairlead.settings.models import Settings
 
 _SILENCE = 24 * 3600.0
 """Seconds for which a followed log may stay silent; the client has no other way to wait forever."""

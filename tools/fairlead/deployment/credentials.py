@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from fairlead.common.digests import digest
+from fairlead.deployment.names import NAMESPACE
 from fairlead.pki import certificates
-from fairlead.settings.models import NAMESPACE
 
 VALID = timedelta(days=90)
 

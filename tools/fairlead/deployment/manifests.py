@@ -20,6 +20,7 @@ from fairlead.deployment import names, pod_sizes, sidecars
 from fairlead.deployment.credentials import LOOPBACK, SERVICE_NAMES, Credentials
 from fairlead.deployment.names import (
     KEEPER,
+    NAMESPACE,
     OPA,
     PART_OF,
     POLICIES,
@@ -31,7 +32,7 @@ from fairlead.deployment.names import (
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.opa import arguments
 from fairlead.policy import bundles
-from fairlead.settings.models import NAMESPACE, Settings
+from fairlead.settings.models import Settings
 
 EXEMPT = ("kube-system", "kube-public", "kube-node-lease", NAMESPACE)
 """Namespaces that no policy applies to, so that the cluster and OPA can start. No setting adds

@@ -5,6 +5,9 @@ Standard library only: the sidecar reads them. Templates get them as `names`.
 
 from __future__ import annotations
 
+NAMESPACE = "fairlead"
+"""The namespace of OPA and all that belongs to it; no policy applies to it."""
+
 OPA = "opa"
 """The Deployment of OPA, and its service account."""
 KEEPER = "fairlead-keeper"

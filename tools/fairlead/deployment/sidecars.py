@@ -15,11 +15,12 @@ from typing import Protocol
 from fairlead.common import durations
 from fairlead.common.errors import UsageError
 from fairlead.deployment import component_flags as flags
+from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import resources
 from fairlead.kube.resources import Resource
 from fairlead.opa.arguments import OPA_PORT, SYNC_PORT, Files, Liveness
 from fairlead.programs.toolchain import installed
-from fairlead.settings.models import NAMESPACE, DecisionLogs, Settings
+from fairlead.settings.models import DecisionLogs, Settings
 
 _BATCHES = (
     # Seconds between two uploads of decisions, and before a failed upload is repeated.

@@ -14,13 +14,12 @@ from prometheus_client import CollectorRegistry, Counter
 
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import KEEPER, TLS_SECRET
+from fairlead.deployment.names import KEEPER, NAMESPACE, TLS_SECRET
 from fairlead.keeper import renewal
 from fairlead.keeper.lease import NAME, Lease
 from fairlead.keeper.trust import Deployed, Secret
 from fairlead.kube.apiserver import ApiServer
 from fairlead.pki import certificates
-from fairlead.settings.models import NAMESPACE
 
 log = logging.getLogger(__name__)
 

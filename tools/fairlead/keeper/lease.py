@@ -20,10 +20,9 @@ from typing import Any
 
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
-from fairlead.deployment.names import KEEPER
+from fairlead.deployment.names import KEEPER, NAMESPACE
 from fairlead.kube.apiserver import ApiServer
 from fairlead.kube.errors import ApiServerError
-from fairlead.settings.models import NAMESPACE
 
 log = logging.getLogger(__name__)
 

@@ -18,10 +18,9 @@ from fairlead.common import waiting
 from fairlead.common.digests import digest
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.credentials import SERVICE_NAMES, Tls
-from fairlead.deployment.names import CAS_ANNOTATION, OPA_PODS
+from fairlead.deployment.names import CAS_ANNOTATION, NAMESPACE, OPA_PODS
 from fairlead.kube.apiserver import ApiServer
 from fairlead.opa.arguments import OPA_PORT, SYNC_PORT
-from fairlead.settings.models import NAMESPACE
 
 log = logging.getLogger(__name__)
 

@@ -16,10 +16,9 @@ from typing import Any
 
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.credentials import TLS_KEYS, Tls
-from fairlead.deployment.names import RENEWED_BY, TLS_SECRET
+from fairlead.deployment.names import NAMESPACE, RENEWED_BY, TLS_SECRET
 from fairlead.kube.apiserver import ApiServer
 from fairlead.kube.errors import ApiServerError
-from fairlead.settings.models import NAMESPACE
 
 WEBHOOKS = tuple(
     f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/fairlead"

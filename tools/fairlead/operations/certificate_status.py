@@ -10,12 +10,12 @@ from typing import Any
 from fairlead.clusters.base import Cluster
 from fairlead.common import durations
 from fairlead.common.errors import FairleadError
-from fairlead.deployment.names import KEEPER, TLS_SECRET
+from fairlead.deployment.names import KEEPER, NAMESPACE, TLS_SECRET
 from fairlead.keeper import trust
 from fairlead.kube import clients
 from fairlead.operations import deployed_state
 from fairlead.pki import certificates as pki
-from fairlead.settings.models import NAMESPACE, Certificates
+from fairlead.settings.models import Certificates
 
 
 def certificates(cluster: Cluster, objects: clients.Objects) -> list[dict[str, Any]]:

@@ -14,12 +14,12 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import Credentials, Tls
-from fairlead.deployment.names import KEEPER, POLICIES
+from fairlead.deployment.names import KEEPER, NAMESPACE, POLICIES
 from fairlead.keeper.trust import Deployed
 from fairlead.kube import clients
 from fairlead.operations import deployed_state, history, policy_status, preflight, rollout, rotate
 from fairlead.policy import bundles, staging
-from fairlead.settings.models import NAMESPACE, Settings
+from fairlead.settings.models import Settings
 
 
 def deploy(

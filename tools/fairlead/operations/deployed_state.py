@@ -15,6 +15,7 @@ from fairlead.common.errors import FairleadError
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import (
     CONFIRMED,
+    NAMESPACE,
     POLICIES,
     SETTINGS_ANNOTATION,
     TLS_SECRET,
@@ -24,7 +25,7 @@ from fairlead.kube import clients
 from fairlead.opa.api import OpaApi
 from fairlead.operations import leftovers
 from fairlead.policy import bundles
-from fairlead.settings.models import NAMESPACE, Certificates
+from fairlead.settings.models import Certificates
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ from typing import Any
 
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
-from fairlead.deployment.names import POLICIES
+from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.operations.status import status
-from fairlead.settings.models import NAMESPACE
 
 _LINES = 100_000  # from the end of each log
 # The objects that explain a failure. Secrets are not among them.

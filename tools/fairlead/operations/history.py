@@ -10,10 +10,15 @@ from typing import Any
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests
-from fairlead.deployment.names import PART_OF, POLICIES, REVISION_ANNOTATION, SETTINGS_ANNOTATION
+from fairlead.deployment.names import (
+    NAMESPACE,
+    PART_OF,
+    POLICIES,
+    REVISION_ANNOTATION,
+    SETTINGS_ANNOTATION,
+)
 from fairlead.kube import clients
 from fairlead.policy import bundles
-from fairlead.settings.models import NAMESPACE
 
 KEPT = 10
 """The number of revisions to keep. Each is a ConfigMap of its own, as one may take up to 1 MiB."""

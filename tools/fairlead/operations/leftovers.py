@@ -10,11 +10,10 @@ from collections.abc import Mapping
 
 from fairlead.clusters.base import OpaServer
 from fairlead.common.errors import FairleadError
-from fairlead.deployment.names import POLICIES
+from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import PolicyRejected
 from fairlead.policy.revision import STAGED_KEY
-from fairlead.settings.models import NAMESPACE
 
 PREFIX = f"{NAMESPACE}/{POLICIES}/"
 """The beginning of OPA's id of each of our modules; the key in the ConfigMap follows."""

@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from fairlead.deployment.names import POLICIES, POLICY_LABEL, REPLICA_STATUS, RETRIES, STATUS
+from fairlead.deployment.names import (
+    NAMESPACE,
+    POLICIES,
+    POLICY_LABEL,
+    REPLICA_STATUS,
+    RETRIES,
+    STATUS,
+)
 from fairlead.kube import clients
 from fairlead.opa.errors import describe
-from fairlead.settings.models import NAMESPACE
 
 UNREACHED = "kube-mgmt did not reach OPA"
 

@@ -20,10 +20,11 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
+from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import clients, discovery, labels
 from fairlead.kube.errors import Refused
 from fairlead.opa import arguments
-from fairlead.settings.models import NAMESPACE, Settings
+from fairlead.settings.models import Settings
 
 OLDEST = (1, 30)
 """The first version of Kubernetes with matchConditions (KEP-3716) and a container's preStop sleep

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from fairlead.deployment.names import NAMESPACE
 from fairlead.operations.deployed_state import Served
 from fairlead.operations.replication_lag import Lag
 from fairlead.pki import certificates
-from fairlead.settings.models import NAMESPACE
 
 STALE = 90.0
 """Seconds after which unconfirmed data are a problem; with watches of a minute, data are up to 70 s

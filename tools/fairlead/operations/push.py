@@ -15,6 +15,7 @@ from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
 from fairlead.deployment.names import (
+    NAMESPACE,
     POLICIES,
     REVISION_ANNOTATION,
     SETTINGS_ANNOTATION,
@@ -24,7 +25,7 @@ from fairlead.kube import clients
 from fairlead.opa import cli
 from fairlead.operations import deployed_state, history, leftovers, policy_status, rollout
 from fairlead.policy import bundles, staging
-from fairlead.settings.models import NAMESPACE, Settings
+from fairlead.settings.models import Settings
 
 # The settings that only policies read; all others shape the webhook, the sidecar and the pods.
 _POLICY_ONLY = {"nodeLabel", "podSelector", "contact"}

@@ -10,7 +10,7 @@ from fairlead.clusters.base import Cluster, OpaServer
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import POLICIES, RETRIES
+from fairlead.deployment.names import NAMESPACE, POLICIES, RETRIES
 from fairlead.kube import clients
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaRefused
@@ -18,7 +18,6 @@ from fairlead.operations import deployed_state, leftovers, policy_status
 from fairlead.operations.deployed_state import Served
 from fairlead.policy import bundles
 from fairlead.policy.revision import MAIN, fingerprint
-from fairlead.settings.models import NAMESPACE
 
 _UNLOADED = 10.0
 """Seconds in which a sidecar that unloads old modules has to do it, before it is done here."""

@@ -24,7 +24,7 @@ from fairlead.common.digests import digest
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment.credentials import Credentials, Tls
-from fairlead.deployment.names import TLS_SECRET, TOKEN_SECRET
+from fairlead.deployment.names import NAMESPACE, TLS_SECRET, TOKEN_SECRET
 from fairlead.keeper import renewal, servers
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed
@@ -34,7 +34,6 @@ from fairlead.opa.api import OpaApi, lets_in
 from fairlead.operations import deployed_state
 from fairlead.pki import certificates
 from fairlead.policy import bundles
-from fairlead.settings.models import NAMESPACE
 
 _ISSUED = "cert-manager.io/certificate-name"
 

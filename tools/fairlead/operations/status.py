@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlead.clusters.base import Cluster, SidecarServer
 from fairlead.common.errors import FairleadError
-from fairlead.deployment.names import TLS_SECRET
+from fairlead.deployment.names import NAMESPACE, TLS_SECRET
 from fairlead.kube import clients
 from fairlead.operations import (
     certificate_status,
@@ -16,7 +16,6 @@ from fairlead.operations import (
     problems,
     replication_lag,
 )
-from fairlead.settings.models import NAMESPACE
 
 
 def status(cluster: Cluster) -> dict[str, Any]:

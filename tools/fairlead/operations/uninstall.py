@@ -16,10 +16,9 @@ from fairlead.clusters import contexts
 from fairlead.clusters.base import Cluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import OPA_PODS
+from fairlead.deployment.names import NAMESPACE, OPA_PODS
 from fairlead.kube import clients, discovery
 from fairlead.kube.errors import Refused
-from fairlead.settings.models import NAMESPACE
 
 DEADLINE = 180.0
 """Seconds in which the namespace and its pods have to be gone."""

@@ -21,9 +21,6 @@ from fairlead.common import durations
 from fairlead.kube import labels, resources
 from fairlead.kube.resources import Resource
 
-NAMESPACE = "fairlead"
-"""The namespace of OPA and all that belongs to it; no policy applies to it."""
-
 STALENESS = (10, 86400)
 """The limits of maxStaleness, in seconds. A sidecar needs up to 7 to confirm all data."""
 
@@ -143,8 +140,8 @@ class Images(_Strict):
 class LogService(_Strict):
     """The service to which OPA uploads decisions, by POST <url>/logs.
 
-    `secret` names a Secret in NAMESPACE with a bearer `token`. If `private_authority` is set, it
-    also holds `ca.crt`, the CA that verifies the service.
+    `secret` names a Secret in Fairlead's namespace with a bearer `token`. If `private_authority` is
+    set, it also holds `ca.crt`, the CA that verifies the service.
     """
 
     url: Annotated[str, Field(pattern=r"^https://[-A-Za-z0-9._~:/@%\[\]]+$")]

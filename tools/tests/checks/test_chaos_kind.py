@@ -18,8 +18,8 @@ from fairlead.checks.chaos.schedule import COMPACT, Episode, Fault
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.clusters.kind import KindCluster
 from fairlead.common.progress import Progress
+from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import clients
-from fairlead.settings.models import NAMESPACE
 
 SILENT = Progress()
 

@@ -22,13 +22,13 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import TLS_SECRET, TOKEN_SECRET, WEBHOOKS
+from fairlead.deployment.names import NAMESPACE, TLS_SECRET, TOKEN_SECRET, WEBHOOKS
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaRefused
 from fairlead.operations import deployed_state, rotate
 from fairlead.operations.push import push
 from fairlead.policy import bundles
-from fairlead.settings.models import NAMESPACE, Settings
+from fairlead.settings.models import Settings
 
 TAGS = ("A", "B")
 _QUIET = Progress()

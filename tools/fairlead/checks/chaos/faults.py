@@ -18,9 +18,8 @@ from fairlead.checks.chaos.schedule import BREAK, COMPACT, Episode, Fault
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import POLICIES
+from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.kube import clients
-from fairlead.settings.models import NAMESPACE
 
 INVALID = "package system\n\nmain := {  # broken on purpose\n"
 _PATIENCE = 60.0

@@ -12,10 +12,9 @@ from fairlead.checks.chaos.schedule import Fault
 from fairlead.clusters.kind import KindCluster
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import OPA_PODS
+from fairlead.deployment.names import NAMESPACE, OPA_PODS
 from fairlead.kube import clients
 from fairlead.programs import docker
-from fairlead.settings.models import NAMESPACE
 
 _API_SERVER = "kube-apiserver"
 _PKI = "/etc/kubernetes/pki/etcd"

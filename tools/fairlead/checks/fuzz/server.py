@@ -14,7 +14,7 @@ from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.deployment import credentials
 from fairlead.deployment.credentials import Credentials
-from fairlead.deployment.names import POLICIES
+from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.opa import arguments, cli
 from fairlead.opa.api import OpaApi, lets_in
 from fairlead.opa.errors import PolicyRejected
@@ -22,7 +22,6 @@ from fairlead.policy import bundles
 from fairlead.policy.bundles import Bundle
 from fairlead.policy.revision import MAIN
 from fairlead.programs import toolchain
-from fairlead.settings.models import NAMESPACE
 
 _DEADLINE = 60.0  # seconds
 AuthzPolicy = Callable[[list[str]], str]

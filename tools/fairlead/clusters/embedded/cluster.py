@@ -23,11 +23,11 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import component_flags as flags
 from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import Credentials
-from fairlead.deployment.names import TLS_SECRET, TOKEN_SECRET
+from fairlead.deployment.names import NAMESPACE, TLS_SECRET, TOKEN_SECRET
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.opa import arguments
 from fairlead.programs import toolchain
-from fairlead.settings.models import NAMESPACE, Settings
+from fairlead.settings.models import Settings
 
 KUBELET = "kubelet"
 
