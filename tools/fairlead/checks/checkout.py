@@ -35,9 +35,10 @@ _PACKAGES = {
 # One run of mypy for each folder with a conftest.py: mypy accepts each module name only once.
 _TYPED = (
     ("--package=fairlead",),
-    ("tools/tests", "--exclude=^tools/tests/(clusters/embedded|programs/toolchain)/"),
+    ("tools/tests", "--exclude=^tools/tests/(clusters/embedded|programs/toolchain|sync)/"),
     ("tools/tests/clusters/embedded",),
     ("tools/tests/programs/toolchain",),
+    ("tools/tests/sync",),
     ("integration/tests",),
     ("conftest.py", "bench", "tools/capture.py", "integration/image/collect.py"),
 )

@@ -1,0 +1,195 @@
+"""The manifests of guards, roles and the network policy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rendering import every, render
+
+from fairlead.deployment import manifests, sidecars
+from fairlead.deployment.credentials import Credentials
+from fairlead.policy import bundles
+from fairlead.settings.models import Settings
+
+
+def test_each_guard_fails_closed_and_denies_but_the_one_that_only_warns() -> None:
+    objects = every()
+    guards = {
+        name: o["spec"]
+        for (kind, name), o in objects.items()
+        if kind == "ValidatingAdmissionPolicy"
+    }
+    bindings = {
+        name: o["spec"]
+        for (kind, name), o in objects.items()
+        if kind == "ValidatingAdmissionPolicyBinding"
+    }
+    assert {name: spec["policyName"] for name, spec in bindings.items()} == {
+        name: name for name in guards
+    }
+    assert {
+        name: (spec["failurePolicy"], *bindings[name]["validationActions"])
+        for name, spec in guards.items()
+    } == {
+        "fairlead-objects": ("Fail", "Deny"),
+        "fairlead-cluster-objects": ("Fail", "Deny"),
+        "fairlead-pool-label": ("Fail", "Deny"),
+        "fairlead-node-labels": ("Fail", "Deny"),
+        "fairlead-exempt": ("Ignore", "Warn"),
+        "fairlead-pod-size": ("Fail", "Deny"),
+        "fairlead-daemonset-size": ("Fail", "Deny"),
+    }
+    for name, spec in guards.items():
+        reasons = [validation.get("reason") for validation in spec["validations"]]
+        assert reasons == [None if name == "fairlead-exempt" else "Forbidden"]
+
+
+def test_all_that_is_in_our_namespace_is_guarded_but_what_is_named() -> None:
+    constraints = every()["ValidatingAdmissionPolicy", "fairlead-objects"]["spec"][
+        "matchConstraints"
+    ]
+    whole, itself = constraints["resourceRules"]
+    assert {key: whole[key] for key in ("apiGroups", "apiVersions", "operations", "resources")} == {
+        "apiGroups": ["*"],
+        "apiVersions": ["*"],
+        "operations": ["*"],
+        "resources": ["*/*"],
+    }
+    assert itself["resources"] == ["namespaces", "namespaces/*"]
+    exempt = [
+        (rule["apiGroups"], rule["resources"]) for rule in constraints["excludeResourceRules"]
+    ]
+    assert exempt == [
+        ([""], ["events", "pods/eviction", "pods/status"]),
+        (["events.k8s.io"], ["events"]),
+        (["authorization.k8s.io"], ["localsubjectaccessreviews"]),
+    ]
+
+
+def test_the_pool_label_is_guarded_where_settings_name_who_sets_it_if_nobody() -> None:
+    def guarded(chosen: dict[str, Any]) -> str:
+        guard = every(chosen)["ValidatingAdmissionPolicy", "fairlead-pool-label"]
+        return str(guard["spec"]["matchConditions"][0]["expression"])
+
+    assert guarded({}) == "false"
+    assert guarded({"poolAdmins": []}) == guarded({"poolAdmins": ["a"]}) == "true"
+
+
+def test_groups_get_what_settings_grant_them_and_lose_it_again() -> None:
+    def groups(chosen: dict[str, Any]) -> list[list[str]]:
+        names = ("fairlead-admin", "fairlead-pool-admin")
+        return [
+            [subject["name"] for subject in every(chosen)["ClusterRoleBinding", name]["subjects"]]
+            for name in names
+        ]
+
+    assert groups({}) == [[], []]
+    assert groups({"admins": ["a", "b"], "poolAdmins": ["c"]}) == [["a", "b"], ["c"]]
+
+
+def test_no_role_has_a_wildcard_and_none_writes_more_than_a_status() -> None:
+    roles = {
+        name: o["rules"] for (kind, name), o in every().items() if kind in ("Role", "ClusterRole")
+    }
+    assert roles.keys() == {
+        "opa",
+        "fairlead-opa",
+        "fairlead-admin",
+        "fairlead-pool-admin",
+        "fairlead-keeper",
+    }
+    for name in ("opa", "fairlead-opa"):
+        for rule in roles[name]:
+            assert "*" not in rule["verbs"] + rule["resources"] + rule["apiGroups"]
+            writes = set(rule["verbs"]) - {"get", "list", "watch"}
+            assert writes == ({"patch"} if rule["resources"] == ["configmaps"] else set())
+
+
+def test_the_network_policy_lets_in_what_is_served_and_out_what_watches() -> None:
+    def ports(chosen: dict[str, Any], **more: Any) -> tuple[list[int], list[int]]:
+        spec = render(chosen, **more)["NetworkPolicy"]["spec"]
+        assert (spec["podSelector"], spec["policyTypes"]) == ({}, ["Ingress", "Egress"])
+        into, out = (
+            [port["port"] for port in spec[way][0]["ports"]] for way in ("ingress", "egress")
+        )
+        return into, out
+
+    assert ports({}) == ([8443, 8444], [443, 6443, 8443, 16443])
+    logged = render({"decisionLogs": {"service": {"url": "https://logs.example"}}})[
+        "NetworkPolicy"
+    ]["spec"]["egress"]
+    assert logged[2:] == [{"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP"}]}]
+    assert ports({"apiServerPorts": [7443]}, sidecar=sidecars.KUBE_MGMT) == ([8443, 8444], [7443])
+    unkept = {"apiServerPorts": [7443], "certificates": "cert-manager"}
+    assert ports(unkept, sidecar=sidecars.KUBE_MGMT) == ([8443], [7443])
+
+
+def test_the_network_policy_lets_the_named_networks_alone_ask_opa() -> None:
+    chosen = {"apiServerNetworks": ["10.0.0.0/24", "fd00::/64"]}
+    opa, sync = render(chosen)["NetworkPolicy"]["spec"]["ingress"]
+    assert [port["port"] for port in opa["ports"]] == [8443]
+    networks = [{"ipBlock": {"cidr": "10.0.0.0/24"}}, {"ipBlock": {"cidr": "fd00::/64"}}]
+    # the last is what renews the certificate
+    assert opa["from"] == [*networks, {"podSelector": {}}]
+    assert sync == {"ports": [{"protocol": "TCP", "port": 8444}]}
+    by_others = {**chosen, "certificates": "cert-manager"}
+    (alone,) = render(by_others, sidecar=sidecars.KUBE_MGMT)["NetworkPolicy"]["spec"]["ingress"]
+    assert alone == {**opa, "from": networks}
+
+
+@pytest.mark.parametrize(
+    ("sidecar", "account"), [(sidecars.SYNC, "opa"), (sidecars.KUBE_MGMT, "fairlead-keeper")]
+)
+def test_what_renews_the_certificate_may_write_just_that_and_by_name(
+    sidecar: sidecars.Sidecar, account: str
+) -> None:
+    settings = Settings()
+    rendered = manifests.render_objects(
+        settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecar
+    )
+    by_name = {(o["kind"], o["metadata"]["name"]): o for o in rendered}
+    writes = {
+        (resource, *rule.get("resourceNames", [None])): sorted(set(rule["verbs"]) - {"get", "list"})
+        for kind in ("Role", "ClusterRole")
+        for rule in by_name[kind, "fairlead-keeper"]["rules"]
+        for resource in rule["resources"]
+    }
+    rolling: dict[tuple[str, str | None], list[str]] = (
+        {("deployments", "opa"): ["patch"]} if account != "opa" else {}
+    )
+    assert writes == {
+        ("secrets", "opa-tls"): ["patch"],
+        ("leases", "fairlead-keeper"): ["patch"],
+        ("events", None): ["create"],
+        ("pods", None): [],
+        **rolling,
+        ("mutatingwebhookconfigurations", "fairlead"): ["patch"],
+        ("validatingwebhookconfigurations", "fairlead"): ["patch"],
+    }
+    for kind in ("RoleBinding", "ClusterRoleBinding"):
+        assert [subject["name"] for subject in by_name[kind, "fairlead-keeper"]["subjects"]] == [
+            account
+        ]
+
+
+@pytest.mark.parametrize("sidecar", sidecars.SIDECARS.values(), ids=list(sidecars.SIDECARS))
+def test_who_does_not_renew_gets_no_right_to(sidecar: sidecars.Sidecar) -> None:
+    settings = Settings.model_validate({"certificates": "cert-manager"})
+    rendered = manifests.render_objects(
+        settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecar
+    )
+    bindings = [
+        o
+        for o in rendered
+        if o["kind"].endswith("Binding") and o["metadata"]["name"] == "fairlead-keeper"
+    ]
+    assert [binding["subjects"] for binding in bindings] == [[], []]
+    assert not [
+        o
+        for o in rendered
+        if o["kind"] == "Deployment" and o["metadata"]["name"] == "fairlead-keeper"
+    ]
+    text = manifests.to_yaml(rendered)
+    assert "--certificate-life" not in text
+    assert "system:serviceaccount:fairlead:fairlead-keeper" not in text

@@ -1,0 +1,194 @@
+"""The webhooks' manifests: for what they call OPA, and what happens if it does not answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rendering import every, render
+
+
+def expressions(webhook: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return [tuple(e.values()) for e in webhook["namespaceSelector"]["matchExpressions"]]
+
+
+def webhooks(rendered: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The webhooks of both kinds, by the first part of their names; the mutating one comes
+    first.
+    """
+    kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    return {
+        webhook["name"].removesuffix(".fairlead.dev"): webhook
+        for kind in kinds
+        for webhook in rendered[kind]["webhooks"]
+    }
+
+
+UNMAPPED = ("opted-out-daemonsets", "unlabelled-daemonsets")
+
+
+def test_the_webhooks_fail_closed_and_ask_for_mapped_namespaces_only() -> None:
+    rendered = webhooks(render())
+    policies = {name: webhook["failurePolicy"] for name, webhook in rendered.items()}
+    ours = {"node-pool": "Fail", "daemonsets": "Fail", "final-state": "Fail", "workloads": "Ignore"}
+    assert policies == {**ours, **dict.fromkeys(UNMAPPED, "Ignore")}
+    for name, webhook in rendered.items():
+        assert webhook["admissionReviewVersions"] == ["v1"]
+        if name not in UNMAPPED:
+            assert ("agentpool", "Exists") in expressions(webhook)
+            assert ("agentpool", "NotIn", [""]) in expressions(webhook)
+        assert webhook["clientConfig"]["service"]["name"] == "opa"
+        assert webhook["matchConditions"]
+    assert {
+        name
+        for name, webhook in rendered.items()
+        if webhook.get("reinvocationPolicy") == "IfNeeded"
+    } == {
+        "node-pool",
+        "daemonsets",
+        *UNMAPPED,
+    }
+
+
+def test_without_a_pool_only_what_a_pool_gave_to_a_daemon_set_is_asked_about() -> None:
+    for chosen, selectors in (
+        ({}, {"opted-out-daemonsets": ("In", [""]), "unlabelled-daemonsets": ("DoesNotExist",)}),
+        ({"defaultPool": "x"}, {"opted-out-daemonsets": ("In", [""])}),
+    ):
+        rendered = webhooks(render({**chosen, "failurePolicy": "Fail"}))
+        assert {name for name in rendered if name.endswith("-daemonsets")} == selectors.keys()
+        for name, selector in selectors.items():
+            assert expressions(rendered[name])[1:] == [("agentpool", *selector)]
+            assert rendered[name]["failurePolicy"] == "Ignore"
+            conditions = {
+                condition["name"]: condition["expression"]
+                for condition in rendered[name]["matchConditions"]
+            }
+            assert conditions.keys() >= {"template-changes", "has-something-of-a-pool"}
+            assert "'fairlead.dev/assigned' in" in conditions["has-something-of-a-pool"]
+
+
+def test_the_webhooks_ask_for_just_what_policies_have_a_say_in_and_change_nothing_else() -> None:
+    rendered = webhooks(render({"pools": {"cheap": {}}, "timeoutSeconds": 3}))
+    workloads = {
+        "deployments",
+        "replicasets",
+        "statefulsets",
+        "jobs",
+        "cronjobs",
+        "replicationcontrollers",
+    }
+    resources = {
+        "node-pool": {"pods"},
+        "final-state": {"pods"},
+        "daemonsets": {"daemonsets"},
+        "workloads": workloads,
+    }
+    assert {name: set(webhook["rules"][0]["resources"]) for name, webhook in rendered.items()} == {
+        **resources,
+        "namespaces": {"namespaces"},
+        **{name: {"daemonsets"} for name in UNMAPPED},
+    }
+    for webhook in rendered.values():
+        (rule,) = webhook["rules"]
+        assert (rule["operations"], rule["apiVersions"]) == (["CREATE", "UPDATE"], ["v1"])
+        assert rule["scope"] == ("Cluster" if webhook is rendered["namespaces"] else "Namespaced")
+        assert webhook["sideEffects"] == "None"
+        assert webhook["matchPolicy"] == "Equivalent"
+
+
+def test_nobody_waits_longer_than_a_second_for_a_warning_or_without_a_pool() -> None:
+    rendered = webhooks(render({"pools": {"cheap": {}}, "timeoutSeconds": 3}))
+    timeouts = {name: webhook["timeoutSeconds"] for name, webhook in rendered.items()}
+    decided = {"node-pool": 3, "daemonsets": 3, "final-state": 3}
+    assert timeouts == {**decided, "workloads": 1, "namespaces": 1, **dict.fromkeys(UNMAPPED, 1)}
+
+
+def test_the_validating_webhook_is_the_last_that_is_applied() -> None:
+    assert [*render()][-2:] == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+
+
+def test_the_failure_policy_is_the_settings_but_what_only_warns_never_fails_closed() -> None:
+    def policies(chosen: dict[str, Any]) -> dict[str, str]:
+        return {
+            name: webhook["failurePolicy"] for name, webhook in webhooks(render(chosen)).items()
+        }
+
+    assert set(policies({"failurePolicy": "Ignore"}).values()) == {"Ignore"}
+    trial = policies({"enforcement": "warn"})
+    ours = {
+        "node-pool": "Fail",
+        "daemonsets": "Fail",
+        "final-state": "Ignore",
+        "workloads": "Ignore",
+    }
+    assert trial == {**ours, **dict.fromkeys(UNMAPPED, "Ignore")}
+
+
+def test_updates_of_tolerations_are_asked_about_where_a_pool_limits_them() -> None:
+    for allowed, asked in ((None, False), ([], True), ([{"key": "a"}], True)):
+        rendered = webhooks(render({"pools": {"a": {"allowedTolerations": allowed}, "b": {}}}))
+        for name in ("node-pool", "final-state"):
+            condition = rendered[name]["matchConditions"][0]
+            assert (
+                "object.spec.?tolerations != oldObject.spec.?tolerations" in condition["expression"]
+            ) == asked
+
+
+def test_what_is_too_large_is_left_out_by_each_webhook_and_refused_where_anything_is() -> None:
+    def guard(chosen: dict[str, Any]) -> list[tuple[str, str]]:
+        objects = every(chosen)
+        names = ("fairlead-pod-size", "fairlead-daemonset-size")
+        return [
+            (
+                objects["ValidatingAdmissionPolicy", name]["spec"]["failurePolicy"],
+                *objects["ValidatingAdmissionPolicyBinding", name]["spec"]["validationActions"],
+            )
+            for name in names
+        ]
+
+    def asked(chosen: dict[str, Any]) -> set[str]:
+        rendered = webhooks(render({"pools": {"a": {}}, **chosen}))
+        conditions = {
+            name: [condition["name"] for condition in webhook["matchConditions"]]
+            for name, webhook in rendered.items()
+        }
+        return {name for name, names in conditions.items() if "small-enough" in names}
+
+    # The final state is asked of after the policy that refuses; where that only warns, it is to
+    # leave it out itself.
+    unmapped = {"opted-out-daemonsets", "unlabelled-daemonsets"}
+    assert asked({}) == {"node-pool", "daemonsets", "namespaces", "workloads", *unmapped}
+    assert asked({"enforcement": "warn"}) == {*asked({}), "final-state"}
+    assert guard({}) == guard({"failurePolicy": "Ignore"}) == [("Fail", "Deny")] * 2
+    assert guard({"enforcement": "warn"}) == [("Ignore", "Warn")] * 2
+
+
+def test_no_selector_may_lock_the_cluster_or_opa_out() -> None:
+    for chosen in ({}, {"defaultPool": "x"}):
+        exempt = ["kube-system", "kube-public", "kube-node-lease", "fairlead"]
+        for webhook in webhooks(render(chosen)).values():
+            assert ("kubernetes.io/metadata.name", "NotIn", exempt) in expressions(webhook)
+
+
+def test_a_default_pool_takes_in_unlabelled_namespaces() -> None:
+    rendered = render({"defaultPool": "x"})
+    for webhook in webhooks(rendered).values():
+        assert {("agentpool", "Exists"), ("agentpool", "DoesNotExist")}.isdisjoint(
+            e for e in expressions(webhook) if len(e) == 2
+        )
+    arguments = rendered["Deployment"]["spec"]["template"]["spec"]["containers"][1]["args"]
+    assert not [a for a in arguments if a.startswith("--namespace-selector")]
+
+
+def test_declared_pools_bring_the_warning_for_namespaces() -> None:
+    namespaces = webhooks(render({"pools": {"a": {}, "b": {}}}))["namespaces"]
+    assert namespaces["failurePolicy"] == "Ignore"
+    assert ("agentpool", "NotIn", ["", "a", "b"]) in expressions(namespaces)
+    assert "namespaces" not in webhooks(render())
+
+
+def test_the_embedded_cluster_reaches_opa_by_url() -> None:
+    rendered = render(webhook_url="https://127.0.0.1:1/", replicas=0)
+    for webhook in webhooks(rendered).values():
+        assert webhook["clientConfig"].keys() == {"caBundle", "url"}
+    assert rendered["Deployment"]["spec"]["replicas"] == 0
