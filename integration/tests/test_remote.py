@@ -284,7 +284,7 @@ def test_a_restart_replaces_the_pods(foreign: Foreign, deployed: remote.RemoteCl
     )
 
 
-def test_api_servers_connect_anew_once_for_the_same_pods_that_end(
+def test_api_servers_reconnect_once_for_the_same_pods_that_end(
     foreign: Foreign, deployed: remote.RemoteCluster
 ) -> None:
     # kwok ends pods at once, a real kubelet after their grace period

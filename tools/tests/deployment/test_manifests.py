@@ -84,7 +84,7 @@ def test_where_images_can_be_pulled_kube_mgmt_is_the_default(
 
 
 @pytest.mark.parametrize("damage", ["token", "tls.crt", "ca.crt"])
-def test_damaged_credentials_are_made_anew(damage: str) -> None:
+def test_damaged_credentials_are_made_again(damage: str) -> None:
     good = Credentials.fresh()
     token = {"token": base64.b64encode(good.token.encode()).decode()}
     tls = {

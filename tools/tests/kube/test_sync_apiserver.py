@@ -113,7 +113,7 @@ def test_changes_are_followed_and_a_label_removed_is_a_removal(
     assert server.count("GET", "limit=500") == 1, "one list, the rest by events"
 
 
-def test_a_compacted_history_is_listed_anew_at_once(
+def test_a_compacted_history_is_listed_again_at_once(
     server: FakeApiServer, followed: Followed
 ) -> None:
     server.put("namespaces", "a", labels=pool("p1"))
@@ -239,7 +239,7 @@ def test_gone_leads_to_a_new_list_and_known_namespaces_stay_until_it_is_there() 
     assert known(desired).keys() == {"b"}
 
 
-def test_a_restored_cluster_whose_versions_go_back_is_listed_anew() -> None:
+def test_a_restored_cluster_whose_versions_go_back_is_listed_again() -> None:
     api = Canned([["a"], ["b"]], [[("BOOKMARK", "30")], [("BOOKMARK", "7")], []])
     watch, desired = canned(api)
     follow(watch, 3)

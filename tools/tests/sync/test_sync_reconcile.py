@@ -220,7 +220,7 @@ def test_bad_data_leaves_the_old_in_force(world: World) -> None:
 @pytest.mark.parametrize(
     "broken", [[1], {"instance": 1, "owned": [1, ["x"], ["policy", 2], None]}, {"owned": 1}]
 )
-def test_a_marker_that_someone_broke_is_written_anew(world: World, broken: object) -> None:
+def test_a_marker_that_someone_broke_is_written_again(world: World, broken: object) -> None:
     world.cluster({"map": {"a": "package a"}})
     world.settle()
     written = world.opa.document([MARKER])

@@ -53,7 +53,7 @@ def test_what_was_given_long_ago_is_free_again(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"1": "x"}', "null"])
-def test_a_file_that_somebody_broke_is_written_anew(cache: Path, text: str) -> None:
+def test_a_file_that_somebody_broke_is_written_again(cache: Path, text: str) -> None:
     cache.mkdir()
     (cache / "ports.json").write_text(text)
     (port,) = ports.free_ports(1)

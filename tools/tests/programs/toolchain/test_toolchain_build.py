@@ -47,7 +47,7 @@ def test_a_program_is_named_as_asked_and_not_as_its_package(world: World) -> Non
     assert toolchain.ensure(["etcd"])["etcd"].name == "etcd"
 
 
-def test_a_changed_pin_is_built_anew_beside_the_old_one(world: World) -> None:
+def test_a_changed_pin_is_built_again_beside_the_old_one(world: World) -> None:
     world.go()
     old = toolchain.ensure(["opa"])["opa"]
     with (world.modules / "opa" / "go.sum").open("a") as file:
