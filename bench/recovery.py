@@ -28,7 +28,7 @@ from fairlead.checks.chaos.changes import TAGS, Changes, variants
 from fairlead.checks.chaos.invariants import Attempt
 from fairlead.checks.chaos.report import percentile
 from fairlead.cli import output
-from fairlead.clusters.embedded import processes
+from fairlead.clusters.embedded import process_list
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths, waiting
 from fairlead.common.errors import FairleadError
@@ -71,7 +71,7 @@ def kills(count: int, clients: int, progress: Progress) -> list[Row]:
                 )
                 record = cluster.servers()["opa"]
                 began = time.monotonic()
-                processes.send(record["pid"], record["started"], signal.SIGKILL)
+                process_list.send(record["pid"], record["started"], signal.SIGKILL)
                 _again(asking, f"after-{number}")
                 times.append(time.monotonic() - began)
                 waiting.until(_opa(cluster).ready, deadline=_PATIENCE, what="OPA is ready again")
@@ -184,7 +184,7 @@ def first_sync(count: int, clients: int, progress: Progress) -> list[Row]:
         before = cluster.servers()
         began = time.monotonic()
         for name in ("opa", "sync"):
-            processes.send(before[name]["pid"], before[name]["started"], signal.SIGKILL)
+            process_list.send(before[name]["pid"], before[name]["started"], signal.SIGKILL)
 
         def restarted() -> bool:
             now = cluster.servers()

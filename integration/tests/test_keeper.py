@@ -3,6 +3,7 @@ refused."""
 
 from __future__ import annotations
 
+import base64
 import itertools
 import os
 import signal
@@ -422,6 +423,22 @@ def test_beside_a_sidecar_that_reads_once_the_pods_are_replaced(calm: EmbeddedCl
     assert settled(calm)
     deployment = objects.get("apps/v1", "Deployment", "opa", NAMESPACE) or {}
     assert "fairlead.dev/authorities" in deployment["spec"]["template"]["metadata"]["annotations"]
+    # API servers leave the pods that end: a new comment makes them connect again.
+    bundles = {
+        base64.b64decode(webhook["clientConfig"]["caBundle"])
+        for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+        for webhook in (objects.get("admissionregistration.k8s.io/v1", kind, "fairlead") or {})[
+            "webhooks"
+        ]
+    }
+    assert all(b"\n# reconnect " in bundle for bundle in bundles)
+    # A deployment keeps it, as otherwise API servers would use their old connections again.
+    deploy.deploy(calm, Settings(), progress=QUIET)
+    again = objects.get(
+        "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "fairlead"
+    )
+    assert again
+    assert base64.b64decode(again["webhooks"][0]["clientConfig"]["caBundle"]) in bundles
     # With the sidecar that is here, what it was for is nobody's any more.
     rotate.certificate(calm, progress=QUIET)
 

@@ -23,7 +23,7 @@ from fairlead.deployment.names import NAMESPACE, POLICIES, REVISION_ANNOTATION, 
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
-from fairlead.operations import history, policy_status, rollout
+from fairlead.operations import history, policy_status, revision_wait
 from fairlead.operations.push import push, rollback
 from fairlead.policy import bundles, staging
 from fairlead.settings.models import Settings
@@ -242,8 +242,8 @@ def test_a_kube_mgmt_whose_opa_has_ended_does_not_stop_a_push(
     modules = {**deployed(objects)["data"], "other.rego": "package other\n"}
     objects.merge(config_map, {"metadata": {"annotations": annotations}})
     with pytest.raises(FairleadError, match="not within") as waited:  # it goes on to wait
-        rollout.wait(cluster, objects, token, modules, deadline=1, progress=QUIET)
-    assert not isinstance(waited.value, rollout.RevisionRejected)
+        revision_wait.until_in_force(cluster, objects, token, modules, deadline=1, progress=QUIET)
+    assert not isinstance(waited.value, revision_wait.RevisionRejected)
     waiting.until(
         lambda: policy_status.policies(objects)[0]["status"] == "ok",
         deadline=30,
@@ -370,7 +370,7 @@ def test_a_hand_broken_config_map_is_put_right_by_a_push(
 def test_a_wait_goes_on_with_the_token_that_came_meanwhile(
     cluster: Cluster, objects: clients.Objects
 ) -> None:
-    states = rollout.wait(
+    states = revision_wait.until_in_force(
         cluster, objects, "rotated-away", deployed(objects)["data"], progress=QUIET
     )
     assert {state.ready for state in states} == {True}

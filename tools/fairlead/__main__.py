@@ -17,8 +17,8 @@ from fairlead import __version__
 from fairlead.cli import output
 from fairlead.common.errors import FairleadError
 
-# Command -> (module under fairlead.cli, one-line help), in the order that --help shows. A module is
-# imported when its command runs: the Kubernetes client alone takes half a second to load.
+# Command -> one-line help, in the order that --help shows. A command's module in fairlead.cli is
+# imported when the command runs: the Kubernetes client alone takes half a second to load.
 COMMANDS = {
     "demo": "See Fairlead at work: a cluster, three pools, and where each pod lands.",
     "up": "Start a local cluster with Fairlead installed.",

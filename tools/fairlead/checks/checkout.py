@@ -1,5 +1,5 @@
-"""The checks of a checkout: policies compiled, formatted, tested and covered; code linted, typed
-and tested."""
+"""The steps of `fairlead test`: policies compiled, formatted, tested and covered; code linted,
+typed and tested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fairlead down`: stop a local cluster."""
+"""`fairlead down`: stop a local cluster and remove its state."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import click
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.common import paths
-from fairlead.policy import scaffolds
+from fairlead.policy import new_policy
 
 
 @click.group()
@@ -26,6 +26,6 @@ def policy(name: str, output: str) -> None:
     run `make kustomize`.
     """
     checkout = paths.root()
-    rows = [{"file": str(path.relative_to(checkout))} for path in scaffolds.policy(name, checkout)]
+    rows = [{"file": str(path.relative_to(checkout))} for path in new_policy.policy(name, checkout)]
     out.emit(rows, output, out.rows(None, ("file",), rows))
     out.note("next: replace the rules of the example, then run `make kustomize` and `make test`")

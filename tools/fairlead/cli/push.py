@@ -1,4 +1,5 @@
-"""`fairlead push`: test changed policies and push them into a running cluster."""
+"""`fairlead push`: test the policies, push them into a running cluster, and wait until every OPA
+serves them."""
 
 from __future__ import annotations
 

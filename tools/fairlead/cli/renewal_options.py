@@ -1,5 +1,5 @@
-"""The options of certificate renewal, which `sync` and `keeper` share, and the keeper that they
-configure."""
+"""The options of `sync` and `keeper` for certificate renewal, and the Keeper that is built from
+them."""
 
 from __future__ import annotations
 

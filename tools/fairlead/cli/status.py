@@ -20,8 +20,8 @@ from fairlead.operations import status as library
 def command(target: registry.Target, output: str) -> None:
     """Show what runs in a cluster, which policies are in force, and when the certificates expire.
 
-    Exit code: 1 if nothing is deployed, or if anything is wrong with an OPA, its sidecar, a policy,
-    a certificate or a server. `problems` lists what is wrong.
+    Exit code: 1 if nothing is deployed, if a certificate has ended, or if anything is wrong with an
+    OPA, its sidecar, a policy or a server. `problems` lists what is wrong.
     """
     data = library.status(registry.find(target))
     if not data["deployed"] and output == "table":

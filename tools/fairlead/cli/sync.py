@@ -20,7 +20,7 @@ from fairlead.kube import labels, resources
 from fairlead.kube.resources import Resource
 from fairlead.opa.api import OpaApi
 from fairlead.settings.models import STALENESS
-from fairlead.sync import selectors, statuses
+from fairlead.sync import selector_syntax, statuses
 from fairlead.sync.sidecar import Options, Sidecar
 
 
@@ -193,7 +193,7 @@ def command(
         *((flags.NAMESPACE_LABELS, key) for key in keys),
     ]:
         _check(flag, labels.check_key, key)
-    _check(flags.NAMESPACE_SELECTOR, selectors.check, namespace_selector)
+    _check(flags.NAMESPACE_SELECTOR, selector_syntax.check, namespace_selector)
     for flag, value in [("--policy-value", policy_value), ("--data-value", data_value)]:
         _check(flag, labels.check_value, value)
     path = tuple(filter(None, replicate_path.split("/")))

@@ -1,4 +1,5 @@
-"""Finds contexts in kubeconfigs, and keeps a private copy (mode 0600) of a chosen one.
+"""Finds a context in kubeconfigs, and keeps a private kubeconfig (mode 0600) with that context
+alone.
 
 A copy holds a cluster's credentials. It is removed when its cluster ends, or when Fairlead is
 uninstalled there.

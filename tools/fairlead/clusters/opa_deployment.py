@@ -15,6 +15,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, OPA, OPA_PODS
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
+from fairlead.opa.arguments import UNROUTED
 from fairlead.settings.images import IMAGE_VARIABLES
 
 ROLLOUT = 300.0
@@ -29,10 +30,6 @@ IMAGES = {
 
 _HOPELESS = {"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}
 """Reasons to wait that do not go away by themselves."""
-
-_UNROUTED = 3.0
-"""Seconds until no node routes new connections to a pod that ends; nothing reports when that is
-the case."""
 
 _RESTARTED = "kubectl.kubernetes.io/restartedAt"  # as `kubectl rollout restart` has it
 _REFRESHED = "fairlead.dev/refreshed"
@@ -140,7 +137,7 @@ class OpaDeployment:
         last = self._last_deletion()
         if last and webhook_connections.since(objects) < last:
             progress.update("opa", "having API servers leave the pods that end")
-            time.sleep(_UNROUTED)
+            time.sleep(UNROUTED)
             webhook_connections.renew(objects, last)
 
     def _last_deletion(self) -> datetime | None:

@@ -1,4 +1,5 @@
-"""The kinds of cluster, and how a command finds the one that it is meant for."""
+"""Chooses a command's cluster by its flags and the environment: embedded, KIND or a context. That
+`--context` alone means a context is decided in cli/options.py."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ An API server keeps its connections to a webhook and goes on using them, even to
 Service routes to any more. OPA closes them when it ends, and a request that arrives at that moment
 fails: HTTP/1.1 cannot announce a close. An API server has separate connections for each
 configuration of a webhook (k8s.io/apiserver/pkg/util/webhook). So a comment in the CA bundle, which
-nothing reads, is enough to make it open new ones.
+nothing reads, is enough to make it open new ones. opa_deployment.py decides when.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _VERSION = "admissionregistration.k8s.io/v1"
 _KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 _PATIENCE = 15.0  # seconds; a renewal of the certificate changes the webhooks twice
 _COMMENT = re.compile(rb"# connections since ([^\n]*)\n")
+_COMMENTS = re.compile(rb"^#[^\n]*\n", re.MULTILINE)  # also the keeper's
 
 
 def renew(objects: clients.Objects, moment: datetime) -> None:
@@ -78,16 +79,16 @@ def _written(objects: clients.Objects, kind: str, comment: bytes) -> bool:
     return True
 
 
-def with_deployed_comment(objects: clients.Objects, manifest: dict[str, Any]) -> dict[str, Any]:
-    """`manifest` with the comment of the deployed webhooks: without it, API servers would use
+def with_deployed_comments(objects: clients.Objects, manifest: dict[str, Any]) -> dict[str, Any]:
+    """`manifest` with the comments of the deployed webhooks: without them, API servers would use
     their old connections again.
     """
     if manifest["kind"] not in _KINDS or _injected(manifest):
         return manifest
     configuration = objects.get(_VERSION, manifest["kind"], manifest["metadata"]["name"])
     bundles = [_bundle(webhook) for webhook in (configuration or {}).get("webhooks", ())]
-    comment = next((match[0] for bundle in bundles if (match := _COMMENT.search(bundle))), None)
-    return _with(manifest, comment) if comment else manifest
+    comments = b"".join(_COMMENTS.findall(bundles[0])) if bundles else b""
+    return _with(manifest, comments) if comments else manifest
 
 
 def _injected(configuration: Mapping[str, Any]) -> bool:

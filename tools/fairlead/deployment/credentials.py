@@ -1,4 +1,4 @@
-"""The credentials of OPA's API in one deployment: the token of its callers, and its certificate."""
+"""OPA's token and TLS certificate: created, or read from their two Secrets."""
 
 from __future__ import annotations
 

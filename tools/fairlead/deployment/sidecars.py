@@ -1,4 +1,5 @@
-"""The two sidecars of OPA: their arguments, their abilities, and their liveness probes.
+"""The two sidecars of OPA: their arguments, abilities and liveness probes, and which one is the
+default.
 
 To add one, write a class here, its line in SIDECARS, and its container in
 integration/deploy/sidecars.

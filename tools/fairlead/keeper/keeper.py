@@ -1,5 +1,5 @@
-"""The keeper, in each sidecar `sync` or in a Deployment beside kube-mgmt: checks OPA's certificate
-regularly, renews it in time, and reports the outcome."""
+"""Checks OPA's certificate regularly, renews it in time, and reports the outcome. The keeper runs
+in each sidecar `sync`, or as a Deployment beside kube-mgmt."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.credentials import Tls
 from fairlead.deployment.names import TLS_SECRET
 from fairlead.keeper.trust import Deployed
+from fairlead.opa.arguments import UNROUTED
 
 SETTLE = 2.0
 """Seconds within which every API server sees a changed webhook. Nothing shows when it has."""
@@ -34,9 +35,11 @@ class Servers(Protocol):
         does so itself.
         """
 
-    def trust(self, cas: bytes) -> None:
-        """Return when everything except API servers verifies OPA by `cas` (PEM). Raises
-        FairleadError if that takes too long.
+    def trust(self, cas: bytes) -> bool:
+        """Return when everything except API servers verifies OPA by `cas` (PEM): whether OPA's
+        pods were replaced for it, so that API servers may be connected to pods that end.
+
+        Raises FairleadError if that takes too long.
         """
 
     def serve(self, certificate: bytes) -> None:
@@ -61,8 +64,7 @@ def finish(deployed: Deployed, servers: Servers, *, progress: Progress) -> Tls:
     progress.update("certificate", "making everyone distrust the old CA")
     settled = replace(tls, ca=tls.issuer)
     _publish(deployed, servers, settled)
-    deployed.trust(settled.ca)
-    servers.trust(settled.ca)
+    _trust(deployed, servers, settled.ca)
     return settled
 
 
@@ -84,14 +86,21 @@ def replaced(deployed: Deployed, servers: Servers, valid: timedelta, *, progress
         both = old.ca + fresh.ca
         progress.update("certificate", "making everyone trust a new CA")
         _publish(deployed, servers, replace(old, ca=both))
-        deployed.trust(both)
-        servers.trust(both)
+        _trust(deployed, servers, both)
         time.sleep(SETTLE)
         progress.update("certificate", "serving with the new certificate")
         _publish(deployed, servers, replace(fresh, ca=both))
     tls = finish(deployed, servers, progress=progress)
     progress.update("certificate", "rotated")
     return tls
+
+
+def _trust(deployed: Deployed, servers: Servers, cas: bytes) -> None:
+    """Make everything verify OPA by `cas` (PEM)."""
+    deployed.trust(cas)
+    if servers.trust(cas):
+        time.sleep(UNROUTED)
+        deployed.reconnect()
 
 
 def _publish(deployed: Deployed, servers: Servers, tls: Tls) -> None:

@@ -99,12 +99,13 @@ class Serving:
     def bring(self, tls: Tls) -> None:
         self._cas = tls.ca
 
-    def trust(self, cas: bytes) -> None:
+    def trust(self, cas: bytes) -> bool:
         expected = digest(cas)
         self._every(
             lambda server: not server.reports_ca or self._trusted_digest(server) == expected,
             "uses the new CA",
         )
+        return False
 
     def serve(self, certificate: bytes) -> None:
         leaf = ssl.PEM_cert_to_DER_cert(certificate.decode())
@@ -154,7 +155,7 @@ class Rolled(Serving):
         self._api = api
         self._manager = manager
 
-    def trust(self, cas: bytes) -> None:
+    def trust(self, cas: bytes) -> bool:
         """Replace the pods, unless they were started with these `cas`."""
         annotations = {CAS_ANNOTATION: digest(cas)}
         patch = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
@@ -165,6 +166,7 @@ class Rolled(Serving):
             what="every pod of OPA was replaced",
             pause=self._pause,
         )
+        return True
 
     def _rolled_out(self) -> bool:
         deployment = self._api.get(_DEPLOYMENT)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import uuid4
 
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.credentials import TLS_KEYS, Tls
@@ -25,6 +26,7 @@ WEBHOOKS = tuple(
     for kind in ("mutating", "validating")
 )
 _SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/{TLS_SECRET}"
+_RECONNECT = re.compile(rb"# reconnect [^\n]*\n")
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", re.DOTALL)
 
 
@@ -109,6 +111,13 @@ class Deployed:
         """
         self._bundles(lambda bundle: joined(bundle, cas))
 
+    def reconnect(self) -> None:
+        """Have every API server open new connections to OPA; see clusters.webhook_connections.
+        Raises FairleadError if the webhooks cannot be changed.
+        """
+        comment = f"# reconnect {uuid4()}\n".encode()
+        self._bundles(lambda bundle: _RECONNECT.sub(b"", bundle) + comment)
+
     def _bundles(self, change: Callable[[bytes], bytes]) -> None:
         for configuration in self._webhooks():
             changed = {
@@ -178,7 +187,7 @@ def only(bundle: bytes, cas: bytes) -> bytes:
     """`cas` with the comments of `bundle`; `bundle` itself if it holds exactly these
     certificates.
 
-    The comments make API servers open new connections; see clusters.connections.
+    The comments make API servers open new connections; see clusters.webhook_connections.
     """
     if _parts(bundle) == _parts(cas):
         return bundle

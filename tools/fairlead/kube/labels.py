@@ -1,4 +1,4 @@
-"""Checks label keys and values by Kubernetes' rules.
+"""Checks label keys and values by Kubernetes' rules, and knows which labels a kubelet may set.
 
 Source: Kubernetes documentation, Labels and Selectors, "Syntax and character set".
 """

@@ -17,6 +17,9 @@ DRAIN = 95
 API servers close connections that they have not used for 90 s (IdleConnTimeout of net/http, which
 k8s.io/apimachinery does not change).
 """
+UNROUTED = 3.0
+"""Seconds until no node routes new connections to a pod that ends; nothing reports when that is
+the case."""
 OPA_MEMORY = 512
 """The memory limit of OPA's container, in MiB. An empty OPA takes 48, the labels of 100,000
 namespaces 170, and six of the largest pods that API servers accept (fairlead.deployment.pod_sizes)

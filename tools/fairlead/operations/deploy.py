@@ -17,7 +17,14 @@ from fairlead.deployment.credentials import Credentials, Tls
 from fairlead.deployment.names import KEEPER, NAMESPACE, POLICIES
 from fairlead.keeper.trust import Deployed
 from fairlead.kube import clients
-from fairlead.operations import deployed_state, history, policy_status, preflight, rollout, rotate
+from fairlead.operations import (
+    deployed_state,
+    history,
+    policy_status,
+    preflight,
+    revision_wait,
+    rotate,
+)
 from fairlead.policy import bundles, staging
 from fairlead.settings.models import Settings
 
@@ -162,7 +169,7 @@ def _apply(
     if last:
         stale = policy_status.annotation(objects)
         apply(last)
-    states = rollout.wait(
+    states = revision_wait.until_in_force(
         cluster,
         objects,
         credentials.token,
@@ -176,7 +183,7 @@ def _apply(
         preflight.reach(objects, webhook, progress=progress)
     if issued:  # as it injects its CA a moment later, and until then nothing else would
         certificate.trust_also(credentials.ca)
-    apply(webhook_connections.with_deployed_comment(objects, manifest) for manifest in admission)
+    apply(webhook_connections.with_deployed_comments(objects, manifest) for manifest in admission)
     if issued:
         certificate.trust_also(credentials.ca)
     return states

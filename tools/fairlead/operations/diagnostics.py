@@ -1,4 +1,5 @@
-"""Collects state, events, objects and logs of a cluster in one folder."""
+"""Collects state, events, objects and logs of a cluster in one folder, after a failed integration
+test."""
 
 from __future__ import annotations
 

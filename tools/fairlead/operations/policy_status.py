@@ -1,4 +1,4 @@
-"""The status of policies, which kube-mgmt and `fairlead sync` write into annotations."""
+"""Reads the status of policies, which kube-mgmt and `fairlead sync` write into annotations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Describes the problems of a deployment in sentences for the people who run it."""
+"""The sentences in `problems` of `fairlead status`. What it says of certificates that still last is
+in certificate_status."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from fairlead.deployment.names import (
 )
 from fairlead.kube import clients
 from fairlead.opa import cli
-from fairlead.operations import deployed_state, history, leftovers, policy_status, rollout
+from fairlead.operations import deployed_state, history, leftovers, policy_status, revision_wait
 from fairlead.policy import bundles, staging
 from fairlead.settings.models import Settings
 
@@ -126,7 +126,7 @@ def _bring(
     try:
         objects.apply_whole(manifest)
         serving = functools.partial(
-            rollout.wait,
+            revision_wait.until_in_force,
             cluster,
             objects,
             credentials.token,
@@ -146,7 +146,7 @@ def _bring(
         progress.update("policies", f"putting revision {old} back")
         stale = policy_status.annotation(objects)
         objects.apply_whole(previous)
-        rollout.wait(
+        revision_wait.until_in_force(
             cluster, objects, credentials.token, previous["data"], progress=progress, stale=stale
         )
         reason = str(error) or "interrupted"

@@ -75,7 +75,7 @@ def certificate(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
     """Replace OPA's certificate and its CA. Returns {notAfter} (RFC 3339).
 
     Waits while the cluster itself renews it. Raises UsageError if something else renews it (see
-    `renewed_by`), FairleadError if a step is not done in time: both are trusted then, and the next
+    `kept_by`), FairleadError if a step is not done in time: both are trusted then, and the next
     rotation completes the change.
     """
     with alone(cluster) as deployed:
@@ -172,8 +172,9 @@ class _Servers:
     def bring(self, tls: Tls) -> None:
         self._cluster.refresh({TLS_SECRET: tls.files})
 
-    def trust(self, cas: bytes) -> None:
+    def trust(self, cas: bytes) -> bool:
         _sidecars(self._cluster, "ca", digest(cas))
+        return False  # `bring` replaces pods, and has API servers leave them
 
     def serve(self, certificate: bytes) -> None:
         leaf = ssl.PEM_cert_to_DER_cert(certificate.decode())

@@ -4,6 +4,8 @@ OPA loads one module at a time. So a new revision is loaded beside the old one, 
 `r_<revision>.*` that nothing uses yet. Then main.rego, whose imports name these packages, is
 replaced. Each answer therefore comes from one revision as a whole. The sidecar loads new modules
 first, then changed ones, and removes old ones last.
+
+Modules in packages that OPA reads from files, such as its authz policy, are refused here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Runs a program that never outlives this process."""
+"""Runs programs: `run` ends them with this process, even if it is killed, and `answer` stops them
+after a few seconds."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Plans the operations that bring OPA from what it serves to what it should hold. The functions are
-pure: they send nothing."""
+"""Plans the operations that bring OPA to what it should hold, and remembers what OPA accepted and
+rejected. Nothing here sends."""
 
 from __future__ import annotations
 

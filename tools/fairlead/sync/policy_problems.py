@@ -1,4 +1,5 @@
-"""Describes problems of a policy or document in the form that OPA and kube-mgmt use.
+"""Decides which policies and documents must not reach OPA, and words errors in the form that OPA
+and kube-mgmt use.
 
 {"code", "message", "errors": [{"code", "message", "location": {"file", "row", "col"}}]}, where
 "errors" may be missing

@@ -16,11 +16,11 @@ import pytest
 from click.testing import CliRunner
 
 from fairlead.checks.fuzz import guard, limits, load, reviews
-from fairlead.checks.fuzz.attacks import WAYS, Attack
+from fairlead.checks.fuzz.api_requests import Request
 from fairlead.checks.fuzz.bodies import Body
 from fairlead.checks.fuzz.client import Response
+from fairlead.checks.fuzz.costly_requests import WAYS, Attack
 from fairlead.checks.fuzz.search import Violation
-from fairlead.checks.fuzz.spellings import Request
 from fairlead.cli.fuzz import command
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, InputError, UsageError

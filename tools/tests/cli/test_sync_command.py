@@ -27,7 +27,7 @@ from fairlead.common.digests import digest
 from fairlead.common.errors import UsageError
 from fairlead.deployment.names import REPLICA_STATUS, RETRIES, STATUS
 from fairlead.pki.certificates import CA
-from fairlead.sync import selectors
+from fairlead.sync import selector_syntax
 
 POLICY = {"openpolicyagent.org/policy": "rego"}
 DATA = {"openpolicyagent.org/data": "opa"}
@@ -335,7 +335,7 @@ def test_wrong_flags_are_refused(arguments: list[str], message: str) -> None:
     ],
 )
 def test_a_legal_selector_is_taken(legal: str) -> None:
-    assert selectors.check(legal) == legal
+    assert selector_syntax.check(legal) == legal
 
 
 @pytest.mark.parametrize(
@@ -343,4 +343,4 @@ def test_a_legal_selector_is_taken(legal: str) -> None:
 )
 def test_an_illegal_selector_is_refused(illegal: str) -> None:
     with pytest.raises(ValueError, match="is not a label"):
-        selectors.check(illegal)
+        selector_syntax.check(illegal)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fairlead.clusters.embedded import client, processes
+from fairlead.clusters.embedded import client, process_list
 
 DEADLINE = 30.0
 SLEEP = [sys.executable, "-S", "-c", "import time; print('up', flush=True); time.sleep(1000)"]
@@ -44,17 +44,17 @@ def until(what: Callable[[], object], condition: str) -> None:
 
 
 def gone(pid: int) -> bool:
-    return processes.started(pid) is None
+    return process_list.started(pid) is None
 
 
-def servers(folder: Path) -> dict[str, processes.ServerRecord]:
-    record = processes.read(folder)
+def servers(folder: Path) -> dict[str, process_list.ServerRecord]:
+    record = process_list.read(folder)
     assert record
     return record["servers"]
 
 
 def supervisor_pid(folder: Path) -> int:
-    record = processes.read(folder)
+    record = process_list.read(folder)
     assert record
     return record["supervisor"]["pid"]
 

@@ -12,7 +12,7 @@ import requests
 
 from fairlead.checks.chaos.faults import Faults
 from fairlead.checks.chaos.schedule import Fault
-from fairlead.clusters.embedded import processes
+from fairlead.clusters.embedded import process_list
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
@@ -40,7 +40,7 @@ class EmbeddedFaults(Faults):
 
         def send(number: signal.Signals) -> bool:
             sent = [
-                processes.send(servers[name]["pid"], servers[name]["started"], number)
+                process_list.send(servers[name]["pid"], servers[name]["started"], number)
                 for name in names
             ]
             return any(sent)

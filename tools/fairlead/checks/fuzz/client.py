@@ -1,5 +1,5 @@
-"""Sends requests exactly as they are spelt, because HTTP libraries would repair the paths, methods
-and headers that are tested.
+"""Sends requests without repairing their path, method or headers, as HTTP libraries would. The
+classes say what they add.
 
 Connections are kept open, and opened again after an answer that closes them.
 """

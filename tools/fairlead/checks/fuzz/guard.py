@@ -1,5 +1,5 @@
-"""Fuzzes OPA's authz policy: sends every path in every spelling, and checks that OPA answers only
-what the contract allows.
+"""Fuzzes OPA's authz policy by saved, plain and random requests (api_requests.py), and checks that
+OPA answers only what the contract allows.
 
 The contract (docs/security.md): without a token, `POST /`, also with the query
 `timeout=<n>s`, `GET /health` and `GET /health/ready`; with a valid token as `Authorization:
@@ -37,10 +37,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from fairlead.checks.fuzz.api_requests import READS, Request, plain, requests
 from fairlead.checks.fuzz.client import Client, Http1, Http2, Response
 from fairlead.checks.fuzz.search import Search, Violation, search
 from fairlead.checks.fuzz.server import AuthzPolicy, Opa, running
-from fairlead.checks.fuzz.spellings import READS, Request, plain, requests
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress

@@ -1,11 +1,11 @@
-"""Attacks OPA and its sidecar with requests that cost memory or time, and measures the effect on
-others.
+"""Tries to exhaust OPA, its sidecar or a cluster by costly requests, and measures whether others
+notice.
 
-An attack fails if no process exceeds the memory limit of its container, no process ends, and no
-ordinary request is refused. With `strict`, ordinary requests to OPA itself must also wait at most
-_LONGEST, or, on a machine that is slower than that without an attack, at most _TIMES the longest
-wait without one. Other waits are only reported: API servers themselves take long for huge pods,
-also for requests that do not reach OPA.
+The target withstands an attack if no process exceeds the memory limit of its container, no process
+ends, and no ordinary request is refused. With `strict`, ordinary requests to OPA itself must also
+wait at most _LONGEST, or, on a machine that is slower than that without an attack, at most _TIMES
+the longest wait without one. Other waits are only reported: API servers themselves take long for
+huge pods, also for requests that do not reach OPA.
 
 If this machine allows it, a cgroup enforces the limit of each process, so that the kernel kills a
 process that exceeds it. Otherwise the peak resident memory is compared with the limit after each
@@ -25,9 +25,9 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from fairlead.checks.fuzz import limits
-from fairlead.checks.fuzz.attacks import Attack, attacks
 from fairlead.checks.fuzz.bodies import NAMESPACES
 from fairlead.checks.fuzz.bystanders import Bystander
+from fairlead.checks.fuzz.costly_requests import Attack, attacks
 from fairlead.checks.fuzz.search import Search, Violation, search
 from fairlead.checks.fuzz.server import Opa, running
 from fairlead.checks.fuzz.sites import Alone, OnCluster, Site

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from fairlead.checks.fuzz import attacks
-from fairlead.checks.fuzz.attacks import Attack
+from fairlead.checks.fuzz import costly_requests
 from fairlead.checks.fuzz.bystanders import Ask
 from fairlead.checks.fuzz.client import Headers, Http1
+from fairlead.checks.fuzz.costly_requests import Attack
 from fairlead.checks.fuzz.server import Opa
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import files, paths
@@ -55,7 +55,7 @@ class Site(Protocol):
     """The target of attacks, with its ordinary users."""
 
     ways: Sequence[str]
-    """The keys of attacks.WAYS that it supports."""
+    """The keys of costly_requests.WAYS that it supports."""
 
     timed: Sequence[str]
     """The bystanders that wait only for OPA, as an API server does."""
@@ -79,7 +79,7 @@ class Site(Protocol):
 class Alone:
     """A single OPA without a cluster."""
 
-    ways: Sequence[str] = attacks.OPA_ALONE
+    ways: Sequence[str] = costly_requests.OPA_ALONE
     timed: Sequence[str] = (_REVIEWS,)
 
     def __init__(self, opa: Opa) -> None:
@@ -108,7 +108,7 @@ class Alone:
 class OnCluster:
     """An embedded cluster. Its first OPA and sidecar are attacked."""
 
-    ways: Sequence[str] = tuple(attacks.WAYS)
+    ways: Sequence[str] = tuple(costly_requests.WAYS)
     timed: Sequence[str] = (_REVIEWS,)
 
     def __init__(self, cluster: EmbeddedCluster, settings: Settings) -> None:

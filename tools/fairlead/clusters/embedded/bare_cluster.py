@@ -17,7 +17,7 @@ from typing import Any, Self
 import yaml
 
 from fairlead.clusters import contexts
-from fairlead.clusters.embedded import client, control_plane, kube, nodes, pki, ports, processes
+from fairlead.clusters.embedded import client, control_plane, kube, nodes, pki, ports, process_list
 from fairlead.clusters.embedded.server import Probe
 from fairlead.common import atomic_files, locks, paths
 from fairlead.common.errors import FairleadError, UsageError
@@ -225,7 +225,7 @@ class BareCluster:
                     f"{now['log']}"
                 )
             if number == signal.SIGTERM or waited > grace:
-                processes.send(before["pid"], before["started"], number)
+                process_list.send(before["pid"], before["started"], number)
                 number = signal.SIGKILL
             time.sleep(client.POLL)
 
@@ -251,9 +251,9 @@ class BareCluster:
                     self._remove()
                     return True
 
-    def servers(self) -> dict[str, processes.ServerRecord]:
+    def servers(self) -> dict[str, process_list.ServerRecord]:
         """The servers by name, in the order of their start; empty if none was started."""
-        record = processes.read(self.path)
+        record = process_list.read(self.path)
         return record["servers"] if record else {}
 
     def log(self, server: str) -> Path:
@@ -362,7 +362,7 @@ class BareCluster:
         except OSError as error:
             raise FairleadError(f"{error.filename} cannot be removed: {error.strerror}") from error
 
-    def _record(self, name: str) -> processes.ServerRecord:
+    def _record(self, name: str) -> process_list.ServerRecord:
         record = self.servers().get(name)
         if record is None:
             raise FairleadError(

@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from fairlead.clusters.embedded import processes, supervisor
+from fairlead.clusters.embedded import process_list, supervisor
 from fairlead.clusters.embedded.server import Probe
 from fairlead.common.errors import FairleadError
 
@@ -139,7 +139,7 @@ class Supervisor:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
         else:
-            processes.send(*self._identity, signal.SIGTERM)
+            process_list.send(*self._identity, signal.SIGTERM)
         end = time.monotonic() + _STOP_WITHIN
         while self._alive() and time.monotonic() < end:
             time.sleep(POLL)
@@ -153,13 +153,13 @@ class Supervisor:
         """Kill what remains if the supervisor is dead or does not answer, but only processes
         that it started.
         """
-        record = processes.read(self.folder)
+        record = process_list.read(self.folder)
         if record is None or _identity(self.folder) != self._identity:
             return
         end = time.monotonic() + _STOP_WITHIN
         for entry in [record["supervisor"], *record["servers"].values()]:
             while (
-                processes.send(entry["pid"], entry["started"], signal.SIGKILL)
+                process_list.send(entry["pid"], entry["started"], signal.SIGKILL)
                 and time.monotonic() < end
             ):
                 time.sleep(POLL)
@@ -188,10 +188,12 @@ class Supervisor:
             time.sleep(POLL)
 
     def _alive(self) -> bool:
-        return self._process.poll() is None if self._process else processes.alive(*self._identity)
+        return (
+            self._process.poll() is None if self._process else process_list.alive(*self._identity)
+        )
 
-    def _server(self, name: str) -> processes.ServerRecord:
-        record = processes.read(self.folder)
+    def _server(self, name: str) -> process_list.ServerRecord:
+        record = process_list.read(self.folder)
         if record is None or not self._alive() or record["supervisor"]["stopping"]:
             raise FairleadError(
                 f"{name}: the cluster was stopped meanwhile, by `fairlead down` or by its "
@@ -265,14 +267,14 @@ class _RefusedError(FairleadError):
 
 def is_running(folder: Path) -> bool:
     """Whether a supervisor runs for `folder`, and is not about to end."""
-    record = processes.read(folder)
+    record = process_list.read(folder)
     if record is None or record["supervisor"]["stopping"]:
         return False
-    return processes.alive(record["supervisor"]["pid"], record["supervisor"]["started"])
+    return process_list.alive(record["supervisor"]["pid"], record["supervisor"]["started"])
 
 
 def _identity(folder: Path) -> tuple[int | None, str | None]:
-    record = processes.read(folder)
+    record = process_list.read(folder)
     return (
         (record["supervisor"]["pid"], record["supervisor"]["started"]) if record else (None, None)
     )

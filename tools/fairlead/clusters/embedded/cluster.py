@@ -13,9 +13,9 @@ from typing import Any
 
 from fairlead.clusters import joined_logs
 from fairlead.clusters.base import OpaServer, SidecarServer
-from fairlead.clusters.embedded import balancer, kubelet, mounts, opa_replicas, ports
+from fairlead.clusters.embedded import balancer, kubelet, mounts, ports, replica_plan
 from fairlead.clusters.embedded.bare_cluster import BareCluster
-from fairlead.clusters.embedded.opa_replicas import BALANCER, KINDS, Replica
+from fairlead.clusters.embedded.replica_plan import BALANCER, KINDS, Replica
 from fairlead.clusters.embedded.server import Probe
 from fairlead.common import atomic_files
 from fairlead.common.errors import UsageError
@@ -337,10 +337,10 @@ class EmbeddedCluster(BareCluster):
         return name in self.servers() and self._remembered(f"{name}-started") == [argv, dict(env)]
 
     def _replicas(self) -> list[Replica]:
-        return opa_replicas.of(self._plan(), self.sidecar, self.path / "mounted")
+        return replica_plan.of(self._plan(), self.sidecar, self.path / "mounted")
 
     def _plan(self) -> dict[str, Any]:
-        """The plan (see opa_replicas.planned), which is made once, so that restarted servers
+        """The plan (see replica_plan.planned), which is made once, so that restarted servers
         keep their ports.
         """
         plan: dict[str, Any] | None = self._remembered("pods")
@@ -353,7 +353,7 @@ class EmbeddedCluster(BareCluster):
         return plan
 
     def _planned(self, count: int) -> dict[str, Any]:
-        return opa_replicas.planned(self.sidecar, self.free_ports(3 * count + 1))
+        return replica_plan.planned(self.sidecar, self.free_ports(3 * count + 1))
 
     def _remembered(self, what: str) -> Any:
         try:

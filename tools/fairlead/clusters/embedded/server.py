@@ -16,7 +16,7 @@ import time
 from dataclasses import asdict, dataclass
 from functools import partial
 
-from fairlead.clusters.embedded import processes
+from fairlead.clusters.embedded import process_list
 
 GRACE = 3.0
 """Seconds that a server has between SIGTERM and SIGKILL."""
@@ -74,7 +74,7 @@ class Server:
         """The process's pid; None if it does not run."""
         return self._process.pid if self._process else None
 
-    def record(self) -> processes.ServerRecord:
+    def record(self) -> process_list.ServerRecord:
         """The server's entry in the list of processes."""
         return {
             "pid": self.pid,
@@ -88,7 +88,7 @@ class Server:
         """Start it and return its pid. Raises OSError, ValueError, subprocess.SubprocessError."""
         self._process = self._spawn(self.argv)
         self._began = time.monotonic()
-        self._started = processes.started(self._process.pid)
+        self._started = process_list.started(self._process.pid)
         if self.probe:
             options = json.dumps(asdict(self.probe))
             try:

@@ -29,7 +29,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from fairlead.clusters.embedded import processes
+from fairlead.clusters.embedded import process_list
 from fairlead.clusters.embedded.server import GRACE, Probe, Server
 
 SOCKET = "supervisor.sock"
@@ -196,11 +196,15 @@ class _Supervisor:
 
     def _save(self) -> None:
         pid = os.getpid()
-        record: processes.Record = {
-            "supervisor": {"pid": pid, "started": processes.started(pid), "stopping": self.ending},
+        record: process_list.Record = {
+            "supervisor": {
+                "pid": pid,
+                "started": process_list.started(pid),
+                "stopping": self.ending,
+            },
             "servers": {name: server.record() for name, server in self.servers.items()},
         }
-        processes.write(self.folder, record)
+        process_list.write(self.folder, record)
 
     def _save_if_possible(self) -> None:
         """Save the record. A full disk, or a folder that someone removed, is no reason to
@@ -209,7 +213,7 @@ class _Supervisor:
         try:
             self._save()
         except OSError as error:
-            _tell(f"{processes.FILE} cannot be written: {error}")
+            _tell(f"{process_list.FILE} cannot be written: {error}")
 
 
 def _server(*, probe: dict[str, Any] | None = None, **how: Any) -> Server:

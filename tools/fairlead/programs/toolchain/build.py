@@ -1,4 +1,5 @@
-"""Builds missing programs: one `go build` for each module, in parallel on all cores."""
+"""Builds missing programs: one `go build` for each module, in parallel on all cores. Only one
+process builds at a time (cache.py)."""
 
 from __future__ import annotations
 
@@ -85,7 +86,7 @@ class _Module:
         self._downloaded = self._compiled = self._packages = 0
 
     def run(self) -> None:
-        with cache.workspace(self._recipe.home, self._waiting, self._stop) as temporary:
+        with cache.locked_workspace(self._recipe.home, self._waiting, self._stop) as temporary:
             for program in list(self._programs):
                 if self._recipe.built(program).is_file():
                     self._ready(program)

@@ -22,7 +22,7 @@ _AGAIN = 0.2  # seconds between two tries to get a lock
 
 
 @contextmanager
-def workspace(home: Path, waiting: Callable[[], None], stop: Event) -> Iterator[Path]:
+def locked_workspace(home: Path, waiting: Callable[[], None], stop: Event) -> Iterator[Path]:
     """A new folder inside `home`, which is removed at the end; no other process builds meanwhile.
 
     `waiting` is called once if another process builds now. That process holds a lock until it

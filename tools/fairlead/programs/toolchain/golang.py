@@ -74,7 +74,7 @@ def _install(
     if installed.is_file():
         return installed
     tail: deque[str] = deque(maxlen=8)
-    with cache.workspace(
+    with cache.locked_workspace(
         home, lambda: progress.update("go", "waiting for another process"), stop
     ) as temporary:
         if installed.is_file():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tiny_servers import gone, supervisor_pid
 
-from fairlead.clusters.embedded import ports, processes
+from fairlead.clusters.embedded import ports, process_list
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.clusters.embedded.client import Supervisor
 from fairlead.clusters.embedded.nodes import manifests
@@ -69,7 +69,7 @@ def test_ctrl_c_half_way_leaves_nothing(
 
 def test_a_dead_cluster_s_folder_is_removed(cluster: BareCluster) -> None:
     cluster.path.mkdir(parents=True)
-    (cluster.path / processes.FILE).write_text("{")
+    (cluster.path / process_list.FILE).write_text("{")
     assert not cluster.running()
     assert cluster.down()
     assert not cluster.path.exists()

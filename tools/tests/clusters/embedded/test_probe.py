@@ -128,9 +128,9 @@ def test_a_certificate_that_nobody_trusts_is_no_failure(asked: ReadyServer) -> N
 
 def watchers(folder: Path) -> list[int]:
     """The probes of this folder's supervisor: its children that are not servers."""
-    from fairlead.clusters.embedded import processes
+    from fairlead.clusters.embedded import process_list
 
-    record = processes.read(folder)
+    record = process_list.read(folder)
     assert record
     owner = record["supervisor"]["pid"]
     children = Path(f"/proc/{owner}/task/{owner}/children").read_text().split()

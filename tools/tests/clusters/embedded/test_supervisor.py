@@ -23,7 +23,7 @@ from tiny_servers import (
     up,
 )
 
-from fairlead.clusters.embedded import client, processes, supervisor
+from fairlead.clusters.embedded import client, process_list, supervisor
 from fairlead.clusters.embedded.client import Supervisor
 
 
@@ -181,20 +181,20 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
 def write_record(
     folder: Path, supervisor_is: tuple[int, str | None], server_is: tuple[int, str | None]
 ) -> None:
-    owner: processes.SupervisorRecord = {
+    owner: process_list.SupervisorRecord = {
         "pid": supervisor_is[0],
         "started": supervisor_is[1],
         "stopping": False,
     }
     pid, started = server_is
-    server: processes.ServerRecord = {
+    server: process_list.ServerRecord = {
         "pid": pid,
         "started": started,
         "restarts": 0,
         "log": "",
         "exit": None,
     }
-    processes.write(folder, {"supervisor": owner, "servers": {"etcd": server}})
+    process_list.write(folder, {"supervisor": owner, "servers": {"etcd": server}})
 
 
 def test_a_process_that_has_the_pid_of_one_that_ended_is_left_alone(
@@ -210,18 +210,20 @@ def test_a_process_that_has_the_pid_of_one_that_ended_is_left_alone(
 def test_a_signal_reaches_just_the_process_that_was_started(
     process: subprocess.Popen[bytes],
 ) -> None:
-    started = processes.started(process.pid)
-    assert processes.alive(process.pid, started)
-    assert not processes.send(process.pid, "1@earlier", signal.SIGKILL)
-    assert processes.send(process.pid, started, signal.SIGKILL)
+    started = process_list.started(process.pid)
+    assert process_list.alive(process.pid, started)
+    assert not process_list.send(process.pid, "1@earlier", signal.SIGKILL)
+    assert process_list.send(process.pid, started, signal.SIGKILL)
     assert process.wait(DEADLINE) == -signal.SIGKILL
-    assert not processes.send(process.pid, started, signal.SIGKILL)
+    assert not process_list.send(process.pid, started, signal.SIGKILL)
 
 
 def test_servers_of_a_dead_supervisor_that_still_run_are_ended(
     folder: Path, process: subprocess.Popen[bytes]
 ) -> None:
-    write_record(folder, (process.pid, "1@earlier"), (process.pid, processes.started(process.pid)))
+    write_record(
+        folder, (process.pid, "1@earlier"), (process.pid, process_list.started(process.pid))
+    )
     Supervisor(folder).stop()
     assert process.wait(DEADLINE) == -signal.SIGKILL
 
@@ -237,6 +239,6 @@ def test_stopping_twice_is_harmless(owner: Supervisor, folder: Path) -> None:
     "content", ["", "{", "[]", '{"supervisor": {}}', '{"supervisor": {"pid": 1}, "servers": []}']
 )
 def test_a_record_that_is_none_says_that_nothing_runs(folder: Path, content: str) -> None:
-    (folder / processes.FILE).write_text(content)
+    (folder / process_list.FILE).write_text(content)
     assert not client.is_running(folder)
     Supervisor(folder).stop()

@@ -1,4 +1,4 @@
-"""The protocol of an engine, and the outcomes of a case."""
+"""What every engine implements (class Engine), and the outcomes of a case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The replicas of OPA: what each consists of, and on which ports it listens."""
+"""Plans OPA's replicas: the names, addresses, files and probes of each OPA, proxy and sidecar.
+cluster.py starts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Checks the syntax of a label selector at start, so that an invalid one is reported once.
+"""Checks the flag --namespace-selector at start, before a watch fails because of it again and
+again.
 
 Source: Kubernetes documentation, "Labels and Selectors", and the grammar of
 k8s.io/apimachinery/pkg/labels.

@@ -1,4 +1,5 @@
-"""Waits until every OPA serves a revision of the policies."""
+"""Waits until every OPA serves a revision of the policies, or until OPA refuses it: 30 s for a
+push, 60 s for a deployment."""
 
 from __future__ import annotations
 
@@ -21,13 +22,15 @@ from fairlead.policy.revision import MAIN, fingerprint
 
 _UNLOADED = 10.0
 """Seconds in which a sidecar that unloads old modules has to do it, before it is done here."""
+_UNSETTLED = 10.0
+"""Seconds after which an error counts although kube-mgmt has retries left."""
 
 
 class RevisionRejected(FairleadError):
     """OPA does not take the policies; what it served before stays in force."""
 
 
-def wait(
+def until_in_force(
     cluster: Cluster,
     objects: clients.Objects,
     token: str,
@@ -46,12 +49,12 @@ def wait(
     not say which content it is about: `stale` is the annotation from before, which says nothing
     about this revision.
     """
-    rollout = _Rollout(cluster, objects, token, modules, stale)
-    revision = rollout.revision
+    wait = _Wait(cluster, objects, token, modules, stale)
+    revision = wait.revision
     progress.update("policies", f"waiting until every OPA serves {revision}")
     try:
         states = waiting.until(
-            rollout.check, deadline=deadline, what=f"every OPA serves revision {revision}"
+            wait.check, deadline=deadline, what=f"every OPA serves revision {revision}"
         )
     except _Refusal as error:
         raise RevisionRejected(f"OPA does not take revision {revision}: {error}") from None
@@ -69,7 +72,7 @@ class _Refusal(Exception):
     """
 
 
-class _Rollout:
+class _Wait:
     """The wait for one revision: what was seen and done so far."""
 
     def __init__(
@@ -87,7 +90,7 @@ class _Rollout:
         self._modules = modules
         self._stale = stale
         # The kube-mgmts of pods that end give each other new retries for as long as they last.
-        self._unsettled_until = time.monotonic() + _UNLOADED
+        self._unsettled_until = time.monotonic() + _UNSETTLED
         self._switched_at: float | None = None
         # How often kube-mgmt refused, with nothing left in OPA that may be the cause.
         self._refusals = 0

@@ -15,7 +15,7 @@ from fairlead.common import paths
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli as opa_cli
-from fairlead.policy import bundles, scaffolds
+from fairlead.policy import bundles, new_policy
 
 WRITTEN = [
     "policies/sample_policy/sample_policy.rego",
@@ -39,7 +39,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def test_a_new_policy_passes_the_checks_of_policies(checkout: Path) -> None:
-    written = scaffolds.policy("sample-policy", checkout)
+    written = new_policy.policy("sample-policy", checkout)
     assert [str(path.relative_to(checkout)) for path in written] == WRITTEN
     folder = checkout / "policies"
     opa_cli.check(folder, checkout / "tools" / "schemas")
@@ -51,7 +51,7 @@ def test_a_new_policy_passes_the_checks_of_policies(checkout: Path) -> None:
 def test_its_cases_hold_and_all_others_still_do(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scaffolds.policy("sample-policy", checkout)
+    new_policy.policy("sample-policy", checkout)
     monkeypatch.setattr(bundles, "folder", lambda: checkout / "policies")
     text = (checkout / "testdata/cases/sample-policy.yaml").read_text()
     own = checkout / "own.yaml"  # the settings of this process know no other intent yet
@@ -61,7 +61,7 @@ def test_its_cases_hold_and_all_others_still_do(
 
 
 def test_each_registration_lists_it_beside_the_one_that_is_there(checkout: Path) -> None:
-    scaffolds.policy("sample-policy", checkout)
+    new_policy.policy("sample-policy", checkout)
     main = (checkout / "policies/main.rego").read_text()
     assert (
         '_decisions := {"node-pool": node_pool.decision, "sample-policy": sample_policy.decision'
@@ -78,8 +78,8 @@ def test_each_registration_lists_it_beside_the_one_that_is_there(checkout: Path)
 
 
 def test_a_second_one_is_registered_beside_the_first(checkout: Path) -> None:
-    scaffolds.policy("sample-policy", checkout)
-    scaffolds.policy("another-sample", checkout)
+    new_policy.policy("sample-policy", checkout)
+    new_policy.policy("another-sample", checkout)
     opa_cli.check(checkout / "policies", checkout / "tools" / "schemas")
     assert (
         '"another-sample": another_sample.decision' in (checkout / "policies/main.rego").read_text()
@@ -101,7 +101,7 @@ def test_a_name_that_cannot_be_is_refused_and_nothing_is_written(
 ) -> None:
     before = {path: path.stat().st_mtime_ns for path in checkout.rglob("*")}
     with pytest.raises(UsageError, match=re.escape(message)):
-        scaffolds.policy(name, checkout)
+        new_policy.policy(name, checkout)
     assert {path: path.stat().st_mtime_ns for path in checkout.rglob("*")} == before
 
 
@@ -109,5 +109,5 @@ def test_a_file_in_another_form_is_named_and_nothing_is_written(checkout: Path) 
     main = checkout / "policies/main.rego"
     main.write_text(main.read_text().replace("_audits := ", "_logged := "))
     with pytest.raises(UsageError, match=r"main\.rego: expected one line that begins with"):
-        scaffolds.policy("sample-policy", checkout)
+        new_policy.policy("sample-policy", checkout)
     assert not (checkout / "policies/sample_policy").exists()

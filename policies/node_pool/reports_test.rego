@@ -1,4 +1,4 @@
-package node_pool_placement_test
+package node_pool_reports_test
 
 import data.node_pool
 
