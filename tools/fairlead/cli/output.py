@@ -76,6 +76,12 @@ def note(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
+def warning(text: str) -> None:
+    """Print a warning to stderr."""
+    Console(stderr=True, highlight=False, soft_wrap=True).print("[bold yellow]warning:[/] ", end="")
+    note(text)
+
+
 def error(text: str) -> None:
     """Print an error to stderr."""
     Console(stderr=True, highlight=False, soft_wrap=True).print("[bold red]error:[/] ", end="")

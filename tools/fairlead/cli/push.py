@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -71,8 +72,15 @@ def _push(
         result = library.push(
             cluster, settings, policies_folder, restart=restart, progress=progress
         )
+    show(result, output)
+
+
+def show(result: dict[str, Any], output: str) -> None:
+    """Print which OPA serves the revision, and the warnings."""
     out.emit(
         result,
         output,
         out.rows(f"revision {result['revision']}", ("url", "revision"), result["opa"]),
     )
+    for warning in result["warnings"]:
+        out.warning(warning)

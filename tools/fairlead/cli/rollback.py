@@ -6,6 +6,7 @@ import click
 
 from fairlead.cli import options
 from fairlead.cli import output as out
+from fairlead.cli.push import show
 from fairlead.clusters import registry
 from fairlead.operations import push
 
@@ -22,8 +23,4 @@ def command(revision: str | None, target: registry.Target, output: str) -> None:
     cluster = registry.find(target)
     with out.progress() as progress:
         result = push.rollback(cluster, revision, progress=progress)
-    out.emit(
-        result,
-        output,
-        out.rows(f"revision {result['revision']}", ("url", "revision"), result["opa"]),
-    )
+    show(result, output)

@@ -157,6 +157,19 @@ class Objects:
             )
             resource.patch(body=patch, name=name, namespace=namespace, content_type=kind)
 
+    @patiently
+    def replace(self, manifest: Mapping[str, Any]) -> None:
+        """Make the object what `manifest` says, in the version that its metadata name. Raises
+        Refused.
+        """
+        metadata = manifest["metadata"]
+        with explained(f"cannot replace {manifest['kind']} {metadata['name']}"):
+            resource = self._dynamic.resources.get(
+                api_version=manifest["apiVersion"], kind=manifest["kind"]
+            )
+            namespace = metadata.get("namespace")
+            resource.replace(body=manifest, namespace=namespace, field_manager=FIELD_MANAGER)
+
     def create(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """Create the object, as a user would. Raises Refused."""
         metadata = manifest["metadata"]

@@ -19,6 +19,7 @@ from fairlead.keeper.trust import Deployed
 from fairlead.kube import clients
 from fairlead.operations import (
     deployed_state,
+    drift,
     history,
     policy_status,
     preflight,
@@ -156,7 +157,12 @@ def _apply(
     def apply(batch: Iterable[dict[str, Any]]) -> None:
         for manifest in batch:
             progress.update("deploy", f"applying {manifest['kind']} {manifest['metadata']['name']}")
-            (objects.apply_whole if manifest["kind"] == "ConfigMap" else objects.apply)(manifest)
+            if manifest["kind"] == "ConfigMap":
+                objects.apply_whole(manifest)
+            elif manifest["kind"] in drift.COMPARED:
+                drift.apply_exactly(objects, manifest)
+            else:
+                objects.apply(manifest)
 
     stale = policy_status.annotation(objects)
     apply(o for o in rendered if o not in admission and o not in last)

@@ -9,6 +9,7 @@ from typing import Any
 
 from fairlead.deployment.names import NAMESPACE
 from fairlead.operations.deployed_state import Served
+from fairlead.operations.drift import DIFFERS, MISSING, UNKNOWN, WEBHOOKS, Compared
 from fairlead.operations.replication_lag import Lag
 from fairlead.pki import certificates
 
@@ -84,6 +85,24 @@ def of_policies(policies: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if policy["status"] != "ok":
             error = f": {policy['error']}" if policy["error"] else ""
             yield f"policies of {policy['name']} are not in force ({policy['status']}{error})"
+
+
+def of_objects(compared: Sequence[Compared]) -> Iterator[str]:
+    """Webhooks, guards and rights that are missing, or not as deployed."""
+    webhooks = [entry for entry in compared if entry.kind in WEBHOOKS]
+    if webhooks and all(webhook.state == MISSING for webhook in webhooks):
+        yield "no webhook is left, so that API servers do not ask OPA: pods are created unplaced"
+    for entry in compared:
+        what = f"{entry.kind} {entry.name}"
+        if entry.state == MISSING:
+            yield f"{what} is missing: `fairlead deploy` creates it again"
+        elif entry.state == DIFFERS:
+            fields = ", ".join(entry.fields[:_SHOWN]) + (
+                ", ..." if len(entry.fields) > _SHOWN else ""
+            )
+            yield f"{what} is not as deployed ({fields}): `fairlead deploy` restores it"
+        elif entry.state == UNKNOWN:
+            yield f"whether {what} is as deployed is not known: {entry.error}"
 
 
 def of_certificates(dated: Mapping[str, bytes]) -> Iterator[str]:

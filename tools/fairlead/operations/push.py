@@ -23,7 +23,15 @@ from fairlead.deployment.names import (
 )
 from fairlead.kube import clients
 from fairlead.opa import cli
-from fairlead.operations import deployed_state, history, leftovers, policy_status, revision_wait
+from fairlead.operations import (
+    deployed_state,
+    drift,
+    history,
+    leftovers,
+    policy_status,
+    problems,
+    revision_wait,
+)
 from fairlead.policy import bundles, staging
 from fairlead.settings.models import Settings
 
@@ -43,7 +51,8 @@ def push(
     into force on every OPA.
 
     With `restart`, every OPA and its sidecar is restarted afterwards, which removes modules that
-    OPA would keep. Returns {revision, previous, opa: [{url, revision}]}.
+    OPA would keep. Returns {revision, previous, opa: [{url, revision}], warnings}: the warnings say
+    why API servers do not ask OPA as deployed.
 
     Raises FairleadError if a check or a test fails (nothing was changed), or if an OPA does not
     take the policies (the previous ones are restored). Raises UsageError if the change needs a
@@ -158,6 +167,7 @@ def _bring(
         "revision": revision,
         "previous": old,
         "opa": [{"url": state.opa.url, "revision": state.revision} for state in states],
+        "warnings": list(problems.of_objects(drift.webhooks(cluster, objects))),
     }
 
 

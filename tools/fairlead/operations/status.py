@@ -12,6 +12,7 @@ from fairlead.kube import clients
 from fairlead.operations import (
     certificate_status,
     deployed_state,
+    drift,
     policy_status,
     problems,
     replication_lag,
@@ -27,6 +28,8 @@ def status(cluster: Cluster) -> dict[str, Any]:
       to which all of its data are confirmed (RFC 3339), None if nobody has confirmed any
     - `sidecars`: those that report their health, as {pod, url, pid, healthy, reasons}
     - `policies`: a list of {name, status, error}
+    - `objects`: webhooks, guards and rights, as {kind, name, namespace, state, fields,
+      failurePolicy}; see drift.Compared
     - `certificates`: see certificate_status.certificates
     - `servers`: a list of {name, pid, restarts, running}
     - `problems`: sentences about everything that is not as it should be
@@ -48,6 +51,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
         }
         for name, server in cluster.servers().items()
     ]
+    compared = drift.compare(cluster, objects)
     dated = (
         {}
         if credentials is None
@@ -74,6 +78,17 @@ def status(cluster: Cluster) -> dict[str, Any]:
         ],
         "sidecars": sidecars,
         "policies": policies,
+        "objects": [
+            {
+                "kind": entry.kind,
+                "name": entry.name,
+                "namespace": entry.namespace,
+                "state": entry.state,
+                "fields": list(entry.fields),
+                "failurePolicy": entry.failure_policy,
+            }
+            for entry in compared
+        ],
         "certificates": certificate_status.certificates(cluster, objects),
         "servers": servers,
         "problems": [
@@ -81,6 +96,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
             *problems.of_sidecars(states, sidecars if cluster.sidecar.look_up else None),
             *problems.of_replication(_lags(cluster, states, token)),
             *problems.of_policies(policies),
+            *problems.of_objects(compared),
             *problems.of_certificates(dated),
             *problems.of_servers(servers),
         ],

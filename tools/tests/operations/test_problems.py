@@ -10,6 +10,7 @@ from typing import Any
 from fairlead.clusters.base import OpaServer
 from fairlead.operations import problems
 from fairlead.operations.deployed_state import Served
+from fairlead.operations.drift import AS_DEPLOYED, DIFFERS, MISSING, UNKNOWN, Compared
 from fairlead.operations.replication_lag import Lag
 from fairlead.pki.certificates import CA
 
@@ -86,3 +87,28 @@ def test_policies_certificates_and_servers_are_told() -> None:
         "the certificate opa-tls has ended: `fairlead deploy` replaces it"
     ]
     assert list(problems.of_servers([{"name": "sync", "running": False}])) == ["sync does not run"]
+
+
+def test_objects_that_are_missing_or_changed_are_told_with_their_fields() -> None:
+    def of(*compared: Compared) -> list[str]:
+        return list(problems.of_objects(compared))
+
+    mutating = Compared("MutatingWebhookConfiguration", "fairlead", None, AS_DEPLOYED)
+    validating = replace(mutating, kind="ValidatingWebhookConfiguration")
+    guard = Compared("ValidatingAdmissionPolicy", "fairlead-objects", None, AS_DEPLOYED)
+    assert of(mutating, validating, guard) == []
+    assert of(replace(mutating, state=MISSING), validating) == [
+        "MutatingWebhookConfiguration fairlead is missing: `fairlead deploy` creates it again"
+    ]
+    assert of(replace(mutating, state=MISSING), replace(validating, state=MISSING))[0] == (
+        "no webhook is left, so that API servers do not ask OPA: pods are created unplaced"
+    )
+    fields = tuple(f"spec.rules[{number}]" for number in range(7))
+    assert of(replace(guard, state=DIFFERS, fields=fields)) == [
+        "ValidatingAdmissionPolicy fairlead-objects is not as deployed (spec.rules[0], "
+        "spec.rules[1], spec.rules[2], spec.rules[3], spec.rules[4], ...): `fairlead deploy` "
+        "restores it"
+    ]
+    assert of(replace(guard, state=UNKNOWN, error="forbidden")) == [
+        "whether ValidatingAdmissionPolicy fairlead-objects is as deployed is not known: forbidden"
+    ]

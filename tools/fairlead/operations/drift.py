@@ -1,0 +1,245 @@
+"""Compares the webhooks, guards and rights in a cluster with what a deployment by its settings
+applies."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairlead.clusters.base import Cluster
+from fairlead.deployment import manifests
+from fairlead.deployment.names import NAMESPACE, POLICIES, SETTINGS_ANNOTATION
+from fairlead.kube import clients
+from fairlead.kube.errors import Refused
+from fairlead.operations import deployed_state
+from fairlead.policy import bundles
+from fairlead.settings.models import Settings
+
+WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+GUARDS = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+RIGHTS = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+COMPARED = (*WEBHOOKS, *GUARDS, *RIGHTS)
+"""The kinds of objects that decide which requests OPA sees, what holds without it, and who may
+change that."""
+
+AS_DEPLOYED, DIFFERS, MISSING, UNKNOWN = "as deployed", "differs", "missing", "unknown"
+
+# What API servers set where a manifest says nothing, by field. They drop nothing else.
+_DEFAULTS: Mapping[str, Any] = {
+    "matchPolicy": "Equivalent",
+    "namespaceSelector": {},
+    "objectSelector": {},
+    "reinvocationPolicy": "Never",
+    "scope": "*",
+    "apiGroup": "rbac.authorization.k8s.io",
+}
+_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """An object of the deployment, and what became of it.
+
+    `fields` are the paths that differ, such as `webhooks[node-pool.fairlead.dev].failurePolicy`.
+    `failure_policy` is the one in the cluster, of a guard or of a configuration's first webhook.
+    `error` says why an unknown object cannot be read.
+    """
+
+    kind: str
+    name: str
+    namespace: str | None
+    state: str
+    fields: tuple[str, ...] = ()
+    failure_policy: str | None = None
+    error: str | None = None
+
+
+def webhooks(cluster: Cluster, objects: clients.Objects) -> list[Compared]:
+    """Compare the webhooks alone; see `compare`."""
+    return compare(cluster, objects, WEBHOOKS)
+
+
+def compare(
+    cluster: Cluster, objects: clients.Objects, kinds: Sequence[str] = COMPARED
+) -> list[Compared]:
+    """Compare each object of these kinds. Nothing is compared if nothing is deployed, or if the
+    deployment does not say by which settings.
+
+    This version of Fairlead says what the settings lead to, so that a deployment by another one may
+    differ. Raises Unreachable.
+    """
+    settings, credentials = _deployed_settings(objects), deployed_state.credentials(objects)
+    if settings is None or credentials is None:
+        return []
+    rendered = manifests.render_objects(
+        settings,
+        bundles.bundle(settings),
+        credentials,
+        webhook_url=cluster.webhook_url,
+        replicas=cluster.replicas,
+        sidecar=cluster.sidecar,
+    )
+    issuer = credentials.tls.issuer
+    return [
+        _compared(objects, manifest, issuer) for manifest in rendered if manifest["kind"] in kinds
+    ]
+
+
+def apply_exactly(objects: clients.Objects, manifest: Mapping[str, Any]) -> None:
+    """Apply an object of COMPARED, and remove what others added to it.
+
+    Applying alone leaves additions, such as a match condition that exempts requests, and it is
+    refused if both together make no sense. Raises Refused, Unreachable.
+    """
+    metadata = manifest["metadata"]
+    while True:
+        try:
+            live: dict[str, Any] | None = objects.apply(manifest)
+        except Refused as error:
+            live = objects.get(
+                manifest["apiVersion"],
+                manifest["kind"],
+                metadata["name"],
+                metadata.get("namespace"),
+            )
+            if error.status != 422 or live is None:
+                raise
+        if live is None or not any(_paths(_content(manifest), _content(live), "")):
+            return
+        try:
+            objects.replace(_replacement(manifest, live))
+            return
+        except Refused as error:
+            if error.status != 409:  # somebody changed it meanwhile
+                raise
+
+
+def _replacement(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
+    """`manifest` in the version of `live`, with the labels, annotations and CA bundles that others
+    wrote; cert-manager injects bundles.
+    """
+    metadata = dict(live["metadata"])
+    for field in ("labels", "annotations"):
+        metadata[field] = {
+            **(metadata.get(field) or {}),
+            **(manifest["metadata"].get(field) or {}),
+        }
+    replacement = {**manifest, "metadata": metadata}
+    if "webhooks" in manifest:
+        injected = {
+            webhook["name"]: {"caBundle": bundle}
+            for webhook in live.get("webhooks") or ()
+            if (bundle := webhook["clientConfig"].get("caBundle"))
+        }
+        replacement["webhooks"] = [
+            {
+                **webhook,
+                "clientConfig": {**injected.get(webhook["name"], {}), **webhook["clientConfig"]},
+            }
+            for webhook in manifest["webhooks"]
+        ]
+    return replacement
+
+
+def _deployed_settings(objects: clients.Objects) -> Settings | None:
+    """The settings of the last deployment; None if there is none, or if they cannot be read."""
+    config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
+    annotations = config_map.get("metadata", {}).get("annotations") or {}
+    try:
+        return Settings.model_validate(json.loads(annotations[SETTINGS_ANNOTATION]))
+    except (KeyError, TypeError, ValueError):  # pydantic's error is a ValueError
+        return None
+
+
+def _compared(objects: clients.Objects, manifest: Mapping[str, Any], issuer: bytes) -> Compared:
+    kind, metadata = manifest["kind"], manifest["metadata"]
+    name, namespace = metadata["name"], metadata.get("namespace")
+    try:
+        live = objects.get(manifest["apiVersion"], kind, name, namespace)
+    except Refused as error:
+        return Compared(kind, name, namespace, UNKNOWN, error=str(error))
+    if live is None:
+        return Compared(kind, name, namespace, MISSING)
+    fields = tuple(sorted(dict.fromkeys(_differences(manifest, live, issuer))))
+    state = DIFFERS if fields else AS_DEPLOYED
+    return Compared(kind, name, namespace, state, fields, _failure_policy(live))
+
+
+def _failure_policy(live: Mapping[str, Any]) -> str | None:
+    """The failure policy of a guard, or of the first webhook, which decides about pods."""
+    first = (live.get("webhooks") or [live.get("spec") or {}])[0]
+    policy = first.get("failurePolicy")
+    return None if policy is None else str(policy)
+
+
+def _differences(
+    manifest: Mapping[str, Any], live: Mapping[str, Any], issuer: bytes
+) -> Iterator[str]:
+    """The paths that differ. Others may add labels and annotations."""
+    for field in ("labels", "annotations"):
+        expected = manifest["metadata"].get(field) or {}
+        present = live["metadata"].get(field) or {}
+        for key, value in expected.items():
+            if present.get(key) != value:
+                yield f"metadata.{field}[{key}]"
+    yield from _paths(_content(manifest), _content(live), "")
+    for webhook in live.get("webhooks") or ():
+        bundle = b64decode((webhook.get("clientConfig") or {}).get("caBundle") or "")
+        if not set(_CERTIFICATE.findall(issuer)) <= set(_CERTIFICATE.findall(bundle)):
+            yield f"webhooks[{webhook['name']}].clientConfig.caBundle"
+
+
+def _content(manifest: Mapping[str, Any]) -> Any:
+    return _explicit(
+        {
+            field: value
+            for field, value in manifest.items()
+            if field not in ("apiVersion", "kind", "metadata", "status")
+        }
+    )
+
+
+def _explicit(value: Any) -> Any:
+    """`value` without what is empty or a default, and without CA bundles, which change with each
+    renewal.
+    """
+    if isinstance(value, Mapping):
+        return {
+            key: _explicit(part)
+            for key, part in value.items()
+            if key != "caBundle" and part not in (None, [], _DEFAULTS.get(key))
+        }
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_explicit(part) for part in value]
+    return value
+
+
+def _paths(expected: Any, present: Any, path: str) -> Iterator[str]:
+    """The paths at which two JSON values differ; items with a name are compared by it."""
+    if isinstance(expected, dict) and isinstance(present, dict):
+        for key in sorted(expected.keys() | present.keys()):
+            yield from _paths(expected.get(key), present.get(key), f"{path}.{key}".lstrip("."))
+    elif isinstance(expected, list) and isinstance(present, list):
+        names = [_by_name(expected), _by_name(present)]
+        if names[0] is not None and names[1] is not None:
+            for name in sorted(names[0].keys() | names[1].keys()):
+                yield from _paths(names[0].get(name), names[1].get(name), f"{path}[{name}]")
+        elif len(expected) == len(present):
+            for number, (expected_item, item) in enumerate(zip(expected, present, strict=True)):
+                yield from _paths(expected_item, item, f"{path}[{number}]")
+        else:
+            yield path
+    elif expected != present:
+        yield path
+
+
+def _by_name(items: list[Any]) -> dict[str, Any] | None:
+    """The items by their names; None if not each is an object with a name of its own."""
+    if not all(isinstance(item, dict) and "name" in item for item in items):
+        return None
+    by_name = {str(item["name"]): item for item in items}
+    return by_name if len(by_name) == len(items) else None
