@@ -3,6 +3,7 @@ exit codes."""
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import io
 import os
@@ -23,6 +24,7 @@ COMMANDS = {
     "demo": "See Fairlead at work: a cluster, three pools, and where each pod lands.",
     "up": "Start a local cluster with Fairlead installed.",
     "down": "Stop a local cluster and remove its state.",
+    "list": "List the clusters that Fairlead created in this checkout.",
     "status": "Show what runs in a cluster and which policies are in force.",
     "logs": "Show the logs of OPA, its sidecar or another server.",
     "deploy": "Deploy into a cluster; safe to repeat.",
@@ -47,6 +49,9 @@ COMMANDS = {
     "tools": "List the programs that Fairlead runs, and where they are.",
     "sync": "Run as OPA's sidecar: keep its policies and data current.",
     "keeper": "Renew OPA's certificate in time, beside kube-mgmt.",
+    "help": "Show the help of a command.",
+    "version": "Show the versions of Fairlead and of the programs that it runs.",
+    "completion": "Print the script that makes bash, zsh or fish complete commands.",
 }
 
 
@@ -61,6 +66,15 @@ class _Commands(click.Group):
         command = module.command
         assert isinstance(command, click.Command)  # noqa: S101 - each command module has one, named so
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            close = difflib.get_close_matches(args[0], COMMANDS, n=3)
+            advice = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+            raise click.UsageError(f"No such command {args[0]!r}.{advice}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -50,6 +50,13 @@ settings = click.option(
     help="The settings file, instead of FAIRLEAD_SETTINGS or fairlead.yaml.",
 )
 
+
+def _clusters(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """The names of clusters that a shell offers for `--name`."""
+    names = {cluster.name for cluster in registry.known()}
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
 _CLUSTER = (
     click.option(
         "--cluster",
@@ -63,6 +70,7 @@ _CLUSTER = (
     ),
     click.option(
         "--name",
+        shell_complete=_clusters,
         help="Name of the cluster; for kind, KIND_CLUSTER_NAME sets it too.  "
         f"[default: {registry.NAME}]",
     ),

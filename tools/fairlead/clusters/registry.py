@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,24 +141,32 @@ def _hint(target: Target) -> str:
     return "start it with "
 
 
+def known() -> Iterator[EmbeddedCluster | KindCluster]:
+    """The clusters of this checkout that Fairlead created, running or not, sorted by name. The
+    embedded ones come first.
+    """
+    folder = paths.state("x").parent
+    for path in sorted(folder.glob("*/kubeconfig")):
+        if not path.parent.name.startswith(("kind-", "context-")):
+            yield EmbeddedCluster(path.parent.name)
+    for path in sorted(folder.glob("kind-*/containers.json")):
+        yield KindCluster(path.parent.name.removeprefix("kind-"))
+
+
 def _running_kind() -> list[str]:
     """The names of the running KIND clusters of this checkout; empty if Docker cannot be used."""
-    folder = paths.state("x").parent
-    candidates = sorted(
-        path.parent.name.removeprefix("kind-") for path in folder.glob("kind-*/containers.json")
-    )
     names = []
-    for name in candidates:
+    for cluster in known():
         with suppress(FairleadError):
-            if KindCluster(name).running():
-                names.append(name)
+            if isinstance(cluster, KindCluster) and cluster.running():
+                names.append(cluster.name)
     return names
 
 
 def running() -> list[str]:
     """The names of the running embedded clusters of this checkout."""
-    folder = paths.state("x").parent
-    names = (
-        sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-    )
-    return [name for name in names if EmbeddedCluster(name).running()]
+    return [
+        cluster.name
+        for cluster in known()
+        if isinstance(cluster, EmbeddedCluster) and cluster.running()
+    ]

@@ -4,8 +4,11 @@ place."""
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +16,7 @@ import click
 import pytest
 from command_line import fairlead, refused
 
+from fairlead import __version__
 from fairlead.__main__ import cli
 from fairlead.common import paths
 from fairlead.common.errors import UsageError
@@ -40,6 +44,10 @@ from fairlead.common.errors import UsageError
         (("eval", "testdata/review.json", "--live", "--name", "nowhere"), "no cluster 'nowhere'"),
         (("eval", "testdata/review.json", "--namespace-labels", "a=b c"), "is not a label value"),
         (("verify", "--engine", "x"), "unknown engine 'x'"),
+        (("statsu",), "No such command 'statsu'. Did you mean 'status'?"),
+        (("help", "dwon"), "No such command 'dwon'. Did you mean 'down'?"),
+        (("help", "down", "x"), "fairlead down` has no commands of its own."),
+        (("completion", "csh"), "'csh' is not one of 'bash', 'zsh', 'fish'"),
         (("verify", "--cases", "nowhere.yaml"), "nowhere.yaml: cannot be read"),
         (("test", "--step", "x"), "no step 'x'"),
         (("tools", "--path", "x"), "x"),
@@ -177,3 +185,61 @@ entry.main()
     )
     assert done.returncode == 130
     assert done.stderr.strip() == "error: interrupted"
+
+
+def test_help_of_a_command_is_what_its_option_shows() -> None:
+    assert fairlead("help").stdout.splitlines()[1:] == fairlead("--help").stdout.splitlines()[1:]
+    assert fairlead("help", "down").stdout == fairlead("down", "--help").stdout
+
+
+def test_versions_are_those_of_the_programs_that_are_pinned() -> None:
+    versions = json.loads(fairlead("version", "-o", "json").stdout)
+    listed = json.loads(fairlead("tools", "-o", "json").stdout)
+    assert versions["fairlead"] == __version__
+    assert {line["name"]: line["version"] for line in listed}.items() <= versions.items()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_a_script_that_asks_fairlead(shell: str) -> None:
+    script = fairlead("completion", shell).stdout
+    assert f"_FAIRLEAD_COMPLETE={shell}_complete" in script
+
+
+def completed(*words: str) -> list[str]:
+    """What bash offers for the last word."""
+    environment = {
+        **os.environ,
+        "_FAIRLEAD_COMPLETE": "bash_complete",
+        "COMP_WORDS": " ".join(words),
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    # click takes the variable's name from the program's.
+    argv = [Path(sys.executable).with_name("fairlead")]
+    return subprocess.check_output(argv, env=environment, text=True, timeout=60).splitlines()
+
+
+def test_commands_and_names_of_clusters_are_completed() -> None:
+    assert completed("fairlead", "stat") == ["plain,status"]
+    name = f"shown-{os.getpid()}"
+    folder = paths.state(name)
+    folder.mkdir(parents=True)
+    try:
+        (folder / "kubeconfig").touch()
+        assert completed("fairlead", "down", "--name", name[:-1]) == [f"plain,{name}"]
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_clusters_are_listed_with_their_kind_age_and_state() -> None:
+    folder = paths.state(f"listed-{os.getpid()}")
+    folder.mkdir(parents=True)
+    try:
+        kubeconfig = folder / "kubeconfig"
+        kubeconfig.touch()
+        os.utime(kubeconfig, (time.time() - 7300,) * 2)
+        (row,) = [
+            line.split() for line in fairlead("list").stdout.splitlines() if folder.name in line
+        ]
+        assert row == [folder.name, "embedded", "2h", "ended"]
+    finally:
+        shutil.rmtree(folder)
