@@ -171,7 +171,10 @@ def test_the_guard_cannot_be_replaced_by_a_config_map(
     objects: clients.Objects, opa: OpaApi, put: Put
 ) -> None:
     put("evil", POLICY, a_rego="package system.authz\n\nallow := true")
-    eventually(lambda: refusal(objects, "evil"), "it is refused")
+    eventually(
+        lambda: "policies of the package system.authz come from" in refusal(objects, "evil"),
+        "it is refused for its package",
+    )
     assert "fairlead/evil/a.rego" not in opa.policies()
 
 
