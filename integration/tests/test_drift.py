@@ -16,7 +16,7 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
 from fairlead.deployment.credentials import Tls
 from fairlead.kube import clients
-from fairlead.operations import deploy, drift
+from fairlead.operations import deploy, drift, push
 from fairlead.operations.drift import AS_DEPLOYED, DIFFERS, MISSING, Compared
 from fairlead.settings.models import Settings
 
@@ -38,7 +38,9 @@ def restored(cluster: EmbeddedCluster) -> Iterator[None]:
 
 
 def changed(cluster: EmbeddedCluster, objects: clients.Objects) -> list[Compared]:
-    return [entry for entry in drift.compare(cluster, objects) if entry.state != AS_DEPLOYED]
+    comparison = drift.compare(cluster, objects)
+    assert comparison.error is None
+    return [entry for entry in comparison.objects if entry.state != AS_DEPLOYED]
 
 
 def fairlead(cluster: EmbeddedCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -56,7 +58,7 @@ def change(objects: clients.Objects, version: str, kind: str, name: str, edit: C
 
 
 def test_a_deployment_is_as_deployed(cluster: EmbeddedCluster, objects: clients.Objects) -> None:
-    compared = drift.compare(cluster, objects)
+    compared = drift.compare(cluster, objects).objects
     assert changed(cluster, objects) == []
     assert {entry.kind for entry in compared} == set(drift.COMPARED)
     policies = {entry.kind: entry.failure_policy for entry in compared if entry.failure_policy}
@@ -169,3 +171,42 @@ def test_without_webhooks_status_fails_and_a_push_warns(
     assert pushed.returncode == 0
     assert f"warning: {unplaced}" in pushed.stderr
     assert "MutatingWebhookConfiguration fairlead is missing" in pushed.stderr
+
+
+@pytest.mark.usefixtures("restored")
+def test_a_binding_to_another_role_is_replaced(
+    cluster: EmbeddedCluster, objects: clients.Objects
+) -> None:
+    """The role of a binding is immutable."""
+    binding = objects.get(RBAC, "ClusterRoleBinding", "fairlead-opa")
+    assert binding
+    objects.delete(RBAC, "ClusterRoleBinding", "fairlead-opa")
+    metadata = {"name": "fairlead-opa", "labels": binding["metadata"].get("labels")}
+    role = {**binding["roleRef"], "name": "cluster-admin"}
+    objects.create({**binding, "metadata": metadata, "roleRef": role})
+    (entry,) = changed(cluster, objects)
+    assert entry.fields == ("roleRef.name",)
+
+
+@pytest.mark.usefixtures("restored")
+def test_settings_that_nobody_can_read_are_no_silence(
+    cluster: EmbeddedCluster, objects: clients.Objects
+) -> None:
+    policies = objects.get("v1", "ConfigMap", "fairlead-policies", "fairlead")
+    assert policies
+    annotations = {"fairlead.dev/settings": '{"of": "a later version"}'}
+    objects.merge(policies, {"metadata": {"annotations": annotations}})
+    error = drift.compare(cluster, objects).error
+    assert error
+    assert "fairlead.dev/settings" in error
+
+
+@pytest.mark.usefixtures("restored")
+@pytest.mark.parametrize("chosen", [{"contact": "#platform"}, {"nodeLabel": "pool"}])
+def test_a_push_of_a_setting_brings_the_guards_that_name_it(
+    cluster: EmbeddedCluster, objects: clients.Objects, chosen: dict[str, Any]
+) -> None:
+    settings = Settings.model_validate(chosen)
+    result = push.push(cluster, settings, progress=Progress())
+    assert result["warnings"] == []
+    assert changed(cluster, objects) == []

@@ -188,7 +188,7 @@ def test_a_namespace_made_a_moment_ago_is_no_race(
     assert [p["spec"].get("nodeSelector") for p in pods] == [{"agentpool": "pool1"}] * 40
 
 
-def test_a_relabelled_namespace_places_new_pods_again_and_leaves_the_old(
+def test_a_relabelled_namespace_places_new_pods_by_its_new_label_and_leaves_the_old(
     objects: clients.Objects, namespace: Make, pod: Make
 ) -> None:
     at = namespace(agentpool="pool1")
@@ -202,11 +202,11 @@ def test_a_relabelled_namespace_places_new_pods_again_and_leaves_the_old(
     )
     names = iter(range(1000))
 
-    def placed_again() -> bool:
+    def placed_by_it() -> bool:
         created = objects.create(pod(at, f"new-{next(names)}"))
         return bool(created["spec"]["nodeSelector"] == {"agentpool": "pool2"})
 
-    waiting.until(placed_again, deadline=30, what="new pods go to pool2")
+    waiting.until(placed_by_it, deadline=30, what="new pods go to pool2")
     old = objects.get("v1", "Pod", "old", at) or {}
     changed = {
         **pod(at, "old"),

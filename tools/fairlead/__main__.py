@@ -70,7 +70,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS and not args[0].startswith("-"):
+        if not ctx.resilient_parsing and args[0] not in COMMANDS and not args[0].startswith("-"):
             close = difflib.get_close_matches(args[0], COMMANDS, n=3)
             advice = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
             raise click.UsageError(f"No such command {args[0]!r}.{advice}", ctx)

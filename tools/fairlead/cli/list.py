@@ -21,8 +21,9 @@ def command(output: str) -> None:
     """List the clusters that `fairlead up` and other commands created in this checkout, with their
     kind, age and state.
 
-    A cluster that has ended without `fairlead down`, such as by a restart of this machine, is
-    `ended`: `fairlead down --name NAME` removes what is left. Clusters of a context are not listed.
+    An embedded cluster that has ended without `fairlead down`, such as by a restart of this
+    machine, is `ended`: `fairlead down --name NAME` removes what is left. A KIND cluster is
+    `running` while its containers exist. Clusters of a context are not listed.
     """
     rows = [_row(cluster) for cluster in registry.known()]
     shown = [{**row, "age": _age(row["created"])} for row in rows]

@@ -53,7 +53,10 @@ settings = click.option(
 
 def _clusters(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """The names of clusters that a shell offers for `--name`."""
-    names = {cluster.name for cluster in registry.known()}
+    try:
+        names = {cluster.name for cluster in registry.known()}
+    except FairleadError:
+        return []
     return sorted(name for name in names if name.startswith(incomplete))
 
 

@@ -1,5 +1,5 @@
-"""Chooses a command's cluster by its flags and the environment: embedded, KIND or a context. That
-`--context` alone means a context is decided in cli/options.py."""
+"""Chooses a command's cluster by its flags and the environment: embedded, KIND or a context.
+cli/options.py decides that `--context` alone means `--cluster context`."""
 
 from __future__ import annotations
 

@@ -87,7 +87,8 @@ def with_deployed_comments(objects: clients.Objects, manifest: dict[str, Any]) -
         return manifest
     configuration = objects.get(_VERSION, manifest["kind"], manifest["metadata"]["name"])
     bundles = [_bundle(webhook) for webhook in (configuration or {}).get("webhooks", ())]
-    comments = b"".join(_COMMENTS.findall(bundles[0])) if bundles else b""
+    lines = [line for bundle in bundles for line in _COMMENTS.findall(bundle)]
+    comments = b"".join(dict.fromkeys(lines))
     return _with(manifest, comments) if comments else manifest
 
 

@@ -36,8 +36,8 @@ class Servers(Protocol):
         """
 
     def trust(self, cas: bytes) -> bool:
-        """Return when everything except API servers verifies OPA by `cas` (PEM): whether OPA's
-        pods were replaced for it, so that API servers may be connected to pods that end.
+        """Return when everything except API servers verifies OPA by `cas` (PEM). The result is true
+        if OPA's pods were replaced for that: API servers may then be connected to pods that end.
 
         Raises FairleadError if that takes too long.
         """

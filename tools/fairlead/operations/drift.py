@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead.clusters.base import Cluster
+from fairlead.common.errors import FairleadError
 from fairlead.deployment import manifests
-from fairlead.deployment.names import NAMESPACE, POLICIES, SETTINGS_ANNOTATION
+from fairlead.deployment.credentials import Credentials
+from fairlead.deployment.names import NAMESPACE, OPA, POLICIES, SETTINGS_ANNOTATION
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deployed_state
@@ -28,7 +30,7 @@ change that."""
 
 AS_DEPLOYED, DIFFERS, MISSING, UNKNOWN = "as deployed", "differs", "missing", "unknown"
 
-# What API servers set where a manifest says nothing, by field. They drop nothing else.
+# What API servers set where a manifest says nothing, by field.
 _DEFAULTS: Mapping[str, Any] = {
     "matchPolicy": "Equivalent",
     "namespaceSelector": {},
@@ -37,6 +39,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "scope": "*",
     "apiGroup": "rbac.authorization.k8s.io",
 }
+_ATTEMPTS = 5
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
@@ -58,64 +61,90 @@ class Compared:
     error: str | None = None
 
 
-def webhooks(cluster: Cluster, objects: clients.Objects) -> list[Compared]:
-    """Compare the webhooks alone; see `compare`."""
-    return compare(cluster, objects, WEBHOOKS)
+@dataclass(frozen=True)
+class Comparison:
+    """The objects that were compared. `error` says why nothing could be compared."""
+
+    objects: tuple[Compared, ...] = ()
+    error: str | None = None
 
 
 def compare(
     cluster: Cluster, objects: clients.Objects, kinds: Sequence[str] = COMPARED
-) -> list[Compared]:
-    """Compare each object of these kinds. Nothing is compared if nothing is deployed, or if the
-    deployment does not say by which settings.
+) -> Comparison:
+    """Compare the objects of these kinds with what this version of Fairlead renders. Objects that
+    another version deployed may differ although nobody changed them.
 
-    This version of Fairlead says what the settings lead to, so that a deployment by another one may
-    differ. Raises Unreachable.
+    If nothing is deployed, nothing is compared, and that is no error.
     """
-    settings, credentials = _deployed_settings(objects), deployed_state.credentials(objects)
-    if settings is None or credentials is None:
-        return []
-    rendered = manifests.render_objects(
+    try:
+        config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
+        credentials = deployed_state.credentials(objects)
+        if config_map is None or credentials is None:
+            return Comparison()
+        settings = _settings(config_map)
+        if objects.get("apps/v1", "Deployment", OPA, NAMESPACE) is None:
+            return Comparison(error=f"there is no Deployment {OPA}, which names its sidecar")
+        issuer = credentials.tls.issuer
+        return Comparison(
+            tuple(
+                _compared(objects, manifest, issuer)
+                for manifest in rendered(cluster, settings, credentials, kinds)
+            )
+        )
+    except FairleadError as error:
+        return Comparison(error=str(error))
+
+
+def rendered(
+    cluster: Cluster, settings: Settings, credentials: Credentials, kinds: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The objects of these kinds that a deployment applies. They do not depend on the policies.
+    Raises UsageError if the sidecar cannot do what the settings ask for.
+    """
+    objects = manifests.render_objects(
         settings,
-        bundles.bundle(settings),
+        bundles.Bundle({}),
         credentials,
         webhook_url=cluster.webhook_url,
         replicas=cluster.replicas,
         sidecar=cluster.sidecar,
     )
-    issuer = credentials.tls.issuer
-    return [
-        _compared(objects, manifest, issuer) for manifest in rendered if manifest["kind"] in kinds
-    ]
+    return [manifest for manifest in objects if manifest["kind"] in kinds]
 
 
 def apply_exactly(objects: clients.Objects, manifest: Mapping[str, Any]) -> None:
     """Apply an object of COMPARED, and remove what others added to it.
 
-    Applying alone leaves additions, such as a match condition that exempts requests, and it is
-    refused if both together make no sense. Raises Refused, Unreachable.
+    Applying alone leaves additions, such as a match condition that exempts requests. The API server
+    refuses it if manifest and additions together are invalid. Something else may go on changing the
+    object; `compare` shows that. Raises Refused, Unreachable.
     """
-    metadata = manifest["metadata"]
-    while True:
+    version, kind, metadata = manifest["apiVersion"], manifest["kind"], manifest["metadata"]
+    name, namespace = metadata["name"], metadata.get("namespace")
+    refusal: Refused | None = None
+    for _ in range(_ATTEMPTS):
         try:
-            live: dict[str, Any] | None = objects.apply(manifest)
+            live = objects.apply(manifest)
+            refusal = None
         except Refused as error:
-            live = objects.get(
-                manifest["apiVersion"],
-                manifest["kind"],
-                metadata["name"],
-                metadata.get("namespace"),
-            )
-            if error.status != 422 or live is None:
+            found = objects.get(version, kind, name, namespace)
+            if error.status != 422 or found is None:
                 raise
-        if live is None or not any(_paths(_content(manifest), _content(live), "")):
-            return
+            live, refusal = found, error
+        differences = set(_paths(_content(manifest), _content(live), ""))
+        if not differences:
+            break
         try:
-            objects.replace(_replacement(manifest, live))
-            return
+            if any(path.startswith("roleRef") for path in differences):  # it is immutable
+                objects.delete(version, kind, name, namespace)
+            else:
+                objects.replace(_replacement(manifest, live))
         except Refused as error:
             if error.status != 409:  # somebody changed it meanwhile
                 raise
+    if refusal:
+        raise refusal
 
 
 def _replacement(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,14 +174,16 @@ def _replacement(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> dict[s
     return replacement
 
 
-def _deployed_settings(objects: clients.Objects) -> Settings | None:
-    """The settings of the last deployment; None if there is none, or if they cannot be read."""
-    config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
-    annotations = config_map.get("metadata", {}).get("annotations") or {}
+def _settings(config_map: Mapping[str, Any]) -> Settings:
+    """The settings of the last deployment or push. Raises FairleadError."""
+    annotations = config_map["metadata"].get("annotations") or {}
     try:
         return Settings.model_validate(json.loads(annotations[SETTINGS_ANNOTATION]))
-    except (KeyError, TypeError, ValueError):  # pydantic's error is a ValueError
-        return None
+    except (KeyError, TypeError, ValueError) as error:  # pydantic's error is a ValueError
+        raise FairleadError(
+            f"the annotation {SETTINGS_ANNOTATION} of the ConfigMap {POLICIES} cannot be read by "
+            "this version of Fairlead"
+        ) from error
 
 
 def _compared(objects: clients.Objects, manifest: Mapping[str, Any], issuer: bytes) -> Compared:

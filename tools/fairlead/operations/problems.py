@@ -1,5 +1,5 @@
-"""The sentences in `problems` of `fairlead status`. What it says of certificates that still last is
-in certificate_status."""
+"""The sentences in `problems` of `fairlead status`. Warnings about certificates that are still
+valid are in certificate_status."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from fairlead.deployment.names import NAMESPACE
 from fairlead.operations.deployed_state import Served
-from fairlead.operations.drift import DIFFERS, MISSING, UNKNOWN, WEBHOOKS, Compared
+from fairlead.operations.drift import DIFFERS, MISSING, UNKNOWN, WEBHOOKS, Comparison
 from fairlead.operations.replication_lag import Lag
 from fairlead.pki import certificates
 
@@ -87,12 +87,17 @@ def of_policies(policies: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"policies of {policy['name']} are not in force ({policy['status']}{error})"
 
 
-def of_objects(compared: Sequence[Compared]) -> Iterator[str]:
+def of_objects(comparison: Comparison) -> Iterator[str]:
     """Webhooks, guards and rights that are missing, or not as deployed."""
-    webhooks = [entry for entry in compared if entry.kind in WEBHOOKS]
+    if comparison.error:
+        yield f"webhooks, guards and rights could not be compared: {comparison.error}"
+    webhooks = [entry for entry in comparison.objects if entry.kind in WEBHOOKS]
     if webhooks and all(webhook.state == MISSING for webhook in webhooks):
         yield "no webhook is left, so that API servers do not ask OPA: pods are created unplaced"
-    for entry in compared:
+    unknown = [entry for entry in comparison.objects if entry.state == UNKNOWN]
+    if unknown:
+        yield f"{len(unknown)} objects could not be compared: {unknown[0].error}"
+    for entry in comparison.objects:
         what = f"{entry.kind} {entry.name}"
         if entry.state == MISSING:
             yield f"{what} is missing: `fairlead deploy` creates it again"
@@ -100,9 +105,10 @@ def of_objects(compared: Sequence[Compared]) -> Iterator[str]:
             fields = ", ".join(entry.fields[:_SHOWN]) + (
                 ", ..." if len(entry.fields) > _SHOWN else ""
             )
-            yield f"{what} is not as deployed ({fields}): `fairlead deploy` restores it"
-        elif entry.state == UNKNOWN:
-            yield f"whether {what} is as deployed is not known: {entry.error}"
+            yield (
+                f"{what} is not what this version of Fairlead deploys ({fields}): `fairlead "
+                "deploy` restores it"
+            )
 
 
 def of_certificates(dated: Mapping[str, bytes]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
+from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import (
     NAMESPACE,
     POLICIES,
@@ -51,8 +52,8 @@ def push(
     into force on every OPA.
 
     With `restart`, every OPA and its sidecar is restarted afterwards, which removes modules that
-    OPA would keep. Returns {revision, previous, opa: [{url, revision}], warnings}: the warnings say
-    why API servers do not ask OPA as deployed.
+    OPA would keep. Returns {revision, previous, opa: [{url, revision}], warnings}: the
+    warnings name webhooks that are missing or changed.
 
     Raises FairleadError if a check or a test fails (nothing was changed), or if an OPA does not
     take the policies (the previous ones are restored). Raises UsageError if the change needs a
@@ -161,14 +162,41 @@ def _bring(
         reason = str(error) or "interrupted"
         raise FairleadError(f"{reason}; revision {old} was put back and is in force") from error
     history.record(objects, manifest)
+    warnings = list(_updated_guards(cluster, objects, manifest, credentials))
     if restart:
         cluster.restart(progress=progress)
     return {
         "revision": revision,
         "previous": old,
         "opa": [{"url": state.opa.url, "revision": state.revision} for state in states],
-        "warnings": list(problems.of_objects(drift.webhooks(cluster, objects))),
+        "warnings": [
+            *warnings,
+            *problems.of_objects(drift.compare(cluster, objects, drift.WEBHOOKS)),
+        ],
     }
+
+
+def _updated_guards(
+    cluster: Cluster,
+    objects: clients.Objects,
+    manifest: dict[str, Any],
+    credentials: Credentials,
+) -> Iterator[str]:
+    """Apply the guards that the new settings change: they name the contact and the pool labels.
+    Yields what went wrong, as the policies are in force.
+    """
+    compared = drift.compare(cluster, objects, drift.GUARDS).objects
+    outdated = {(entry.kind, entry.name) for entry in compared if entry.state == drift.DIFFERS}
+    document = history.settings_of(manifest)
+    if document is None or not outdated:
+        return
+    try:
+        settings = Settings.model_validate(document)
+        for guard in drift.rendered(cluster, settings, credentials, drift.GUARDS):
+            if (guard["kind"], guard["metadata"]["name"]) in outdated:
+                drift.apply_exactly(objects, guard)
+    except (FairleadError, ValueError) as error:  # pydantic's error is a ValueError
+        yield f"the guards are not those of the new settings: run `fairlead deploy` ({error})"
 
 
 def _previous(cluster: Cluster, objects: clients.Objects) -> dict[str, Any]:

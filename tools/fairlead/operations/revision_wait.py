@@ -4,7 +4,7 @@ push, 60 s for a deployment."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairlead.clusters.base import Cluster, OpaServer
@@ -112,7 +112,7 @@ class _Wait:
         current = config_map.get("data") == dict(self._modules)  # nobody else is pushing
         if self._cluster.sidecars():
             self._require_no_refusal(config_map)
-        elif self._kube_mgmt_has_to_retry(config_map, current):
+        elif self._kube_mgmt_has_to_retry(config_map, opas, current):
             return None
         if not all(self._switched(opa) for opa in opas):
             return None
@@ -134,7 +134,9 @@ class _Wait:
             if report.get("of") == about and report.get("status") == "error":
                 raise _Refusal(policy_status.line(report.get("error")))
 
-    def _kube_mgmt_has_to_retry(self, config_map: dict[str, Any], current: bool) -> bool:
+    def _kube_mgmt_has_to_retry(
+        self, config_map: dict[str, Any], opas: Sequence[OpaServer], current: bool
+    ) -> bool:
         """Whether kube-mgmt reports an error that a retry may mend. If its status is final, it is
         told to try again.
 
@@ -151,7 +153,6 @@ class _Wait:
             if final:
                 self._try_again()
             return True
-        opas = self._cluster.opas()
         if all(deployed_state.served(opa, self._token).revision == self.revision for opa in opas):
             return False
         # What OPA keeps may be why it refuses the rest, such as a file under its old name.

@@ -51,7 +51,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
         }
         for name, server in cluster.servers().items()
     ]
-    compared = drift.compare(cluster, objects)
+    comparison = drift.compare(cluster, objects)
     dated = (
         {}
         if credentials is None
@@ -87,7 +87,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
                 "fields": list(entry.fields),
                 "failurePolicy": entry.failure_policy,
             }
-            for entry in compared
+            for entry in comparison.objects
         ],
         "certificates": certificate_status.certificates(cluster, objects),
         "servers": servers,
@@ -96,7 +96,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
             *problems.of_sidecars(states, sidecars if cluster.sidecar.look_up else None),
             *problems.of_replication(_lags(cluster, states, token)),
             *problems.of_policies(policies),
-            *problems.of_objects(compared),
+            *problems.of_objects(comparison),
             *problems.of_certificates(dated),
             *problems.of_servers(servers),
         ],

@@ -215,16 +215,21 @@ def completed(*words: str) -> list[str]:
     }
     # click takes the variable's name from the program's.
     argv = [Path(sys.executable).with_name("fairlead")]
-    return subprocess.check_output(argv, env=environment, text=True, timeout=60).splitlines()
+    done = subprocess.run(
+        argv, env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stderr == "", "it would be in the middle of what the user types"
+    return done.stdout.splitlines()
 
 
 def test_commands_and_names_of_clusters_are_completed() -> None:
     assert completed("fairlead", "stat") == ["plain,status"]
+    assert "plain,status" in completed("fairlead", "statsu", "")
     name = f"shown-{os.getpid()}"
     folder = paths.state(name)
     folder.mkdir(parents=True)
     try:
-        (folder / "kubeconfig").touch()
+        (folder / "processes.json").touch()
         assert completed("fairlead", "down", "--name", name[:-1]) == [f"plain,{name}"]
     finally:
         shutil.rmtree(folder)
@@ -236,6 +241,7 @@ def test_clusters_are_listed_with_their_kind_age_and_state() -> None:
     try:
         kubeconfig = folder / "kubeconfig"
         kubeconfig.touch()
+        (folder / "processes.json").touch()
         os.utime(kubeconfig, (time.time() - 7300,) * 2)
         (row,) = [
             line.split() for line in fairlead("list").stdout.splitlines() if folder.name in line

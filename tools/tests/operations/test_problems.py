@@ -10,7 +10,7 @@ from typing import Any
 from fairlead.clusters.base import OpaServer
 from fairlead.operations import problems
 from fairlead.operations.deployed_state import Served
-from fairlead.operations.drift import AS_DEPLOYED, DIFFERS, MISSING, UNKNOWN, Compared
+from fairlead.operations.drift import AS_DEPLOYED, DIFFERS, MISSING, UNKNOWN, Compared, Comparison
 from fairlead.operations.replication_lag import Lag
 from fairlead.pki.certificates import CA
 
@@ -91,7 +91,7 @@ def test_policies_certificates_and_servers_are_told() -> None:
 
 def test_objects_that_are_missing_or_changed_are_told_with_their_fields() -> None:
     def of(*compared: Compared) -> list[str]:
-        return list(problems.of_objects(compared))
+        return list(problems.of_objects(Comparison(compared)))
 
     mutating = Compared("MutatingWebhookConfiguration", "fairlead", None, AS_DEPLOYED)
     validating = replace(mutating, kind="ValidatingWebhookConfiguration")
@@ -105,10 +105,13 @@ def test_objects_that_are_missing_or_changed_are_told_with_their_fields() -> Non
     )
     fields = tuple(f"spec.rules[{number}]" for number in range(7))
     assert of(replace(guard, state=DIFFERS, fields=fields)) == [
-        "ValidatingAdmissionPolicy fairlead-objects is not as deployed (spec.rules[0], "
-        "spec.rules[1], spec.rules[2], spec.rules[3], spec.rules[4], ...): `fairlead deploy` "
-        "restores it"
+        "ValidatingAdmissionPolicy fairlead-objects is not what this version of Fairlead deploys "
+        "(spec.rules[0], spec.rules[1], spec.rules[2], spec.rules[3], spec.rules[4], ...): "
+        "`fairlead deploy` restores it"
     ]
     assert of(replace(guard, state=UNKNOWN, error="forbidden")) == [
-        "whether ValidatingAdmissionPolicy fairlead-objects is as deployed is not known: forbidden"
+        "1 objects could not be compared: forbidden"
+    ]
+    assert list(problems.of_objects(Comparison(error="away"))) == [
+        "webhooks, guards and rights could not be compared: away"
     ]
