@@ -146,11 +146,11 @@ def known() -> Iterator[EmbeddedCluster | KindCluster]:
     embedded ones come first.
     """
     folder = paths.state("x").parent
-    for path in sorted(folder.glob("*/kubeconfig")):
-        if not path.parent.name.startswith(("kind-", "context-")):
-            yield EmbeddedCluster(path.parent.name)
+    for path in sorted(folder.glob("*/processes.json")):
+        yield EmbeddedCluster(path.parent.name)
     for path in sorted(folder.glob("kind-*/containers.json")):
-        yield KindCluster(path.parent.name.removeprefix("kind-"))
+        with suppress(FairleadError):
+            yield KindCluster(path.parent.name.removeprefix("kind-"))
 
 
 def _running_kind() -> list[str]:
