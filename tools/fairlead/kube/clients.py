@@ -158,17 +158,22 @@ class Objects:
             resource.patch(body=patch, name=name, namespace=namespace, content_type=kind)
 
     @patiently
-    def replace(self, manifest: Mapping[str, Any]) -> None:
-        """Make the object what `manifest` says, in the version that its metadata name. Raises
+    def patch(self, manifest: Mapping[str, Any], operations: list[dict[str, Any]]) -> None:
+        """Change the object that `manifest` identifies by a JSON Patch (RFC 6902). Raises
         Refused.
         """
         metadata = manifest["metadata"]
-        with explained(f"cannot replace {manifest['kind']} {metadata['name']}"):
+        with explained(f"cannot change {manifest['kind']} {metadata['name']}"):
             resource = self._dynamic.resources.get(
                 api_version=manifest["apiVersion"], kind=manifest["kind"]
             )
-            namespace = metadata.get("namespace")
-            resource.replace(body=manifest, namespace=namespace, field_manager=FIELD_MANAGER)
+            resource.patch(
+                body=operations,
+                name=metadata["name"],
+                namespace=metadata.get("namespace"),
+                content_type="application/json-patch+json",
+                field_manager=FIELD_MANAGER,
+            )
 
     def create(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """Create the object, as a user would. Raises Refused."""

@@ -39,6 +39,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "scope": "*",
     "apiGroup": "rbac.authorization.k8s.io",
 }
+_ENVELOPE = ("apiVersion", "kind", "metadata", "status")
 _ATTEMPTS = 5
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
@@ -139,7 +140,7 @@ def apply_exactly(objects: clients.Objects, manifest: Mapping[str, Any]) -> None
             if any(path.startswith("roleRef") for path in differences):  # it is immutable
                 objects.delete(version, kind, name, namespace)
             else:
-                objects.replace(_replacement(manifest, live))
+                objects.patch(manifest, _restoring(manifest, live))
         except Refused as error:
             if error.status != 409:  # somebody changed it meanwhile
                 raise
@@ -147,31 +148,36 @@ def apply_exactly(objects: clients.Objects, manifest: Mapping[str, Any]) -> None
         raise refusal
 
 
-def _replacement(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
-    """`manifest` in the version of `live`, with the labels, annotations and CA bundles that others
-    wrote; cert-manager injects bundles.
+def _restoring(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The JSON Patch that makes the content of `live` that of `manifest`, in the version of `live`.
+
+    A patch needs no right that applying does not need. CA bundles that only others write, such as
+    cert-manager, stay.
     """
-    metadata = dict(live["metadata"])
-    for field in ("labels", "annotations"):
-        metadata[field] = {
-            **(metadata.get(field) or {}),
-            **(manifest["metadata"].get(field) or {}),
-        }
-    replacement = {**manifest, "metadata": metadata}
-    if "webhooks" in manifest:
+    content = {field: value for field, value in manifest.items() if field not in _ENVELOPE}
+    if "webhooks" in content:
         injected = {
             webhook["name"]: {"caBundle": bundle}
             for webhook in live.get("webhooks") or ()
             if (bundle := webhook["clientConfig"].get("caBundle"))
         }
-        replacement["webhooks"] = [
+        content["webhooks"] = [
             {
                 **webhook,
                 "clientConfig": {**injected.get(webhook["name"], {}), **webhook["clientConfig"]},
             }
-            for webhook in manifest["webhooks"]
+            for webhook in content["webhooks"]
         ]
-    return replacement
+    version = live["metadata"]["resourceVersion"]
+    return [
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+        *({"op": "add", "path": f"/{field}", "value": value} for field, value in content.items()),
+        *(
+            {"op": "remove", "path": f"/{field}"}
+            for field in live
+            if field not in content and field not in _ENVELOPE
+        ),
+    ]
 
 
 def _settings(config_map: Mapping[str, Any]) -> Settings:
@@ -225,13 +231,7 @@ def _differences(
 
 
 def _content(manifest: Mapping[str, Any]) -> Any:
-    return _explicit(
-        {
-            field: value
-            for field, value in manifest.items()
-            if field not in ("apiVersion", "kind", "metadata", "status")
-        }
-    )
+    return _explicit({field: value for field, value in manifest.items() if field not in _ENVELOPE})
 
 
 def _explicit(value: Any) -> Any:

@@ -24,7 +24,6 @@ from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import clients, discovery, labels
 from fairlead.kube.errors import Refused
 from fairlead.opa import arguments
-from fairlead.operations import drift
 from fairlead.settings.models import Settings
 
 OLDEST = (1, 30)
@@ -236,11 +235,9 @@ def _needed(kinds: Sequence[discovery.Kind], rendered: Iterable[Mapping[str, Any
         kind = plural.get((manifest["apiVersion"], manifest["kind"]))
         if kind is not None:
             namespace = NAMESPACE if kind.namespaced else None
-            # the last one to remove what others added
-            update = ["update"] if manifest["kind"] in drift.COMPARED else []
             rights += [
                 _Right(verb, kind.group, kind.plural, namespace)
-                for verb in ("get", "create", "patch", *update)
+                for verb in ("get", "create", "patch")
             ]
     further = {
         ("", "configmaps"): ("list", "delete"),  # the history
