@@ -16,7 +16,9 @@ def command(context: click.Context, words: tuple[str, ...]) -> None:
     for word in words:
         if not isinstance(shown.command, click.Group):
             raise click.UsageError(f"`{shown.command_path}` has no commands of its own.", shown)
-        name, found, _ = shown.command.resolve_command(shown, [word])
-        assert found is not None  # noqa: S101 - resolve_command raises otherwise
-        shown = click.Context(found, info_name=name, parent=shown, **found.context_settings)
+        name, subcommand, _ = shown.command.resolve_command(shown, [word])
+        assert subcommand is not None  # noqa: S101 - resolve_command raises otherwise
+        shown = click.Context(
+            subcommand, info_name=name, parent=shown, **subcommand.context_settings
+        )
     out.line(shown.get_help())

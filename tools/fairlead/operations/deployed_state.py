@@ -3,7 +3,6 @@ deployed credentials."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -17,13 +16,12 @@ from fairlead.deployment.names import (
     CONFIRMED,
     NAMESPACE,
     POLICIES,
-    SETTINGS_ANNOTATION,
     TLS_SECRET,
     TOKEN_SECRET,
 )
 from fairlead.kube import clients
 from fairlead.opa.api import OpaApi
-from fairlead.operations import leftovers
+from fairlead.operations import history, leftovers
 from fairlead.policy import bundles
 from fairlead.settings.models import Certificates
 
@@ -57,12 +55,10 @@ def credentials(objects: clients.Objects) -> Credentials | None:
 def certificates(objects: clients.Objects) -> Certificates:
     """The deployed settings of certificates; the defaults if the cluster does not say."""
     config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
-    annotations = config_map.get("metadata", {}).get("annotations") or {}
+    settings = history.settings_of(config_map) or {}
     try:
-        return Certificates.model_validate(
-            json.loads(annotations[SETTINGS_ANNOTATION])["certificates"]
-        )
-    except (KeyError, TypeError, ValueError):  # pydantic's error is a ValueError
+        return Certificates.model_validate(settings["certificates"])
+    except (KeyError, ValueError):  # pydantic's error is a ValueError
         return Certificates()
 
 

@@ -3,11 +3,9 @@ applies."""
 
 from __future__ import annotations
 
-import json
-import re
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fairlead.clusters.base import Cluster
@@ -15,9 +13,10 @@ from fairlead.common.errors import FairleadError
 from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import NAMESPACE, OPA, POLICIES, SETTINGS_ANNOTATION
+from fairlead.keeper import trust
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
-from fairlead.operations import deployed_state
+from fairlead.operations import deployed_state, history
 from fairlead.policy import bundles
 from fairlead.settings.models import Settings
 
@@ -41,7 +40,6 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 _ENVELOPE = ("apiVersion", "kind", "metadata", "status")
 _ATTEMPTS = 5
-_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class Compared:
 
     `fields` are the paths that differ, such as `webhooks[node-pool.fairlead.dev].failurePolicy`.
     `failure_policy` is the one in the cluster, of a guard or of a configuration's first webhook.
-    `error` says why an unknown object cannot be read.
+    `error` says why an unknown object cannot be read. `manifest` is what a deployment applies.
     """
 
     kind: str
@@ -60,6 +58,7 @@ class Compared:
     fields: tuple[str, ...] = ()
     failure_policy: str | None = None
     error: str | None = None
+    manifest: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -90,14 +89,14 @@ def compare(
         return Comparison(
             tuple(
                 _compared(objects, manifest, issuer)
-                for manifest in rendered(cluster, settings, credentials, kinds)
+                for manifest in _rendered(cluster, settings, credentials, kinds)
             )
         )
     except FairleadError as error:
         return Comparison(error=str(error))
 
 
-def rendered(
+def _rendered(
     cluster: Cluster, settings: Settings, credentials: Credentials, kinds: Sequence[str]
 ) -> list[dict[str, Any]]:
     """The objects of these kinds that a deployment applies. They do not depend on the policies.
@@ -129,10 +128,10 @@ def apply_exactly(objects: clients.Objects, manifest: Mapping[str, Any]) -> None
             live = objects.apply(manifest)
             refusal = None
         except Refused as error:
-            found = objects.get(version, kind, name, namespace)
-            if error.status != 422 or found is None:
+            present = objects.get(version, kind, name, namespace)
+            if error.status != 422 or present is None:
                 raise
-            live, refusal = found, error
+            live, refusal = present, error
         differences = set(_paths(_content(manifest), _content(live), ""))
         if not differences:
             break
@@ -180,12 +179,11 @@ def _restoring(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> list[dic
     ]
 
 
-def _settings(config_map: Mapping[str, Any]) -> Settings:
+def _settings(config_map: dict[str, Any]) -> Settings:
     """The settings of the last deployment or push. Raises FairleadError."""
-    annotations = config_map["metadata"].get("annotations") or {}
     try:
-        return Settings.model_validate(json.loads(annotations[SETTINGS_ANNOTATION]))
-    except (KeyError, TypeError, ValueError) as error:  # pydantic's error is a ValueError
+        return Settings.model_validate(history.settings_of(config_map))
+    except ValueError as error:  # pydantic's error is one
         raise FairleadError(
             f"the annotation {SETTINGS_ANNOTATION} of the ConfigMap {POLICIES} cannot be read by "
             "this version of Fairlead"
@@ -201,9 +199,9 @@ def _compared(objects: clients.Objects, manifest: Mapping[str, Any], issuer: byt
         return Compared(kind, name, namespace, UNKNOWN, error=str(error))
     if live is None:
         return Compared(kind, name, namespace, MISSING)
-    fields = tuple(sorted(dict.fromkeys(_differences(manifest, live, issuer))))
+    fields = tuple(sorted(set(_differences(manifest, live, issuer))))
     state = DIFFERS if fields else AS_DEPLOYED
-    return Compared(kind, name, namespace, state, fields, _failure_policy(live))
+    return Compared(kind, name, namespace, state, fields, _failure_policy(live), manifest=manifest)
 
 
 def _failure_policy(live: Mapping[str, Any]) -> str | None:
@@ -217,16 +215,16 @@ def _differences(
     manifest: Mapping[str, Any], live: Mapping[str, Any], issuer: bytes
 ) -> Iterator[str]:
     """The paths that differ. Others may add labels and annotations."""
-    for field in ("labels", "annotations"):
-        expected = manifest["metadata"].get(field) or {}
-        present = live["metadata"].get(field) or {}
+    for part in ("labels", "annotations"):
+        expected = manifest["metadata"].get(part) or {}
+        present = live["metadata"].get(part) or {}
         for key, value in expected.items():
             if present.get(key) != value:
-                yield f"metadata.{field}[{key}]"
+                yield f"metadata.{part}[{key}]"
     yield from _paths(_content(manifest), _content(live), "")
     for webhook in live.get("webhooks") or ():
         bundle = b64decode((webhook.get("clientConfig") or {}).get("caBundle") or "")
-        if not set(_CERTIFICATE.findall(issuer)) <= set(_CERTIFICATE.findall(bundle)):
+        if trust.joined(bundle, issuer) != bundle:
             yield f"webhooks[{webhook['name']}].clientConfig.caBundle"
 
 

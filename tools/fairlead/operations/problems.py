@@ -62,9 +62,7 @@ def of_replication(lags: Iterable[tuple[Served, Lag | None]]) -> Iterator[str]:
     """OPAs that decide by stale namespaces, as their sidecar does not update them."""
     for state, lag in lags:
         if lag:
-            shown = ", ".join(lag.namespaces[:_SHOWN]) + (
-                ", ..." if len(lag.namespaces) > _SHOWN else ""
-            )
+            shown = _beginning(lag.namespaces)
             since = (
                 f"has been stale since {lag.since.isoformat()}, {_ago(lag.since):.0f} s ago"
                 if lag.since
@@ -102,12 +100,9 @@ def of_objects(comparison: Comparison) -> Iterator[str]:
         if entry.state == MISSING:
             yield f"{what} is missing: `fairlead deploy` creates it again"
         elif entry.state == DIFFERS:
-            fields = ", ".join(entry.fields[:_SHOWN]) + (
-                ", ..." if len(entry.fields) > _SHOWN else ""
-            )
             yield (
-                f"{what} is not what this version of Fairlead deploys ({fields}): `fairlead "
-                "deploy` restores it"
+                f"{what} is not what this version of Fairlead deploys "
+                f"({_beginning(entry.fields)}): `fairlead deploy` restores it"
             )
 
 
@@ -123,6 +118,11 @@ def of_servers(servers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for server in servers:
         if not server["running"]:
             yield f"{server['name']} does not run"
+
+
+def _beginning(names: Sequence[str]) -> str:
+    """The first names of a list, in a line."""
+    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
 
 
 def _ago(time: datetime) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import json
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
-from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import (
     NAMESPACE,
     POLICIES,
@@ -162,7 +162,9 @@ def _bring(
         reason = str(error) or "interrupted"
         raise FairleadError(f"{reason}; revision {old} was put back and is in force") from error
     history.record(objects, manifest)
-    warnings = list(_updated_guards(cluster, objects, manifest, credentials))
+    comparison = drift.compare(cluster, objects, (*drift.GUARDS, *drift.WEBHOOKS))
+    warnings = list(_updated_guards(objects, comparison.objects))
+    webhooks = tuple(entry for entry in comparison.objects if entry.kind in drift.WEBHOOKS)
     if restart:
         cluster.restart(progress=progress)
     return {
@@ -171,31 +173,20 @@ def _bring(
         "opa": [{"url": state.opa.url, "revision": state.revision} for state in states],
         "warnings": [
             *warnings,
-            *problems.of_objects(drift.compare(cluster, objects, drift.WEBHOOKS)),
+            *problems.of_objects(replace(comparison, objects=webhooks)),
         ],
     }
 
 
-def _updated_guards(
-    cluster: Cluster,
-    objects: clients.Objects,
-    manifest: dict[str, Any],
-    credentials: Credentials,
-) -> Iterator[str]:
+def _updated_guards(objects: clients.Objects, compared: Sequence[drift.Compared]) -> Iterator[str]:
     """Apply the guards that the new settings change: they name the contact and the pool labels.
     Yields what went wrong, as the policies are in force.
     """
-    compared = drift.compare(cluster, objects, drift.GUARDS).objects
-    outdated = {(entry.kind, entry.name) for entry in compared if entry.state == drift.DIFFERS}
-    document = history.settings_of(manifest)
-    if document is None or not outdated:
-        return
     try:
-        settings = Settings.model_validate(document)
-        for guard in drift.rendered(cluster, settings, credentials, drift.GUARDS):
-            if (guard["kind"], guard["metadata"]["name"]) in outdated:
-                drift.apply_exactly(objects, guard)
-    except (FairleadError, ValueError) as error:  # pydantic's error is a ValueError
+        for entry in compared:
+            if entry.kind in drift.GUARDS and entry.state == drift.DIFFERS:
+                drift.apply_exactly(objects, entry.manifest)
+    except FairleadError as error:
         yield f"the guards are not those of the new settings: run `fairlead deploy` ({error})"
 
 
