@@ -6,6 +6,8 @@
 #   data are confirmed.
 package system.health
 
+import data.intents
+
 # METADATA
 # description: Whether this OPA can decide.
 # entrypoint: true
@@ -14,6 +16,9 @@ default ready := false
 ready if {
 	answer := data.system.main with input as _review
 	answer.response.allowed
+	every intent in intents.names {
+		_decides(intent)
+	}
 	is_object(data.kubernetes.namespaces)
 	_fresh
 }
@@ -26,7 +31,12 @@ _fresh if not data.fairlead_confirmed.within
 # The absolute value, because a time in the future confirms nothing: the clock was set back.
 _fresh if abs(time.now_ns() - data.fairlead_confirmed.at) <= data.fairlead_confirmed.within * 1000000000
 
-# A request that reaches every intent and that none of them applies to.
+_decides(intent) if {
+	decision := intents.decisions[intent] with input as _review
+	count(decision.deny) == 0
+}
+
+# A request that every intent has nothing to say about.
 _review := {
 	"apiVersion": "admission.k8s.io/v1",
 	"kind": "AdmissionReview",

@@ -7,8 +7,9 @@
 #   - input: schema.admission_review
 package system
 
-import data.node_pool
+import data.intents
 import data.review
+import data.scope
 import data.settings
 
 # METADATA
@@ -18,18 +19,26 @@ main := {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "respon
 
 _response := object.union_n([{"uid": review.uid, "allowed": count(_denials) == 0}, _patched, _warned, _audited, _status])
 
-# The decisions by intent. While the module of an intent is not loaded, this object is undefined, and so is `main`. The
-# API server then refuses the request: a missing policy must not count as consent.
-_decisions := {"node-pool": node_pool.decision} if review.concerned
-
-_decisions := {} if not review.concerned
+# The decisions of the intents that have a say in the request. While the module of one of them is not loaded, this object
+# is undefined, and so is `main`. The API server then refuses the request: a missing policy must not count as consent.
+_decisions := {intent: decision | some intent in scope.concerned; decision := intents.decisions[intent]} if {
+	intents.requests
+	every intent in scope.concerned { intents.decisions[intent] }
+}
 
 # No intent applies to a review that cannot be read, so `enforcement: warn` does not admit it.
-_denials := review.problems | {message |
+_denials := (review.problems | _unclear) | {message |
 	some intent, decision in _decisions
 	not _warns(intent)
 	some message in decision.deny
-} if settings.enforcement
+} if {
+	settings.enforcement
+}
+
+_unclear := {sprintf("namespace %q is not known to the policy yet: retry in a moment", [input.request.namespace]) |
+	some intent in scope.unclear
+	not _warns(intent)
+}
 
 # An intent that the settings do not list is enforced. OPA rejects a reference to a key that a constant lacks.
 _warns(intent) if object.get(settings.enforcement, intent, "deny") == "warn"
@@ -53,9 +62,6 @@ _audited := {"auditAnnotations": _annotations} if count(_annotations) > 0
 
 _audited := {} if count(_annotations) == 0
 
-# The audit annotation of each intent for a request that it admits; empty if it does not apply.
-_audits := {"node-pool": node_pool.audit}
-
 _annotations := {intent: _cut(_outcome(intent, decision)) | some intent, decision in _decisions}
 
 _outcome(intent, decision) := sprintf("would be refused: %s", [concat("; ", sort(decision.deny))]) if {
@@ -63,9 +69,9 @@ _outcome(intent, decision) := sprintf("would be refused: %s", [concat("; ", sort
 	_warns(intent)
 } else := sprintf("refused: %s", [concat("; ", sort(decision.deny))]) if {
 	count(decision.deny) > 0
-} else := _audits[intent] if {
+} else := intents.audits[intent] if {
 	count(_denials) == 0
-	_audits[intent] != ""
+	intents.audits[intent] != ""
 }
 
 _status := {"status": {"code": 403, "reason": "Forbidden", "message": concat("", [_reasons, _contact, _reference])}} if {

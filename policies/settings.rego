@@ -34,3 +34,7 @@ pools := {}
 # METADATA
 # description: The contact that refusals name; empty for none.
 contact := ""
+
+# METADATA
+# description: The parameters of each intent, by its package, with the defaults of their schema.
+parameters := {"node_pool": {}}

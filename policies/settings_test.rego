@@ -11,5 +11,6 @@ test_the_defaults if {
 		"default_pool": "",
 		"pools": {},
 		"contact": "",
+		"parameters": {"node_pool": {}},
 	}
 }

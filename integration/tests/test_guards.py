@@ -512,7 +512,7 @@ def test_no_label_gets_a_namespace_or_a_pod_out(objects: clients.Objects) -> Non
 
 
 def test_a_pool_on_an_exempt_namespace_is_told_to_have_no_effect(guarded: EmbeddedCluster) -> None:
-    for namespace in manifests.EXEMPT:
+    for namespace in names.EXEMPT:
         labels = {"metadata": {"labels": {"agentpool": "pool1"}}}
         status, _, headers = answered(
             guarded, ("PATCH", f"/api/v1/namespaces/{namespace}", labels), {}

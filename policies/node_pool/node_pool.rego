@@ -7,6 +7,91 @@
 #   one by one in the order of their names, so what this module needs is loaded before it.
 # schemas:
 #   - input: schema.admission_review
+# custom:
+#   decidesOnNamespaces: true
+#   requests:
+#     # Changes of status, labels and finalizers never wait for OPA. Only a gated pod's nodeSelector can change (KEP-3838);
+#     # tolerations can be added to any pod. A pod runs once its last gate is removed, and may have been created before its
+#     # namespace had a pool.
+#     - kinds: [v1/Pod]
+#       operations: [CREATE, UPDATE]
+#       webhooks: [mutating, validating]
+#       namespaces: &mapped
+#         matchExpressions:
+#           - {key: "{{ settings.namespaceLabel }}", operator: NotIn, values: [""]}
+#           - "{{ {'key': settings.namespaceLabel, 'operator': 'Exists'} if not settings.defaultPool else none }}"
+#       conditions:
+#         - name: placement-changes
+#           expression: >-
+#             request.operation == 'CREATE'
+#             || object.spec.?nodeSelector != oldObject.spec.?nodeSelector
+#             || (size(oldObject.spec.?schedulingGates.orValue([])) > 0 && size(object.spec.?schedulingGates.orValue([])) == 0)
+#             {% if settings.pools.values() | rejectattr("allowedTolerations", "none") | list %}
+#             || object.spec.?tolerations != oldObject.spec.?tolerations
+#             {% endif %}
+#     # Without its assignment, some of a DaemonSet's pods would stay Pending for ever.
+#     - name: daemonsets
+#       kinds: [apps/v1/DaemonSet]
+#       operations: [CREATE, UPDATE]
+#       webhooks: [mutating]
+#       namespaces: *mapped
+#       conditions:
+#         - &template-changes
+#           name: template-changes
+#           expression: request.operation == 'CREATE' || object.spec.template != oldObject.spec.template
+#     # In a namespace without a pool, what an earlier pool gave to a DaemonSet's template is removed. There are two
+#     # requests, because no single selector means "absent or empty".
+#     - &without-pool
+#       name: opted-out-daemonsets
+#       kinds: [apps/v1/DaemonSet]
+#       operations: [CREATE, UPDATE]
+#       webhooks: [mutating]
+#       failurePolicy: Ignore
+#       timeoutSeconds: 1
+#       namespaces:
+#         matchExpressions: [{key: "{{ settings.namespaceLabel }}", operator: In, values: [""]}]
+#       conditions:
+#         - *template-changes
+#         - name: has-something-of-a-pool
+#           expression: "'fairlead.dev/assigned' in object.spec.template.metadata.?annotations.orValue({})"
+#     - <<: *without-pool
+#       name: unlabelled-daemonsets
+#       when: "{{ not settings.defaultPool }}"
+#       namespaces:
+#         matchExpressions: [{key: "{{ settings.namespaceLabel }}", operator: DoesNotExist}]
+#     # A label that names no declared pool gets a warning.
+#     - name: namespaces
+#       when: "{{ settings.pools }}"
+#       kinds: [v1/Namespace]
+#       operations: [CREATE, UPDATE]
+#       webhooks: [mutating]
+#       failurePolicy: Ignore
+#       timeoutSeconds: 1
+#       namespaces:
+#         matchExpressions:
+#           - {key: "{{ settings.namespaceLabel }}", operator: Exists}
+#           - {key: "{{ settings.namespaceLabel }}", operator: NotIn, values: "{{ [''] + (settings.pools | list) }}"}
+#     # Templates get warnings. Nobody reads those of objects that a controller creates; their owner got them already.
+#     - name: workloads
+#       kinds:
+#         - apps/v1/Deployment
+#         - apps/v1/ReplicaSet
+#         - apps/v1/StatefulSet
+#         - batch/v1/Job
+#         - batch/v1/CronJob
+#         - v1/ReplicationController
+#       operations: [CREATE, UPDATE]
+#       failurePolicy: Ignore
+#       timeoutSeconds: 1
+#       namespaces: *mapped
+#       conditions:
+#         - name: template-changes
+#           expression: >-
+#             request.operation == 'CREATE'
+#             || object.spec.?template != oldObject.spec.?template
+#             || object.spec.?jobTemplate.?spec.?template != oldObject.spec.?jobTemplate.?spec.?template
+#         - name: somebody-reads-the-warning
+#           expression: "!object.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false))"
 package node_pool
 
 import data.review

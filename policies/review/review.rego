@@ -15,16 +15,6 @@ uid := input.request.uid if {
 }
 
 # METADATA
-# description: Whether policies can apply - to a readable CREATE or UPDATE of an object itself, not of a subresource.
-default concerned := false
-
-concerned if {
-	count(problems) == 0
-	input.request.operation in {"CREATE", "UPDATE"}
-	not subresource
-}
-
-# METADATA
 # description: Whether the request is for a subresource of an object, such as its status or its binding.
 default subresource := false
 

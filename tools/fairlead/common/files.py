@@ -64,8 +64,8 @@ class Document:
             first = error.errors()[0]
             location = [part for part in first["loc"] if isinstance(part, str | int)]
             where = ".".join(str(part) for part in location if part != "[key]")
-            words = f"{where}: {_words(first)}" if where else _words(first)
-            raise InputError(self.path, words, line=self.line(location)) from error
+            problem = f"{where}: {words(first)}" if where else words(first)
+            raise InputError(self.path, problem, line=self.line(location)) from error
 
 
 class _Loader(yaml.SafeLoader):
@@ -157,8 +157,8 @@ def _kind(value: object) -> str:
     )
 
 
-def _words(error: Any) -> str:
-    """A pydantic error in a user's words."""
+def words(error: Any) -> str:
+    """An error of pydantic in plain words."""
     if error["type"] == "extra_forbidden":
         return "unknown key: remove it, or see the documentation for the valid keys"
     message = str(error["msg"]).removeprefix("Value error, ")

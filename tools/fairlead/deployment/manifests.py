@@ -16,7 +16,7 @@ import yaml
 
 from fairlead.common import paths
 from fairlead.common.digests import digest
-from fairlead.deployment import names, pod_sizes, sidecars
+from fairlead.deployment import names, pod_sizes, sidecars, webhooks
 from fairlead.deployment.credentials import LOOPBACK, SERVICE_NAMES, Credentials
 from fairlead.deployment.names import (
     KEEPER,
@@ -33,10 +33,6 @@ from fairlead.deployment.sidecars import Sidecar
 from fairlead.opa import arguments
 from fairlead.policy import bundles
 from fairlead.settings.models import Settings
-
-EXEMPT = ("kube-system", "kube-public", "kube-node-lease", NAMESPACE)
-"""Namespaces that no policy applies to, so that the cluster and OPA can start. No setting adds
-one."""
 
 INJECTOR = "system:serviceaccount:cert-manager:cert-manager-cainjector"
 """The account of cert-manager's cainjector in its own manifests. It sets the CA of webhooks."""
@@ -75,6 +71,7 @@ def render_files(
         sidecar: what keeps each OPA current.
     """
     sidecar.require(settings)
+    active = bundle.active(settings)
     look_up, opa = (f"127.0.0.1:{port}" for port in (arguments.SYNC_PORT, arguments.INNER_PORT))
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(paths.root() / "integration" / "deploy"),
@@ -91,14 +88,13 @@ def render_files(
         "settings": settings,
         "size": pod_sizes,
         "names": names,
-        "settings_annotation": json.dumps(settings.document()),
+        "settings_annotation": json.dumps(settings.deployed_document()),
         "bundle": bundle,
         "credentials": credentials,
         "file_modules": bundles.file_modules([credentials.token]),
         "webhook_url": webhook_url,
-        "at_most_a_second": False,
         "replicas": settings.replicas if replicas is None else replicas,
-        "exempt": EXEMPT,
+        "webhooks": webhooks.of(active, settings),
         "files": arguments.MOUNTED,
         "opa_port": arguments.OPA_PORT,
         "drain": arguments.DRAIN,
@@ -173,7 +169,7 @@ def policies(settings: Settings, bundle: bundles.Bundle) -> dict[str, Any]:
         bundle.modules,
         {
             REVISION_ANNOTATION: bundle.revision,
-            SETTINGS_ANNOTATION: json.dumps(settings.document()),
+            SETTINGS_ANNOTATION: json.dumps(settings.deployed_document()),
         },
     )
 

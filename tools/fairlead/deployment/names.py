@@ -8,6 +8,12 @@ from __future__ import annotations
 NAMESPACE = "fairlead"
 """The namespace of OPA and all that belongs to it; no policy applies to it."""
 
+EXEMPT = ("kube-system", "kube-public", "kube-node-lease", NAMESPACE)
+"""Namespaces that no policy applies to, so that the cluster and OPA can start. No setting adds
+one."""
+CLUSTER_ROLES = ("fairlead-admin", "fairlead-keeper", "fairlead-opa", "fairlead-pool-admin")
+"""The ClusterRoles, and the ClusterRoleBindings of the same names."""
+
 OPA = "opa"
 """The Deployment of OPA, and its service account."""
 KEEPER = "fairlead-keeper"
@@ -29,6 +35,8 @@ POLICY_LABEL = ("openpolicyagent.org/policy", "rego")
 DATA_LABEL = ("openpolicyagent.org/data", "opa")
 """The label, and its value, of ConfigMaps that hold data; kube-mgmt's."""
 
+INTENT_LABEL = "fairlead.dev/intent"
+"""The label of the admission policies that belong to one intent."""
 REVISION_ANNOTATION = "fairlead.dev/revision"
 SETTINGS_ANNOTATION = "fairlead.dev/settings"
 """Annotations of the ConfigMap with the policies: their revision, and the settings that they

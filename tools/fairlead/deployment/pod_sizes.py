@@ -214,6 +214,29 @@ WORKLOAD = Kind(
 NAMESPACE = Kind(
     None, {"metadata": _METADATA, "spec": {"finalizers": None}, "status": {"conditions": None}}
 )
+GROUPS: Mapping[str, Kind] = {
+    "pods": POD,
+    "daemonsets": DAEMON_SET,
+    "workloads": WORKLOAD,
+    "namespaces": NAMESPACE,
+}
+"""The kinds whose lists and maps are known, in groups that share an expression."""
+_MEMBERS = {
+    "/Pod": "pods",
+    "apps/DaemonSet": "daemonsets",
+    "/ReplicationController": "workloads",
+    "apps/Deployment": "workloads",
+    "apps/ReplicaSet": "workloads",
+    "apps/StatefulSet": "workloads",
+    "batch/CronJob": "workloads",
+    "batch/Job": "workloads",
+    "/Namespace": "namespaces",
+}
+
+
+def group_of(kind: str) -> str:
+    """The group of a kind that is written `group/Kind`; `others` if its fields are not known."""
+    return _MEMBERS.get(kind, "others")
 
 
 def judgeable(kind: Kind) -> str:

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fairlead.common import files, paths
+from fairlead.common import files
 from fairlead.common.errors import InputError, UsageError
-from fairlead.policy.revision import MAIN
+from fairlead.policy.revision import MAIN, STAGED_KEY
 from fairlead.policy.revision import revision as revision
+from fairlead.policy.tables import INTENTS, Active, intents_module
+from fairlead.settings import intents
 from fairlead.settings.models import Settings
 
 SETTINGS = "settings.rego"
@@ -22,6 +24,8 @@ LOG = "log.rego"
 FILE_MODULES = (AUTHZ, LOG)
 """The modules that protect OPA itself, which it reads from files: no API call can replace them."""
 
+_KEPT = ("cases", "crds", "schemas")
+"""The folders of an intent that hold YAML and JSON: for checks, not for OPA."""
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,200}")
 
 
@@ -38,52 +42,128 @@ class Bundle:
         """12 hex digits that identify this bundle."""
         return revision(self.modules)
 
+    def active(self, settings: Settings) -> list[Active]:
+        """The intents of these modules with their requests, by name. Raises UsageError."""
+        document = settings.document()
+        active = []
+        for key, text in sorted(self.modules.items()):
+            parts = STAGED_KEY.sub("", key).split(".")
+            if len(parts) != 3 or parts[0] != parts[1]:
+                continue
+            intent = intents.of_module(text, str(self.sources.get(key, key)))
+            if intent is None or not settings.enabled(intent.name):
+                continue
+            chosen = settings.intents.get(intent.name)
+            try:
+                parameters = intent.parameters(chosen.parameters if chosen else {})
+            except ValueError as error:
+                raise UsageError(f"settings: intents.{intent.name}.{error}") from error
+            requests = intent.requests(document, parameters)
+            active.append(Active(intent, parameters, requests))
+        return active
+
 
 def folder() -> Path:
     """The folder of the project's own policies."""
-    return paths.root() / "policies"
+    return intents.builtin_folder()
 
 
 def bundle(settings: Settings, source: Path | None = None) -> Bundle:
-    """The modules of the folder `source` (the project's own by default), with `settings` in
-    settings.rego.
+    """The modules of all policies in force, with `settings` in settings.rego and the table of the
+    intents in intents.rego.
 
-    Tests are left out, and so are FILE_MODULES, which OPA reads from a Secret. Raises InputError if
-    a module cannot be read, and UsageError if there is no main.rego.
+    They come from the project's own folder and the folders that the settings name. If `source` has
+    a main.rego, it takes the place of the project's folder; otherwise it is one more folder.
+    Intents that are switched off, and tests, are left out, and so are FILE_MODULES, which OPA reads
+    from a Secret. Raises InputError if a module cannot be read or has the name of another one, and
+    UsageError if a parameter or an intent's METADATA are wrong.
     """
-    source = source or folder()
-    data = sorted(path for path in source.rglob("*") if path.suffix in (".json", ".yaml", ".yml"))
-    if data:
-        raise InputError(
-            data[0], "no deployment takes data from here: put it into a ConfigMap, labelled as data"
+    unset = _unset(settings, source)
+    made = {INTENTS: intents_module(unset.active(settings))}
+    if SETTINGS in unset.modules:
+        made[SETTINGS] = _with_settings(
+            unset.modules[SETTINGS],
+            settings_document(settings, unset),
+            unset.sources[SETTINGS],
         )
+    return Bundle({**unset.modules, **made}, unset.sources)
+
+
+def _unset(settings: Settings, source: Path | None) -> Bundle:
+    """The modules without the settings. Raises InputError."""
+    sources = {
+        key: path
+        for key, path in module_files(settings, source).items()
+        if not path.name.endswith("_test.rego")
+    }
+    return Bundle({key: files.read_text(path) for key, path in sources.items()}, sources)
+
+
+def folders(settings: Settings, source: Path | None = None) -> list[Path]:
+    """The folders of policies: first the one with main.rego, then those of users, each once."""
+    whole = source is not None and (source / MAIN).is_file()
+    further = [Path(path) for path in settings.policies]
+    further += [source] if source is not None and not whole else []
+    first = source if source is not None and whole else folder()
+    return list(dict.fromkeys(path.resolve() for path in (first, *further)))
+
+
+def module_files(settings: Settings, source: Path | None = None) -> dict[str, Path]:
+    """All modules with their tests, by their ConfigMap keys. Raises InputError."""
+    found: dict[str, Path] = {}
+    for number, place in enumerate(folders(settings, source)):
+        off = {
+            intent.package
+            for intent in intents.in_folder(place)
+            if not settings.enabled(intent.name)
+        }
+        taken = {key.split(".")[0] for key in found}
+        for path in _policy_files(place):
+            parts = path.relative_to(place).parts
+            if parts[0] in off or path in [place / name for name in FILE_MODULES]:
+                continue
+            if number and (len(parts) == 1 or parts[0] in taken):
+                raise InputError(
+                    path,
+                    "is in no folder of its own: put it into a folder named like its package"
+                    if len(parts) == 1
+                    else f"the policies {parts[0]} are there already: choose another name",
+                )
+            key = ".".join(parts)
+            if not _KEY.fullmatch(key) or key in found:
+                raise InputError(
+                    path,
+                    f"would be the ConfigMap key {key!r}, which is illegal or taken: rename it",
+                )
+            found[key] = path
+    return found
+
+
+def _policy_files(place: Path) -> list[Path]:
+    """The modules below a folder. Raises InputError for data, and for other FILE_MODULES."""
+    for path in sorted(place.rglob("*")):
+        parts = path.relative_to(place).parts
+        if path.suffix in (".json", ".yaml", ".yml") and not (len(parts) > 2 and parts[1] in _KEPT):
+            raise InputError(
+                path,
+                "no deployment takes data from here: put it into a ConfigMap, labelled as data",
+            )
     for name in FILE_MODULES:
-        module = source / name
+        module = place / name
         if module.exists() and module.read_bytes() != (folder() / name).read_bytes():
             raise InputError(
                 module,
                 f"differs from {folder() / name}, which protects OPA: change it there, then deploy",
             )
-    modules: dict[str, str] = {}
-    sources: dict[str, Path] = {}
-    for path in sorted(source.rglob("*.rego")):
-        if path.name.endswith("_test.rego") or path in [source / name for name in FILE_MODULES]:
-            continue
-        text = files.read_text(path)
-        key = ".".join(path.relative_to(source).parts)
-        if not _KEY.fullmatch(key) or key in modules:
-            raise InputError(
-                path, f"would be the ConfigMap key {key!r}, which is illegal or taken: rename it"
-            )
-        modules[key] = _with_settings(text, settings, path) if path == source / SETTINGS else text
-        sources[key] = path
-    if MAIN not in modules:
-        raise UsageError(f"{source}: holds no main.rego, so nothing would decide")
-    return Bundle(modules, sources)
+    return sorted(place.rglob("*.rego"))
 
 
-def settings_document(settings: Settings) -> dict[str, Any]:
-    """`data.settings`, which the policies read."""
+def settings_document(settings: Settings, bundle: Bundle | None = None) -> dict[str, Any]:
+    """`data.settings`, which the policies read, for the intents of `bundle`: by default those of
+    the project and of the settings' folders.
+    """
+    bundle = bundle or _unset(settings, None)
+    active = bundle.active(settings)
     pools = {
         name: settings.assignment(name).model_dump(by_alias=True, exclude_none=True)
         for name in settings.pools
@@ -93,8 +173,11 @@ def settings_document(settings: Settings) -> dict[str, Any]:
         "node_label": settings.node_label,
         "pod_selector": settings.pod_selector,
         "enforcement": {
-            intent: mode for intent, mode in settings.enforcement.items() if mode != "deny"
+            one.intent.name: mode
+            for one in active
+            if (mode := settings.mode(one.intent.name)) != "deny"
         },
+        "parameters": {one.intent.package: dict(one.parameters) for one in active},
         "default_pool": settings.default_pool or "",
         "pools": pools,
         "contact": settings.contact or "",
@@ -113,11 +196,11 @@ def authz_module(tokens: list[str]) -> str:
     return f"{text}\ntoken_digests := {{{digests[1:-1]}}}\n"
 
 
-def _with_settings(text: str, settings: Settings, path: Path) -> str:
+def _with_settings(text: str, document: Mapping[str, Any], path: Path) -> str:
     """settings.rego with each value replaced. The file is its own template, so that its defaults
     can be tested.
     """
-    for name, value in settings_document(settings).items():
+    for name, value in document.items():
         matches = list(re.finditer(rf"^{name} := .*$", text, flags=re.MULTILINE))
         if len(matches) != 1:
             raise InputError(

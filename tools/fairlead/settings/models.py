@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 from datetime import timedelta
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
-    field_serializer,
     field_validator,
     model_validator,
 )
@@ -33,9 +32,8 @@ NODE_LABELS = {
     "node-restriction": "node-restriction.kubernetes.io/agentpool",
 }
 
-Intent = Literal["node-pool"]
-INTENTS: tuple[Intent, ...] = get_args(Intent)
-"""The intents, by their names in policies/main.rego."""
+Mode = Literal["deny", "warn"]
+IntentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$")]
 
 LabelKey = Annotated[str, AfterValidator(labels.check_key)]
 LabelValue = Annotated[str, AfterValidator(labels.check_value)]
@@ -213,13 +211,23 @@ class Certificates(_Strict):
         return durations.parse(self.renew_before) if self.renew_before else self.valid / 3
 
 
+class IntentSettings(_Strict):
+    """Whether an intent is in force, and its parameters."""
+
+    enabled: bool = True
+    parameters: dict[str, Any] = {}
+
+
 class Settings(_Strict):
     """All settings. In the file, names are in camelCase."""
 
     namespace_label: LabelKey = "agentpool"
     node_label: LabelKey = "agentpool"
     pod_selector: Literal["reject", "merge"] = "reject"
-    enforcement: dict[Intent, Literal["deny", "warn"]] = dict.fromkeys(INTENTS, "deny")
+    policies: list[str] = []
+    """Folders of policies besides the project's own."""
+    intents: dict[IntentName, IntentSettings] = {}
+    enforcement: Mode | dict[IntentName, Mode] = "deny"
     default_pool: PoolName | None = None
     pools: dict[PoolName, Pool] = {}
     contact: str | None = None
@@ -248,17 +256,16 @@ class Settings(_Strict):
         """One word is short for `by`."""
         return {"by": value} if isinstance(value, str) else value
 
-    @field_validator("enforcement", mode="before")
+    @field_validator("intents", mode="before")
     @classmethod
-    def _each_intent(cls, value: object) -> object:
-        """One word applies to all intents. An intent that a map omits is enforced."""
-        if isinstance(value, str):
-            return dict.fromkeys(INTENTS, value)
-        return {**dict.fromkeys(INTENTS, "deny"), **value} if isinstance(value, dict) else value
-
-    @field_serializer("enforcement")
-    def _in_one_word(self, value: dict[Intent, str]) -> str | dict[Intent, str]:
-        return next(iter(value.values())) if len(set(value.values())) == 1 else value
+    def _switches(cls, value: object) -> object:
+        """`true` and `false` are short for `enabled`."""
+        if not isinstance(value, dict):
+            return value
+        return {
+            name: {"enabled": chosen} if isinstance(chosen, bool) else chosen
+            for name, chosen in value.items()
+        }
 
     @field_validator("replicate")
     @classmethod
@@ -292,9 +299,19 @@ class Settings(_Strict):
             )
         return self
 
+    def enabled(self, intent: str) -> bool:
+        """Whether the intent is in force."""
+        return self.intents.get(intent, IntentSettings()).enabled
+
+    def mode(self, intent: str) -> Mode:
+        """The intent's enforcement. An intent that the settings do not list is enforced."""
+        if isinstance(self.enforcement, dict):
+            return self.enforcement.get(intent, "deny")
+        return self.enforcement
+
     def enforced(self) -> Settings:
         """These settings with every intent's enforcement `deny`."""
-        return self.model_copy(update={"enforcement": dict.fromkeys(INTENTS, "deny")})
+        return self.model_copy(update={"enforcement": "deny"})
 
     def assignment(self, pool: str) -> Pool:
         """What `pool` gives a pod. Raises KeyError if pools are declared without this one."""
@@ -311,3 +328,7 @@ class Settings(_Strict):
     def document(self) -> dict[str, object]:
         """All settings, in the form of the file."""
         return self.model_dump(by_alias=True, exclude_none=False)
+
+    def deployed_document(self) -> dict[str, object]:
+        """The settings that a cluster keeps: all but the places of policies on this machine."""
+        return {key: value for key, value in self.document().items() if key != "policies"}

@@ -1,0 +1,53 @@
+# Made from the METADATA of the policies by `make generate`: change that instead.
+
+# METADATA
+# title: Intents
+# description: |
+#   The intents in force, and the requests that each has a say in. A deployment makes this module again, for its policies
+#   and settings.
+package intents
+
+import data.node_pool
+
+# METADATA
+# description: The names of the intents.
+names := {"node-pool"}
+
+# METADATA
+# description: |
+#   By operation and by kind (`group/Kind`, or `group/Kind/subresource`), the intents that have a say. Each has a
+#   list of label selectors, one of which has to select the namespace.
+requests := {
+	"CREATE": {
+		"/Pod": {"node-pool": [[]]},
+		"/ReplicationController": {"node-pool": [[]]},
+		"apps/DaemonSet": {"node-pool": [[]]},
+		"apps/Deployment": {"node-pool": [[]]},
+		"apps/ReplicaSet": {"node-pool": [[]]},
+		"apps/StatefulSet": {"node-pool": [[]]},
+		"batch/CronJob": {"node-pool": [[]]},
+		"batch/Job": {"node-pool": [[]]},
+	},
+	"UPDATE": {
+		"/Pod": {"node-pool": [[]]},
+		"/ReplicationController": {"node-pool": [[]]},
+		"apps/DaemonSet": {"node-pool": [[]]},
+		"apps/Deployment": {"node-pool": [[]]},
+		"apps/ReplicaSet": {"node-pool": [[]]},
+		"apps/StatefulSet": {"node-pool": [[]]},
+		"batch/CronJob": {"node-pool": [[]]},
+		"batch/Job": {"node-pool": [[]]},
+	},
+}
+
+# METADATA
+# description: What an intent has to say of the request.
+decisions["node-pool"] := node_pool.decision
+
+# METADATA
+# description: What the audit log says of a request that an intent admits; empty if it has no say.
+audits["node-pool"] := node_pool.audit
+
+# METADATA
+# description: The reasons of a decision, in sentences.
+explanations["node-pool"] := node_pool.explanation

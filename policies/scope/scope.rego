@@ -1,0 +1,114 @@
+# METADATA
+# title: Scope
+# description: |
+#   Which intents have a say in a request. An API server calls OPA if any intent has. What each has a say in comes from
+#   the METADATA of its package, as the webhooks' rules and selectors do.
+# schemas:
+#   - input: schema.admission_review
+package scope
+
+import data.intents
+import data.namespaces
+import data.review
+
+# METADATA
+# description: The intents that decide about the request.
+concerned contains intent if {
+	some intent, selectors in _candidates
+	some selector in selectors
+	_selects(selector)
+}
+
+# METADATA
+# description: The intents that may have a say, while OPA cannot tell which labels the namespace has.
+unclear contains intent if {
+	some intent, selectors in _candidates
+	not intent in concerned
+	some selector in selectors
+	not _excludes(selector)
+}
+
+# The intents that have a say in such objects, each with the selectors of its namespaces.
+_candidates := object.get(intents.requests, [input.request.operation, _kind], {}) if count(review.problems) == 0
+
+_kind := concat("/", review.kind) if not review.subresource
+
+_kind := concat("/", array.concat(review.kind, [input.request.subResource])) if review.subresource
+
+# A selector is a list of expressions, all of which have to hold, as in a LabelSelector. No selector applies to objects
+# that belong to no namespace.
+_selects(selector) if _namespace == ""
+
+else if every expression in selector { _holds(expression, _replicated(expression.key)) }
+
+else if {
+	namespaces.can_look_up
+	every expression in selector {
+		_holds(expression, _current(expression.key))
+	}
+}
+
+# Whether the namespace is known to be another one than those that the selector selects.
+_excludes(selector) if {
+	namespaces.can_look_up
+	some expression in selector
+	value := _current(expression.key)
+	not _holds(expression, value)
+}
+
+_excludes(selector) if {
+	not namespaces.can_look_up
+	some expression in selector
+	value := _replicated(expression.key)
+	not _holds(expression, value)
+}
+
+default _namespace := ""
+
+_namespace := input.request.namespace if is_string(input.request.namespace)
+
+# A label of the namespace, null if it has none, as it was replicated. Undefined if OPA cannot tell. About a Namespace
+# that is created or updated, its new labels decide.
+_replicated(key) := object.get(_own_labels, key, null) if {
+	_own_labels
+} else := _namespace if {
+	key == _name_label
+} else := namespaces.replicated(_namespace, key)
+
+# The same label as the API server has it now. OPA asks only if the replicated labels do not select the namespace,
+# because they may be old.
+_current(key) := object.get(_own_labels, key, null) if {
+	_own_labels
+} else := _namespace if {
+	key == _name_label
+} else := namespaces.looked_up(_namespace, key)
+
+_own_labels := labels if {
+	review.kind == ["", "Namespace"]
+	input.request.operation in {"CREATE", "UPDATE"}
+	labels := _or_none(object.get(input.request.object.metadata, "labels", null))
+}
+
+_or_none(null) := {}
+
+_or_none(labels) := labels if is_object(labels)
+
+# API servers set this label of each namespace to its name.
+_name_label := "kubernetes.io/metadata.name"
+
+_holds(expression, value) if {
+	expression.operator == "In"
+	value in expression.values
+}
+
+_holds(expression, value) if {
+	expression.operator == "NotIn"
+	not value in expression.values
+}
+
+_holds(expression, value) if {
+	expression.operator == "Exists"
+	value != null
+}
+
+_holds(expression, null) if expression.operator == "DoesNotExist"

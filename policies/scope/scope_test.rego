@@ -1,0 +1,152 @@
+package scope_test
+
+import data.scope
+
+_requests := {
+	"CREATE": {
+		"/Pod": {
+			"everywhere": [[]],
+			"only-shop": [[{"key": "team", "operator": "In", "values": ["shop"]}]],
+			"not-infra": [[{"key": "team", "operator": "NotIn", "values": ["infra"]}]],
+			"any-team": [[{"key": "team", "operator": "Exists"}]],
+			"no-team": [[{"key": "team", "operator": "DoesNotExist"}]],
+			"by-name": [[{"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["payments"]}]],
+			"either": [
+				[{"key": "team", "operator": "In", "values": ["shop"]}],
+				[{"key": "tier", "operator": "In", "values": ["front"]}],
+			],
+			"both": [[
+				{"key": "team", "operator": "In", "values": ["shop"]},
+				{"key": "tier", "operator": "In", "values": ["front"]},
+			]],
+		},
+		"/Namespace": {"only-shop": [[{"key": "team", "operator": "In", "values": ["shop"]}]]},
+		"rbac.authorization.k8s.io/ClusterRole": {"not-infra": [[{"key": "team", "operator": "NotIn", "values": ["infra"]}]]},
+	},
+	"UPDATE": {"apps/Deployment/scale": {"everywhere": [[]]}},
+}
+
+_review(request) := {
+	"apiVersion": "admission.k8s.io/v1",
+	"kind": "AdmissionReview",
+	"request": object.union({"uid": "42", "operation": "CREATE", "kind": {"group": "", "version": "v1", "kind": "Pod"}}, request),
+}
+
+_in_payments := _review({"namespace": "payments", "object": {"metadata": {"name": "web"}}})
+
+_replicated(labels) := {"payments": {"metadata": {"name": "payments", "labels": labels}}}
+
+_sidecar := {"env": {"FAIRLEAD_NAMESPACES_URL": "https://sidecar", "FAIRLEAD_CA_FILE": "ca.crt"}}
+
+_found(labels) := {"status_code": 200, "body": {"metadata": {"name": "payments", "labels": labels}}}
+
+_nothing := {"status_code": 404, "body": {}}
+
+_concerned(replicated, current) := concerned if {
+	concerned := scope.concerned with input as _in_payments
+		with data.intents.requests as _requests
+		with data.kubernetes.namespaces as replicated
+		with opa.runtime as _sidecar
+		with http.send as current
+}
+
+_unclear(replicated, current) := unclear if {
+	unclear := scope.unclear with input as _in_payments
+		with data.intents.requests as _requests
+		with data.kubernetes.namespaces as replicated
+		with opa.runtime as _sidecar
+		with http.send as current
+}
+
+test_each_operator if {
+	_concerned(_replicated({"team": "shop"}), _nothing) == {
+		"everywhere", "only-shop", "not-infra", "any-team", "by-name", "either",
+	}
+	labels := {"team": "infra", "tier": "front"}
+	_concerned(_replicated(labels), _found(labels)) == {"everywhere", "any-team", "by-name", "either"}
+	_concerned({}, _found({})) == {"everywhere", "not-infra", "no-team", "by-name"}
+	labels2 := {"team": "shop", "tier": "front"}
+	_concerned(_replicated(labels2), _found(labels2)) == {
+		"everywhere", "only-shop", "not-infra", "any-team", "by-name", "either", "both",
+	}
+}
+
+test_old_replicated_labels_do_not_take_an_intent_away if {
+	concerned := _concerned(_replicated({"team": "infra"}), _found({"team": "shop"}))
+	{"not-infra", "only-shop"} & concerned == {"not-infra", "only-shop"}
+}
+
+test_an_intent_is_unclear_while_nobody_knows_the_namespace if {
+	_concerned({}, _nothing) == {"everywhere", "by-name"}
+	_unclear({}, _nothing) == {"only-shop", "not-infra", "any-team", "no-team", "either", "both"}
+}
+
+test_nothing_is_unclear_about_a_namespace_that_the_sidecar_knows if {
+	_unclear({}, _found({"team": "infra"})) == set()
+}
+
+test_without_lookups_the_replicated_labels_decide if {
+	concerned := scope.concerned with input as _in_payments
+		with data.intents.requests as _requests
+		with data.kubernetes.namespaces as _replicated({"team": "infra"})
+	concerned == {"everywhere", "any-team", "by-name"}
+	unclear := scope.unclear with input as _in_payments
+		with data.intents.requests as _requests
+		with data.kubernetes.namespaces as _replicated({"team": "infra"})
+	unclear == set()
+	unknown := scope.unclear with input as _in_payments
+		with data.intents.requests as _requests
+		with data.kubernetes.namespaces as {}
+	unknown == {"only-shop", "not-infra", "any-team", "no-team", "either", "both"}
+}
+
+test_a_namespace_is_selected_by_the_labels_that_it_gets if {
+	_of_namespace("CREATE", {"labels": {"team": "shop"}}, {}) == {"only-shop"}
+	_of_namespace("CREATE", {"labels": {"team": "infra"}}, {"team": "shop"}) == set()
+	_of_namespace("CREATE", {}, {"team": "shop"}) == set()
+	_of_namespace("CREATE", {"labels": null}, {"team": "shop"}) == set()
+}
+
+_of_namespace(operation, metadata, replicated) := concerned if {
+	concerned := scope.concerned with input as _review({
+		"operation": operation,
+		"kind": {"group": "", "version": "v1", "kind": "Namespace"},
+		"namespace": "payments",
+		"object": {"metadata": metadata},
+	})
+		with data.intents.requests as _requests
+		with data.kubernetes.namespaces as _replicated(replicated)
+		with opa.runtime as _sidecar
+		with http.send as _found(replicated)
+}
+
+test_no_selector_applies_to_objects_without_a_namespace if {
+	concerned := scope.concerned with data.intents.requests as _requests
+		with input as _review({
+			"kind": {"group": "rbac.authorization.k8s.io", "version": "v1", "kind": "ClusterRole"},
+			"object": {"metadata": {"name": "x"}},
+		})
+	concerned == {"not-infra"}
+}
+
+test_a_subresource_is_a_kind_of_its_own if {
+	_scaled("scale") == {"everywhere"}
+	_scaled("status") == set()
+	_scaled("") == set()
+}
+
+_scaled(subresource) := concerned if {
+	concerned := scope.concerned with data.intents.requests as _requests
+		with input as _review({
+			"operation": "UPDATE",
+			"namespace": "payments",
+			"kind": {"group": "apps", "version": "v1", "kind": "Deployment"},
+			"subResource": subresource,
+		})
+}
+
+test_no_intent_has_a_say_in_a_review_that_cannot_be_read if {
+	concerned := scope.concerned with data.intents.requests as _requests
+		with input as {"kind": "AdmissionReview", "request": _in_payments.request}
+	concerned == set()
+}

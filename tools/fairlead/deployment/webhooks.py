@@ -1,0 +1,154 @@
+"""The webhooks by which API servers ask OPA: made from the requests that each intent has a say in.
+
+A webhook is named `<intent>.fairlead.dev`, or `<request>.<intent>.fairlead.dev` if the request has
+a name. The validating webhook of a request that also has a mutating one is named `final-state`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fairlead.deployment import pod_sizes
+from fairlead.deployment.names import CLUSTER_ROLES, EXEMPT
+from fairlead.kube import admission_reviews
+from fairlead.policy.tables import Active
+from fairlead.settings.intents import OWN_GROUPS, Condition, Kind, Request
+from fairlead.settings.models import Settings
+
+_FINAL_STATE = "final-state"
+_RBAC = "rbac.authorization.k8s.io"
+_OURS = Condition(
+    name="not-fairleads-own",  # they have to be there before OPA can decide
+    expression=f"!(request.name in {list(CLUSTER_ROLES)})",
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an API server asks OPA about: requests of one intent, of kinds with the same bounds.
+
+    Attributes:
+        name: of the webhook, without the domain.
+        refuses: whether the intent may refuse such a request; otherwise it only warns or patches.
+        warns: whether refusals become warnings.
+        failure_policy: what happens if OPA does not answer.
+        namespaces: the expressions of the namespaceSelector.
+        rules: the rules of the webhook.
+        bounds: the lists and maps of these kinds, of which OPA evaluates a limited number; None for
+            kinds whose size only OPA's proxy bounds.
+    """
+
+    name: str
+    intent: str
+    refuses: bool
+    warns: bool
+    failure_policy: str
+    timeout_seconds: int
+    namespaces: list[dict[str, Any]]
+    rules: list[dict[str, Any]]
+    conditions: list[Condition]
+    bounds: pod_sizes.Kind | None
+
+    @property
+    def size_policy(self) -> str:
+        """The name of the admission policy that refuses larger objects."""
+        return f"fairlead-{'-'.join(reversed(self.name.split('.')))}-size"
+
+
+@dataclass(frozen=True)
+class Webhooks:
+    """What API servers ask OPA about, by the phase of admission; `sized` are those whose larger
+    objects an admission policy refuses.
+    """
+
+    mutating: list[Asked]
+    validating: list[Asked]
+    sized: list[Asked]
+
+
+def of(active: Sequence[Active], settings: Settings) -> Webhooks:
+    """The webhooks for these intents."""
+    webhooks = Webhooks([], [], [])
+    for one in active:
+        for request in one.requests:
+            for asked in _split(one.intent.name, request, settings):
+                if "mutating" in request.webhooks:
+                    webhooks.mutating.append(asked)
+                if "validating" in request.webhooks:
+                    webhooks.validating.append(_validating(asked, request))
+                stored = [rule for rule in map(_stored, asked.rules) if rule["operations"]]
+                if asked.refuses and asked.bounds and stored:
+                    webhooks.sized.append(replace(asked, rules=stored))
+    return webhooks
+
+
+def _stored(rule: dict[str, Any]) -> dict[str, Any]:
+    """The rule for requests that store an object."""
+    operations = [name for name in rule["operations"] if name in ("CREATE", "UPDATE")]
+    return {**rule, "operations": operations}
+
+
+def _validating(asked: Asked, request: Request) -> Asked:
+    """The same for the validating phase.
+
+    API servers accept no patch there. If the policy still wants one, the call fails, and if
+    enforcement is `warn`, nothing may be refused.
+    """
+    name = asked.name
+    if "mutating" in request.webhooks:
+        name = f"{_FINAL_STATE}.{name}"
+    policy = "Ignore" if asked.warns else asked.failure_policy
+    # Elsewhere, the admission policy has refused larger objects by now.
+    bounds = asked.bounds if asked.warns or not asked.refuses else None
+    return replace(asked, name=name, failure_policy=policy, bounds=bounds)
+
+
+def _split(intent: str, request: Request, settings: Settings) -> Iterator[Asked]:
+    """One webhook for all kinds with the same bounds, because they are in its conditions."""
+    by_bounds: dict[str, list[Kind]] = {}
+    for kind in request.kinds:
+        by_bounds.setdefault(pod_sizes.group_of(kind.path), []).append(kind)
+    for group, kinds in by_bounds.items():
+        parts = [request.name, group if len(by_bounds) > 1 else None, intent]
+        yield Asked(
+            name=".".join(filter(None, parts)),
+            intent=intent,
+            refuses=request.failure_policy != "Ignore",
+            warns=settings.mode(intent) == "warn",
+            failure_policy=request.failure_policy or settings.failure_policy,
+            timeout_seconds=request.timeout_seconds or settings.timeout_seconds,
+            namespaces=[
+                {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [*EXEMPT]},
+                *(expression.document() for expression in request.namespaces.expressions),
+            ],
+            rules=list(_rules(request, kinds)),
+            conditions=[
+                *request.conditions,
+                *([_OURS] if any(kind.group == _RBAC for kind in kinds) else []),
+            ],
+            bounds=pod_sizes.GROUPS.get(group),
+        )
+
+
+def _rules(request: Request, kinds: Sequence[Kind]) -> Iterator[dict[str, Any]]:
+    """A rule for each API version and scope."""
+    by_version: dict[tuple[str, str, str], list[str]] = {}
+    for kind in kinds:
+        key = (kind.group, kind.version, _scope(kind))
+        by_version.setdefault(key, []).append(kind.resources)
+    for (group, version, scope), resources in by_version.items():
+        yield {
+            "apiGroups": [group],
+            "apiVersions": [version],
+            "operations": list(request.operations),
+            "resources": list(dict.fromkeys(resources)),
+            "scope": scope,
+        }
+
+
+def _scope(kind: Kind) -> str:
+    if kind.group not in OWN_GROUPS and not kind.group.endswith(".k8s.io"):
+        return "*"
+    return "Cluster" if kind.kind in admission_reviews.CLUSTER_SCOPED else "Namespaced"

@@ -1,0 +1,109 @@
+"""Makes what lists the intents: policies/intents.rego, and the roots of the bundle's manifest."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairlead.settings.intents import Intent, Request
+
+INTENTS = "intents.rego"
+_HEADER = """\
+# Made from the METADATA of the policies by `make generate`: change that instead.
+
+# METADATA
+# title: Intents
+# description: |
+#   The intents in force, and the requests that each has a say in. A deployment makes this module
+#   again, for its policies and settings.
+package intents
+
+"""
+_PACKAGE = re.compile(r"^package\s+(\w+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Active:
+    """An intent in force, with its parameters and the requests that it has a say in."""
+
+    intent: Intent
+    parameters: Mapping[str, Any]
+    requests: Sequence[Request]
+
+    @property
+    def labels(self) -> set[str]:
+        """The labels of namespaces that decide about it."""
+        selected = (request.namespaces.expressions for request in self.requests)
+        return {*self.intent.metadata.namespace_labels, *(e.key for es in selected for e in es)}
+
+
+def intents_module(active: Sequence[Active]) -> str:
+    """The text of intents.rego."""
+    packages = sorted(one.intent.package for one in active)
+    imports = "".join(f"import data.{package}\n" for package in packages)
+    names = ", ".join(json.dumps(one.intent.name) for one in active)
+    rules = [
+        f"# METADATA\n# description: The names of the intents.\nnames := {{{names}}}\n".replace(
+            "{}", "set()"
+        ),
+        "# METADATA\n# description: |\n"
+        "#   The intents that have a say, by operation and by kind (`group/Kind`, or\n"
+        "#   `group/Kind/subresource`). Each has a list of label selectors, one of which has to\n"
+        "#   select the namespace.\n"
+        f"requests := {_object(requests(active))}\n",
+    ]
+    descriptions = {
+        "decision": "What an intent has to say of the request.",
+        "audit": "What audit logs say of a request that an intent admits; empty if it has no say.",
+        "explanation": "The reasons of a decision, in sentences.",
+    }
+    for rule, description in descriptions.items():
+        rules += [
+            (f"# METADATA\n# description: {description}\n" if number == 0 else "")
+            + f"{rule}s[{json.dumps(one.intent.name)}] := {one.intent.package}.{rule}\n"
+            for number, one in enumerate(active)
+        ]
+    return _HEADER + (f"{imports}\n" if imports else "") + "\n".join(rules)
+
+
+def manifest(modules: Iterable[str]) -> str:
+    """The text of `.manifest` for modules, tests among them: the roots are their packages."""
+    roots = {match[1] for text in modules if (match := _PACKAGE.search(text))}
+    return json.dumps({"roots": sorted(roots), "rego_version": 1}, indent=2) + "\n"
+
+
+def requests(active: Sequence[Active]) -> dict[str, dict[str, dict[str, list[list[Any]]]]]:
+    """`data.intents.requests`: by operation, kind and intent the selectors of namespaces."""
+    table: dict[str, dict[str, dict[str, list[list[Any]]]]] = {}
+    for one in active:
+        for request in one.requests:
+            selector = (
+                []
+                if one.intent.metadata.decides_on_namespaces
+                else [expression.document() for expression in request.namespaces.expressions]
+            )
+            for operation in request.operations:
+                for kind in request.kinds:
+                    intents = table.setdefault(operation, {}).setdefault(kind.path, {})
+                    selectors = intents.setdefault(one.intent.name, [])
+                    if selector not in selectors:
+                        selectors.append(selector)
+    return table
+
+
+def _object(table: Mapping[str, Mapping[str, Any]]) -> str:
+    """A table as `opa fmt` writes it, with a line for each kind."""
+    if not table:
+        return "{}"
+    lines = []
+    for operation in sorted(table):
+        lines.append(f"\t{json.dumps(operation)}: {{")
+        lines += [
+            f"\t\t{json.dumps(kind)}: {json.dumps(table[operation][kind], sort_keys=True)},"
+            for kind in sorted(table[operation])
+        ]
+        lines.append("\t},")
+    return "\n".join(["{", *lines, "}"])
