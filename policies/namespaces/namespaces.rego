@@ -4,7 +4,12 @@
 #   The labels of a namespace, from one of two sources: OPA's replicated data, where the cost does not depend on the
 #   number of namespaces, or a lookup by the sidecar, which asks the API server at this moment. Not every sidecar offers
 #   lookups.
+# schemas:
+#   - input: schema.admission_review
 package namespaces
+
+import data.intents
+import data.review
 
 # METADATA
 # description: |
@@ -29,10 +34,14 @@ can_look_up if opa.runtime().env.FAIRLEAD_NAMESPACES_URL
 
 # METADATA
 # description: |
-#   Whether only API servers ask, and the sidecar (kube-mgmt) answers no lookups. API servers ask about mapped
-#   namespaces, and elsewhere only about DaemonSets that an earlier pool changed. So a namespace that is replicated
-#   without a pool is probably out of date.
-mapped_only if opa.runtime().env.FAIRLEAD_MAPPED_ONLY == "true"
+#   Whether only API servers ask, and the sidecar (kube-mgmt) answers no lookups. API servers ask for node-pool placement
+#   about mapped namespaces, and elsewhere only about DaemonSets that an earlier pool changed. So a namespace that is
+#   replicated without a pool is probably out of date; unless another intent has a say in such objects, too, because then
+#   API servers ask about other namespaces as well.
+mapped_only if {
+	opa.runtime().env.FAIRLEAD_MAPPED_ONLY == "true"
+	count(object.get(intents.requests, [input.request.operation, concat("/", review.kind)], {})) < 2
+}
 
 _lacks(namespace, key) if key in namespace.metadata.absentLabels
 

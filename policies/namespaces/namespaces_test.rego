@@ -69,6 +69,16 @@ test_a_lookup_without_a_sidecar_is_undefined if {
 test_the_environment_shows_who_asks_and_whether_there_are_lookups if {
 	namespaces.can_look_up with opa.runtime as _environment
 	not namespaces.can_look_up with opa.runtime as {"env": {}}
-	namespaces.mapped_only with opa.runtime as {"env": {"FAIRLEAD_MAPPED_ONLY": "true"}}
-	not namespaces.mapped_only with opa.runtime as _environment
 }
+
+test_only_mapped_namespaces_are_asked_about_unless_another_intent_is_asked_about_all if {
+	namespaces.mapped_only with input as _pod with opa.runtime as _mapped_only
+	not namespaces.mapped_only with input as _pod with opa.runtime as _environment
+	not namespaces.mapped_only with input as _pod
+		with opa.runtime as _mapped_only
+		with data.intents.requests as {"CREATE": {"/Pod": {"node-pool": [[]], "other": [[]]}}}
+}
+
+_mapped_only := {"env": {"FAIRLEAD_MAPPED_ONLY": "true"}}
+
+_pod := {"request": {"operation": "CREATE", "kind": {"group": "", "kind": "Pod"}}}

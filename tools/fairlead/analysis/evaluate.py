@@ -12,7 +12,7 @@ from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.kube import admission_reviews, labels, review_files
 from fairlead.opa import cli
-from fairlead.policy import bundles
+from fairlead.policy import bundles, tables
 from fairlead.settings.models import Settings
 
 NO_ANSWER = (
@@ -37,24 +37,34 @@ _answer(question) := {"first": first, "again": _again(question, first), "explana
 	review := question.review
 	namespaces := question.namespaces
 	settings := question.settings
+	requests := question.requests
 	lookup := question.lookup
-	first := _main(review, namespaces, settings, lookup)
-	explanation := data.node_pool.explanation with input as review
+	first := _main(review, namespaces, settings, requests, lookup)
+	explanation := _explanation with input as review
 		with data.kubernetes.namespaces as namespaces
 		with data.settings as settings
+		with data.intents.requests as requests
 		with opa.runtime as data.fairlead_environment
 		with http.send as lookup
 }
 
-_main(review, namespaces, settings, lookup) := answer if {
+_explanation := {sentence | some intent in _explained; some sentence in data.intents.explanations[intent]}
+
+# If no intent has a say in such requests, each says why not.
+_explained := data.scope.concerned if count(data.scope.concerned) > 0
+
+_explained := data.intents.names if count(data.scope.concerned) == 0
+
+_main(review, namespaces, settings, requests, lookup) := answer if {
 	answer := data.system.main with input as review
 		with data.kubernetes.namespaces as namespaces
 		with data.settings as settings
+		with data.intents.requests as requests
 		with opa.runtime as data.fairlead_environment
 		with http.send as lookup
 } else := null
 
-_again(question, first) := _main(patched, question.namespaces, question.settings, question.lookup) if {
+_again(question, first) := _main(patched, question.namespaces, question.settings, question.requests, question.lookup) if {
 	operations := json.unmarshal(base64.decode(first.response.patch))
 	object := json.patch(question.review.request.object, operations)
 	patched := json.patch(question.review, [{"op": "replace", "path": "/request/object", "value": object}])
@@ -99,12 +109,14 @@ def ask(questions: Sequence[Question], progress: Progress) -> list[Answer]:
 
     Raises FairleadError if OPA fails on any of them, or if its patch cannot be applied.
     """
+    chosen = {question.settings.model_dump_json(): question.settings for question in questions}
+    documents = {key: _documents(settings) for key, settings in chosen.items()}
     data = {
         "fairlead_environment": _ENVIRONMENT,
         "fairlead_questions": [
             {
                 "review": question.review,
-                "settings": bundles.settings_document(question.settings),
+                **documents[question.settings.model_dump_json()],
                 "namespaces": question.namespaces,
                 "lookup": _lookup(question),
             }
@@ -114,7 +126,10 @@ def ask(questions: Sequence[Question], progress: Progress) -> list[Answer]:
     # Use the policies as they are deployed, if all questions have the same settings. Different
     # settings in one process are possible only by `with`.
     alike = all(question.settings == questions[0].settings for question in questions)
-    bundle = bundles.bundle(questions[0].settings if questions and alike else Settings())
+    policies = questions[0].settings.policies if questions else []
+    bundle = bundles.bundle(
+        questions[0].settings if alike and questions else Settings(policies=policies)
+    )
     modules = {**bundle.modules, "fairlead_evaluate.rego": _MODULE}
     answers = cli.evaluate(
         "data.fairlead_evaluate.answers", modules=modules, data=data, progress=progress
@@ -218,6 +233,15 @@ def _note(
     return (
         f'no labels of namespace "{name}" were given: add --namespace-labels KEY=VALUE, or --live',
     )
+
+
+def _documents(settings: Settings) -> dict[str, Any]:
+    """What policies read besides the cluster's data: the settings and the table of the intents."""
+    bundle = bundles.bundle(settings)
+    return {
+        "settings": bundles.settings_document(settings, bundle),
+        "requests": tables.requests(bundle.active(settings)),
+    }
 
 
 def _lookup(question: Question) -> dict[str, Any]:

@@ -83,6 +83,7 @@ class Cluster(Protocol):
         credentials: Credentials,
         file_modules: Mapping[str, str],
         *,
+        labels: Sequence[str] = (),
         progress: Progress,
     ) -> None:
         """Make sure that OPA and its sidecar run with what was applied. Raises FairleadError

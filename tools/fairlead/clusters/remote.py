@@ -86,6 +86,7 @@ class RemoteCluster:
         credentials: Credentials,
         file_modules: Mapping[str, str],
         *,
+        labels: Sequence[str] = (),
         progress: Progress,
     ) -> None:
         """Wait until the Deployment that was applied is rolled out. Raises FairleadError with the

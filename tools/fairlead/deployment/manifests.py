@@ -32,6 +32,7 @@ from fairlead.deployment.names import (
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.opa import arguments
 from fairlead.policy import bundles
+from fairlead.policy.tables import namespace_labels
 from fairlead.settings.models import Settings
 
 INJECTOR = "system:serviceaccount:cert-manager:cert-manager-cainjector"
@@ -124,7 +125,11 @@ def render_files(
         else None,
         "sidecar": sidecar,
         "sidecar_arguments": sidecar.arguments(
-            arguments.MOUNTED, settings, opa, f"0.0.0.0:{arguments.SYNC_PORT}"
+            arguments.MOUNTED,
+            settings,
+            opa,
+            f"0.0.0.0:{arguments.SYNC_PORT}",
+            labels=namespace_labels(active, settings),
         ),
         "keeper": keeper(settings, sidecar),
         "trusting": f"system:serviceaccount:{NAMESPACE}:{keeper(settings, sidecar)}"

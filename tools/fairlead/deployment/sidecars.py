@@ -62,9 +62,17 @@ class Sidecar(Protocol):
         """
 
     def arguments(
-        self, files: Files, settings: Settings, opa_address: str, listen: str
+        self,
+        files: Files,
+        settings: Settings,
+        opa_address: str,
+        listen: str,
+        *,
+        labels: Sequence[str] = (),
     ) -> list[str]:
-        """Its arguments, for the OPA at `opa_address`. It may serve at `listen` (host:port)."""
+        """Its arguments, for the OPA at `opa_address`. It may serve at `listen` (host:port).
+        `labels` are those of namespaces by which policies select, besides the pool label.
+        """
 
     def opa_environment(self, files: Files, address: str) -> Mapping[str, str]:
         """Environment variables of its OPA, if it serves at `address` (host:port)."""
@@ -91,12 +99,21 @@ class Sync:
         return [sys.executable, "-m", "fairlead"]
 
     def arguments(
-        self, files: Files, settings: Settings, opa_address: str, listen: str
+        self,
+        files: Files,
+        settings: Settings,
+        opa_address: str,
+        listen: str,
+        *,
+        labels: Sequence[str] = (),
     ) -> list[str]:
         label = settings.namespace_label
-        # With a default pool every namespace matters; without one, only those that name a pool.
+        # With a default pool, or if policies select by other labels, every namespace matters;
+        # otherwise only those that name a pool.
         selector: Sequence[str] = (
-            [] if settings.default_pool else [f"{flags.NAMESPACE_SELECTOR}={label},{label}!="]
+            []
+            if settings.default_pool or labels
+            else [f"{flags.NAMESPACE_SELECTOR}={label},{label}!="]
         )
         return [
             "sync",
@@ -104,7 +121,7 @@ class Sync:
             f"{flags.OPA_CA_FILE}={files.ca}",
             f"{flags.OPA_AUTH_TOKEN_FILE}={files.token / 'token'}",
             *selector,
-            f"{flags.NAMESPACE_LABELS}={label}",
+            f"{flags.NAMESPACE_LABELS}={','.join([label, *labels])}",
             *replication(replicated.named() for replicated in settings.replicate),
             *(
                 [f"{flags.MAX_STALENESS}={settings.max_staleness}"]
@@ -178,7 +195,13 @@ class KubeMgmt:
         return [str(program)]
 
     def arguments(
-        self, files: Files, settings: Settings, opa_address: str, listen: str
+        self,
+        files: Files,
+        settings: Settings,
+        opa_address: str,
+        listen: str,
+        *,
+        labels: Sequence[str] = (),  # it replicates whole namespaces
     ) -> list[str]:
         replicated = replication(resource.named() for resource in settings.replicate)
         return [

@@ -26,7 +26,7 @@ from fairlead.operations import (
     revision_wait,
     rotate,
 )
-from fairlead.policy import bundles, staging
+from fairlead.policy import bundles, staging, tables
 from fairlead.settings.models import Settings
 
 
@@ -170,7 +170,11 @@ def _apply(
     if issued:
         credentials = Credentials.of(credentials.token, rotate.issued(objects, progress=progress))
     cluster.serve(
-        settings, credentials, bundles.file_modules([credentials.token]), progress=progress
+        settings,
+        credentials,
+        bundles.file_modules([credentials.token]),
+        labels=tables.namespace_labels(bundle.active(settings), settings),
+        progress=progress,
     )
     if last:
         stale = policy_status.annotation(objects)

@@ -24,8 +24,8 @@ LOG = "log.rego"
 FILE_MODULES = (AUTHZ, LOG)
 """The modules that protect OPA itself, which it reads from files: no API call can replace them."""
 
-_KEPT = ("cases", "crds", "schemas")
-"""The folders of an intent that hold YAML and JSON: for checks, not for OPA."""
+_KEPT = ("cases", "crds")
+"""The folders of an intent that hold YAML: for checks, not for OPA."""
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,200}")
 
 
@@ -158,11 +158,8 @@ def _policy_files(place: Path) -> list[Path]:
     return sorted(place.rglob("*.rego"))
 
 
-def settings_document(settings: Settings, bundle: Bundle | None = None) -> dict[str, Any]:
-    """`data.settings`, which the policies read, for the intents of `bundle`: by default those of
-    the project and of the settings' folders.
-    """
-    bundle = bundle or _unset(settings, None)
+def settings_document(settings: Settings, bundle: Bundle) -> dict[str, Any]:
+    """`data.settings`, which the policies read, for the intents of `bundle`."""
     active = bundle.active(settings)
     pools = {
         name: settings.assignment(name).model_dump(by_alias=True, exclude_none=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead.settings.intents import Intent, Request
+from fairlead.settings.models import Settings
 
 INTENTS = "intents.rego"
 _HEADER = """\
@@ -67,6 +68,12 @@ def intents_module(active: Sequence[Active]) -> str:
             for number, one in enumerate(active)
         ]
     return _HEADER + (f"{imports}\n" if imports else "") + "\n".join(rules)
+
+
+def namespace_labels(active: Iterable[Active], settings: Settings) -> list[str]:
+    """The labels of namespaces by which these intents select, besides the pool label, sorted."""
+    known = {settings.namespace_label, "kubernetes.io/metadata.name"}
+    return sorted(set[str]().union(*(one.labels for one in active)) - known)
 
 
 def manifest(modules: Iterable[str]) -> str:

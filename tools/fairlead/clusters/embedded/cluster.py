@@ -78,6 +78,7 @@ class EmbeddedCluster(BareCluster):
         credentials: Credentials,
         file_modules: Mapping[str, str],
         *,
+        labels: Sequence[str] = (),
         progress: Progress,
     ) -> None:
         """Write the Secrets to where the pods would have them mounted, and start what does not run
@@ -98,7 +99,7 @@ class EmbeddedCluster(BareCluster):
                 ((Path(replica.files.logs), secret) for replica in replicas), f"Secret {logs}"
             )
         for replica in replicas:
-            self._serve(replica, settings, progress)
+            self._serve(replica, settings, labels, progress)
         if len(replicas) > 1:
             backends = [
                 f"{replica.opa}={replica.proxy_address}={replica.files.ca}" for replica in replicas
@@ -241,7 +242,9 @@ class EmbeddedCluster(BareCluster):
             KUBELET, [sys.executable, "-P", "-m", kubelet.__name__, json.dumps(options)], progress
         )
 
-    def _serve(self, replica: Replica, settings: Settings, progress: Progress) -> None:
+    def _serve(
+        self, replica: Replica, settings: Settings, labels: Sequence[str], progress: Progress
+    ) -> None:
         sidecar, files = self.sidecar, replica.files
         program = toolchain.ensure(["opa"], progress)["opa"]
         logs = sidecar.decision_logs(files, settings, replica.sidecar_address)
@@ -262,7 +265,9 @@ class EmbeddedCluster(BareCluster):
         kubeconfig = self.path / "opa.kubeconfig"
         argv = [
             *sidecar.command(),
-            *sidecar.arguments(files, settings, replica.opa_address, replica.sidecar_address),
+            *sidecar.arguments(
+                files, settings, replica.opa_address, replica.sidecar_address, labels=labels
+            ),
             f"{flags.KUBECONFIG}={kubeconfig}",
             *(self._certificate_servers() if sidecar.renews and sidecars.renewal(settings) else []),
         ]

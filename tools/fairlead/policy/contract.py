@@ -1,0 +1,130 @@
+"""Checks that each intent keeps the contract of main.rego, and says in words what is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fairlead.common import files
+from fairlead.common.errors import FairleadError
+from fairlead.common.progress import Progress
+from fairlead.opa import cli
+from fairlead.policy import bundles
+from fairlead.policy.tables import Active
+from fairlead.settings import intents
+from fairlead.settings.models import Settings
+
+_PACKAGE = re.compile(r"^package\s+(\w+)", re.MULTILINE)
+_DECISION = re.compile(r"^decision\b", re.MULTILINE)
+_TYPES = {
+    "deny": ("set", "a set of messages: `deny contains message if ...`"),
+    "warn": ("set", "a set of messages; `set()` if it never warns"),
+    "patch": ("array", "a list of JSON Patch operations; `[]` if it patches nothing"),
+}
+# A request that no policy has anything to say about; health.rego asks with the same one.
+_REVIEW = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "request": {
+        "uid": "contract",
+        "operation": "CREATE",
+        "kind": {"group": "fairlead.dev", "version": "v1", "kind": "Nothing"},
+    },
+}
+# What a decision is: the type of each of its keys, and of what the keys hold.
+_MODULE = """
+package fairlead_contract
+
+types(decision) := {key: {"type": type_name(value), "items": {type_name(item) | some item in value}} |
+    some key, value in decision
+}
+
+decisions := {intent: types(decision) | some intent, decision in data.intents.decisions}
+"""  # noqa: E501
+
+
+def require(settings: Settings, source: Path | None, progress: Progress) -> None:
+    """Raises FairleadError that lists everything that an intent does against the contract."""
+    bundle = bundles.bundle(settings, source)
+    active = bundle.active(settings)
+    places = bundles.folders(settings, source)
+    problems = [
+        *(problem for place in places for problem in _of_modules(place)),
+        *_of_decisions(bundle, active, progress),
+        *(problem for one in active for problem in _of_cases(one)),
+    ]
+    if problems:
+        raise FairleadError("\n".join(problems))
+
+
+def _of_modules(place: Path) -> Iterator[str]:
+    """What is wrong with where modules stand, and with what they are called."""
+    known = {intent.package for intent in intents.in_folder(place)}
+    for path in sorted(place.glob("*/**/*.rego")):
+        folder = path.relative_to(place).parts[0]
+        text = files.read_text(path)
+        package = _PACKAGE.search(text)
+        expected = f"{folder}_test" if path.name.endswith("_test.rego") else folder
+        if package is None:
+            yield f"{path}: names no package: begin it with `package {expected}`"
+        elif package[1] != folder and not (
+            path.name.endswith("_test.rego") and re.fullmatch(rf"{folder}(_\w+)?_test", package[1])
+        ):
+            yield (
+                f"{path}: package {package[1]} is in the folder {folder}: call it {expected}, or "
+                "move it"
+            )
+        elif path.name == f"{folder}.rego" and _DECISION.search(text) and folder not in known:
+            yield (
+                f"{path}: has a decision, but its METADATA has no custom.requests: nothing would "
+                "ask for it"
+            )
+
+
+def _of_decisions(
+    bundle: bundles.Bundle, active: list[Active], progress: Progress
+) -> Iterator[str]:
+    """What is wrong with the decisions about a request that no intent has a say in."""
+    types: Mapping[str, Any] = cli.evaluate(
+        "data.fairlead_contract.decisions",
+        modules={**bundle.modules, "fairlead_contract.rego": _MODULE},
+        data={"kubernetes": {"namespaces": {}}},
+        input=_REVIEW,
+        progress=progress,
+    )
+    for one in active:
+        where, decision = one.intent.source, types.get(one.intent.name)
+        if decision is None:
+            yield (
+                f"{where}: has no `decision` about a request that it has no say in: define "
+                '`decision := {"deny": deny, "patch": [], "warn": set()}`, and `deny` as a set'
+            )
+            continue
+        for key, (expected, words) in _TYPES.items():
+            if key not in decision:
+                yield f"{where}: its decision has no {key!r}: it has to be {words}"
+            elif decision[key]["type"] != expected:
+                kind = decision[key]["type"]
+                yield f"{where}: decision.{key} is of type {kind}: it has to be {words}"
+            elif decision[key]["items"]:
+                yield (
+                    f"{where}: decision.{key} is not empty for a request that no policy has a say "
+                    f"in (a CREATE of kind Nothing of fairlead.dev): check the kind of the object"
+                )
+        for key in sorted(decision.keys() - _TYPES.keys()):
+            yield f"{where}: its decision has an unknown key {key!r}: remove it"
+
+
+def _of_cases(one: Active) -> Iterator[str]:
+    place = Path(one.intent.source).parent
+    shared = bundles.folder().parent / "testdata" / "cases"
+    if not any(
+        re.search(rf"^\s*(- )?intent: *{re.escape(one.intent.name)}\s*$", path.read_text(), re.M)
+        for path in (*place.glob("cases/**/*.yaml"), *shared.glob("*.yaml"))
+    ):
+        yield (
+            f"{place}: the intent {one.intent.name} has no case: add one to {place / 'cases'}, "
+            "such as `fairlead new policy` writes"
+        )

@@ -1,0 +1,131 @@
+"""Checks and tests policies from several folders as one: the project's, and those of users.
+
+OPA gets them in one temporary folder, with the settings and the table of the intents that belong to
+them. Its messages name the original files.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairlead.common import files, paths
+from fairlead.common.errors import FairleadError, InputError
+from fairlead.common.progress import Progress
+from fairlead.opa import cli
+from fairlead.opa.cli import Tested
+from fairlead.policy import bundles, contract, kinds
+from fairlead.settings.models import IntentSettings, Settings
+
+_SILENT = Progress()
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A temporary folder with `policies` and `schemas`. `sources` has the original of each
+    module, by its file in the folder.
+    """
+
+    policies: Path
+    schemas: Path
+    sources: Mapping[Path, Path]
+
+    def named(self, text: str) -> str:
+        """A message with the names of the original files."""
+        for copy, source in self.sources.items():
+            text = text.replace(str(copy), shown(source))
+        return text
+
+
+@contextmanager
+def of(settings: Settings, source: Path | None = None) -> Iterator[Workspace]:
+    """The policies of these settings, and of `source` as in `bundles.bundle`, with the default
+    settings.
+
+    The tests are those of users' folders; if there are none, the project's. Raises InputError.
+    """
+    defaults = Settings(policies=settings.policies, intents=_switches(settings))
+    bundle = bundles.bundle(defaults, source)
+    first, *further = bundles.folders(settings, source)
+    with tempfile.TemporaryDirectory(prefix="fairlead-") as name:
+        folder = Path(name)
+        policies, schemas = folder / "policies", folder / "schemas"
+        shutil.copytree(paths.root() / "tools" / "schemas", schemas)
+        sources = {}
+        for key, path in bundles.module_files(settings, source).items():
+            test = path.name.endswith("_test.rego")
+            if test and further and path.is_relative_to(first):
+                continue
+            copy = policies / key
+            copy.parent.mkdir(exist_ok=True)
+            copy.write_text(files.read_text(path) if test else bundle.modules[key])
+            sources[copy] = path
+        (policies / bundles.INTENTS).write_text(bundle.modules[bundles.INTENTS])
+        for name in bundles.FILE_MODULES:
+            shutil.copyfile(bundles.folder() / name, policies / name)
+        for place in further:
+            _add_schemas(place, schemas)
+        yield Workspace(policies, schemas, sources)
+
+
+def require_good(
+    settings: Settings, source: Path | None = None, progress: Progress = _SILENT
+) -> Tested:
+    """Check the policies in strict mode, with the schemas of the kinds; that each intent keeps the
+    contract; and that all tests pass. Raises FairleadError with everything that is wrong.
+    """
+    with of(settings, source) as workspace:
+        try:
+            cli.check(workspace.policies, workspace.schemas, progress)
+            contract.require(settings, source, progress)
+            result = cli.test(workspace.policies, progress)
+        except FairleadError as error:
+            error.args = (workspace.named(str(error)),)
+            raise
+        if result.failed:
+            failed = ", ".join(workspace.named(name) for name in result.failed)
+            raise FairleadError(f"policy tests fail: {failed}")
+    return result
+
+
+def crds(place: Path) -> list[files.Document]:
+    """The CustomResourceDefinitions in the folders `<intent>/crds`. Raises InputError."""
+    documents = []
+    for path in sorted(place.glob("*/crds/*.y*ml")):
+        for document in files.read_yaml(path):
+            try:
+                kinds.of_crd(document.value)
+            except (KeyError, TypeError, AttributeError) as error:
+                line = document.line(())
+                message = "is no CustomResourceDefinition (apiextensions.k8s.io/v1)"
+                raise InputError(path, message, line=line) from error
+            documents.append(document)
+    return documents
+
+
+def shown(path: Path) -> str:
+    """The path as messages show it: relative to the working directory if it is below."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def _switches(settings: Settings) -> dict[str, IntentSettings]:
+    return {
+        name: IntentSettings(enabled=chosen.enabled) for name, chosen in settings.intents.items()
+    }
+
+
+def _add_schemas(place: Path, schemas: Path) -> None:
+    """The schemas of the custom resources that the policies of a folder bring along. Raises
+    InputError.
+    """
+    for document in crds(place):
+        for name, schema in kinds.of_crd(document.value).items():
+            target = schemas / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(json.dumps(schema))
