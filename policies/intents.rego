@@ -3,8 +3,8 @@
 # METADATA
 # title: Intents
 # description: |
-#   The intents in force, and the requests that each has a say in. A deployment makes this module again, for its policies
-#   and settings.
+#   The intents in force, and the requests that each has a say in. A deployment makes this module
+#   again, for its policies and settings.
 package intents
 
 import data.node_pool
@@ -15,8 +15,9 @@ names := {"node-pool"}
 
 # METADATA
 # description: |
-#   By operation and by kind (`group/Kind`, or `group/Kind/subresource`), the intents that have a say. Each has a
-#   list of label selectors, one of which has to select the namespace.
+#   The intents that have a say, by operation and by kind (`group/Kind`, or
+#   `group/Kind/subresource`). Each has a list of label selectors, one of which has to
+#   select the namespace.
 requests := {
 	"CREATE": {
 		"/Pod": {"node-pool": [[]]},
@@ -45,7 +46,7 @@ requests := {
 decisions["node-pool"] := node_pool.decision
 
 # METADATA
-# description: What the audit log says of a request that an intent admits; empty if it has no say.
+# description: What audit logs say of a request that an intent admits; empty if it has no say.
 audits["node-pool"] := node_pool.audit
 
 # METADATA

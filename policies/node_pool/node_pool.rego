@@ -3,8 +3,7 @@
 # description: |
 #   Every pod of a namespace that is mapped to a node pool gets the pool's assignment (nodeSelector and tolerations),
 #   and a pod that would evade it is refused. The templates of DaemonSets get the assignment, too. The template of
-#   another workload gets a warning if its pods would be refused. Contract: docs/node-pool.md. The sidecar loads modules
-#   one by one in the order of their names, so what this module needs is loaded before it.
+#   another workload gets a warning if its pods would be refused. docs/node-pool.md has the contract.
 # schemas:
 #   - input: schema.admission_review
 # custom:

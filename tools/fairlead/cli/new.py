@@ -1,31 +1,45 @@
-"""`fairlead new`: create a new policy in a checkout."""
+"""`fairlead new`: add a policy to the folder of policies that the settings name, or to the
+project."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import click
 
 from fairlead.cli import options
 from fairlead.cli import output as out
-from fairlead.common import paths
-from fairlead.policy import new_policy
+from fairlead.policy import bundles, new_policy
+from fairlead.settings import loading
 
 
 @click.group()
 def command() -> None:
-    """Create something new in a checkout, with its test and all registrations."""
+    """Create something new."""
 
 
 @command.command()
 @click.argument("name")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The folder of policies.  [default: the first of the settings' policies]",
+)
+@options.settings
 @options.output
-def policy(name: str, output: str) -> None:
-    """Write the policy NAME: its folder, a test, cases, and its registrations. The result passes
-    `make test`.
+def policy(name: str, folder: Path | None, settings_file: Path | None, output: str) -> None:
+    """Write the policy NAME: a folder with its Rego, a test and cases.
 
-    NAME is the intent, in lower-case words joined by '-'. Replace the rules of the example, then
-    run `make kustomize`.
+    NAME is the intent, in lower-case words joined by '-'. Then replace the example. Without
+    --folder, and if the settings name no folder of policies, it becomes one of the project's own.
     """
-    checkout = paths.root()
-    rows = [{"file": str(path.relative_to(checkout))} for path in new_policy.policy(name, checkout)]
-    out.emit(rows, output, out.rows(None, ("file",), rows))
-    out.note("next: replace the rules of the example, then run `make kustomize` and `make test`")
+    settings = loading.load(settings_file)
+    first = next(map(Path, settings.policies), bundles.folder())
+    written = new_policy.policy(name, folder or first)
+    out.files(written, output)
+    if folder is None and first == bundles.folder():
+        out.note("next: replace the example, then run `make generate` and `make test`")
+    else:
+        out.note(
+            f"next: replace the example, then run `fairlead test --policies {folder or first}`"
+        )

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
 from typing import Any
@@ -154,3 +155,9 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value)
+
+
+def files(paths: Sequence[Path], output: str) -> None:
+    """Print the files that were written."""
+    rows_of_files = [{"file": str(path)} for path in paths]
+    emit(rows_of_files, output, rows(None, ("file",), rows_of_files))

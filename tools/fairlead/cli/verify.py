@@ -13,6 +13,7 @@ from fairlead.checks.conformance import engines, verify
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters.registry import Target
+from fairlead.settings import loading
 
 
 @click.command()
@@ -20,7 +21,7 @@ from fairlead.clusters.registry import Target
     "--cases",
     "path",
     type=click.Path(path_type=Path),
-    help="A file or folder of cases.  [default: testdata/cases]",
+    help="A file or folder of cases.  [default: those of all policies in force]",
 )
 @click.option(
     "--engine",
@@ -30,18 +31,27 @@ from fairlead.clusters.registry import Target
     help=f"One of {', '.join(engines.ENGINES)}.  [default: all]",
 )
 @options.cluster
+@options.settings
 @options.output
-def command(path: Path | None, names: tuple[str, ...], target: Target, output: str) -> int:
+def command(
+    path: Path | None,
+    names: tuple[str, ...],
+    target: Target,
+    settings_file: Path | None,
+    output: str,
+) -> int:
     """Run every conformance case on every engine, or on those named, each in its own real program.
 
-    Engines that need a cluster start an embedded one. With --cluster kind or context they use the
-    existing cluster, and change its settings from case to case: run `fairlead deploy` afterwards.
+    Of the settings, only the policies' folders and which intents are in force matter; all others
+    come from the cases. Engines that need a cluster start an embedded one. With --cluster kind or
+    context they use the existing cluster, and change its settings from case to case: run `fairlead
+    deploy` afterwards.
 
     Exit code: 0 if all cases passed, 1 if one failed. A case that an engine cannot express is
     listed as such.
     """
     chosen = engines.load(names, None if target.kind == "embedded" else target)
-    cases = library.load(path)
+    cases = library.load(path, loading.load(settings_file))
     with out.progress() as progress:
         results = verify.verify(cases, chosen, progress)
     lines = [asdict(result) for result in results]

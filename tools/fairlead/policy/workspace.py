@@ -20,7 +20,7 @@ from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from fairlead.opa.cli import Tested
 from fairlead.policy import bundles, contract, kinds
-from fairlead.settings.models import IntentSettings, Settings
+from fairlead.settings.models import Settings
 
 _SILENT = Progress()
 
@@ -49,7 +49,7 @@ def of(settings: Settings, source: Path | None = None) -> Iterator[Workspace]:
 
     The tests are those of users' folders; if there are none, the project's. Raises InputError.
     """
-    defaults = Settings(policies=settings.policies, intents=_switches(settings))
+    defaults = Settings(policies=settings.policies, intents=settings.switches())
     bundle = bundles.bundle(defaults, source)
     first, *further = bundles.folders(settings, source)
     with tempfile.TemporaryDirectory(prefix="fairlead-") as name:
@@ -112,12 +112,6 @@ def shown(path: Path) -> str:
     """The path as messages show it: relative to the working directory if it is below."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
-
-
-def _switches(settings: Settings) -> dict[str, IntentSettings]:
-    return {
-        name: IntentSettings(enabled=chosen.enabled) for name, chosen in settings.intents.items()
-    }
 
 
 def _add_schemas(place: Path, schemas: Path) -> None:

@@ -303,6 +303,12 @@ class Settings(_Strict):
         """Whether the intent is in force."""
         return self.intents.get(intent, IntentSettings()).enabled
 
+    def switches(self) -> dict[str, IntentSettings]:
+        """The intents that the settings name, without their parameters."""
+        return {
+            name: IntentSettings(enabled=chosen.enabled) for name, chosen in self.intents.items()
+        }
+
     def mode(self, intent: str) -> Mode:
         """The intent's enforcement. An intent that the settings do not list is enforced."""
         if isinstance(self.enforcement, dict):

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fairlead.common import files, paths
 from fairlead.common.errors import InputError
+from fairlead.policy import bundles
 from fairlead.settings import loading
 from fairlead.settings.models import LabelKey, LabelValue, Settings
 
@@ -119,21 +120,23 @@ _KEYS = ("name", "intent", "settings", "namespace", "request", "expect")
 _Part = TypeVar("_Part", bound=_Strict)
 
 
-def load(path: Path | None = None) -> list[Case]:
-    """Read the cases of a file, or of every *.yaml of a folder; those of testdata/cases if `path`
-    is None.
+def load(path: Path | None = None, settings: Settings | None = None) -> list[Case]:
+    """Read the cases of a file, or of every *.yaml of a folder. If `path` is None, they are those
+    of testdata/cases and of the folders of the policies, for the intents in force.
 
-    Raises InputError with file and line for an invalid case, and for a name that is used twice.
+    `settings` name the folders of policies besides the project's, and which intents are switched
+    off. Raises InputError with file and line for an invalid case, and for a name that is used
+    twice.
     """
-    path = path or paths.root() / "testdata" / "cases"
-    sources = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
-    if not sources:
-        raise InputError(path, "holds no *.yaml file with cases")
+    settings = settings or Settings()
+    sources = _sources(path, settings)
     cases: list[Case] = []
     seen: dict[str, str] = {}
     for source in sources:
         for document in _listed(source):
-            case = _case(document)
+            case = _case(document, settings)
+            if path is None and not settings.enabled(case.intent):
+                continue
             where = f"{source}:{document.line(['name'])}"
             if case.name in seen:
                 raise InputError(
@@ -143,6 +146,17 @@ def load(path: Path | None = None) -> list[Case]:
             seen[case.name] = where
             cases.append(case)
     return cases
+
+
+def _sources(path: Path | None, settings: Settings) -> list[Path]:
+    if path is not None:
+        sources = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+        if not sources:
+            raise InputError(path, "holds no *.yaml file with cases")
+        return sources
+    shared = paths.root() / "testdata" / "cases"
+    own = (folder.glob("*/cases/**/*.yaml") for folder in bundles.folders(settings))
+    return [*sorted(shared.glob("*.yaml")), *(path for found in own for path in sorted(found))]
 
 
 def _listed(source: Path) -> list[files.Document]:
@@ -157,7 +171,7 @@ def _listed(source: Path) -> list[files.Document]:
     return documents
 
 
-def _case(document: files.Document) -> Case:
+def _case(document: files.Document, base: Settings) -> Case:
     _check_keys(document, _KEYS, "a case")
     for key in ("name", "intent"):
         value = document.value.get(key)
@@ -165,12 +179,16 @@ def _case(document: files.Document) -> Case:
             raise InputError(
                 document.path, f"{key}: every case needs one, as text", line=document.line([key])
             )
-    settings = _part(document, "settings")
+    part = _part(document, "settings")
+    settings = loading.parse(part, base.policies) if part else Settings()
+    settings = settings.model_copy(
+        update={"policies": base.policies, "intents": {**base.switches(), **settings.intents}}
+    )
     namespace = _part(document, "namespace")
     return Case(
         name=document.value["name"],
         intent=document.value["intent"],
-        settings=loading.parse(settings) if settings else Settings(),
+        settings=settings,
         namespace=_parsed(namespace, Namespace) if namespace else None,
         request=_parsed(_needed(document, "request"), Request),
         expect=_parsed(_needed(document, "expect"), Expect),
