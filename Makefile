@@ -135,6 +135,11 @@ image: $(READY) ## build the image of the sidecar and of OPA's proxy
 docker-e2e: $(READY) ## run the end-to-end tests in the devcontainer's image: FAIRLEAD_CLUSTER=kind (default) or embedded
 	$(FAIRLEAD) docker-e2e $(ARGS)
 
+.PHONY: generate
+generate: $(READY) ## write the files that are made from the policies' METADATA again, and the kustomize base
+	$(FAIRLEAD) generate
+	$(FAIRLEAD) render --kustomize integration/kustomize
+
 .PHONY: kustomize
 kustomize: $(READY) ## write the kustomize base of the default settings again, into integration/kustomize
 	$(FAIRLEAD) render --kustomize integration/kustomize $(ARGS)

@@ -81,6 +81,18 @@ test_an_intent_is_unclear_while_nobody_knows_the_namespace if {
 	_unclear({}, _nothing) == {"only-shop", "not-infra", "any-team", "no-team", "either", "both"}
 }
 
+test_another_name_excludes_a_namespace_whether_anybody_knows_it_or_not if {
+	every sidecar in [_sidecar, {"env": {}}] {
+		unclear := scope.unclear with data.intents.requests as {"CREATE": {"/Pod": {"by-name": [[_named]]}}}
+			with input as object.union(_in_payments, {"request": {"namespace": "shop"}})
+			with opa.runtime as sidecar
+			with http.send as _nothing
+		unclear == set()
+	}
+}
+
+_named := {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["payments"]}
+
 test_nothing_is_unclear_about_a_namespace_that_the_sidecar_knows if {
 	_unclear({}, _found({"team": "infra"})) == set()
 }

@@ -35,11 +35,10 @@ def policy(name: str, folder: Path | None, settings_file: Path | None, output: s
     """
     settings = loading.load(settings_file)
     first = next(map(Path, settings.policies), bundles.folder())
-    written = new_policy.policy(name, folder or first)
-    out.files(written, output)
-    if folder is None and first == bundles.folder():
-        out.note("next: replace the example, then run `make generate` and `make test`")
+    place = folder or first
+    out.files(new_policy.policy(name, place), output)
+    if place == bundles.folder():
+        checks = "`make generate` and `make test`"
     else:
-        out.note(
-            f"next: replace the example, then run `fairlead test --policies {folder or first}`"
-        )
+        checks = f"`fairlead test --policies {place}`"
+    out.note(f"next: replace the example, then run {checks}")

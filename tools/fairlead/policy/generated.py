@@ -9,6 +9,7 @@ from fairlead.common import files, paths
 from fairlead.common.errors import InputError
 from fairlead.policy import bundles, tables
 from fairlead.policy.tables import Active
+from fairlead.settings.intents import Expression
 from fairlead.settings.models import Settings
 
 _BEGIN, _END = "<!-- made by `make generate` -->", "<!-- end -->"
@@ -50,22 +51,31 @@ def _documented(page: Path, active: list[Active]) -> str:
     return f"{before}{_BEGIN}\n\n{sections}\n{_END}{rest.partition(_END)[2]}"
 
 
+def _required(expression: Expression) -> str:
+    """A requirement of a label selector, in words."""
+    values = " or ".join(f"`{value}`" if value else "empty" for value in expression.values)
+    words = {
+        "In": f"is {values}",
+        "NotIn": f"is not {values}",
+        "Exists": "is set",
+        "DoesNotExist": "is not set",
+    }
+    return f"`{expression.key}` {words[expression.operator]}"
+
+
 def _section(one: Active) -> str:
     """What the METADATA say about an intent, with the default settings."""
     lines = [f"### {one.intent.name}", "", f"{one.intent.title}. {one.intent.description}", ""]
     lines += ["| requests | kinds | operations | namespaces | asked by |", "|---|---|---|---|---|"]
     for request in one.requests:
-        kinds = ", ".join(
-            f"`{kind.group + '/' if kind.group else ''}{kind.resources}`" for kind in request.kinds
-        )
-        namespaces = " and ".join(
-            " ".join([f"`{e.key}`", e.operator, ", ".join(f"`{v}`" for v in e.values)]).strip()
-            for e in request.namespaces.expressions
-        )
-        lines.append(
-            f"| {request.name or one.intent.name} | {kinds} | {', '.join(request.operations)} | "
-            f"{namespaces.replace('``', 'empty') or 'all'} | {' and '.join(request.webhooks)} webhook |"
-        )
+        cells = [
+            request.name or one.intent.name,
+            ", ".join(f"`{'/'.join(filter(None, (k.group, k.resources)))}`" for k in request.kinds),
+            ", ".join(request.operations),
+            " and ".join(map(_required, request.namespaces.expressions)) or "all",
+            " and ".join(request.webhooks) + " webhook",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     properties = one.intent.metadata.parameters.get("properties", {})
     if properties:
         lines += ["", "| parameter | default | |", "|---|---|---|"]

@@ -19,7 +19,7 @@ from fairlead.common.errors import FairleadError, InputError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from fairlead.opa.cli import Tested
-from fairlead.policy import bundles, contract, kinds
+from fairlead.policy import bundles, contract, kinds, tables
 from fairlead.settings.models import Settings
 
 _SILENT = Progress()
@@ -65,7 +65,7 @@ def of(settings: Settings, source: Path | None = None) -> Iterator[Workspace]:
             copy.parent.mkdir(exist_ok=True)
             copy.write_text(files.read_text(path) if test else bundle.modules[key])
             sources[copy] = path
-        (policies / bundles.INTENTS).write_text(bundle.modules[bundles.INTENTS])
+        (policies / tables.INTENTS).write_text(bundle.modules[tables.INTENTS])
         for name in bundles.FILE_MODULES:
             shutil.copyfile(bundles.folder() / name, policies / name)
         for place in further:
