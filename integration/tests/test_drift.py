@@ -117,9 +117,9 @@ def more_rights(role: dict[str, Any]) -> None:
         (MUTATING, exempting, "webhooks[node-pool.fairlead.dev].objectSelector"),
         (MUTATING, excepting, "webhooks[node-pool.fairlead.dev].matchConditions[nobody]"),
         (MUTATING, with_another, "webhooks[another.example.com]"),
-        (VALIDATING, elsewhere, "webhooks[final-state.fairlead.dev].clientConfig.url"),
-        (VALIDATING, distrusting, "webhooks[final-state.fairlead.dev].clientConfig.caBundle"),
-        (VALIDATING, without_one, "webhooks[final-state.fairlead.dev]"),
+        (VALIDATING, elsewhere, "webhooks[final-state.node-pool.fairlead.dev].clientConfig.url"),
+        (VALIDATING, distrusting, "webhooks[final-state.node-pool.fairlead.dev].clientConfig.caBundle"),
+        (VALIDATING, without_one, "webhooks[final-state.node-pool.fairlead.dev]"),
         (
             (ADMISSION, "ValidatingAdmissionPolicyBinding", "fairlead-objects"),
             warning_only,

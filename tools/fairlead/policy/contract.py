@@ -87,13 +87,16 @@ def _of_decisions(
     bundle: bundles.Bundle, active: list[Active], progress: Progress
 ) -> Iterator[str]:
     """What is wrong with the decisions about a request that no intent has a say in."""
-    types: Mapping[str, Any] = cli.evaluate(
-        "data.fairlead_contract.decisions",
-        modules={**bundle.modules, "fairlead_contract.rego": _MODULE},
-        data={"kubernetes": {"namespaces": {}}},
-        input=_REVIEW,
-        progress=progress,
-    )
+    try:
+        types: Mapping[str, Any] = cli.evaluate(
+            "data.fairlead_contract.decisions",
+            modules={**bundle.modules, "fairlead_contract.rego": _MODULE},
+            data={"kubernetes": {"namespaces": {}}},
+            input=_REVIEW,
+            progress=progress,
+        )
+    except FairleadError:  # they do not compile; `opa check` says more about that
+        return
     for one in active:
         where, decision = one.intent.source, types.get(one.intent.name)
         if decision is None:

@@ -81,8 +81,8 @@ def require_good(
     """
     with of(settings, source) as workspace:
         try:
+            contract.require(settings, source, progress)  # before others say it in OPA's words
             cli.check(workspace.policies, workspace.schemas, progress)
-            contract.require(settings, source, progress)
             result = cli.test(workspace.policies, progress)
         except FairleadError as error:
             error.args = (workspace.named(str(error)),)

@@ -66,8 +66,8 @@ def parse(document: files.Document, policies: Sequence[str] = ()) -> Settings:
     ]
     settings = settings.model_copy(update={"policies": own})
     known = _known_intents(document, [*own, *policies])
-    named = {"intents": settings.intents, "enforcement": settings.enforcement}
-    for key, names in named.items():
+    for key in ("intents", "enforcement"):
+        names = document.value.get(key)
         for name in names if isinstance(names, dict) else ():
             if name not in known:
                 raise InputError(

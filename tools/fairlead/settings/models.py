@@ -11,6 +11,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    field_serializer,
     field_validator,
     model_validator,
 )
@@ -33,6 +34,7 @@ NODE_LABELS = {
 }
 
 Mode = Literal["deny", "warn"]
+_EVERY = "*"
 IntentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$")]
 
 LabelKey = Annotated[str, AfterValidator(labels.check_key)]
@@ -227,7 +229,7 @@ class Settings(_Strict):
     policies: list[str] = []
     """Folders of policies besides the project's own."""
     intents: dict[IntentName, IntentSettings] = {}
-    enforcement: Mode | dict[IntentName, Mode] = "deny"
+    enforcement: dict[str, Mode] = {}
     default_pool: PoolName | None = None
     pools: dict[PoolName, Pool] = {}
     contact: str | None = None
@@ -255,6 +257,16 @@ class Settings(_Strict):
     def _by_whom(cls, value: object) -> object:
         """One word is short for `by`."""
         return {"by": value} if isinstance(value, str) else value
+
+    @field_validator("enforcement", mode="before")
+    @classmethod
+    def _every_intent(cls, value: object) -> object:
+        """One word applies to all intents."""
+        return {_EVERY: value} if isinstance(value, str) else value
+
+    @field_serializer("enforcement")
+    def _in_one_word(self, value: dict[str, Mode]) -> Mode | dict[str, Mode]:
+        return value.get(_EVERY, value or "deny")
 
     @field_validator("intents", mode="before")
     @classmethod
@@ -311,13 +323,11 @@ class Settings(_Strict):
 
     def mode(self, intent: str) -> Mode:
         """The intent's enforcement. An intent that the settings do not list is enforced."""
-        if isinstance(self.enforcement, dict):
-            return self.enforcement.get(intent, "deny")
-        return self.enforcement
+        return self.enforcement.get(intent, self.enforcement.get(_EVERY, "deny"))
 
     def enforced(self) -> Settings:
         """These settings with every intent's enforcement `deny`."""
-        return self.model_copy(update={"enforcement": "deny"})
+        return self.model_copy(update={"enforcement": {}})
 
     def assignment(self, pool: str) -> Pool:
         """What `pool` gives a pod. Raises KeyError if pools are declared without this one."""

@@ -17,7 +17,7 @@ def webhooks(rendered: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """
     kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     return {
-        webhook["name"].removesuffix(".fairlead.dev"): webhook
+        webhook["name"].removesuffix(".fairlead.dev").removesuffix(".node-pool"): webhook
         for kind in kinds
         for webhook in rendered[kind]["webhooks"]
     }
@@ -83,15 +83,20 @@ def test_the_webhooks_ask_for_just_what_policies_have_a_say_in_and_change_nothin
         "daemonsets": {"daemonsets"},
         "workloads": workloads,
     }
-    assert {name: set(webhook["rules"][0]["resources"]) for name, webhook in rendered.items()} == {
+    asked = {
+        name: {resource for rule in webhook["rules"] for resource in rule["resources"]}
+        for name, webhook in rendered.items()
+    }
+    assert asked == {
         **resources,
         "namespaces": {"namespaces"},
         **{name: {"daemonsets"} for name in UNMAPPED},
     }
     for webhook in rendered.values():
-        (rule,) = webhook["rules"]
-        assert (rule["operations"], rule["apiVersions"]) == (["CREATE", "UPDATE"], ["v1"])
-        assert rule["scope"] == ("Cluster" if webhook is rendered["namespaces"] else "Namespaced")
+        for rule in webhook["rules"]:
+            assert (rule["operations"], rule["apiVersions"]) == (["CREATE", "UPDATE"], ["v1"])
+            scope = "Cluster" if webhook is rendered["namespaces"] else "Namespaced"
+            assert rule["scope"] == scope
         assert webhook["sideEffects"] == "None"
         assert webhook["matchPolicy"] == "Equivalent"
 
@@ -137,7 +142,7 @@ def test_updates_of_tolerations_are_asked_about_where_a_pool_limits_them() -> No
 def test_what_is_too_large_is_left_out_by_each_webhook_and_refused_where_anything_is() -> None:
     def guard(chosen: dict[str, Any]) -> list[tuple[str, str]]:
         objects = every(chosen)
-        names = ("fairlead-pod-size", "fairlead-daemonset-size")
+        names = ("fairlead-node-pool-size", "fairlead-node-pool-daemonsets-size")
         return [
             (
                 objects["ValidatingAdmissionPolicy", name]["spec"]["failurePolicy"],

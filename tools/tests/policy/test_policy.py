@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from fairlead.common import paths
-from fairlead.common.errors import FairleadError, InputError, UsageError
+from fairlead.common.errors import FairleadError, InputError
 from fairlead.opa import cli
 from fairlead.policy import bundles
 from fairlead.programs import toolchain
-from fairlead.settings.models import INTENTS, Settings
+from fairlead.settings import intents
+from fairlead.settings.models import Settings
 
 REVIEW = {
     "apiVersion": "admission.k8s.io/v1",
@@ -61,7 +62,11 @@ def test_the_revision_follows_the_texts_and_the_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    "missing", ["main.rego", "settings.rego", *(f"{n}.{n}.rego" for n in ("node_pool", "review"))]
+    "missing",
+    [
+        *("main.rego", "settings.rego", "intents.rego"),
+        *(f"{n}.{n}.rego" for n in ("node_pool", "review", "scope")),
+    ],
 )
 def test_while_a_module_is_missing_there_is_no_answer(missing: str) -> None:
     modules = dict(bundles.bundle(Settings()).modules)
@@ -72,11 +77,11 @@ def test_while_a_module_is_missing_there_is_no_answer(missing: str) -> None:
     assert cli.evaluate("data.system.main", modules=modules, data=DATA, input=REVIEW) is None
 
 
-def test_every_intent_that_decides_has_an_enforcement() -> None:
+def test_every_intent_decides() -> None:
     modules = bundles.bundle(Settings()).modules
     assert cli.evaluate(
         "object.keys(data.system._decisions)", modules=modules, data=DATA, input=REVIEW
-    ) == sorted(INTENTS)
+    ) == [intent.name for intent in intents.in_folder(bundles.folder())]
 
 
 def test_all_that_decides_is_loaded_in_one_pass_module_by_module() -> None:
@@ -100,11 +105,6 @@ def test_the_guard_gets_digests_and_no_token() -> None:
     digests = {hashlib.sha256(token.encode()).hexdigest() for token in ("one", "two")}
     value = cli.evaluate("data.system.authz.token_digests", modules={"authz.rego": module}, data={})
     assert set(value) == digests
-
-
-def test_a_folder_without_a_decision_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=re.escape("holds no main.rego")):
-        bundles.bundle(Settings(), tmp_path)
 
 
 def test_a_settings_module_that_cannot_take_a_setting_is_refused(tmp_path: Path) -> None:
@@ -134,11 +134,10 @@ def test_settings_reach_the_policies() -> None:
             },
         }
     )
-    modules = bundles.bundle(settings).modules
-    assert cli.evaluate("data.settings", modules=modules, data={}) == bundles.settings_document(
-        settings
-    )
-    assert bundles.settings_document(settings)["pools"] == {
+    bundle = bundles.bundle(settings)
+    document = bundles.settings_document(settings, bundle)
+    assert cli.evaluate("data.settings", modules=bundle.modules, data={}) == document
+    assert document["pools"] == {
         "gpu": {
             "nodeSelector": {"kubernetes.azure.com/agentpool": "gpu"},
             "tolerations": [{"key": "gpu", "operator": "Exists"}],

@@ -14,7 +14,7 @@ from fairlead.kube import labels
 from fairlead.policy import bundles
 from fairlead.settings.images import IMAGE_VARIABLES
 from fairlead.settings.loading import load
-from fairlead.settings.models import INTENTS, Images, Settings
+from fairlead.settings.models import Images, Settings
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +120,7 @@ def test_what_a_kubelet_may_set_is_what_node_restriction_lets_it(key: str, may: 
         (
             "enforcement:\n  node-pool: warn\n  node-pol: warn\n",
             3,
-            "enforcement.node-pol: Input should be ",
+            "enforcement: there is no intent 'node-pol'",
         ),
         (
             "enforcement:\n  node-pool: maybe\n",
@@ -175,16 +175,44 @@ def test_what_is_wrong_is_told_with_file_and_line(
 
 
 def test_one_word_enforces_all_intents_and_a_map_those_it_names(tmp_path: Path) -> None:
-    denied = dict.fromkeys(INTENTS, "deny")
-    assert load(write(tmp_path, "enforcement: warn\n")).enforcement == dict.fromkeys(
-        INTENTS, "warn"
-    )
-    assert load(write(tmp_path, "enforcement: {node-pool: warn}\n")).enforcement == {
-        **denied,
-        "node-pool": "warn",
-    }
-    assert load(write(tmp_path, "enforcement: {}\n")).enforcement == denied
+    for text, modes in (
+        ("enforcement: warn\n", ("warn", "warn")),
+        ("enforcement: {node-pool: warn}\n", ("warn", "deny")),
+        ("enforcement: {}\n", ("deny", "deny")),
+    ):
+        settings = load(write(tmp_path, text))
+        assert (settings.mode("node-pool"), settings.mode("another")) == modes
     assert load(write(tmp_path, "enforcement: warn\n")).enforced() == Settings()
+
+
+def test_an_intent_is_switched_off_and_gets_parameters(tmp_path: Path) -> None:
+    settings = load(write(tmp_path, "intents: {node-pool: false}\n"))
+    assert not settings.enabled("node-pool")
+    assert settings.enabled("another")
+    assert load(write(tmp_path, "intents: {node-pool: {enabled: true}}\n")).enabled("node-pool")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("enforcement:\n  nod-pool: warn\n", 2, "enforcement: there is no intent 'nod-pool': use"),
+        ("intents:\n  x: false\n", 2, "intents: there is no intent 'x': use one of node-pool"),
+        ("policies:\n- ./absent\n", 2, "there is no folder"),
+        (
+            "intents:\n  node-pool:\n    parameters: {a: 1}\n",
+            3,
+            "intents.node-pool.parameters: Additional properties are not allowed ('a' was",
+        ),
+    ],
+)
+def test_an_intent_that_nobody_knows_is_refused(
+    tmp_path: Path, text: str, line: int, words: str
+) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(InputError) as error:
+        load(path)
+    assert str(error.value).startswith(f"{path}:{line}: ")
+    assert words in str(error.value)
 
 
 def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:

@@ -1,0 +1,179 @@
+"""What the METADATA of a policy say about its intent."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+
+from fairlead.common.errors import InputError
+from fairlead.programs import toolchain
+from fairlead.settings import intents
+from fairlead.settings.models import Settings
+
+
+def module(custom: str, package: str = "sample") -> str:
+    lines = "".join(f"# {line}\n" for line in custom.splitlines())
+    return f"# METADATA\n# title: A sample\n# custom:\n{lines}package {package}\n"
+
+
+def requests(custom: str, parameters: dict[str, Any] | None = None) -> list[intents.Request]:
+    intent = intents.of_module(module(custom), "sample.rego")
+    assert intent is not None
+    return intent.requests(Settings().document(), intent.parameters(parameters or {}))
+
+
+def test_they_are_those_that_opa_reads() -> None:
+    """The METADATA are read without OPA, as settings name intents before OPA is built."""
+    folder = intents.builtin_folder()
+    opa = toolchain.ensure(["opa"])["opa"]
+    inspected = json.loads(
+        subprocess.run(
+            [opa, "inspect", "--annotations", "--format=json", str(folder)],
+            capture_output=True,
+            check=True,
+        ).stdout
+    )
+    (package,) = (a for a in inspected["annotations"] if "custom" in a["annotations"])
+    intent = intents.of_module(text, "x")
+    assert intent is not None
+    assert (
+        intent.metadata.model_dump(by_alias=True, exclude_defaults=True)
+        == package["annotations"]["custom"]
+    )
+    assert intent.title == package["annotations"]["title"]
+
+
+def test_a_kind_is_written_like_in_manifests() -> None:
+    (request,) = requests(
+        """
+  requests:
+    - kinds:
+        - v1/Pod
+        - apps/v1/Deployment
+        - {group: a.example, version: v1beta1, kind: Gpu, resource: gpus}
+      operations: [CREATE]
+"""
+    )
+    assert [(kind.path, kind.resources) for kind in request.kinds] == [
+        ("/Pod", "pods"),
+        ("apps/Deployment", "deployments"),
+        ("a.example/Gpu", "gpus"),
+    ]
+
+
+def test_a_subresource_is_named_with_its_resource() -> None:
+    (request,) = requests(
+        """
+  requests:
+    - kinds:
+        - {group: autoscaling, version: v1, kind: Scale, resource: deployments, subresource: scale}
+      operations: [UPDATE]
+"""
+    )
+    assert (request.kinds[0].path, request.kinds[0].resources) == (
+        "autoscaling/Scale/scale",
+        "deployments/scale",
+    )
+
+
+def test_expressions_read_settings_and_parameters() -> None:
+    custom = """
+  parameters:
+    properties:
+      team: {type: string, default: infra}
+      all: {type: boolean, default: false}
+  requests:
+    - kinds: [v1/Pod]
+      operations: [CREATE]
+      when: "{{ not parameters.all }}"
+      namespaces:
+        matchLabels: {"team": "{{ parameters.team }}"}
+        matchExpressions:
+          - {key: "{{ settings.namespaceLabel }}", operator: Exists}
+          - "{{ {'key': 'x', 'operator': 'Exists'} if settings.defaultPool else none }}"
+      conditions:
+        - {name: named, expression: "object.metadata.name != '{{ parameters.team }}'"}
+"""
+    (request,) = requests(custom, {"team": "1"})
+    assert [expression.document() for expression in request.namespaces.expressions] == [
+        {"key": "team", "operator": "In", "values": ["1"]},
+        {"key": "agentpool", "operator": "Exists"},
+    ]
+    assert request.conditions[0].expression == "object.metadata.name != '1'"
+    assert requests(custom, {"all": True}) == []
+
+
+@pytest.mark.parametrize(
+    ("custom", "words"),
+    [
+        ("  request: []", "unknown key custom.request: did you mean 'requests'?"),
+        ("  requests: []", "custom.requests: List should have at least 1 item"),
+        ("  requests: [{kinds: [v1/Pod]}]", "request 1: operations: Field required"),
+        ("  requests: [{kinds: [Pod], operations: [CREATE]}]", "request 1: kinds.0.version"),
+        (
+            "  requests: [{kinds: [example.com/v1/Gpu], operations: [CREATE]}]",
+            "Gpu needs its resource (see kubectl api-resources)",
+        ),
+        ("  requests: [{kinds: [v1/Pod], operations: [PATCH]}]", "request 1: operations.0"),
+        (
+            '  requests: [{kinds: [v1/Pod], operations: [CREATE], when: "{{ settings.x.y }}"}]',
+            "request 1: 'dict object' has no attribute 'x'",
+        ),
+        (
+            '  requests: [{kinds: [v1/Pod], operations: [CREATE], name: "{{ 1 if false }}"}]',
+            "has no value: for none, write `else none`",
+        ),
+        ("  requests: [{\n", "METADATA: is not valid YAML"),
+        ("  parameters: {type: 1}\n  requests: [{}]", "custom.parameters is no JSON Schema"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(custom: str, words: str) -> None:
+    with pytest.raises(InputError) as error:
+        requests(custom)
+    assert str(error.value).startswith("sample.rego:1: METADATA: ")
+    assert words in str(error.value)
+
+
+def test_an_expression_cannot_leave_its_sandbox() -> None:
+    with pytest.raises(InputError, match="unsafe"):
+        requests(
+            """
+  requests:
+    - kinds: [v1/Pod]
+      operations: [CREATE]
+      when: "{{ ''.__class__.__mro__ }}"
+"""
+        )
+
+
+def test_a_module_without_requests_is_a_library() -> None:
+    assert intents.of_module("package x\n", "x") is None
+    assert intents.of_module("# METADATA\n# title: x\npackage x\n", "x") is None
+    assert intents.of_module(module("  owner: me"), "x") is None
+
+
+def test_parameters_get_the_defaults_of_their_schema_and_are_checked() -> None:
+    intent = intents.of_module(
+        module(
+            """
+  parameters:
+    properties:
+      limits: {type: object, default: {}, properties: {cpu: {type: integer, default: 2}}}
+      names: {type: array, items: {type: string}, default: [a]}
+  requests: [{kinds: [v1/Pod], operations: [CREATE]}]
+"""
+        ),
+        "x",
+    )
+    assert intent is not None
+    assert intent.parameters({}) == {"limits": {"cpu": 2}, "names": ["a"]}
+    assert intent.parameters({"limits": {"cpu": 1}})["limits"] == {"cpu": 1}
+    for given, words in (
+        ({"names": [1]}, "parameters.names.0: 1 is not of type 'string'"),
+        ({"name": []}, "Additional properties are not allowed"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            intent.parameters(given)
