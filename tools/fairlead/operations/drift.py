@@ -83,13 +83,14 @@ def compare(
         if config_map is None or credentials is None:
             return Comparison()
         settings = _settings(config_map)
+        bundle = bundles.Bundle(config_map.get("data") or {})
         if objects.get("apps/v1", "Deployment", OPA, NAMESPACE) is None:
             return Comparison(error=f"there is no Deployment {OPA}, which names its sidecar")
         issuer = credentials.tls.issuer
         return Comparison(
             tuple(
                 _compared(objects, manifest, issuer)
-                for manifest in _rendered(cluster, settings, credentials, kinds)
+                for manifest in _rendered(cluster, settings, bundle, credentials, kinds)
             )
         )
     except FairleadError as error:
@@ -97,14 +98,16 @@ def compare(
 
 
 def _rendered(
-    cluster: Cluster, settings: Settings, credentials: Credentials, kinds: Sequence[str]
+    cluster: Cluster,
+    settings: Settings,
+    bundle: bundles.Bundle,
+    credentials: Credentials,
+    kinds: Sequence[str],
 ) -> list[dict[str, Any]]:
-    """The objects of these kinds that a deployment applies. They do not depend on the policies.
-    Raises UsageError if the sidecar cannot do what the settings ask for.
-    """
+    """The objects of these kinds that a deployment of these policies applies. Raises UsageError if the sidecar cannot do what the settings ask for."""
     objects = manifests.render_objects(
         settings,
-        bundles.Bundle({}),
+        bundle,
         credentials,
         webhook_url=cluster.webhook_url,
         replicas=cluster.replicas,

@@ -37,8 +37,7 @@ def test_they_are_those_that_opa_reads() -> None:
         ).stdout
     )
     (package,) = (a for a in inspected["annotations"] if "custom" in a["annotations"])
-    intent = intents.of_module(text, "x")
-    assert intent is not None
+    (intent,) = intents.in_folder(folder)
     assert (
         intent.metadata.model_dump(by_alias=True, exclude_defaults=True)
         == package["annotations"]["custom"]
