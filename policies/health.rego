@@ -6,8 +6,6 @@
 #   data are confirmed.
 package system.health
 
-import data.intents
-
 # METADATA
 # description: Whether this OPA can decide.
 # entrypoint: true
@@ -16,9 +14,7 @@ default ready := false
 ready if {
 	answer := data.system.main with input as _review
 	answer.response.allowed
-	every intent in intents.names {
-		_decides(intent)
-	}
+	data.system.admitted_by_all with input as _review
 	is_object(data.kubernetes.namespaces)
 	_fresh
 }
@@ -30,11 +26,6 @@ _fresh if not data.fairlead_confirmed.within
 
 # The absolute value, because a time in the future confirms nothing: the clock was set back.
 _fresh if abs(time.now_ns() - data.fairlead_confirmed.at) <= data.fairlead_confirmed.within * 1000000000
-
-_decides(intent) if {
-	decision := intents.decisions[intent] with input as _review
-	count(decision.deny) == 0
-}
 
 # A request that every intent has nothing to say about.
 _review := {

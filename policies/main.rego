@@ -26,6 +26,16 @@ _decisions := {intent: decision | some intent in scope.concerned; decision := in
 	every intent in scope.concerned { intents.decisions[intent] }
 }
 
+# METADATA
+# description: |
+#   Whether each intent decides, and refuses nothing, whether it has a say in the request or not; for health.rego. Only
+#   this module uses the intents' packages, because a new revision takes over when one module is replaced.
+admitted_by_all if {
+	every intent in intents.names {
+		count(intents.decisions[intent].deny) == 0
+	}
+}
+
 # No intent applies to a review that cannot be read, so `enforcement: warn` does not admit it.
 _denials := (review.problems | _unclear) | {message |
 	some intent, decision in _decisions
