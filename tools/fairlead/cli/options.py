@@ -41,7 +41,8 @@ policies = click.option(
     "--policies",
     "policies_folder",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="The folder of the policies, instead of that of the checkout.",
+    help="A folder of policies, besides those of the settings. If it has a main.rego, it takes the "
+    "place of the checkout's.",
 )
 settings = click.option(
     "--settings",
