@@ -10,7 +10,7 @@ from typing import Any
 
 from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
-from fairlead.deployment.manifests import EXEMPT
+from fairlead.deployment.names import EXEMPT
 from fairlead.kube import admission_reviews
 from fairlead.kube.apiserver import ApiServer
 from fairlead.kube.resources import Resource

@@ -34,10 +34,6 @@ from fairlead.opa import arguments
 from fairlead.policy import bundles
 from fairlead.settings.models import Settings
 
-EXEMPT = ("kube-system", "kube-public", "kube-node-lease", NAMESPACE)
-"""Namespaces that no policy applies to, so that the cluster and OPA can start. No setting adds
-one."""
-
 INJECTOR = "system:serviceaccount:cert-manager:cert-manager-cainjector"
 """The account of cert-manager's cainjector in its own manifests. It sets the CA of webhooks."""
 
@@ -98,7 +94,7 @@ def render_files(
         "webhook_url": webhook_url,
         "at_most_a_second": False,
         "replicas": settings.replicas if replicas is None else replicas,
-        "exempt": EXEMPT,
+        "exempt": names.EXEMPT,
         "files": arguments.MOUNTED,
         "opa_port": arguments.OPA_PORT,
         "drain": arguments.DRAIN,

@@ -8,6 +8,10 @@ from __future__ import annotations
 NAMESPACE = "fairlead"
 """The namespace of OPA and all that belongs to it; no policy applies to it."""
 
+EXEMPT = ("kube-system", "kube-public", "kube-node-lease", NAMESPACE)
+"""Namespaces that no policy applies to, so that the cluster and OPA can start. No setting adds
+one."""
+
 OPA = "opa"
 """The Deployment of OPA, and its service account."""
 KEEPER = "fairlead-keeper"
