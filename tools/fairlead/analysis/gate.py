@@ -70,7 +70,7 @@ class Report:
 
     `fail_on` are the findings that fail the gate, `skipped` counts the documents in folders that
     are no Kubernetes objects, `files` the files with objects. `unknown` are the namespaces that
-    nothing describes, although the policies need their labels.
+    nothing describes, although they have pods or templates; `warnings` are sentences about them.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -78,20 +78,12 @@ class Report:
     files: int
     skipped: int
     unknown: tuple[str, ...]
+    warnings: tuple[str, ...]
 
     @property
     def failed(self) -> int:
         """The number of objects that fail the gate."""
         return sum(verdict.failed for verdict in self.verdicts)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Sentences on what makes the verdicts uncertain."""
-        return tuple(
-            f'namespace "{name}" is not known, so pods and templates in it were not checked: '
-            "name the file with its manifest, too, or add --namespace-labels or --live"
-            for name in self.unknown
-        )
 
     @property
     def counts(self) -> dict[str, int]:
@@ -152,12 +144,14 @@ def check(
         else _verdict(inputs, request, next(decisions), settings, fail_on, live=live)
         for request in inputs.requests
     ]
+    unknown = _unknown(inputs, asked)
     return Report(
         verdicts=tuple(verdicts),
         fail_on=tuple(finding for finding in FINDINGS if finding in fail_on),
         files=inputs.files,
         skipped=inputs.skipped,
-        unknown=_unknown(inputs, asked),
+        unknown=unknown,
+        warnings=tuple(_advice(name, live=live) for name in unknown),
     )
 
 
