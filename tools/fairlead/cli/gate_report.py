@@ -73,8 +73,9 @@ def _draw(console: Console, report: Report) -> None:
         console.print(line, soft_wrap=True)
     if lines:
         console.print()
-    files = f"{report.files} file{'' if report.files == 1 else 's'}"
-    counts = grouped.counts(report.counts, f"objects in {files}")
+    objects = "object" if len(report.verdicts) == 1 else "objects"
+    files = "1 file" if report.files == 1 else f"{report.files} files"
+    counts = grouped.counts(report.counts, f"{objects} in {files}")
     skipped = f"; skipped, as no Kubernetes objects: {report.skipped}" if report.skipped else ""
     console.print(f"{counts}{skipped}", soft_wrap=True)
 
