@@ -11,7 +11,7 @@ from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 from fairlead.common import files
-from fairlead.common.errors import UsageError
+from fairlead.common.errors import InputError, UsageError
 from fairlead.kube import admission_reviews, review_files
 
 
@@ -160,10 +160,16 @@ def _described(documents: Sequence[files.Document]) -> dict[str, Any]:
     described: dict[str, tuple[Mapping[str, str], files.Document]] = {}
     for document in documents:
         value = document.value
-        name = (value.get("metadata") or {}).get("name")
+        metadata = value.get("metadata") or {}
+        name, labels = metadata.get("name"), metadata.get("labels") or {}
         if (value["apiVersion"], value["kind"]) != ("v1", "Namespace") or not name:
             continue
-        labels = (value.get("metadata") or {}).get("labels") or {}
+        if not isinstance(labels, dict):
+            raise InputError(
+                document.path,
+                "metadata.labels: a mapping is expected",
+                line=document.line(["metadata", "labels"]),
+            )
         before, first = described.setdefault(name, (labels, document))
         if labels != before:
             raise UsageError(

@@ -219,6 +219,13 @@ def test_two_manifests_must_not_contradict_each_other(tmp_path: Path) -> None:
     assert run(tmp_path / "dev").return_value == 0
 
 
+def test_labels_that_are_no_mapping_are_told_with_their_line(tmp_path: Path) -> None:
+    path = tmp_path / "ns.yaml"
+    path.write_text("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  labels: [b]\n")
+    with pytest.raises(InputError, match=r"ns.yaml:5: metadata.labels: a mapping is expected"):
+        run(path)
+
+
 def test_an_unknown_namespace_is_refused_and_told(tmp_path: Path) -> None:
     (tmp_path / "all.yaml").write_text("---\n".join((PLAIN, WORKLOAD, SERVICE)))
     result = run(tmp_path, "--fail-on", "refused", "-o", "json")
