@@ -13,8 +13,14 @@ import pytest
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
-from fairlead.deployment import manifests
-from fairlead.deployment.names import NAMESPACE, POLICIES, RETRIES, REVISION_ANNOTATION, STATUS
+from fairlead.deployment.names import (
+    EXEMPT,
+    NAMESPACE,
+    POLICIES,
+    RETRIES,
+    REVISION_ANNOTATION,
+    STATUS,
+)
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, push, rotate, uninstall
@@ -512,7 +518,7 @@ def test_no_label_gets_a_namespace_or_a_pod_out(objects: clients.Objects) -> Non
 
 
 def test_a_pool_on_an_exempt_namespace_is_told_to_have_no_effect(guarded: EmbeddedCluster) -> None:
-    for namespace in names.EXEMPT:
+    for namespace in EXEMPT:
         labels = {"metadata": {"labels": {"agentpool": "pool1"}}}
         status, _, headers = answered(
             guarded, ("PATCH", f"/api/v1/namespaces/{namespace}", labels), {}

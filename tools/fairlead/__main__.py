@@ -34,7 +34,7 @@ COMMANDS = {
     "history": "List the revisions of the policies that were in force.",
     "rollback": "Go back to an earlier revision of the policies.",
     "rotate": "Replace OPA's token or certificate without a refused request.",
-    "eval": "Show the decision for one AdmissionReview or manifest.",
+    "eval": "Show the decision for one AdmissionReview or manifest, or check many.",
     "audit": "Show what the policies would change, refuse or find misplaced in a cluster.",
     "diff": "Show which decisions changed policies would change in a cluster.",
     "verify": "Run the conformance cases on each engine.",

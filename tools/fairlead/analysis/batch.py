@@ -1,5 +1,5 @@
-"""Decides on thousands of requests at once with `opa eval`, for `fairlead audit` and `fairlead
-diff`."""
+"""Decides on thousands of requests at once with `opa eval`, for `fairlead audit`, `fairlead diff`
+and `fairlead eval` as a gate."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fairlead.analysis.evaluate import NO_ANSWER
@@ -17,11 +17,14 @@ from fairlead.opa import cli
 from fairlead.programs import toolchain
 
 BATCH = 2500
-"""Requests for one process of OPA: about 10 MB, and few enough that progress is visible."""
+"""The most requests for one process of OPA: about 10 MB, and few enough that progress is visible.
+Fewer requests are divided among the processors, but a process gets at least SMALLEST."""
+SMALLEST = 100
 
 # The data hold every namespace, so the environment names no sidecar for lookups. http.send is
-# mocked, so that no evaluation opens a connection. Both answers share one `with`, because each
-# `with` makes OPA evaluate all rules again. An undefined answer leaves its array empty.
+# mocked, so that no evaluation opens a connection. All answers share one `with`, because each
+# `with` makes OPA evaluate all rules again. An undefined answer leaves its array empty. The last is
+# empty unless it is asked for.
 _MODULE = """
 package fairlead_decisions
 
@@ -30,6 +33,7 @@ decisions := [decided |
 	decided := {
 		"answer": [answer | answer := data.system.main],
 		"placement": [placement | placement := data.node_pool.placement],
+		"intents": [intents | data.fairlead_by_intent; intents := data.system._decisions],
 	} with input as review
 		with opa.runtime as data.fairlead_environment
 		with http.send as {"status_code": 404, "body": {}}
@@ -44,6 +48,9 @@ class Decision:
 
     `pool` is the pool that decides on a pod, `selector` the labels of that pool's nodes. They are
     None and {} if no pool decides, and always for staged policies.
+
+    `intents` has the decision of each intent, {deny, warn, patch}; it is empty unless it was asked
+    for.
     """
 
     allowed: bool
@@ -52,6 +59,7 @@ class Decision:
     patch: tuple[dict[str, Any], ...]
     pool: str | None
     selector: Mapping[str, str]
+    intents: Mapping[str, Any] = field(default_factory=dict)
 
 
 def decide(
@@ -61,6 +69,7 @@ def decide(
     kubernetes: Mapping[str, Any],
     progress: Progress,
     name: str = "policies",
+    by_intent: bool = False,
 ) -> list[Decision]:
     """The decisions, in the order of `reviews`.
 
@@ -68,17 +77,22 @@ def decide(
         modules: the policies with their settings, key -> text.
         kubernetes: `data.kubernetes`, which has all namespaces.
         name: the name under which progress is reported.
+        by_intent: whether to find the decision of each intent, too.
 
     Raises FairleadError if OPA fails on any of them.
     """
 
+    processors = os.cpu_count() or 1
+    size = min(BATCH, max(SMALLEST, -(-len(reviews) // processors)))
+
     def batch(start: int) -> list[Decision]:
-        questions = reviews[start : start + BATCH]
+        questions = reviews[start : start + size]
         answers = cli.evaluate(
             "data.fairlead_decisions.decisions",
             modules={**modules, "fairlead_decisions.rego": _MODULE},
             data={
                 "kubernetes": kubernetes,
+                "fairlead_by_intent": by_intent,
                 "fairlead_environment": _ENVIRONMENT,
                 "fairlead_reviews": questions,
             },
@@ -89,8 +103,8 @@ def decide(
     toolchain.ensure(["opa"], progress)  # once, and not in each thread
     decisions: list[Decision] = []
     progress.update(name, "deciding", total=len(reviews))
-    with ThreadPoolExecutor(os.cpu_count()) as several:
-        for decided in several.map(batch, range(0, len(reviews), BATCH)):
+    with ThreadPoolExecutor(processors) as several:
+        for decided in several.map(batch, range(0, len(reviews), size)):
             decisions += decided
             progress.update(name, "deciding", done=len(decisions), total=len(reviews))
     progress.update(name, "decided", done=len(reviews), total=len(reviews))
@@ -112,9 +126,10 @@ def described(patch: Sequence[Mapping[str, Any]]) -> str:
 def _read(admission_review: Mapping[str, Any], decided: Mapping[str, Any]) -> Decision:
     placement: Mapping[str, Any] = next(iter(decided["placement"]), {})
     pool, selector = placement.get("pool"), placement.get("nodeSelector", {})
+    intents: Mapping[str, Any] = next(iter(decided["intents"]), {})
     answer = next(iter(decided["answer"]), None)
     if answer is None:
-        return Decision(False, NO_ANSWER, (), (), pool, selector)
+        return Decision(False, NO_ANSWER, (), (), pool, selector, intents)
     response = answer["response"]
     return Decision(
         allowed=response["allowed"],
@@ -126,4 +141,5 @@ def _read(admission_review: Mapping[str, Any], decided: Mapping[str, Any]) -> De
         patch=tuple(admission_reviews.patch_of(answer)),
         pool=pool,
         selector=selector,
+        intents=intents,
     )

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fairlead.analysis import request_files
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.kube import admission_reviews, labels, review_files
+from fairlead.kube import admission_reviews, labels
 from fairlead.opa import cli
 from fairlead.policy import bundles, tables
 from fairlead.settings.models import Settings
@@ -104,13 +105,15 @@ class Answer:
     again: dict[str, Any] | None
 
 
-def ask(questions: Sequence[Question], progress: Progress) -> list[Answer]:
-    """The decisions, in the order of `questions`.
+def ask(
+    questions: Sequence[Question], progress: Progress, *, folder: Path | None = None
+) -> list[Answer]:
+    """The decisions, in the order of `questions`, by the policies of `folder`, or the checkout's.
 
     Raises FairleadError if OPA fails on any of them, or if its patch cannot be applied.
     """
     chosen = {question.settings.model_dump_json(): question.settings for question in questions}
-    documents = {key: _documents(settings) for key, settings in chosen.items()}
+    documents = {key: _documents(settings, folder) for key, settings in chosen.items()}
     data = {
         "fairlead_environment": _ENVIRONMENT,
         "fairlead_questions": [
@@ -128,7 +131,7 @@ def ask(questions: Sequence[Question], progress: Progress) -> list[Answer]:
     alike = all(question.settings == questions[0].settings for question in questions)
     policies = questions[0].settings.policies if questions else []
     bundle = bundles.bundle(
-        questions[0].settings if alike and questions else Settings(policies=policies)
+        questions[0].settings if alike and questions else Settings(policies=policies), folder
     )
     modules = {**bundle.modules, "fairlead_evaluate.rego": _MODULE}
     answers = cli.evaluate(
@@ -145,37 +148,30 @@ def evaluate(
     namespace_labels: Mapping[str, str] | None = None,
     namespaces: Mapping[str, Any] | None = None,
     operation: str | None = None,
+    folder: Path | None = None,
     progress: Progress,
 ) -> list[tuple[Question, Answer]]:
     """The decision for each AdmissionReview or manifest of the file `path`, in its order.
 
-    Args:
-        namespace: the namespace of the manifests; None for the one that they name, or `default`.
-        namespace_labels: the labels of each request's namespace; None if the policies do not know
-            the namespace.
-        namespaces: all namespaces of a cluster (name -> object), instead of `namespace_labels`.
-        operation: the operation on the manifests; None for CREATE. For UPDATE, the manifest is also
-            the old object.
-
-    Raises InputError if the file is unreadable, UsageError if it contradicts `namespace` or
-    `operation`.
+    `folder` holds the policies, instead of the checkout's. See
+    fairlead.analysis.request_files.read for the other arguments and errors.
     """
-    questions, notes = [], []
-    for document in review_files.read(path):
-        admission_review = _review_of(document.value, namespace, operation, path)
-        request = admission_review.get("request")
-        request = request if isinstance(request, dict) else {}
-        name = request.get("namespace")
-        known = dict(namespaces or {})
-        if namespace_labels is not None and isinstance(name, str):
-            known = {name: {"metadata": {"name": name, "labels": dict(namespace_labels)}}}
-        questions.append(Question(admission_review, settings, known))
-        notes.append(_note(name, known, namespaces))
-    answers = ask(questions, progress)
-    annotated = [
-        replace(answer, explanation=answer.explanation + note)
-        for answer, note in zip(answers, notes, strict=True)
+    inputs = request_files.read(
+        [path],
+        namespace=namespace,
+        namespace_labels=namespace_labels,
+        namespaces=namespaces,
+        operation=operation,
+    )
+    questions = [
+        Question(request.review, settings, inputs.namespaces) for request in inputs.requests
     ]
+    answers = ask(questions, progress, folder=folder)
+    annotated = []
+    for request, answer in zip(inputs.requests, answers, strict=True):
+        note = request_files.unknown(inputs, request, live=namespaces is not None)
+        explanation = (*answer.explanation, note) if note else answer.explanation
+        annotated.append(replace(answer, explanation=explanation))
     return list(zip(questions, annotated, strict=True))
 
 
@@ -200,44 +196,9 @@ def parse_labels(text: str) -> dict[str, str]:
     return parsed
 
 
-def _review_of(
-    value: dict[str, Any], namespace: str | None, operation: str | None, path: Path
-) -> dict[str, Any]:
-    if not admission_reviews.is_review(value):
-        own = (value.get("metadata") or {}).get("namespace")
-        if namespace and own and own != namespace:
-            raise UsageError(
-                f"{path}: is for namespace {own!r}, not {namespace!r}: leave out --namespace"
-            )
-        old = value if operation == "UPDATE" else None
-        return admission_reviews.build(
-            value, operation=operation or "CREATE", namespace=namespace, old=old
-        )
-    request = value.get("request")
-    for option, expected in (("namespace", namespace), ("operation", operation)):
-        has = request.get(option) if isinstance(request, dict) else None
-        if expected is not None and has != expected:
-            raise UsageError(
-                f"{path}: is a review with {option} {has!r}, not {expected!r}: leave out --{option}"
-            )
-    return value
-
-
-def _note(
-    name: Any, known: Mapping[str, Any], namespaces: Mapping[str, Any] | None
-) -> tuple[str, ...]:
-    if not isinstance(name, str) or name in known:
-        return ()
-    if namespaces is not None:
-        return (f'the cluster has no namespace "{name}"',)
-    return (
-        f'no labels of namespace "{name}" were given: add --namespace-labels KEY=VALUE, or --live',
-    )
-
-
-def _documents(settings: Settings) -> dict[str, Any]:
+def _documents(settings: Settings, folder: Path | None) -> dict[str, Any]:
     """What policies read besides the cluster's data: the settings and the table of the intents."""
-    bundle = bundles.bundle(settings)
+    bundle = bundles.bundle(settings, folder)
     return {
         "settings": bundles.settings_document(settings, bundle),
         "requests": tables.requests(bundle.active(settings)),

@@ -24,7 +24,7 @@ COVERAGE = 100.0
 
 # Each process starts its own cluster for the session, so the tests of a file stay together.
 _PARALLEL = ("--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile")
-_CODE = ("tools", "integration", "bench", "conftest.py")
+_CODE = ("tools", "integration", "bench", "conftest.py", "setup.py")
 _PACKAGES = {
     "ruff": ("ruff",),
     "ruff format": ("ruff",),
@@ -40,7 +40,7 @@ _TYPED = (
     ("tools/tests/programs/toolchain",),
     ("tools/tests/sync",),
     ("integration/tests",),
-    ("conftest.py", "bench", "tools/capture.py", "integration/image/collect.py"),
+    ("conftest.py", "setup.py", "bench", "tools/capture.py", "integration/image/collect.py"),
 )
 
 

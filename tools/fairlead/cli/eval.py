@@ -1,8 +1,9 @@
-"""`fairlead eval`: show the decision for one AdmissionReview or manifest."""
+"""`fairlead eval`: show the decision for one AdmissionReview or manifest, or check many."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ import click
 import yaml
 from rich.console import Console
 
-from fairlead.analysis import evaluate
+from fairlead.analysis import evaluate, gate
 from fairlead.analysis.evaluate import Answer, Question
-from fairlead.cli import options
+from fairlead.cli import gate_report, options
 from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
@@ -20,15 +21,38 @@ from fairlead.kube import admission_reviews
 from fairlead.settings import loading
 
 
+def _findings(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
+    findings = [word.strip() for value in values for word in value.split(",")]
+    for finding in findings:
+        if finding not in gate.FINDINGS:
+            raise click.BadParameter(f"{finding!r} is not one of {', '.join(gate.FINDINGS)}.")
+    return tuple(findings)
+
+
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument(
+    "paths",
+    metavar="FILE|FOLDER|-...",
+    type=click.Path(path_type=Path),
+    nargs=-1,
+    required=True,
+)
+@click.option(
+    "--fail-on",
+    metavar="FINDING,...",
+    multiple=True,
+    callback=_findings,
+    help="Exit with 1 if any object is refused, warned or changed; repeatable.",
+)
 @click.option(
     "--namespace",
     metavar="NAME",
     help="The namespace of a manifest that names none.  [default: default]",
 )
 @click.option(
-    "--namespace-labels", metavar="K=V,...", help="The labels of the namespace; '' for none."
+    "--namespace-labels",
+    metavar="K=V,...",
+    help="The labels of namespaces that no manifest describes; '' for none.",
 )
 @click.option(
     "--live",
@@ -41,24 +65,31 @@ from fairlead.settings import loading
     type=click.Choice(admission_reviews.OPERATIONS),
     help="The operation on the manifest.  [default: CREATE]",
 )
+@options.policies
 @options.settings
-@options.output
+@options.output_in(*out.FORMATS, *gate_report.FORMATS)
 def command(
-    file: Path,
+    paths: tuple[Path, ...],
+    fail_on: tuple[str, ...],
     namespace: str | None,
     namespace_labels: str | None,
     live: bool,
     target: registry.Target,
     operation: str | None,
+    policies_folder: Path | None,
     settings_file: Path | None,
     output: str,
-) -> None:
-    """Show the decision for FILE and the reasons, by `opa eval` with the policies of this checkout.
+) -> int:
+    """Show the decision for a FILE and the reasons, by `opa eval` with the policies of this
+    checkout. With --fail-on, several files or a FOLDER: list what is refused or warned about.
 
-    FILE is an AdmissionReview or a manifest, as JSON or YAML. Several documents get a list of
-    decisions. The policies know the namespace only by --namespace-labels or --live.
+    A FILE holds AdmissionReviews or manifests, as JSON or YAML; - is standard input. Of a FOLDER,
+    all .yaml, .yml and .json files are read, except hidden ones; what is no Kubernetes object is
+    skipped. The policies know a namespace by its manifest, if it is among the files, or by
+    --namespace-labels or --live.
 
-    Exit code: 0 for any decision, 2 if FILE cannot be decided on.
+    Exit code: 0 for any decision, 1 if an object is as --fail-on says, 2 if a file cannot be
+    decided on.
     """
     if live and namespace_labels is not None:
         raise UsageError(
@@ -66,17 +97,21 @@ def command(
         )
     labels = None if namespace_labels is None else evaluate.parse_labels(namespace_labels)
     settings = loading.load(settings_file)
-    namespaces = registry.find(target).namespaces() if live else None
+    given: dict[str, Any] = {
+        "settings": settings,
+        "namespace": namespace,
+        "namespace_labels": labels,
+        "namespaces": registry.find(target).namespaces() if live else None,
+        "operation": operation,
+        "folder": policies_folder,
+    }
+    if fail_on or len(paths) > 1 or paths[0].is_dir() or output in gate_report.FORMATS:
+        with out.progress() as progress:
+            report = gate.check(paths, fail_on=fail_on, progress=progress, **given)
+        gate_report.emit(report, output)
+        return int(report.failed > 0)
     with out.progress() as progress:
-        evaluated = evaluate.evaluate(
-            file,
-            settings=settings,
-            namespace=namespace,
-            namespace_labels=labels,
-            namespaces=namespaces,
-            operation=operation,
-            progress=progress,
-        )
+        evaluated = evaluate.evaluate(paths[0], progress=progress, **given)
     data = [_data(answer) for _, answer in evaluated]
 
     def draw(console: Console) -> None:
@@ -86,6 +121,7 @@ def command(
             _draw(console, question, answer)
 
     out.emit(data if len(data) > 1 else data[0], output, draw)
+    return 0
 
 
 def _data(answer: Answer) -> dict[str, Any]:

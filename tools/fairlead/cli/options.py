@@ -6,26 +6,33 @@ import functools
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from fairlead.cli.output import FORMATS
 from fairlead.clusters import registry
-from fairlead.clusters.base import Cluster
-from fairlead.clusters.remote import RemoteCluster
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment.sidecars import SIDECARS
 
-output = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(FORMATS),
-    default="table",
-    show_default=True,
-    help="Format of the result.",
-)
+if TYPE_CHECKING:
+    from fairlead.clusters.base import Cluster
+
+
+def output_in(*formats: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The option that chooses one of `formats` for the result; by default a table."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(formats),
+        default="table",
+        show_default=True,
+        help="Format of the result.",
+    )
+
+
+output = output_in(*FORMATS)
 yes = click.option(
     "--yes",
     is_flag=True,
@@ -132,6 +139,8 @@ def ask(target: registry.Target, cluster: Cluster, what: str, *, yes: bool) -> N
 
     Raises FairleadError if the answer is no, UsageError if stdin is not a terminal.
     """
+    from fairlead.clusters.remote import RemoteCluster  # see registry: it takes long to load
+
     if yes or target.kind != "context" or not isinstance(cluster, RemoteCluster) or cluster.known():
         return
     described = cluster.described()

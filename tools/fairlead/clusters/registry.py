@@ -9,13 +9,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from fairlead.clusters import remote
-from fairlead.clusters.base import Cluster
-from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.clusters.kind import KindCluster
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
+
+# A kind's module is imported when a cluster of it is made: together with the Kubernetes client they
+# take longer to load than `fairlead eval` to decide.
+if TYPE_CHECKING:
+    from fairlead.clusters.base import Cluster
+    from fairlead.clusters.embedded.cluster import EmbeddedCluster
+    from fairlead.clusters.kind import KindCluster
 
 NAME = "fairlead"
 """The default name of a cluster."""
@@ -48,13 +52,27 @@ class Target:
         return {name: str(value) for name, value in variables.items() if value}
 
 
-# A new kind is a module, and its line here.
+def _embedded(target: Target) -> EmbeddedCluster:
+    from fairlead.clusters.embedded.cluster import EmbeddedCluster
+
+    return EmbeddedCluster(target.name)
+
+
+def _kind(target: Target) -> KindCluster:
+    from fairlead.clusters.kind import KindCluster
+
+    return KindCluster(target.name)
+
+
+def _context(target: Target) -> Cluster:
+    from fairlead.clusters import remote
+
+    return remote.of_context(target.context, target.kubeconfig)
+
+
+# A new kind is a module, a function that makes one, and its line here.
 KINDS: Mapping[str, Callable[[Target], Cluster]] = MappingProxyType(
-    {
-        "embedded": lambda target: EmbeddedCluster(target.name),
-        "kind": lambda target: KindCluster(target.name),
-        "context": lambda target: remote.of_context(target.context, target.kubeconfig),
-    }
+    {"embedded": _embedded, "kind": _kind, "context": _context}
 )
 
 
@@ -147,10 +165,10 @@ def known() -> Iterator[EmbeddedCluster | KindCluster]:
     """
     folder = paths.state("x").parent
     for path in sorted(folder.glob("*/processes.json")):
-        yield EmbeddedCluster(path.parent.name)
+        yield _embedded(Target(name=path.parent.name))
     for path in sorted(folder.glob("kind-*/containers.json")):
         with suppress(FairleadError):
-            yield KindCluster(path.parent.name.removeprefix("kind-"))
+            yield _kind(Target("kind", path.parent.name.removeprefix("kind-")))
 
 
 def _running_kind() -> list[str]:
@@ -158,15 +176,11 @@ def _running_kind() -> list[str]:
     names = []
     for cluster in known():
         with suppress(FairleadError):
-            if isinstance(cluster, KindCluster) and cluster.running():
+            if cluster.kind == "kind" and cluster.running():
                 names.append(cluster.name)
     return names
 
 
 def running() -> list[str]:
     """The names of the running embedded clusters of this checkout."""
-    return [
-        cluster.name
-        for cluster in known()
-        if isinstance(cluster, EmbeddedCluster) and cluster.running()
-    ]
+    return [cluster.name for cluster in known() if cluster.kind == "embedded" and cluster.running()]

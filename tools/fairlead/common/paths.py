@@ -1,4 +1,8 @@
-"""Where Fairlead's files are: the checkout, the state of clusters, and the cache."""
+"""Where Fairlead's files are: the checkout, the state of clusters, and the cache.
+
+Without a checkout, as in the environment of a pre-commit hook, the installed package has a copy of
+those files of its checkout that it reads (setup.py).
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,19 @@ from pathlib import Path
 
 from fairlead.common.errors import UsageError
 
+_PACKAGE = Path(__file__).resolve().parents[1]
+_COPY = _PACKAGE / "checkout"
+
 
 def root() -> Path:
-    """The checkout's folder: FAIRLEAD_HOME, or the one this package is installed from.
+    """The checkout's folder: FAIRLEAD_HOME, the one this package is installed from, or the copy in
+    the installed package.
 
     Raises UsageError if it does not hold the policies.
     """
     home = os.environ.get("FAIRLEAD_HOME")
-    folder = Path(home).resolve() if home else Path(__file__).resolve().parents[3]
+    installed = _COPY if _COPY.is_dir() else _PACKAGE.parents[1]
+    folder = Path(home).resolve() if home else installed
     if not (folder / "policies" / "main.rego").is_file():
         raise UsageError(
             f"no policies/main.rego in {folder}: set FAIRLEAD_HOME to a checkout of Fairlead"
@@ -23,13 +32,21 @@ def root() -> Path:
 
 
 def state(name: str) -> Path:
-    """The folder for the state of the cluster `name`; it may not exist."""
+    """The folder for the state of the cluster `name`; it may not exist. Without a checkout, it is
+    in the user's state (XDG base directory specification).
+    """
+    if root() == _COPY:
+        return _of_user("XDG_STATE_HOME", ".local/state") / name
     return root() / ".fairlead" / name
 
 
 def cache() -> Path:
     """The user's cache, shared by checkouts (XDG base directory specification)."""
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return _of_user("XDG_CACHE_HOME", ".cache")
+
+
+def _of_user(variable: str, default: str) -> Path:
+    base = Path(os.environ.get(variable, ""))
     if not base.is_absolute():  # the specification says to ignore relative paths
-        base = Path.home() / ".cache"
+        base = Path.home() / default
     return base / "fairlead"

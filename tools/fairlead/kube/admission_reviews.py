@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -133,15 +134,43 @@ def plural(kind: str) -> str:
     return name[:-1] + "ies" if name.endswith("y") and name[-2:-1] not in "aeiou" else name + "s"
 
 
-def title(review: Any) -> str:
-    """A review in one line, such as `CREATE of Pod payments/web`; dashes for what is missing."""
+@dataclass(frozen=True)
+class Subject:
+    """What a review is about; dashes for what is missing. `kind` ends with the subresource, if the
+    request is for one. `namespace` is None for objects without one.
+    """
+
+    operation: str
+    kind: str
+    namespace: str | None
+    name: str
+
+    @property
+    def object(self) -> str:
+        """The object in words, such as `Pod payments/web`."""
+        return f"{self.kind} {f'{self.namespace}/' if self.namespace else ''}{self.name}"
+
+
+def subject(review: Any) -> Subject:
+    """What the review is about, as far as it can be read."""
     request = _mapping(_mapping(review).get("request"))
     metadata = _mapping(_mapping(request.get("object") or request.get("oldObject")).get("metadata"))
     name = request.get("name") or metadata.get("name") or metadata.get("generateName") or "-"
     kind = _mapping(request.get("kind")).get("kind", "-")
     below = f"/{request['subResource']}" if request.get("subResource") else ""
-    place = f"{request['namespace']}/" if request.get("namespace") and kind != "Namespace" else ""
-    return f"{request.get('operation', '-')} of {kind}{below} {place}{name}"
+    namespace = request.get("namespace") if kind != "Namespace" else None
+    return Subject(
+        str(request.get("operation", "-")),
+        f"{kind}{below}",
+        str(namespace) if namespace else None,
+        str(name),
+    )
+
+
+def title(review: Any) -> str:
+    """A review in one line, such as `CREATE of Pod payments/web`; dashes for what is missing."""
+    of = subject(review)
+    return f"{of.operation} of {of.object}"
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

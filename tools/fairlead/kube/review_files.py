@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from fairlead.common import files
 from fairlead.common.errors import InputError
 from fairlead.kube import admission_reviews, labels
+
+SUFFIXES = (".yaml", ".yml", ".json")
+"""The files of a folder that are read."""
 
 # Far above what any API server stores, far below what recursion here takes.
 _DEEPEST = 100
@@ -18,42 +25,125 @@ _NEITHER = "holds neither an AdmissionReview nor a manifest"
 
 
 def read(path: Path) -> list[files.Document]:
-    """The AdmissionReviews and manifests of a JSON or YAML file; each item of a List is one.
+    """The AdmissionReviews and manifests of a JSON or YAML file, or of standard input for
+    files.STDIN; each item of a List is one.
 
     Raises InputError if a document is neither, holds a value that JSON cannot express, or has a
     label that no API server accepts.
     """
-    documents = []
-    for document in _documents(path):
-        _check_json(document)
-        value = document.value
-        listed = (
-            isinstance(value, dict)
-            and value.get("kind") == "List"
-            and isinstance(value.get("items"), list)
-        )
-        documents += (
-            [files.Document(path, item, None) for item in value["items"]] if listed else [document]
-        )
-    for document in documents:
-        _check(document)
+    documents = _checked(_documents(path))
     if not documents:
         raise InputError(
-            path, "is a List without items: name a file that holds an AdmissionReview or a manifest"
+            files.shown(path),
+            "is a List without items: name a file that holds an AdmissionReview or a manifest",
         )
     return documents
 
 
+def read_folder(folder: Path) -> tuple[list[files.Document], int]:
+    """The AdmissionReviews and manifests of all files below a folder, sorted by path, and the
+    number of documents that are neither. Hidden files and folders are left out.
+
+    Raises InputError for invalid YAML or JSON, and for a broken manifest.
+    """
+    documents: list[files.Document] = []
+    skipped = 0
+    for path in _below(folder):
+        objects, others = _objects(path)
+        documents += _checked(objects)
+        skipped += others
+    return documents, skipped
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            if name.endswith(SUFFIXES) and not name.startswith("."):
+                yield Path(parent, name)
+
+
+def _objects(path: Path) -> tuple[list[files.Document], int]:
+    """The documents of a file that are Kubernetes objects, and the number of the others, which is
+    at least 1 if there are no objects.
+    """
+    text = files.read_text(path, may_be_blank=True)
+    if path.suffix == ".json" and text.strip():
+        value = files.parse_json(text, path)
+        known = isinstance(value, dict) and {"apiVersion", "kind"} <= value.keys()
+        return ([_with_lines(files.Document(path, value, None), text)], 0) if known else ([], 1)
+    others: set[int] = set()  # their lines
+
+    def wanted(node: yaml.Node) -> bool:
+        if _is_object(node):
+            return True
+        others.add(node.start_mark.line)
+        return False
+
+    objects = files.parse_yaml(text, path, wanted=wanted)
+    return objects, len(others) if objects else max(len(others), 1)
+
+
+def _is_object(node: yaml.Node) -> bool:
+    """Whether a YAML document is meant as a Kubernetes object: it has an apiVersion and a kind."""
+    keys = {key.value for key, _ in node.value} if isinstance(node, yaml.MappingNode) else set()
+    return keys >= {"apiVersion", "kind"}
+
+
 def _documents(path: Path) -> list[files.Document]:
+    text, name = files.read_text(path), files.shown(path)
     if path.suffix == ".json":
-        return [files.Document(path, files.read_json(path), None)]
-    text = files.read_text(path)
+        return [_with_lines(files.Document(name, files.parse_json(text, name), None), text)]
     if text.lstrip().startswith("{"):
         try:  # YAML takes most JSON, but no tabs.
-            return [files.Document(path, json.loads(text), None)]
+            return [_with_lines(files.Document(name, json.loads(text), None), text)]
         except (ValueError, RecursionError):
             pass
-    return files.parse_yaml(text, path)
+    return files.parse_yaml(text, name)
+
+
+def _with_lines(document: files.Document, text: str) -> files.Document:
+    """A JSON document with the lines of its parts, if it is a List and also valid YAML."""
+    if _items(document.value) is None:
+        return document
+    try:
+        (with_lines,) = files.parse_yaml(text, document.path)
+    except (InputError, ValueError):
+        return document
+    return files.Document(document.path, document.value, with_lines.node)
+
+
+def _checked(documents: list[files.Document]) -> list[files.Document]:
+    """The documents, with Lists taken apart. Raises InputError."""
+    for document in documents:
+        _check_json(document)
+    parts = [part for document in documents for part in _parts(document)]
+    for part in parts:
+        _check(part)
+    return parts
+
+
+def _parts(document: files.Document) -> Iterator[files.Document]:
+    """The items of a List, and of Lists in it; any other document as it is. Items of a typed list,
+    such as a PodList, may leave out what the list says: their apiVersion and kind.
+    """
+    items = _items(document.value)
+    if items is None:
+        yield document
+        return
+    kind, api_version = document.value["kind"], document.value.get("apiVersion")
+    said = {} if kind == "List" else {"apiVersion": api_version, "kind": kind.removesuffix("List")}
+    for index, item in enumerate(items):
+        value = {**said, **item} if isinstance(item, dict) else item
+        yield from _parts(files.Document(document.path, value, document.part(["items", index])))
+
+
+def _items(value: Any) -> list[Any] | None:
+    """The items of a List or a typed list; None for anything else."""
+    if not isinstance(value, dict) or not isinstance(value.get("items"), list):
+        return None
+    kind = value.get("kind")
+    return value["items"] if isinstance(kind, str) and kind.endswith("List") else None
 
 
 def _check(document: files.Document) -> None:

@@ -104,7 +104,9 @@ def _rendered(
     credentials: Credentials,
     kinds: Sequence[str],
 ) -> list[dict[str, Any]]:
-    """The objects of these kinds that a deployment of these policies applies. Raises UsageError if the sidecar cannot do what the settings ask for."""
+    """The objects of these kinds that a deployment of these policies applies. Raises UsageError if
+    the sidecar cannot do what the settings ask for.
+    """
     objects = manifests.render_objects(
         settings,
         bundle,

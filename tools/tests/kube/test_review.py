@@ -166,6 +166,76 @@ def test_what_is_wrong_is_told(tmp_path: Path, text: str, words: str) -> None:
         read(tmp_path, text)
 
 
+def test_lists_in_lists_and_typed_lists_are_taken_apart_with_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "list.yaml"
+    path.write_text(
+        "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: PodList\n  items:\n"
+        "  - metadata: {name: a}\n  - metadata: {name: b}\n- apiVersion: v1\n  kind: Service\n"
+    )
+    documents = review_files.read(path)
+    assert [(document.value["kind"], document.line(())) for document in documents] == [
+        ("Pod", 7),
+        ("Pod", 8),
+        ("Service", 9),
+    ]
+    assert documents[0].value == {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
+
+
+def test_items_of_a_json_list_have_lines_too(tmp_path: Path) -> None:
+    path = tmp_path / "list.json"
+    items = [{"apiVersion": "v1", "kind": kind} for kind in ("Pod", "Service")]
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=1))
+    assert [document.line(()) for document in review_files.read(path)] == [5, 9]
+
+
+def test_a_kind_with_items_that_is_no_list_is_one_object(tmp_path: Path) -> None:
+    manifest = {"apiVersion": "example.com/v1", "kind": "Menu", "items": [{"name": "soup"}]}
+    assert read(tmp_path, json.dumps(manifest)) == [manifest]
+
+
+def test_the_objects_of_a_folder_are_read_in_the_order_of_their_paths(tmp_path: Path) -> None:
+    for name, text in {
+        "b/pod.yaml": "apiVersion: v1\nkind: Pod\n---\n# nothing\n---\nhelm: values\n",
+        "a.yml": "apiVersion: v1\nkind: Service\n",
+        "b/list.json": '{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", '
+        '"kind": "ConfigMap"}]}',
+        "b/package.json": '[{"name": "x"}]',
+        "values.yaml": "1: one\n",
+        "mkdocs.yaml": "theme: !!python/name:some.module\n",
+        "empty.yaml": "",
+        "comment.yaml": "# only this\n",
+        "readme.md": "kind: {",
+        ".hidden/pod.yaml": "a: [",
+        ".hidden.yaml": "a: [",
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    documents, skipped = review_files.read_folder(tmp_path)
+    assert [
+        (str(document.path.relative_to(tmp_path)), document.value["kind"]) for document in documents
+    ] == [("a.yml", "Service"), ("b/list.json", "ConfigMap"), ("b/pod.yaml", "Pod")]
+    assert skipped == 6
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.yaml", "a: 1\nb: [", "a.yaml:2: is not valid YAML"),
+        ("a.json", "{", "a.json:1: is not valid JSON"),
+        ("a.yaml", "apiVersion: v1\nkind: Pod\nkind: Pod\n", "a.yaml:3: .*stands here twice"),
+        ("a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: 7}\n", "a.yaml:3: metadata.name"),
+        ("a.yaml", "apiVersion: v1\nkind: Pod\nspec: {1: a}\n", "the key 1 is not text"),
+    ],
+)
+def test_a_broken_file_in_a_folder_is_an_error(
+    tmp_path: Path, name: str, text: str, words: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=words):
+        review_files.read_folder(tmp_path)
+
+
 def test_aliases_cannot_make_a_small_file_huge(tmp_path: Path) -> None:
     lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 8)]
