@@ -13,7 +13,6 @@ from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests, render
 from fairlead.operations import deploy as library
-from fairlead.settings import loading
 
 
 @click.command()
@@ -48,7 +47,7 @@ def command(
     """
     if dry_run and check:
         raise UsageError("--dry-run contacts no cluster, but --check does: leave one of them out")
-    settings = loading.load(settings_file)
+    settings = options.load(settings_file)
     if dry_run:
         with out.progress() as progress:
             rendered = render.render(settings, policies_folder, sidecar=sidecar, progress=progress)

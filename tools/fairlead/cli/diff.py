@@ -13,7 +13,6 @@ from fairlead.analysis.batch import described
 from fairlead.cli import grouped, options
 from fairlead.cli import output as out
 from fairlead.clusters import registry
-from fairlead.settings import loading
 
 
 @click.command()
@@ -32,7 +31,7 @@ def command(
 
     Exit code: 0 if nothing differs, 1 if something does.
     """
-    settings = loading.load(settings_file)
+    settings = options.load(settings_file)
     cluster = registry.find(target)
     with out.progress() as progress:
         data = library.diff(cluster, settings, policies_folder, progress=progress)

@@ -17,7 +17,6 @@ from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
 from fairlead.kube import admission_reviews
-from fairlead.settings import loading
 
 
 @click.command()
@@ -65,7 +64,7 @@ def command(
             "--live and --namespace-labels both set the namespace's labels: give one of them"
         )
     labels = None if namespace_labels is None else evaluate.parse_labels(namespace_labels)
-    settings = loading.load(settings_file)
+    settings = options.load(settings_file)
     namespaces = registry.find(target).namespaces() if live else None
     with out.progress() as progress:
         evaluated = evaluate.evaluate(

@@ -11,12 +11,15 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from fairlead.cli import output as out
 from fairlead.cli.output import FORMATS
 from fairlead.clusters import registry
 from fairlead.clusters.base import Cluster
 from fairlead.clusters.remote import RemoteCluster
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment.sidecars import SIDECARS
+from fairlead.settings import loading
+from fairlead.settings.models import Settings
 
 output = click.option(
     "-o",
@@ -47,7 +50,8 @@ settings = click.option(
     "--settings",
     "settings_file",
     type=click.Path(path_type=Path),
-    help="The settings file, instead of FAIRLEAD_SETTINGS or fairlead.yaml.",
+    help="The settings file.  [default: FAIRLEAD_SETTINGS, or fairlead.yaml of the working "
+    "directory or else of the checkout]",
 )
 
 
@@ -124,6 +128,24 @@ def cluster(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_CLUSTER):
         chosen = option(chosen)
     return chosen
+
+
+def load(settings_file: Path | None) -> Settings:
+    """The settings in force; says on stderr which file they come from, if there is one. Raises
+    InputError, UsageError.
+    """
+    settings, file = loading.load(settings_file), loading.find(settings_file)
+    if file is not None:
+        out.note(f"settings: {shown(file)}")
+    return settings
+
+
+def shown(path: Path) -> str:
+    """A path in short: relative to the working directory, if it is in there."""
+    try:
+        return f"./{path.absolute().relative_to(Path.cwd())}"
+    except ValueError:
+        return str(path)
 
 
 def ask(target: registry.Target, cluster: Cluster, what: str, *, yes: bool) -> None:

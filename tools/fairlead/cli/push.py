@@ -30,7 +30,10 @@ _LOOK = 0.3
     "--restart", is_flag=True, help="Restart each OPA and its sidecar afterwards, one by one."
 )
 @click.option(
-    "--watch", is_flag=True, help="Push again on every save, until Ctrl-C; for development."
+    "--watch",
+    is_flag=True,
+    help="Push again whenever a policy or the settings file is saved, until Ctrl-C; for "
+    "development.",
 )
 @options.output
 def command(
@@ -53,7 +56,14 @@ def command(
     if not watch:
         _push(cluster, settings_file, policies_folder, restart, output)
         return
-    for _ in library.changes(policies_folder or bundles.folder(), lambda: time.sleep(_LOOK)):
+    folder = policies_folder or bundles.folder()
+
+    def settings_now() -> Path | None:
+        return loading.find(settings_file)
+
+    file = settings_now() or Path.cwd() / loading.FILE
+    out.note(f"watching {options.shown(folder)} and {options.shown(file)}, until Ctrl-C")
+    for _ in library.changes(folder, settings_now, lambda: time.sleep(_LOOK)):
         try:
             _push(cluster, settings_file, policies_folder, restart, output)
         except FairleadError as error:
@@ -67,7 +77,7 @@ def _push(
     restart: bool,
     output: str,
 ) -> None:
-    settings = loading.load(settings_file)
+    settings = options.load(settings_file)
     with out.progress() as progress:
         result = library.push(
             cluster, settings, policies_folder, restart=restart, progress=progress

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import reprlib
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from fairlead.common import mistakes
 from fairlead.common.errors import InputError
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -53,7 +53,7 @@ class Document:
         return line
 
     def parse(self, model: type[Model]) -> Model:
-        """The document as `model`. Raises InputError with the line of the first error."""
+        """The document as `model`. Raises InputError with every mistake and its line."""
         if not isinstance(self.value, dict):
             raise InputError(
                 self.path, f"a mapping is expected, not {_kind(self.value)}", line=self.line(())
@@ -61,11 +61,15 @@ class Document:
         try:
             return model.model_validate(self.value)
         except ValidationError as error:
-            first = error.errors()[0]
-            location = [part for part in first["loc"] if isinstance(part, str | int)]
-            where = ".".join(str(part) for part in location if part != "[key]")
-            words = f"{where}: {_words(first)}" if where else _words(first)
-            raise InputError(self.path, words, line=self.line(location)) from error
+            problems = sorted(
+                (
+                    (self.line(mistake.location), mistake.text)
+                    for mistake in mistakes.of(error, model, self.value)
+                ),
+                key=lambda problem: problem[0] or 0,
+            )
+            (line, text), *further = problems
+            raise InputError(self.path, text, line=line, further=further) from error
 
 
 class _Loader(yaml.SafeLoader):
@@ -154,16 +158,4 @@ def read_json(path: Path) -> Any:
 def _kind(value: object) -> str:
     return {list: "a list", str: "text", bool: "a truth value", type(None): "nothing"}.get(
         type(value), "a number"
-    )
-
-
-def _words(error: Any) -> str:
-    """A pydantic error in a user's words."""
-    if error["type"] == "extra_forbidden":
-        return "unknown key: remove it, or see the documentation for the valid keys"
-    message = str(error["msg"]).removeprefix("Value error, ")
-    return (
-        f"{message} (got {reprlib.repr(error['input'])})"
-        if error["type"] not in ("missing", "value_error")
-        else message
     )

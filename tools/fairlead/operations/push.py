@@ -94,14 +94,17 @@ def require_good(folder: Path, progress: Progress) -> None:
         raise FairleadError(f"policy tests fail, nothing was pushed: {', '.join(result.failed)}")
 
 
-def changes(folder: Path, wait: Callable[[], None]) -> Iterator[None]:
-    """Yields at once, and again whenever a policy below `folder` was saved, added or removed;
-    `wait` sleeps between two looks.
+def changes(
+    folder: Path, settings_file: Callable[[], Path | None], wait: Callable[[], None]
+) -> Iterator[None]:
+    """Yields at once, and again whenever a policy below `folder` or the settings file was saved,
+    added or removed, or another settings file came into force. `wait` sleeps between two looks.
     """
     last: dict[Path, tuple[int, int]] | None = None
     while True:
         now = {}
-        for path in folder.rglob("*.rego"):
+        file = settings_file()
+        for path in (*folder.rglob("*.rego"), *([] if file is None else [file])):
             try:
                 stat = path.stat()
             except FileNotFoundError:  # an editor is replacing the file

@@ -1,13 +1,9 @@
-"""Finds and reads fairlead.yaml, suggests the spelling of a mistyped key, and applies the variables
-that name images."""
+"""Finds and reads fairlead.yaml, and applies the variables that name images."""
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
-
-from pydantic.alias_generators import to_camel
 
 from fairlead.common import files, paths
 from fairlead.common.errors import InputError
@@ -18,13 +14,15 @@ FILE = "fairlead.yaml"
 
 
 def find(path: Path | None) -> Path | None:
-    """The file in force: `path`, FAIRLEAD_SETTINGS, or fairlead.yaml in the checkout, or None."""
+    """The file in force: `path`, that of FAIRLEAD_SETTINGS, fairlead.yaml of the working directory
+    or that of the checkout; None if there is none.
+    """
     if path is None and (variable := os.environ.get("FAIRLEAD_SETTINGS")):
         path = Path(variable)
-    if path is None:
-        path = paths.root() / FILE
-        return path if path.exists() else None
-    return path
+    if path is not None:
+        return path
+    places = (Path.cwd() / FILE, paths.root() / FILE)
+    return next((place for place in places if place.exists()), None)
 
 
 def load(path: Path | None = None) -> Settings:
@@ -47,12 +45,5 @@ def _read(path: Path | None) -> Settings:
 
 
 def parse(document: files.Document) -> Settings:
-    """Settings from one document. Raises InputError with file and line."""
-    keys = [to_camel(name) for name in Settings.model_fields]
-    for key in document.value if isinstance(document.value, dict) else ():
-        if key not in keys and (close := difflib.get_close_matches(str(key), keys, 1)):
-            line = document.line([key])
-            raise InputError(
-                document.path, f"unknown key {key!r}: did you mean {close[0]!r}?", line=line
-            )
+    """Settings from one document. Raises InputError with every mistake and its line."""
     return document.parse(Settings)
