@@ -109,6 +109,7 @@ class OpaDeployment:
             what = "OPA's pods do not come up" if isinstance(error, _Hopeless) else str(error)
             raise FairleadError(f"{what}{':' if lines else ''}{lines}") from error
         self._leave_ending_pods(progress)
+        progress.finish("opa", "rolled out")
 
     @clients.patiently
     def _all_pods(self) -> list[Any]:

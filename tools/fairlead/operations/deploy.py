@@ -83,6 +83,7 @@ def _deploy(
     if cluster.examined:
         progress.update("cluster", "checking that it can take the deployment")
         preflight.require(preflight.check(cluster, rendered, settings))
+        progress.finish("cluster", "can take the deployment")
     if not certificate.alone:
         # The Lease comes first: of two first deployments at once, the second then takes the
         # credentials of the other.

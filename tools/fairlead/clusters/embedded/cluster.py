@@ -163,7 +163,7 @@ class EmbeddedCluster(BareCluster):
             self.restart_server(replica.sidecar)
             self.wait_for(replica.opa, f"https://{replica.opa_address}/health/ready", replica.ca)
             self._serve_proxy(replica, progress)
-            progress.update(replica.opa, "ready")
+            progress.finish(replica.opa, "restarted")
 
     def namespaces(self) -> dict[str, Any]:
         """See fairlead.clusters.base.Cluster."""
@@ -330,7 +330,7 @@ class EmbeddedCluster(BareCluster):
         progress.update(name, "starting")
         self.start_server(name, argv, env=env, ready=ready, ca=ca, probe=probe)
         self._remember(f"{name}-started", [argv, dict(env or {})])
-        progress.update(name, "serving")
+        progress.finish(name, "serving")
         return True
 
     def _runs(self, name: str, argv: list[str], env: Mapping[str, str]) -> bool:
