@@ -102,7 +102,8 @@ def test_up_status_logs_and_down(name: str) -> None:
     assert "pod/train created" in applied.stdout
     assert 'pod "sneaky" sets spec.nodeSelector' in applied.stderr
     deployed = fairlead("deploy", "--name", name, "-o", "json")
-    assert [row["ready"] for row in json.loads(deployed.stdout)] == [True]
+    assert {row["action"] for row in json.loads(deployed.stdout)} == {"unchanged"}
+    assert f"deploy: applied {len(json.loads(deployed.stdout))} objects (" in deployed.stderr
     assert "is down" in fairlead("down", "--name", name).stderr
     assert processes(name) == []
     assert "nothing to do" in fairlead("down", "--name", name).stderr

@@ -148,23 +148,35 @@ def shown(path: Path) -> str:
         return str(path)
 
 
-def ask(target: registry.Target, cluster: Cluster, what: str, *, yes: bool) -> None:
+def ask(
+    target: registry.Target, cluster: Cluster, what: str, *, yes: bool, review: bool = False
+) -> None:
     """Ask for confirmation if Fairlead neither created the cluster nor was deployed there before.
+    With `review`, ask about any cluster if stdin is a terminal.
 
     Raises FairleadError if the answer is no, UsageError if stdin is not a terminal.
     """
-    if yes or target.kind != "context" or not isinstance(cluster, RemoteCluster) or cluster.known():
+    if yes:
         return
-    described = cluster.described()
+    ours = target.kind != "context" or not isinstance(cluster, RemoteCluster) or cluster.known()
+    if ours and not (review and sys.stdin.isatty()):
+        return
+    described = f"cluster {cluster.name}"
+    if isinstance(cluster, RemoteCluster):
+        described = cluster.described()
     if not sys.stdin.isatty():
         raise UsageError(
             f"this would {what} a cluster that Fairlead did not create ({described}): confirm it "
             "with --yes"
         )
-    if not click.confirm(
-        f"Fairlead did not create this cluster: {described}. {what.capitalize()} it?", err=True
-    ):
-        raise FairleadError("nothing was changed: choose another cluster with --context")
+    question = (
+        f"{what.capitalize()} it ({described})?"
+        if ours
+        else f"Fairlead did not create this cluster: {described}. {what.capitalize()} it?"
+    )
+    if not click.confirm(question, err=True):
+        hint = "" if ours else ": choose another cluster with --context"
+        raise FairleadError(f"nothing was changed{hint}")
 
 
 def _target(
