@@ -185,6 +185,12 @@ def _target(
     explicit = (
         click.get_current_context().get_parameter_source("kind") is ParameterSource.COMMANDLINE
     )
-    return registry.chosen(
+    target = registry.chosen(
         "context" if context is not None and not explicit else kind, name, context, kubeconfig
     )
+    cluster = registry.recognized(target)
+    if cluster != target:
+        chosen = f"context {target.context}" if target.context else "the current context"
+        kinds = {"embedded": "the embedded cluster", "kind": "the KIND cluster"}
+        out.note(f"{chosen} leads to {kinds[cluster.kind]} {cluster.name}, which Fairlead made")
+    return cluster

@@ -78,6 +78,8 @@ def command(
     out.emit(
         data, output, lambda _: out.line(f"export KUBECONFIG={shlex.quote(data['kubeconfig'])}")
     )
+    flags = registry.flags(target.kind, target.name)
+    out.note(f"{target.name} is running: `fairlead down{flags}` removes it")
 
 
 def _embedded(

@@ -66,6 +66,10 @@ class EmbeddedCluster(BareCluster):
         sidecar.command()
         self._remember("pods", {**self._plan(), "sidecar": sidecar.name})
 
+    def planned(self) -> bool:
+        """Whether OPAs run beside this cluster, or are about to."""
+        return self._remembered("pods") is not None
+
     def scale(self, count: int) -> None:
         """Use `count` OPAs, each with its sidecar. It has to come before the first `serve`,
         as the webhook's address depends on it.
