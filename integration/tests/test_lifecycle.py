@@ -60,9 +60,9 @@ def name(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def test_up_status_logs_and_down(name: str) -> None:
-    assert fairlead("up", "--name", name, "--nodes", "pool1=1").stdout.startswith(
-        "export KUBECONFIG="
-    )
+    started = fairlead("up", "--name", name, "--nodes", "pool1=1")
+    assert started.stdout.startswith("export KUBECONFIG=")
+    assert started.stderr.endswith(f"{name} is running: `fairlead down --name {name}` removes it\n")
     state: dict[str, Any] = json.loads(fairlead("status", "--name", name, "-o", "json").stdout)
     expected = {
         "name",
@@ -101,9 +101,16 @@ def test_up_status_logs_and_down(name: str) -> None:
     )
     assert "pod/train created" in applied.stdout
     assert 'pod "sneaky" sets spec.nodeSelector' in applied.stderr
-    deployed = fairlead("deploy", "--name", name, "-o", "json")
-    assert [row["ready"] for row in json.loads(deployed.stdout)] == [True]
-    assert "is down" in fairlead("down", "--name", name).stderr
+    context = ("--context", f"fairlead-{name}", "--kubeconfig", state["kubeconfig"])
+    by_context = fairlead("status", *context, "-o", "json")
+    assert json.loads(by_context.stdout)["cluster"] == "embedded"
+    said = f"context fairlead-{name} leads to the embedded cluster {name}, which Fairlead made"
+    assert by_context.stderr == f"{said}\n"
+    deployed = fairlead("deploy", *context, "-o", "json")
+    assert deployed.stderr.startswith(said)
+    assert {row["action"] for row in json.loads(deployed.stdout)} == {"unchanged"}
+    assert f"deploy: applied {len(json.loads(deployed.stdout))} objects (" in deployed.stderr
+    assert fairlead("down", "--name", name).stderr == f"{name} was removed\n"
     assert processes(name) == []
     assert "nothing to do" in fairlead("down", "--name", name).stderr
     assert f"up --name {name}" in fairlead("status", "--name", name, code=2).stderr
@@ -134,7 +141,10 @@ def test_an_interrupted_up_leaves_no_process(name: str, how: signal.Signals) -> 
             break
     assert processes(name)
     up.send_signal(how)
+    rest = up.stderr.read()
     assert up.wait(timeout=60) != 0
+    if how != signal.SIGKILL:
+        assert rest.splitlines()[-2:] == ["error: interrupted", f"{name} was removed"]
     up.stderr.close()
     waiting.until(lambda: not processes(name), deadline=30, what="all of it has ended")
 

@@ -106,8 +106,9 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         code = cli.main(standalone_mode=False)
-    except click.Abort:
+    except click.Abort as error:  # click raises it for KeyboardInterrupt, too
         output.error("interrupted")
+        _print_notes(error.__cause__)
         sys.exit(130)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
@@ -120,11 +121,13 @@ def main() -> None:
         )
         output.error(f"{error.format_message()} See `{where} --help`.")
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         output.error("interrupted")
+        _print_notes(error)
         sys.exit(130)
     except FairleadError as error:
         output.error(str(error))
+        _print_notes(error)
         sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.stderr.close()
@@ -134,6 +137,12 @@ def main() -> None:
         output.error(f"{error.strerror or error}{where}")
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _print_notes(error: BaseException | None) -> None:
+    """Print what was added to an error, such as what became of a cluster."""
+    for note in getattr(error, "__notes__", ()):
+        output.note(note)
 
 
 def _interrupt(_signum: int, _frame: FrameType | None) -> None:

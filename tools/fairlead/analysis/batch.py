@@ -107,7 +107,7 @@ def decide(
         for decided in several.map(batch, range(0, len(reviews), size)):
             decisions += decided
             progress.update(name, "deciding", done=len(decisions), total=len(reviews))
-    progress.update(name, "decided", done=len(reviews), total=len(reviews))
+    progress.finish(name, f"decided {len(reviews)} requests")
     return decisions
 
 

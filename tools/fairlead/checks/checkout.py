@@ -76,7 +76,7 @@ def run(
             detail, passed = steps[name](), True
         except FairleadError as error:
             detail, passed = str(error), False
-        progress.update(name, "passed" if passed else "failed")
+        progress.finish(name, "passed" if passed else "failed")
         yield Result(name, passed, round(time.monotonic() - began, 1), detail)
 
 

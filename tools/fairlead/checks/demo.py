@@ -73,7 +73,7 @@ def run(cluster: Cluster, *, progress: Progress) -> list[dict[str, Any]]:
         pause=0.1,
     )
     rows = [_row(pod, pools, submitted) for pod in pods] + refused
-    progress.update("demo", "done")
+    progress.finish("demo", f"{len(pods)} pods run, {len(refused)} were refused")
     return [
         asdict(row)
         for row in sorted(rows, key=lambda row: (list(pools).index(row.namespace), not row.allowed))

@@ -59,7 +59,7 @@ def run(arguments: Sequence[str], *, progress: Progress) -> int:
             environment["KIND_CONFIG"] = _KIND_CONFIG
     logs = paths.root() / LOGS
     shutil.rmtree(logs, ignore_errors=True)
-    progress.update("container", f"fairlead e2e, on a cluster of {cluster}")
+    progress.finish("container", f"runs fairlead e2e, on a cluster of {cluster}")
     return docker.run(
         image,
         ["fairlead", "e2e", *arguments],

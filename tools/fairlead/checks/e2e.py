@@ -46,7 +46,7 @@ def run(
         progress.update("tests", f"running on {target.kind}")
         passed = _pytest(target, logs, arguments)
     hint = f": logs and events are in {LOGS}" if logs.is_dir() else ""
-    progress.update("tests", "passed" if passed else f"failed{hint}")
+    progress.finish("tests", "passed" if passed else f"failed{hint}")
     return passed
 
 
@@ -72,6 +72,7 @@ def _cluster(
         if not existed:
             progress.update("kind", f"removing cluster {target.name}")
             cluster.delete()
+            progress.finish("kind", f"removed cluster {target.name}")
 
 
 def _pytest(target: registry.Target, logs: Path, arguments: Sequence[str]) -> bool:

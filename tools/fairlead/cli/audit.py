@@ -12,7 +12,6 @@ from fairlead.analysis import audit as library
 from fairlead.cli import grouped, options
 from fairlead.cli import output as out
 from fairlead.clusters import registry
-from fairlead.settings import loading
 
 
 @click.command()
@@ -32,7 +31,7 @@ def command(
 
     Exit code: 1 if a pod runs outside its pool, or something would be refused.
     """
-    settings = loading.load(settings_file)
+    settings = options.load(settings_file)
     cluster = registry.find(target)
     with out.progress() as progress:
         data = library.audit(cluster, settings, policies_folder, progress=progress)

@@ -6,14 +6,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
+from rich.console import Console
 
-from fairlead.cli import options
+from fairlead.cli import options, outcomes
 from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests, render
 from fairlead.operations import deploy as library
-from fairlead.settings import loading
+from fairlead.operations.applying import UNCHANGED, Outcome
 
 
 @click.command()
@@ -24,7 +25,12 @@ from fairlead.settings import loading
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Print the manifests; contact no cluster.",
+    help="Print the manifests; contact no cluster. With --diff: only show what would change there.",
+)
+@click.option(
+    "--diff",
+    is_flag=True,
+    help="First show what would be created, changed (with the fields) and left as it is.",
 )
 @click.option(
     "--check", is_flag=True, help="Only check the cluster's prerequisites; change nothing."
@@ -37,19 +43,21 @@ def command(
     policies_folder: Path | None,
     sidecar: str | None,
     dry_run: bool,
+    diff: bool,
     check: bool,
     yes: bool,
     output: str,
 ) -> int:
     """Deploy OPA, its sidecar, the policies and the webhook into a running cluster; safe to repeat.
+    It prints for each object whether it was created, configured or unchanged.
 
-    If Fairlead did not create the cluster, the command asks first. It checks the prerequisites and
-    lists all that fail at once.
+    If Fairlead did not create the cluster, the command asks first; with --diff on a terminal, it
+    asks in any cluster. It checks the prerequisites and lists all that fail at once.
     """
-    if dry_run and check:
-        raise UsageError("--dry-run contacts no cluster, but --check does: leave one of them out")
-    settings = loading.load(settings_file)
-    if dry_run:
+    if check and (dry_run or diff):
+        raise UsageError("--check does not go with --dry-run or --diff: leave one of them out")
+    settings = options.load(settings_file)
+    if dry_run and not diff:
         with out.progress() as progress:
             rendered = render.render(settings, policies_folder, sidecar=sidecar, progress=progress)
         for note in rendered.notes:
@@ -65,11 +73,38 @@ def command(
         ]
         out.emit(findings, output, out.rows(None, ("check", "ok", "detail"), findings))
         return int(not all(finding["ok"] for finding in findings))
-    options.ask(target, cluster, "deploy into", yes=yes)
-    with out.progress() as progress:
-        states = library.deploy(
-            cluster, settings, policies_folder, sidecar=sidecar, progress=progress
-        )
-    rows = [{"url": s.opa.url, "ready": s.ready, "revision": s.revision} for s in states]
-    out.emit(rows, output, out.rows(None, ("url", "ready", "revision"), rows))
+    review = False
+    if diff:
+        with out.progress() as progress:
+            plan = library.plan(
+                cluster, settings, policies_folder, sidecar=sidecar, progress=progress
+            )
+        if dry_run:
+            documents = [outcome.document() for outcome in plan]
+            out.emit(documents, output, lambda console: outcomes.draw_plan(plan, console))
+            return 0
+        # Standard output is for what was done.
+        shown = out.console() if output == "table" else Console(stderr=True, highlight=False)
+        outcomes.draw_plan(plan, shown)
+        review = any(outcome.action != UNCHANGED for outcome in plan)
+    options.ask(target, cluster, "deploy into", yes=yes, review=review)
+    results: list[Outcome] = []
+    try:
+        with out.progress() as progress:
+            states = library.deploy(
+                cluster,
+                settings,
+                policies_folder,
+                sidecar=sidecar,
+                report=results.extend,
+                progress=progress,
+            )
+    finally:
+        if results:
+            documents = [outcome.document() for outcome in results]
+            out.emit(documents, output, lambda console: outcomes.draw_result(results, console))
+    if output == "table":
+        rows = [{"url": s.opa.url, "ready": s.ready, "revision": s.revision} for s in states]
+        out.line()
+        out.rows(None, ("url", "ready", "revision"), rows)(out.console())
     return 0

@@ -1,4 +1,5 @@
-"""`fairlead diff`: which decisions changed policies would change for a whole cluster."""
+"""`fairlead diff`: which decisions changed policies would change for a whole cluster, or which
+objects a deployment would change."""
 
 from __future__ import annotations
 
@@ -10,19 +11,31 @@ from rich.console import Console
 
 from fairlead.analysis import diff as library
 from fairlead.analysis.batch import described
-from fairlead.cli import grouped, options
+from fairlead.cli import grouped, options, outcomes
 from fairlead.cli import output as out
 from fairlead.clusters import registry
-from fairlead.settings import loading
+from fairlead.operations import deploy
+from fairlead.operations.applying import UNCHANGED
 
 
 @click.command()
 @options.cluster
 @options.settings
 @options.policies
+@click.option(
+    "--objects",
+    "of_objects",
+    is_flag=True,
+    help="Show the objects that `fairlead deploy` would create, change (with the fields) and leave "
+    "as they are, instead of decisions.",
+)
 @options.output
 def command(
-    target: registry.Target, settings_file: Path | None, policies_folder: Path | None, output: str
+    target: registry.Target,
+    settings_file: Path | None,
+    policies_folder: Path | None,
+    of_objects: bool,
+    output: str,
 ) -> int:
     """Show the pods and templates of a cluster on which the policies of this checkout would decide
     differently.
@@ -32,8 +45,14 @@ def command(
 
     Exit code: 0 if nothing differs, 1 if something does.
     """
-    settings = loading.load(settings_file)
+    settings = options.load(settings_file)
     cluster = registry.find(target)
+    if of_objects:
+        with out.progress() as progress:
+            plan = deploy.plan(cluster, settings, policies_folder, progress=progress)
+        documents = [outcome.document() for outcome in plan]
+        out.emit(documents, output, lambda console: outcomes.draw_plan(plan, console))
+        return int(any(outcome.action != UNCHANGED for outcome in plan))
     with out.progress() as progress:
         data = library.diff(cluster, settings, policies_folder, progress=progress)
     out.emit(data, output, lambda console: _draw(data, console))

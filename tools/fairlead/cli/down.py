@@ -10,23 +10,25 @@ from fairlead.clusters import registry
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.clusters.kind import KindCluster
 from fairlead.common.errors import UsageError
+from fairlead.operations import up
 
 
 @click.command()
 @options.cluster
 def command(target: registry.Target) -> None:
     """Stop what `fairlead up` started, and remove its state; safe to repeat."""
-    match registry.make(target):
-        case EmbeddedCluster() as cluster:
-            ended = cluster.down()
-        case KindCluster() as cluster:
-            ended = cluster.delete()
+    cluster = registry.make(target)
+    match cluster:
+        case EmbeddedCluster():
+            with up.telling_fate(cluster):
+                ended = cluster.down()
+        case KindCluster():
+            with up.telling_fate(cluster, unless=(UsageError,)):
+                ended = cluster.delete()
         case _:
             raise UsageError(
                 "`fairlead up` did not start this cluster: run `fairlead uninstall` to remove "
                 "Fairlead from it"
             )
-    name = target.name
-    out.note(
-        f"cluster {name!r} is down" if ended else f"there is no cluster {name!r}: nothing to do"
-    )
+    name = cluster.name
+    out.note(f"{name} was removed" if ended else f"there is no cluster {name!r}: nothing to do")

@@ -18,7 +18,6 @@ from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
 from fairlead.kube import admission_reviews
-from fairlead.settings import loading
 
 
 def _findings(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
@@ -96,7 +95,7 @@ def command(
             "--live and --namespace-labels both set the namespace's labels: give one of them"
         )
     labels = None if namespace_labels is None else evaluate.parse_labels(namespace_labels)
-    settings = loading.load(settings_file)
+    settings = options.load(settings_file)
     given: dict[str, Any] = {
         "settings": settings,
         "namespace": namespace,

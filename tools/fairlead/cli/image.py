@@ -9,7 +9,6 @@ import click
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.programs import images
-from fairlead.settings import loading
 
 
 @click.command()
@@ -21,7 +20,7 @@ def command(settings_file: Path | None, output: str) -> None:
 
     BASE_IMAGE names the Debian 12 image to build on, DOCKER_BUILD_NETWORK the network of the build.
     """
-    name = loading.load(settings_file).images.fairlead
+    name = options.load(settings_file).images.fairlead
     with out.progress() as progress:
         size = images.sidecar(name, progress)
     data = {"image": name, "bytes": size}

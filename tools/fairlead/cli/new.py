@@ -10,7 +10,6 @@ import click
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.policy import bundles, new_policy
-from fairlead.settings import loading
 
 
 @click.group()
@@ -33,7 +32,7 @@ def policy(name: str, folder: Path | None, settings_file: Path | None, output: s
     NAME is the intent, in lower-case words joined by '-'. Then replace the example. Without
     --folder, and if the settings name no folder of policies, it becomes one of the project's own.
     """
-    settings = loading.load(settings_file)
+    settings = options.load(settings_file)
     first = next(map(Path, settings.policies), bundles.folder())
     place = folder or first
     out.files(new_policy.policy(name, place), output)

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from fairlead.cli import output as out
 from fairlead.cli.output import FORMATS
 from fairlead.clusters import registry
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment.sidecars import SIDECARS
+from fairlead.settings import loading
+from fairlead.settings.models import Settings
 
 if TYPE_CHECKING:
     from fairlead.clusters.base import Cluster
@@ -55,7 +58,8 @@ settings = click.option(
     "--settings",
     "settings_file",
     type=click.Path(path_type=Path),
-    help="The settings file, instead of FAIRLEAD_SETTINGS or fairlead.yaml.",
+    help="The settings file.  [default: FAIRLEAD_SETTINGS, or fairlead.yaml of the working "
+    "directory or else of the checkout]",
 )
 
 
@@ -134,25 +138,55 @@ def cluster(command: Callable[..., Any]) -> Callable[..., Any]:
     return chosen
 
 
-def ask(target: registry.Target, cluster: Cluster, what: str, *, yes: bool) -> None:
+def load(settings_file: Path | None) -> Settings:
+    """The settings in force; says on stderr which file they come from, if there is one. Raises
+    InputError, UsageError.
+    """
+    settings, file = loading.load(settings_file), loading.find(settings_file)
+    if file is not None:
+        out.note(f"settings: {shown(file)}")
+    return settings
+
+
+def shown(path: Path) -> str:
+    """A path in short: relative to the working directory, if it is in there."""
+    try:
+        return f"./{path.absolute().relative_to(Path.cwd())}"
+    except ValueError:
+        return str(path)
+
+
+def ask(
+    target: registry.Target, cluster: Cluster, what: str, *, yes: bool, review: bool = False
+) -> None:
     """Ask for confirmation if Fairlead neither created the cluster nor was deployed there before.
+    With `review`, ask about any cluster if stdin is a terminal.
 
     Raises FairleadError if the answer is no, UsageError if stdin is not a terminal.
     """
     from fairlead.clusters.remote import RemoteCluster  # see registry: it takes long to load
 
-    if yes or target.kind != "context" or not isinstance(cluster, RemoteCluster) or cluster.known():
+    if yes:
         return
-    described = cluster.described()
+    ours = target.kind != "context" or not isinstance(cluster, RemoteCluster) or cluster.known()
+    if ours and not (review and sys.stdin.isatty()):
+        return
+    described = f"cluster {cluster.name}"
+    if isinstance(cluster, RemoteCluster):
+        described = cluster.described()
     if not sys.stdin.isatty():
         raise UsageError(
             f"this would {what} a cluster that Fairlead did not create ({described}): confirm it "
             "with --yes"
         )
-    if not click.confirm(
-        f"Fairlead did not create this cluster: {described}. {what.capitalize()} it?", err=True
-    ):
-        raise FairleadError("nothing was changed: choose another cluster with --context")
+    question = (
+        f"{what.capitalize()} it ({described})?"
+        if ours
+        else f"Fairlead did not create this cluster: {described}. {what.capitalize()} it?"
+    )
+    if not click.confirm(question, err=True):
+        hint = "" if ours else ": choose another cluster with --context"
+        raise FairleadError(f"nothing was changed{hint}")
 
 
 def _target(
@@ -161,6 +195,12 @@ def _target(
     explicit = (
         click.get_current_context().get_parameter_source("kind") is ParameterSource.COMMANDLINE
     )
-    return registry.chosen(
+    target = registry.chosen(
         "context" if context is not None and not explicit else kind, name, context, kubeconfig
     )
+    cluster = registry.recognized(target)
+    if cluster != target:
+        chosen = f"context {target.context}" if target.context else "the current context"
+        kinds = {"embedded": "the embedded cluster", "kind": "the KIND cluster"}
+        out.note(f"{chosen} leads to {kinds[cluster.kind]} {cluster.name}, which Fairlead made")
+    return cluster

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
@@ -27,6 +29,9 @@ from rich.table import Table
 from fairlead.common.progress import Progress
 
 FORMATS = ("table", "json", "yaml")
+
+_ALIVE = 30.0
+"""Seconds after which a step that goes on has a line, where the output is no terminal."""
 
 
 def emit(data: Any, output: str, table: Callable[[Console], None]) -> None:
@@ -100,9 +105,15 @@ def console() -> Console:
 
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """Show progress on stderr: bars on a terminal, elsewhere a line for each new state."""
+    """Show progress on stderr: bars on a terminal, elsewhere a line for each step that ends."""
     if not sys.stderr.isatty():
-        yield plain()
+        lines = _Lines()
+        try:
+            yield lines
+        except BaseException:
+            lines.close(" ... stopped")
+            raise
+        lines.close()
         return
     columns = (SpinnerColumn(), TextColumn("{task.fields[name]}"), TextColumn("{task.description}"))
     with Bars(
@@ -117,21 +128,51 @@ def progress() -> Iterator[Progress]:
 
 
 def plain() -> Progress:
-    """A progress listener that prints a line for each new state, for work that also prints."""
+    """A progress listener that prints a line for each step that ends, for work that also prints."""
     return _Lines()
 
 
 class _Lines(Progress):
+    """Prints a line when a step ends, and one every _ALIVE seconds while it does not."""
+
     def __init__(self) -> None:
-        self._last: dict[str, str] = {}
+        self._steps: dict[str, _Step] = {}
         self._lock = Lock()
 
     def update(self, name: str, state: str, *, done: int = 0, total: int = 0) -> None:
-        quarter = f" {done * 4 // total * 25}%" if done < total else ""
+        now = time.monotonic()
         with self._lock:
-            if self._last.get(name) != state + quarter:
-                self._last[name] = state + quarter
-                note(f"{name}: {state}{quarter}")
+            step = self._steps.setdefault(name, _Step(now, now, state))
+            step.state = state
+            if now - step.told >= _ALIVE:
+                percent = f" {done * 100 // total}%" if done < total else ""
+                step.told = now
+                note(f"{name}: {state}{percent} ({now - step.began:.0f} s so far)")
+
+    def finish(self, name: str, state: str) -> None:
+        with self._lock:
+            self._end(self._steps.pop(name, None), name, state)
+
+    def close(self, why: str = "") -> None:
+        """Print a line for each step that was begun and has not ended."""
+        with self._lock:
+            while self._steps:
+                name = next(iter(self._steps))
+                step = self._steps.pop(name)
+                self._end(step, name, f"{step.state}{why}")
+
+    def _end(self, step: _Step | None, name: str, state: str) -> None:
+        took = f" ({time.monotonic() - step.began:.1f} s)" if step else ""
+        note(f"{name}: {state}{took}")
+
+
+@dataclass
+class _Step:
+    """A step that goes on: when it began, when a line told of it last, and its present state."""
+
+    began: float
+    told: float
+    state: str
 
 
 class _Bars(Progress):

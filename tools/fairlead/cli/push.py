@@ -4,6 +4,7 @@ serves them."""
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,10 @@ _LOOK = 0.3
     "--restart", is_flag=True, help="Restart each OPA and its sidecar afterwards, one by one."
 )
 @click.option(
-    "--watch", is_flag=True, help="Push again on every save, until Ctrl-C; for development."
+    "--watch",
+    is_flag=True,
+    help="Push again whenever a policy or the settings file is saved, until Ctrl-C; for "
+    "development.",
 )
 @options.output
 def command(
@@ -53,7 +57,22 @@ def command(
     if not watch:
         _push(cluster, settings_file, policies_folder, restart, output)
         return
-    for _ in library.changes(policies_folder or bundles.folder(), lambda: time.sleep(_LOOK)):
+
+    def settings_now() -> Path | None:
+        return loading.find(settings_file)
+
+    folders = bundles.folders(loading.load(settings_file), policies_folder)
+
+    def folders_now() -> list[Path]:
+        nonlocal folders
+        with suppress(FairleadError):  # the push says what is wrong with the settings
+            folders = bundles.folders(loading.load(settings_file), policies_folder)
+        return folders
+
+    file = settings_now() or Path.cwd() / loading.FILE
+    watched = [options.shown(path) for path in (*folders, file)]
+    out.note(f"watching {', '.join(watched[:-1])} and {watched[-1]}, until Ctrl-C")
+    for _ in library.changes(folders_now, settings_now, lambda: time.sleep(_LOOK)):
         try:
             _push(cluster, settings_file, policies_folder, restart, output)
         except FairleadError as error:
@@ -67,7 +86,7 @@ def _push(
     restart: bool,
     output: str,
 ) -> None:
-    settings = loading.load(settings_file)
+    settings = options.load(settings_file)
     with out.progress() as progress:
         result = library.push(
             cluster, settings, policies_folder, restart=restart, progress=progress

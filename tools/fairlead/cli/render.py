@@ -11,7 +11,6 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.deployment import kustomize, manifests
 from fairlead.deployment import render as library
-from fairlead.settings import loading
 
 
 @click.command()
@@ -50,7 +49,7 @@ def command(
     If the certificate in FILE ends within 30 days, it is renewed, with a note on stderr. See
     docs/gitops.md.
     """
-    settings = loading.load(settings_file)
+    settings = options.load(settings_file)
     if base is None:
         with out.progress() as progress:
             rendered = library.render(

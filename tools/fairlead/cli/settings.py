@@ -9,7 +9,6 @@ import yaml
 
 from fairlead.cli import options
 from fairlead.cli import output as out
-from fairlead.settings import loading
 
 
 @click.command()
@@ -17,7 +16,7 @@ from fairlead.settings import loading
 @options.output
 def command(settings_file: Path | None, output: str) -> None:
     """Show the settings in force: those of the file, and the defaults of all others."""
-    document = loading.load(settings_file).document()
+    document = options.load(settings_file).document()
     out.emit(
         document,
         output,

@@ -12,7 +12,6 @@ from fairlead.checks import policies as library
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.common.errors import UsageError
-from fairlead.settings import loading
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -48,7 +47,7 @@ def command(
     elif steps or pytest_arguments:
         raise UsageError("--policies has steps of its own: leave out --step and pytest's arguments")
     else:
-        settings = loading.load(settings_file)
+        settings = options.load(settings_file)
         ran = library.run(settings, policies_folder, progress=out.plain())
     results = [asdict(result) for result in ran]
     out.emit(results, output, out.rows(None, ("step", "passed", "seconds", "detail"), results))

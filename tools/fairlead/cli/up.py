@@ -16,7 +16,6 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment import sidecars
 from fairlead.operations import status, up
-from fairlead.settings import loading
 from fairlead.settings.models import Settings
 
 
@@ -58,7 +57,7 @@ def command(
     """Start a local cluster with Fairlead installed, and print the kubeconfig to use. `fairlead
     down` stops it.
     """
-    settings = loading.load(settings_file)
+    settings = options.load(settings_file)
     match target.kind:
         case "embedded" if not no_deploy:
             data = _embedded(
@@ -79,6 +78,8 @@ def command(
     out.emit(
         data, output, lambda _: out.line(f"export KUBECONFIG={shlex.quote(data['kubeconfig'])}")
     )
+    flags = registry.flags(target.kind, target.name)
+    out.note(f"{target.name} is running: `fairlead down{flags}` removes it")
 
 
 def _embedded(

@@ -13,7 +13,6 @@ from fairlead.checks.conformance import engines, verify
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters.registry import Target
-from fairlead.settings import loading
 
 
 @click.command()
@@ -51,7 +50,7 @@ def command(
     listed as such.
     """
     chosen = engines.load(names, None if target.kind == "embedded" else target)
-    cases = library.load(path, loading.load(settings_file))
+    cases = library.load(path, options.load(settings_file))
     with out.progress() as progress:
         results = verify.verify(cases, chosen, progress)
     lines = [asdict(result) for result in results]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -30,7 +31,7 @@ def copied(context: str | None, kubeconfig: Path | None) -> tuple[str, Path]:
     """The name of the context, and a kubeconfig (0600) with this context only; the arguments
     are those of remote.of_context. Raises UsageError, InputError.
     """
-    name, document = minified(context, _sources(kubeconfig))
+    name, document = of(context, kubeconfig)
     prefix = re.sub(r"[^a-z0-9]+", "-", name.lower())[:40].strip("-")
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]
     path = paths.state("-".join(filter(None, ("context", prefix, digest)))) / _COPY
@@ -55,6 +56,34 @@ def forget_copy(kubeconfig: Path) -> None:
         _remove(kubeconfig)
 
 
+def of(context: str | None, kubeconfig: Path | None) -> tuple[str, dict[str, Any]]:
+    """The name of the context, and the document of a kubeconfig with this context only; arguments
+    and errors are those of `copied`.
+    """
+    return minified(context, _sources(kubeconfig))
+
+
+def leads_to(context: str | None, kubeconfig: Path | None, other: Path) -> bool:
+    """Whether the context's API server is that of the kubeconfig `other`: by its URL and its CA, as
+    another cluster may have had the same port. The first two arguments are those of `copied`, and
+    so are the errors.
+    """
+    _, document = of(context, kubeconfig)
+    address = _address(document)
+    return address is not None and address == _address(_read(other))
+
+
+def embedded_folder(context: str | None, kubeconfig: Path | None) -> Path | None:
+    """The folder of the embedded cluster whose own kubeconfig has the context, in any checkout;
+    None if it is another kind of kubeconfig. Raises as `copied`.
+    """
+    for source in _sources(kubeconfig):
+        folder = source.resolve().parent
+        if (folder / "processes.json").exists() and leads_to(context, kubeconfig, source):
+            return folder
+    return None
+
+
 def _copies() -> Iterator[Path]:
     for folder in sorted(paths.state(_COPY).parent.glob("context-*")):
         if _FOLDER.fullmatch(folder.name) and {path.name for path in folder.iterdir()} <= _CONTENTS:
@@ -70,13 +99,36 @@ def _remove(copy: Path) -> None:
 
 def _server(kubeconfig: Path) -> str | None:
     """The URL of the only cluster of a kubeconfig; None if there is no such file."""
+    cluster = _cluster(_read(kubeconfig))
+    return str(cluster["server"]) if "server" in cluster else None
+
+
+def _address(document: Any) -> tuple[str, bytes] | None:
+    """The URL and the CA of the only cluster of a kubeconfig; None if it has none."""
+    cluster = _cluster(document)
     try:
-        return str(
-            yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"][
-                "server"
-            ]
-        )
-    except (OSError, ValueError, yaml.YAMLError, KeyError, IndexError, TypeError):
+        if "certificate-authority" in cluster:
+            ca = Path(cluster["certificate-authority"]).read_bytes()
+        else:
+            ca = b64decode(cluster["certificate-authority-data"])
+        return str(cluster["server"]), ca
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _cluster(document: Any) -> dict[str, Any]:
+    """The only cluster of a kubeconfig; empty if it has none."""
+    try:
+        return dict(document["clusters"][0]["cluster"])
+    except (ValueError, KeyError, IndexError, TypeError):
+        return {}
+
+
+def _read(kubeconfig: Path) -> Any:
+    """The document; None if there is none."""
+    try:
+        return yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
         return None
 
 

@@ -136,7 +136,7 @@ class KindCluster(RemoteCluster):
             raise FairleadError(
                 f"cannot load {', '.join(needed)} into cluster {self.name!r}: {error}\n{hint}"
             ) from error
-        progress.update("images", "loaded")
+        progress.finish("images", f"loaded {', '.join(needed)}")
 
     def _state(self) -> Literal["absent", "half-made", "whole"]:
         """The state of the cluster. Raises UsageError if it is not ours, or if that is unknown."""
@@ -197,7 +197,7 @@ class KindCluster(RemoteCluster):
             }
         )
         self._note()
-        progress.update("kind", "ready")
+        progress.finish("kind", "ready")
 
     def _remove(self) -> None:
         """Remove everything of the cluster: half-made containers and copies of its contexts,

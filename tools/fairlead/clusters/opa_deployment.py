@@ -108,7 +108,9 @@ class OpaDeployment:
             lines = "".join(f"\n  {line}" for line in dict.fromkeys(problems))
             what = "OPA's pods do not come up" if isinstance(error, _Hopeless) else str(error)
             raise FairleadError(f"{what}{':' if lines else ''}{lines}") from error
-        self._leave_ending_pods(progress)
+        left = self._leave_ending_pods(progress)
+        ending = ", and API servers left the pods that end" if left else ""
+        progress.finish("opa", f"all pods ready{ending}")
 
     @clients.patiently
     def _all_pods(self) -> list[Any]:
@@ -129,16 +131,18 @@ class OpaDeployment:
             if error.status != 404:
                 raise
 
-    def _leave_ending_pods(self, progress: Progress) -> None:
+    def _leave_ending_pods(self, progress: Progress) -> bool:
         """Have API servers connect again if they may be connected to pods that end; once for the
-        same pods.
+        same pods. Returns whether that was needed.
         """
         objects = clients.Objects(self._api)
         last = self._last_deletion()
-        if last and webhook_connections.since(objects) < last:
-            progress.update("opa", "having API servers leave the pods that end")
-            time.sleep(UNROUTED)
-            webhook_connections.renew(objects, last)
+        if not last or webhook_connections.since(objects) >= last:
+            return False
+        progress.update("opa", "having API servers leave the pods that end")
+        time.sleep(UNROUTED)
+        webhook_connections.renew(objects, last)
+        return True
 
     def _last_deletion(self) -> datetime | None:
         """When the last of the pods that end now was deleted, by the API server's clock; None if no

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from fairlead.clusters import contexts
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 
@@ -111,6 +112,73 @@ def chosen(
     return Target(kind, name or kind_name or NAME)
 
 
+def recognized(target: Target) -> Target:
+    """The embedded or KIND cluster that Fairlead made and that the context of `target` leads to;
+    `target` itself if it is none.
+
+    There OPA is reached as in that kind of cluster, and not as in others: beside an embedded
+    cluster, it is no pod. Raises UsageError if it is an embedded cluster of another checkout.
+    """
+    if target.kind != "context":
+        return target
+    from fairlead.clusters.embedded.cluster import EmbeddedCluster
+
+    chosen_context = (target.context, target.kubeconfig)
+    try:
+        for cluster in known():
+            if isinstance(cluster, EmbeddedCluster) and not cluster.planned():
+                continue
+            if contexts.leads_to(*chosen_context, cluster.kubeconfig):
+                return Target(cluster.kind, cluster.name)
+        folder = contexts.embedded_folder(*chosen_context)
+        marked = _marked(target)
+    except FairleadError:  # whoever uses the context is told
+        return target
+    if folder and folder.parent != paths.state("x").parent and (folder / "pods.json").exists():
+        raise UsageError(
+            f"the context leads to the embedded cluster {folder.name!r} of another checkout, "
+            f"{folder.parent.parent}: run this command there"
+        )
+    return marked or target
+
+
+def _marked(target: Target) -> Target | None:
+    """The KIND cluster of a context that kind named, if another checkout made it: it carries our
+    mark. Raises FairleadError.
+    """
+    name, document = contexts.of(target.context, target.kubeconfig)
+    entry = str(document["clusters"][0]["name"])
+    if not entry.startswith("kind-"):
+        return None
+    with suppress(FairleadError):  # there is no Docker here, or it is not ours
+        cluster = _kind(Target("kind", entry.removeprefix("kind-")))
+        if cluster.running() and contexts.leads_to(name, target.kubeconfig, cluster.kubeconfig):
+            return Target("kind", cluster.name)
+    return None
+
+
+def flags(kind: str, name: str) -> str:
+    """The flags that choose this cluster, with a space before each; empty for the default one."""
+    chosen_kind = "" if kind == "embedded" else f" --cluster {kind}"
+    return chosen_kind + ("" if name == NAME else f" --name {name}")
+
+
+def fate(cluster: EmbeddedCluster | KindCluster) -> str:
+    """What became of the cluster after a command failed or was interrupted, in a sentence."""
+    down = f"`fairlead down{flags(cluster.kind, cluster.name)}`"
+    try:
+        running = cluster.running()
+    except FairleadError as error:
+        return f"whether {cluster.name} is still there is not known ({error})"
+    if running:
+        return (
+            f"{cluster.name} is still there: run the command again to go on, or {down} to remove it"
+        )
+    if cluster.path.is_dir():
+        return f"{cluster.name} was removed in part: {down} removes the rest"
+    return f"{cluster.name} was removed"
+
+
 def check_not_empty(flag: str, value: str | None) -> None:
     """Raises UsageError for an empty name, such as that of an unset variable: it would mean
     the default cluster.
@@ -132,13 +200,12 @@ def find(target: Target) -> Cluster:
     """
     cluster = make(target)
     if not cluster.running():
-        flags = "" if target.kind == "embedded" else f" --cluster {target.kind}"
-        flags += "" if target.name == NAME else f" --name {target.name}"
         others = (
             f" (running: {', '.join(running()) or 'none'})" if target.kind == "embedded" else ""
         )
         raise UsageError(
-            f"no cluster {target.name!r} is running{others}: {_hint(target)}`fairlead up{flags}`"
+            f"no cluster {target.name!r} is running{others}: {_hint(target)}"
+            f"`fairlead up{flags(target.kind, target.name)}`"
         )
     return cluster
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class FairleadError(Exception):
     """Something failed; the message says what, and what to do next."""
@@ -16,8 +18,23 @@ class UsageError(FairleadError):
 
 
 class InputError(UsageError):
-    """A file has the wrong content; the message names the file, the line and the fix."""
+    """A file has the wrong content; the message names the file, the line and the fix.
 
-    def __init__(self, path: object, problem: str, *, line: int | None = None) -> None:
-        where = f"{path}:{line}" if line else str(path)
-        super().__init__(f"{where}: {problem}")
+    `further` are more problems of the same file, as (line, problem); each has a line of its own.
+    """
+
+    def __init__(
+        self,
+        path: object,
+        problem: str,
+        *,
+        line: int | None = None,
+        further: Iterable[tuple[int | None, str]] = (),
+    ) -> None:
+        problems = [(line, problem), *further]
+        super().__init__(
+            "\n".join(
+                f"{path}:{number}: {text}" if number else f"{path}: {text}"
+                for number, text in problems
+            )
+        )

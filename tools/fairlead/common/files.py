@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import reprlib
 import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from yaml.composer import Composer
 from yaml.constructor import SafeConstructor
 from yaml.resolver import Resolver
 
+from fairlead.common import mistakes
 from fairlead.common.errors import InputError
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -73,7 +73,7 @@ class Document:
         return node
 
     def parse(self, model: type[Model]) -> Model:
-        """The document as `model`. Raises InputError with the line of the first error."""
+        """The document as `model`. Raises InputError with every mistake and its line."""
         if not isinstance(self.value, dict):
             raise InputError(
                 self.path, f"a mapping is expected, not {_kind(self.value)}", line=self.line(())
@@ -81,11 +81,15 @@ class Document:
         try:
             return model.model_validate(self.value)
         except ValidationError as error:
-            first = error.errors()[0]
-            location = [part for part in first["loc"] if isinstance(part, str | int)]
-            where = ".".join(str(part) for part in location if part != "[key]")
-            problem = f"{where}: {words(first)}" if where else words(first)
-            raise InputError(self.path, problem, line=self.line(location)) from error
+            problems = sorted(
+                (
+                    (self.line(mistake.location), mistake.text)
+                    for mistake in mistakes.of(error, model, self.value)
+                ),
+                key=lambda problem: problem[0] or 0,
+            )
+            (line, text), *further = problems
+            raise InputError(self.path, text, line=line, further=further) from error
 
 
 class _Constructor(SafeConstructor):
@@ -217,16 +221,4 @@ def parse_json(text: str, path: Path) -> Any:
 def _kind(value: object) -> str:
     return {list: "a list", str: "text", bool: "a truth value", type(None): "nothing"}.get(
         type(value), "a number"
-    )
-
-
-def words(error: Any) -> str:
-    """An error of pydantic in plain words."""
-    if error["type"] == "extra_forbidden":
-        return "unknown key: remove it, or see the documentation for the valid keys"
-    message = str(error["msg"]).removeprefix("Value error, ")
-    return (
-        f"{message} (got {reprlib.repr(error['input'])})"
-        if error["type"] not in ("missing", "value_error")
-        else message
     )

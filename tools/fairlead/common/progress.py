@@ -7,7 +7,13 @@ class Progress:
     """Ignores all reports; `fairlead.cli.output` has a subclass that shows them."""
 
     def update(self, name: str, state: str, *, done: int = 0, total: int = 0) -> None:
-        """Report that `name` (a program, a server, a step) is now in `state`.
+        """Report that `name` (a program, a server, a step) is now in `state`, and goes on.
 
         `done` of `total` units are finished.
         """
+
+    def finish(self, name: str, state: str) -> None:
+        """Report that `name` has ended; `state` says with which result. Where the output is no
+        terminal, that is its only line.
+        """
+        self.update(name, state, done=1, total=1)

@@ -91,7 +91,7 @@ def replaced(deployed: Deployed, servers: Servers, valid: timedelta, *, progress
         progress.update("certificate", "serving with the new certificate")
         _publish(deployed, servers, replace(fresh, ca=both))
     tls = finish(deployed, servers, progress=progress)
-    progress.update("certificate", "rotated")
+    progress.finish("certificate", "rotated")
     return tls
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import urllib3
 from kubernetes import client, dynamic
 from kubernetes.client.exceptions import ApiException
-from kubernetes.dynamic.exceptions import NotFoundError
+from kubernetes.dynamic.exceptions import NotFoundError, ResourceNotFoundError
 from tenacity import retry, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from fairlead.common.errors import UsageError
@@ -75,6 +75,8 @@ def explained(what: str) -> Iterator[None]:
         if not error.status:
             raise Unreachable(what, error.reason) from error
         raise Refused(what, error.status, error.body, str(error.reason or "")) from error
+    except ResourceNotFoundError as error:
+        raise Refused(what, 404, None, "it does not serve this kind of object") from error
     except (urllib3.exceptions.HTTPError, OSError) as error:
         raise Unreachable(what, error) from error
 
@@ -131,14 +133,18 @@ class Objects:
             )
             return dict(applied.to_dict())
 
-    def apply_whole(self, manifest: Mapping[str, Any]) -> None:
-        """Apply a ConfigMap, and remove the keys that others added, which applying leaves. Raises
-        Refused.
+    def apply_whole(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
+        """Apply a ConfigMap, and remove the keys that others added, which applying leaves. Returns
+        the ConfigMap then. Raises Refused.
         """
-        applied = self.apply(manifest)
+        applied = self.apply(manifest, dry_run=dry_run)
         for field in ("data", "binaryData"):
-            if foreign := (applied.get(field) or {}).keys() - manifest.get(field, {}).keys():
-                self.merge(manifest, {field: dict.fromkeys(foreign)})
+            ours = manifest.get(field, {})
+            if foreign := (applied.get(field) or {}).keys() - ours.keys():
+                if not dry_run:
+                    self.merge(manifest, {field: dict.fromkeys(foreign)})
+                applied[field] = {key: applied[field][key] for key in ours}
+        return applied
 
     @patiently
     def merge(self, manifest: Mapping[str, Any], patch: Mapping[str, Any]) -> None:
@@ -158,22 +164,30 @@ class Objects:
             resource.patch(body=patch, name=name, namespace=namespace, content_type=kind)
 
     @patiently
-    def patch(self, manifest: Mapping[str, Any], operations: list[dict[str, Any]]) -> None:
-        """Change the object that `manifest` identifies by a JSON Patch (RFC 6902). Raises
-        Refused.
+    def patch(
+        self,
+        manifest: Mapping[str, Any],
+        operations: list[dict[str, Any]],
+        *,
+        dry_run: bool = False,
+    ) -> dict[str, Any]:
+        """Change the object that `manifest` identifies by a JSON Patch (RFC 6902); returns the
+        object then. Raises Refused.
         """
         metadata = manifest["metadata"]
         with explained(f"cannot change {manifest['kind']} {metadata['name']}"):
             resource = self._dynamic.resources.get(
                 api_version=manifest["apiVersion"], kind=manifest["kind"]
             )
-            resource.patch(
+            patched = resource.patch(
                 body=operations,
                 name=metadata["name"],
                 namespace=metadata.get("namespace"),
                 content_type="application/json-patch+json",
                 field_manager=FIELD_MANAGER,
+                **({"dry_run": "All"} if dry_run else {}),
             )
+            return dict(patched.to_dict())
 
     def create(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """Create the object, as a user would. Raises Refused."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -15,17 +15,18 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import Credentials, Tls
 from fairlead.deployment.names import KEEPER, NAMESPACE, POLICIES
+from fairlead.deployment.sidecars import Sidecar
 from fairlead.keeper.trust import Deployed
 from fairlead.kube import clients
 from fairlead.operations import (
     deployed_state,
-    drift,
     history,
     policy_status,
     preflight,
     revision_wait,
     rotate,
 )
+from fairlead.operations.applying import DELETED, Applier, Outcome, preview
 from fairlead.policy import bundles, staging, tables
 from fairlead.settings.models import Settings
 
@@ -36,10 +37,12 @@ def deploy(
     folder: Path | None = None,
     *,
     sidecar: str | None = None,
+    report: Callable[[list[Outcome]], None] = lambda _: None,
     progress: Progress,
 ) -> list[deployed_state.Served]:
     """Apply everything, and return when every OPA decides by it. The policies are those of
-    `folder`, by default the project's.
+    `folder`, by default the project's. `report` is called once with what became of each object,
+    also if the deployment fails; the record in the history is none of them.
 
     The order is that of `_apply`, which leaves no pod unplaced, whatever the settings were before.
     Token and certificate stay, except that a certificate that is about to end is rotated, and one
@@ -55,19 +58,27 @@ def deploy(
         cluster.choose(sidecars.SIDECARS[sidecar])
     bundle = staging.stage(bundles.bundle(settings, folder), progress)
     objects = cluster.objects()
-    # While the Lease is held, no keeper renews the certificate that is read here and applied below.
-    with ExitStack() as stack:
-        certificate = stack.enter_context(rotate.alone(cluster, forbidden=False))
-        states = _deploy(cluster, objects, settings, bundle, certificate, stack, progress)
-    if settings.certificates.by == "fairlead":
-        rotate.if_due(cluster, settings.certificates.renewal, progress=progress)
-    progress.update("deploy", "done")
+    applier = Applier(objects)
+    try:
+        # While the Lease is held, no keeper renews the certificate that is read here and applied
+        # below.
+        with ExitStack() as stack:
+            certificate = stack.enter_context(rotate.alone(cluster, forbidden=False))
+            states = _deploy(
+                cluster, objects, applier, settings, bundle, certificate, stack, progress
+            )
+        if settings.certificates.by == "fairlead":
+            rotate.if_due(cluster, settings.certificates.renewal, progress=progress)
+    finally:
+        report(applier.outcomes)
+    progress.finish("deploy", f"applied {len(applier.outcomes)} objects")
     return states
 
 
 def _deploy(
     cluster: Cluster,
     objects: clients.Objects,
+    applier: Applier,
     settings: Settings,
     bundle: bundles.Bundle,
     certificate: Deployed,
@@ -79,10 +90,12 @@ def _deploy(
     """
     if settings.certificates.by == "cert-manager":
         rotate.require_cert_manager(cluster)
-    credentials, rendered = _credentials_and_objects(cluster, objects, settings, bundle)
+    rendering = (cluster, objects, settings, bundle, cluster.sidecar)
+    credentials, rendered = _credentials_and_objects(*rendering)
     if cluster.examined:
         progress.update("cluster", "checking that it can take the deployment")
         preflight.require(preflight.check(cluster, rendered, settings))
+        progress.finish("cluster", "can take the deployment")
     if not certificate.alone:
         # The Lease comes first: of two first deployments at once, the second then takes the
         # credentials of the other.
@@ -91,20 +104,33 @@ def _deploy(
                 progress.update(
                     "deploy", f"applying {manifest['kind']} {manifest['metadata']['name']}"
                 )
-                objects.apply(manifest)
+                applier.apply(manifest)
         certificate = stack.enter_context(rotate.alone(cluster))
-        credentials, rendered = _credentials_and_objects(cluster, objects, settings, bundle)
+        credentials, rendered = _credentials_and_objects(*rendering)
     states = _apply(
-        cluster, objects, rendered, settings, bundle, credentials, certificate, progress
+        cluster, objects, applier, rendered, settings, bundle, credentials, certificate, progress
     )
-    if KEEPER not in {o["metadata"]["name"] for o in rendered if o["kind"] == "Deployment"}:
-        objects.delete("apps/v1", "Deployment", KEEPER, NAMESPACE)  # of the sidecar before
+    for removed in _superfluous(rendered):
+        applier.delete(*removed)
     history.record(objects, manifests.policies(settings, bundle))
     return states
 
 
+def _superfluous(rendered: Sequence[dict[str, Any]]) -> list[tuple[str, str, str, str]]:
+    """The objects of another sidecar that a deployment deletes, as (apiVersion, kind, name,
+    namespace).
+    """
+    if KEEPER in {o["metadata"]["name"] for o in rendered if o["kind"] == "Deployment"}:
+        return []
+    return [("apps/v1", "Deployment", KEEPER, NAMESPACE)]
+
+
 def _credentials_and_objects(
-    cluster: Cluster, objects: clients.Objects, settings: Settings, bundle: bundles.Bundle
+    cluster: Cluster,
+    objects: clients.Objects,
+    settings: Settings,
+    bundle: bundles.Bundle,
+    sidecar: Sidecar,
 ) -> tuple[Credentials, list[dict[str, Any]]]:
     """The deployed credentials, or new ones if there are none, and all objects to apply."""
     valid = settings.certificates.valid
@@ -117,7 +143,7 @@ def _credentials_and_objects(
         credentials,
         webhook_url=cluster.webhook_url,
         replicas=cluster.replicas,
-        sidecar=cluster.sidecar,
+        sidecar=sidecar,
     )
     return credentials, rendered
 
@@ -125,6 +151,7 @@ def _credentials_and_objects(
 def _apply(
     cluster: Cluster,
     objects: clients.Objects,
+    applier: Applier,
     rendered: Sequence[dict[str, Any]],
     settings: Settings,
     bundle: bundles.Bundle,
@@ -157,18 +184,14 @@ def _apply(
     def apply(batch: Iterable[dict[str, Any]]) -> None:
         for manifest in batch:
             progress.update("deploy", f"applying {manifest['kind']} {manifest['metadata']['name']}")
-            if manifest["kind"] == "ConfigMap":
-                objects.apply_whole(manifest)
-            elif manifest["kind"] in drift.COMPARED:
-                drift.apply_exactly(objects, manifest)
-            else:
-                objects.apply(manifest)
+            applier.apply(manifest)
 
     stale = policy_status.annotation(objects)
     apply(o for o in rendered if o not in admission and o not in last)
     issued = settings.certificates.by == "cert-manager"
     if issued:
         credentials = Credentials.of(credentials.token, rotate.issued(objects, progress=progress))
+    progress.update("deploy", "bringing OPA and its sidecar up")
     cluster.serve(
         settings,
         credentials,
@@ -226,3 +249,38 @@ def check(
         sidecar=sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar,
     )
     return preflight.check(cluster, rendered, settings)
+
+
+def plan(
+    cluster: Cluster,
+    settings: Settings,
+    folder: Path | None = None,
+    *,
+    sidecar: str | None = None,
+    progress: Progress,
+) -> list[Outcome]:
+    """What `deploy` would do to each object: created, changed, unchanged or deleted; unknown if it
+    cannot be read. Changes nothing.
+
+    Raises UsageError as `deploy`, FairleadError if the API server does not answer, or if the
+    credentials cannot be read.
+    """
+    chosen = sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar
+    chosen.require(settings)
+    bundle = staging.stage(bundles.bundle(settings, folder), progress)
+    objects = cluster.objects()
+    if settings.certificates.by == "cert-manager":
+        rotate.require_cert_manager(cluster)
+    _, rendered = _credentials_and_objects(cluster, objects, settings, bundle, chosen)
+    outcomes = []
+    for done, manifest in enumerate(rendered):
+        progress.update("plan", "comparing the objects", done=done, total=len(rendered))
+        expected = webhook_connections.with_deployed_comments(objects, manifest)
+        outcomes.append(preview(objects, expected))
+    outcomes += [
+        Outcome(*removed, DELETED)
+        for removed in _superfluous(rendered)
+        if objects.get(*removed) is not None
+    ]
+    progress.finish("plan", f"compared {len(outcomes)} objects")
+    return outcomes

@@ -4,7 +4,7 @@ applies."""
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from fairlead.deployment.names import NAMESPACE, OPA, POLICIES, SETTINGS_ANNOTAT
 from fairlead.keeper import trust
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
-from fairlead.operations import deployed_state, history
+from fairlead.operations import deployed_state, history, object_comparison
 from fairlead.policy import bundles
 from fairlead.settings.models import Settings
 
@@ -29,16 +29,6 @@ change that."""
 
 AS_DEPLOYED, DIFFERS, MISSING, UNKNOWN = "as deployed", "differs", "missing", "unknown"
 
-# What API servers set where a manifest says nothing, by field.
-_DEFAULTS: Mapping[str, Any] = {
-    "matchPolicy": "Equivalent",
-    "namespaceSelector": {},
-    "objectSelector": {},
-    "reinvocationPolicy": "Never",
-    "scope": "*",
-    "apiGroup": "rbac.authorization.k8s.io",
-}
-_ENVELOPE = ("apiVersion", "kind", "metadata", "status")
 _ATTEMPTS = 5
 
 
@@ -118,8 +108,8 @@ def _rendered(
     return [manifest for manifest in objects if manifest["kind"] in kinds]
 
 
-def apply_exactly(objects: clients.Objects, manifest: Mapping[str, Any]) -> None:
-    """Apply an object of COMPARED, and remove what others added to it.
+def apply_exactly(objects: clients.Objects, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Apply an object of COMPARED, and remove what others added to it. Returns the object then.
 
     Applying alone leaves additions, such as a match condition that exempts requests. The API server
     refuses it if manifest and additions together are invalid. Something else may go on changing the
@@ -127,6 +117,7 @@ def apply_exactly(objects: clients.Objects, manifest: Mapping[str, Any]) -> None
     """
     version, kind, metadata = manifest["apiVersion"], manifest["kind"], manifest["metadata"]
     name, namespace = metadata["name"], metadata.get("namespace")
+    live: dict[str, Any] = {}
     refusal: Refused | None = None
     for _ in range(_ATTEMPTS):
         try:
@@ -137,28 +128,40 @@ def apply_exactly(objects: clients.Objects, manifest: Mapping[str, Any]) -> None
             if error.status != 422 or present is None:
                 raise
             live, refusal = present, error
-        differences = set(_paths(_content(manifest), _content(live), ""))
-        if not differences:
+        additions = added(manifest, live)
+        if not additions:
             break
         try:
-            if any(path.startswith("roleRef") for path in differences):  # it is immutable
+            if replaces(additions):
                 objects.delete(version, kind, name, namespace)
             else:
-                objects.patch(manifest, _restoring(manifest, live))
+                live = objects.patch(manifest, restoring(manifest, live))
         except Refused as error:
             if error.status != 409:  # somebody changed it meanwhile
                 raise
     if refusal:
         raise refusal
+    return live
 
 
-def _restoring(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> list[dict[str, Any]]:
+def replaces(paths: Iterable[str]) -> bool:
+    """Whether only a new object can have other values there: a binding's role is immutable."""
+    return any(path.startswith("roleRef") for path in paths)
+
+
+def added(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> set[str]:
+    """The paths in which the content of an object of COMPARED is not that of `manifest`."""
+    changes = object_comparison.from_manifest(manifest, live, exactly=True)
+    return {change.path for change in changes if not change.path.startswith("metadata.")}
+
+
+def restoring(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The JSON Patch that makes the content of `live` that of `manifest`, in the version of `live`.
 
     A patch needs no right that applying does not need. CA bundles that only others write, such as
     cert-manager, stay.
     """
-    content = {field: value for field, value in manifest.items() if field not in _ENVELOPE}
+    content = object_comparison.content(manifest)
     if "webhooks" in content:
         injected = {
             webhook["name"]: {"caBundle": bundle}
@@ -179,7 +182,7 @@ def _restoring(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> list[dic
         *(
             {"op": "remove", "path": f"/{field}"}
             for field in live
-            if field not in content and field not in _ENVELOPE
+            if field not in content and field not in object_comparison.ENVELOPE
         ),
     ]
 
@@ -219,61 +222,10 @@ def _failure_policy(live: Mapping[str, Any]) -> str | None:
 def _differences(
     manifest: Mapping[str, Any], live: Mapping[str, Any], issuer: bytes
 ) -> Iterator[str]:
-    """The paths that differ. Others may add labels and annotations."""
-    for part in ("labels", "annotations"):
-        expected = manifest["metadata"].get(part) or {}
-        present = live["metadata"].get(part) or {}
-        for key, value in expected.items():
-            if present.get(key) != value:
-                yield f"metadata.{part}[{key}]"
-    yield from _paths(_content(manifest), _content(live), "")
+    """The paths that differ."""
+    for change in object_comparison.from_manifest(manifest, live, exactly=True):
+        yield change.path
     for webhook in live.get("webhooks") or ():
         bundle = b64decode((webhook.get("clientConfig") or {}).get("caBundle") or "")
         if trust.joined(bundle, issuer) != bundle:
             yield f"webhooks[{webhook['name']}].clientConfig.caBundle"
-
-
-def _content(manifest: Mapping[str, Any]) -> Any:
-    return _explicit({field: value for field, value in manifest.items() if field not in _ENVELOPE})
-
-
-def _explicit(value: Any) -> Any:
-    """`value` without what is empty or a default, and without CA bundles, which change with each
-    renewal.
-    """
-    if isinstance(value, Mapping):
-        return {
-            key: _explicit(part)
-            for key, part in value.items()
-            if key != "caBundle" and part not in (None, [], _DEFAULTS.get(key))
-        }
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_explicit(part) for part in value]
-    return value
-
-
-def _paths(expected: Any, present: Any, path: str) -> Iterator[str]:
-    """The paths at which two JSON values differ; items with a name are compared by it."""
-    if isinstance(expected, dict) and isinstance(present, dict):
-        for key in sorted(expected.keys() | present.keys()):
-            yield from _paths(expected.get(key), present.get(key), f"{path}.{key}".lstrip("."))
-    elif isinstance(expected, list) and isinstance(present, list):
-        names = [_by_name(expected), _by_name(present)]
-        if names[0] is not None and names[1] is not None:
-            for name in sorted(names[0].keys() | names[1].keys()):
-                yield from _paths(names[0].get(name), names[1].get(name), f"{path}[{name}]")
-        elif len(expected) == len(present):
-            for number, (expected_item, item) in enumerate(zip(expected, present, strict=True)):
-                yield from _paths(expected_item, item, f"{path}[{number}]")
-        else:
-            yield path
-    elif expected != present:
-        yield path
-
-
-def _by_name(items: list[Any]) -> dict[str, Any] | None:
-    """The items by their names; None if not each is an object with a name of its own."""
-    if not all(isinstance(item, dict) and "name" in item for item in items):
-        return None
-    by_name = {str(item["name"]): item for item in items}
-    return by_name if len(by_name) == len(items) else None

@@ -139,6 +139,7 @@ def reach(objects: clients.Objects, webhook: Mapping[str, Any], *, progress: Pro
     try:
         objects.apply(probe)
         waiting.until(reached, deadline=REACH, what="the API server reaches OPA", pause=0.2)
+        progress.finish("webhook", "the API server reaches OPA")
     except FairleadError as error:
         raise FairleadError(
             f"{error}: the webhook was left as it was. Let the control plane connect to port "

@@ -89,14 +89,21 @@ def rollback(cluster: Cluster, revision: str | None, *, progress: Progress) -> d
     return _bring(cluster, objects, entry.manifest, progress)
 
 
-def changes(folder: Path, wait: Callable[[], None]) -> Iterator[None]:
-    """Yields at once, and again whenever a policy below `folder` was saved, added or removed;
-    `wait` sleeps between two looks.
+def changes(
+    folders: Callable[[], Sequence[Path]],
+    settings_file: Callable[[], Path | None],
+    wait: Callable[[], None],
+) -> Iterator[None]:
+    """Yields at once, and again whenever a policy below the folders or the settings file was
+    saved, added or removed, or another settings file came into force. `wait` sleeps between two
+    looks.
     """
     last: dict[Path, tuple[int, int]] | None = None
     while True:
         now = {}
-        for path in folder.rglob("*.rego"):
+        file = settings_file()
+        policies = (path for folder in folders() for path in folder.rglob("*.rego"))
+        for path in (*policies, *([] if file is None else [file])):
             try:
                 stat = path.stat()
             except FileNotFoundError:  # an editor is replacing the file

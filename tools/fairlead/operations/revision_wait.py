@@ -62,7 +62,7 @@ def until_in_force(
         if isinstance(error.__cause__, leftovers.Stuck):
             raise leftovers.Stuck(str(error.__cause__)) from error
         raise
-    progress.update("policies", f"revision {revision} in force")
+    progress.finish("policies", f"revision {revision} in force")
     return states
 
 

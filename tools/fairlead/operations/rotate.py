@@ -67,7 +67,7 @@ def token(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
     progress.update("token", "making OPA refuse the old one")
     publish(new, [new])
     _every(cluster.opas(), lambda opa: not _accepts(opa, old), "every OPA refuses the old token")
-    progress.update("token", "rotated")
+    progress.finish("token", "rotated")
     return {"digest": digest(new.encode())}
 
 
@@ -140,7 +140,9 @@ def issued(objects: clients.Objects, *, progress: Progress) -> Tls:
         f"cert-manager has issued Certificate {TLS_SECRET} (`kubectl describe certificate -n "
         f"{NAMESPACE}`)"
     )
-    return waiting.until(look, deadline=DEADLINE, what=what, pause=0.2)
+    tls = waiting.until(look, deadline=DEADLINE, what=what, pause=0.2)
+    progress.finish("certificate", "issued by cert-manager")
+    return tls
 
 
 @contextmanager

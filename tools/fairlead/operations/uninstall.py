@@ -91,7 +91,7 @@ def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
         removed.append(_row("Namespace", NAMESPACE, None, removed=not remaining))
     cluster.stop()
     contexts.forget_copy(cluster.kubeconfig)
-    progress.update("uninstall", "done")
+    progress.finish("uninstall", f"removed {sum(row['removed'] for row in removed)} objects")
     return Uninstalled(removed, remaining)
 
 

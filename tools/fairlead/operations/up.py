@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+from fairlead.clusters import registry
 from fairlead.clusters.embedded import control_plane
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.clusters.kind import KindCluster
+from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
 from fairlead.operations.deploy import deploy
@@ -22,6 +24,22 @@ POOLS = ("pool1", "pool2", "pool3")
 def default_nodes(settings: Settings, each: int = 1) -> dict[str, int]:
     """`each` nodes for every declared pool; without declared pools, for each of POOLS."""
     return dict.fromkeys(settings.pools or POOLS, each)
+
+
+@contextmanager
+def telling_fate(
+    cluster: EmbeddedCluster | KindCluster, *, unless: tuple[type[BaseException], ...] = ()
+) -> Iterator[None]:
+    """If the block fails or is interrupted, add to the error what became of the cluster, but not to
+    an error of the types `unless`.
+    """
+    try:
+        yield
+    except unless:
+        raise
+    except BaseException as error:
+        error.add_note(registry.fate(cluster))
+        raise
 
 
 @contextmanager
@@ -44,7 +62,7 @@ def started(
     sidecars.SIDECARS[sidecar].command()
     # In one call, as missing programs are built in parallel.
     toolchain.ensure(("opa", toolchain.PROXY, *control_plane.PROGRAMS), progress)
-    with EmbeddedCluster(name) as cluster:
+    with telling_fate(EmbeddedCluster(name)), EmbeddedCluster(name) as cluster:
         cluster.start_control_plane(progress=progress)
         cluster.scale(replicas)
         labels = {
@@ -78,10 +96,12 @@ def kind(
     FairleadError if something does not come up.
     """
     cluster = KindCluster(name)
-    new = cluster.create(progress=progress)
-    if sidecar:
-        cluster.choose(sidecars.SIDECARS[sidecar])
-    cluster.load_images(settings, progress=progress)
-    if deployed:
-        deploy(cluster, settings, sidecar=sidecar, progress=progress)
+    with telling_fate(cluster, unless=(UsageError,)):  # nothing was changed
+        new = cluster.create(progress=progress)
+    with telling_fate(cluster):
+        if sidecar:
+            cluster.choose(sidecars.SIDECARS[sidecar])
+        cluster.load_images(settings, progress=progress)
+        if deployed:
+            deploy(cluster, settings, sidecar=sidecar, progress=progress)
     return cluster, new

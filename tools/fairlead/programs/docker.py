@@ -33,7 +33,8 @@ _STEPS = (
 )
 # What our own toolchain reports in a step that takes minutes. BuildKit puts number and time before.
 _PROGRAM = re.compile(
-    r"(?:#\d+ [\d.]+ )?(?P<name>[\w-]+): (?P<state>(?:downloading|compiling|linking|ready)(?: \d+%)?)"  # noqa: E501
+    r"(?:#\d+ [\d.]+ )?(?P<name>[\w-]+): "
+    r"(?P<state>(?:downloading|compiling|linking|ready)(?: \d+%)?)(?: \([^()]*\))?"
 )
 
 
@@ -122,7 +123,8 @@ def build(
             return
         tail.append(plain)
         if program := _PROGRAM.fullmatch(plain):
-            progress.update(program["name"], program["state"])
+            report = progress.finish if program["state"] == "ready" else progress.update
+            report(program["name"], program["state"])
         for pattern in _STEPS:
             if step := pattern.match(plain):
                 what = " ".join(step["what"].split())[:60]
@@ -139,7 +141,7 @@ def build(
         raise FairleadError(
             f"image {tag} could not be built (docker build ended with {code}):\n  {output}"
         )
-    progress.update(tag, "ready", done=1, total=1)
+    progress.finish(tag, "ready")
 
 
 def execute(container: str, command: Sequence[str]) -> str:

@@ -31,7 +31,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from fairlead.common import files, paths
+from fairlead.common import files, mistakes, paths
 from fairlead.common.errors import InputError
 from fairlead.kube import admission_reviews, labels
 
@@ -57,7 +57,9 @@ def _parts(value: object) -> object:
     """`apps/v1/Deployment` as a mapping; a group that is left out is the core group."""
     if not isinstance(value, str):
         return value
-    *group, version, kind = value.rsplit("/", 2) if "/" in value else ("", value)
+    if "/" not in value:
+        raise ValueError(f"{value!r} has no version: write v1/Pod or apps/v1/Deployment, say")
+    *group, version, kind = value.rsplit("/", 2)
     return {"group": "".join(group), "version": version, "kind": kind}
 
 
@@ -210,8 +212,7 @@ class Intent:
                 values = _rendered(raw, {"settings": settings, "parameters": parameters})
                 request = Request.model_validate({**values, "when": bool(values.get("when", True))})
             except ValidationError as error:
-                place = ".".join(str(part) for part in error.errors()[0]["loc"])
-                message = f"{place}: {files.words(error.errors()[0])}"
+                message = mistakes.of(error, Request, values)[0].text
                 raise InputError(
                     self.source, f"METADATA: request {number}: {message}", line=self.line
                 ) from error
@@ -253,9 +254,8 @@ def of_module(text: str, source: str) -> Intent | None:
         metadata = Metadata.model_validate({k: v for k, v in custom.items() if k in known})
         Draft202012Validator.check_schema(metadata.parameters)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in ("custom", *first["loc"]))
-        raise InputError(source, f"METADATA: {place}: {files.words(first)}", line=line) from error
+        message = mistakes.of(error, Metadata, custom)[0].text
+        raise InputError(source, f"METADATA: custom.{message}", line=line) from error
     except SchemaError as error:
         raise InputError(
             source, f"METADATA: custom.parameters is no JSON Schema: {error.message}", line=line

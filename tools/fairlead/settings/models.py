@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -18,6 +19,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from fairlead.common import durations
+from fairlead.common.mistakes import Mistake, Mistakes
 from fairlead.kube import labels, resources
 from fairlead.kube.resources import Resource
 
@@ -293,23 +295,29 @@ class Settings(_Strict):
         return value
 
     @model_validator(mode="after")
-    def _allowed_by_merge_alone(self) -> Settings:
-        for name, pool in self.pools.items():
-            if self.pod_selector == "reject" and pool.allowed_node_selector is not None:
-                raise ValueError(
-                    f"pool {name!r} has an allowedNodeSelector: set podSelector: merge, or it "
-                    "allows nothing"
-                )
+    def _consistent(self) -> Settings:
+        if contradictions := [*self._allowed_in_vain(), *self._default_undeclared()]:
+            raise Mistakes(contradictions)
         return self
 
-    @model_validator(mode="after")
-    def _default_pool_declared(self) -> Settings:
+    def _allowed_in_vain(self) -> Iterator[Mistake]:
+        for name, pool in self.pools.items():
+            if self.pod_selector == "reject" and pool.allowed_node_selector is not None:
+                yield Mistake(
+                    ("pools", name, "allowedNodeSelector"),
+                    f"pool {name!r} has an allowedNodeSelector: set podSelector: merge, or it "
+                    "allows nothing",
+                    keys=("pools", "podSelector"),
+                )
+
+    def _default_undeclared(self) -> Iterator[Mistake]:
         if self.default_pool and self.pools and self.default_pool not in self.pools:
-            raise ValueError(
+            yield Mistake(
+                ("defaultPool",),
                 f"defaultPool {self.default_pool!r} is not one of pools: "
-                f"{', '.join(sorted(self.pools))}"
+                f"{', '.join(sorted(self.pools))}",
+                keys=("pools", "defaultPool"),
             )
-        return self
 
     def enabled(self, intent: str) -> bool:
         """Whether the intent is in force."""

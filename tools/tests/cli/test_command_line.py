@@ -249,3 +249,40 @@ def test_clusters_are_listed_with_their_kind_age_and_state() -> None:
         assert row == [folder.name, "embedded", "2h", "ended"]
     finally:
         shutil.rmtree(folder)
+
+
+def test_a_command_says_which_settings_it_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FAIRLEAD_SETTINGS", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fairlead.yaml").write_text("contact: me\n")
+    (tmp_path / "other").mkdir()
+    other = tmp_path / "other" / "other.yaml"
+    other.write_text("contact: them\n")
+    for arguments, line, contact in (
+        ((), "settings: ./fairlead.yaml", "me"),
+        (("--settings", other), "settings: ./other/other.yaml", "them"),
+    ):
+        done = fairlead("settings", "-o", "json", *arguments)
+        assert done.stderr == f"{line}\n"
+        assert json.loads(done.stdout)["contact"] == contact
+    monkeypatch.chdir(tmp_path / "other")
+    assert fairlead("settings", "--settings", tmp_path / "fairlead.yaml").stderr == (
+        f"settings: {tmp_path / 'fairlead.yaml'}\n"
+    )
+
+
+def test_a_command_without_a_settings_file_says_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checkout of this test has the policies alone."""
+    checkout, here = tmp_path / "checkout", tmp_path / "here"
+    (checkout / "policies").mkdir(parents=True)
+    (checkout / "policies" / "main.rego").touch()
+    here.mkdir()
+    monkeypatch.delenv("FAIRLEAD_SETTINGS", raising=False)
+    monkeypatch.setenv("FAIRLEAD_HOME", str(checkout))
+    monkeypatch.chdir(here)
+    done = fairlead("settings")
+    assert (done.returncode, done.stderr) == (0, "")

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from kind_world import IMAGES, NODE_IMAGE, World
 
+from fairlead.clusters import registry
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.clusters.kind import MARK, KindCluster
 from fairlead.clusters.remote import of_context
@@ -176,3 +177,31 @@ def test_the_sidecars_image_is_built_where_it_is_not_of_these_sources(
         changed.setattr(images, "_SIDECAR_SOURCES", ("requirements.txt",))
         assert not images.is_current(Images().fairlead)
     assert images.is_current(Images().fairlead)
+
+
+@pytest.mark.parametrize("checkout", ["this", "another"])
+def test_its_context_is_that_of_a_kind_cluster(world: World, tmp_path: Path, checkout: str) -> None:
+    cluster = KindCluster(world.name)
+    cluster.create(progress=SILENT)
+    copy = tmp_path / "config"
+    copy.write_text(cluster.kubeconfig.read_text())
+    if checkout == "another":
+        shutil.rmtree(cluster.path)
+    target = registry.chosen("context", None, f"kind-{world.name}", copy)
+    assert registry.recognized(target) == registry.Target("kind", world.name)
+    down = world.fairlead("down", "--context", f"kind-{world.name}", "--kubeconfig", str(copy))
+    assert down.stderr.splitlines() == [
+        f"context kind-{world.name} leads to the KIND cluster {world.name}, which Fairlead made",
+        f"{world.name} was removed",
+    ]
+    assert world.containers() == []
+
+
+def test_what_became_of_it_is_told_when_a_command_fails(world: World) -> None:
+    cluster = KindCluster(world.name)
+    assert registry.fate(cluster) == f"{world.name} was removed"
+    cluster.create(progress=SILENT)
+    assert registry.fate(cluster) == (
+        f"{world.name} is still there: run the command again to go on, or "
+        f"`fairlead down --cluster kind --name {world.name}` to remove it"
+    )

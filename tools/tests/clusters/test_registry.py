@@ -255,3 +255,58 @@ def test_a_context_whose_cluster_is_missing_is_told(tmp_path: Path) -> None:
         InputError, match="context 'near' names the cluster 'near-c', which is not there"
     ):
         remote.of_context("near", path)
+
+
+def of_ours(name: str, checkout: Path, *, plan: bool = True) -> Path:
+    """The kubeconfig of an embedded cluster in a checkout, as `fairlead up` leaves it."""
+    folder = checkout / ".fairlead" / name
+    path = kubeconfig(folder / "kubeconfig", f"fairlead-{name}")
+    document = yaml.safe_load(path.read_text())
+    address = {"server": f"https://127.0.0.1:1{len(name)}", "certificate-authority-data": "eA=="}
+    document["clusters"][0]["cluster"] = address
+    path.write_text(yaml.safe_dump(document))
+    (folder / "processes.json").touch()
+    if plan:
+        (folder / "pods.json").write_text("{}")
+    return path
+
+
+def test_a_context_of_a_cluster_that_fairlead_made_is_that_cluster(tmp_path: Path) -> None:
+    own = of_ours("mine", tmp_path / "checkout")
+    copy = tmp_path / "copied"
+    copy.write_text(own.read_text())
+    for file in (own, copy):
+        for context in (None, "fairlead-mine"):
+            target = registry.chosen("context", None, context, file)
+            assert registry.recognized(target) == Target("embedded", "mine")
+    far = kubeconfig(tmp_path / "config", "far")
+    kubeconfig(tmp_path / "checkout" / ".fairlead" / "none" / "kubeconfig", "far")
+    for name in ("processes.json", "pods.json"):
+        (tmp_path / "checkout" / ".fairlead" / "none" / name).write_text("{}")
+    others = registry.chosen("context", None, "far", far)
+    assert registry.recognized(others) == others, "without a CA nobody knows"
+    absent = registry.chosen("context", None, "absent", own)
+    assert registry.recognized(absent) == absent, "whoever uses it says that it does not exist"
+
+
+def test_another_cluster_on_the_same_port_is_not_taken_for_it(tmp_path: Path) -> None:
+    own = of_ours("mine", tmp_path / "checkout")
+    document = yaml.safe_load(own.read_text())
+    document["clusters"][0]["cluster"]["certificate-authority-data"] = "eQ=="
+    later = tmp_path / "later"
+    later.write_text(yaml.safe_dump(document))
+    target = registry.chosen("context", None, None, later)
+    assert registry.recognized(target) == target
+
+
+def test_a_control_plane_without_opas_is_a_cluster_like_any_other(tmp_path: Path) -> None:
+    bare = of_ours("bare", tmp_path / "checkout", plan=False)
+    target = registry.chosen("context", None, None, bare)
+    assert registry.recognized(target) == target
+
+
+def test_an_embedded_cluster_of_another_checkout_is_left_to_that_one(tmp_path: Path) -> None:
+    elsewhere = of_ours("theirs", tmp_path / "elsewhere")
+    target = registry.chosen("context", None, None, elsewhere)
+    with pytest.raises(UsageError, match=r"'theirs' of another checkout, .*elsewhere: run this"):
+        registry.recognized(target)

@@ -49,7 +49,7 @@ CLASSIC = (
 )
 BUILDKIT = (
     "#5 [build 2/4] RUN  make   it",
-    "#5 12.34 kubectl: compiling 25%",
+    "#5 12.34 kubectl: compiling 25% (30 s so far)",
     "#6 exporting to image",
 )
 

@@ -109,14 +109,20 @@ def test_expressions_read_settings_and_parameters() -> None:
     ("custom", "words"),
     [
         ("  request: []", "unknown key custom.request: did you mean 'requests'?"),
-        ("  requests: []", "custom.requests: List should have at least 1 item"),
-        ("  requests: [{kinds: [v1/Pod]}]", "request 1: operations: Field required"),
-        ("  requests: [{kinds: [Pod], operations: [CREATE]}]", "request 1: kinds.0.version"),
+        ("  requests: []", "custom.requests is too short: write at least 1 item"),
+        ("  requests: [{kinds: [v1/Pod]}]", "request 1: operations is missing: add it"),
+        (
+            "  requests: [{kinds: [Pod], operations: [CREATE]}]",
+            "request 1: kinds[0]: 'Pod' has no version: write v1/Pod",
+        ),
         (
             "  requests: [{kinds: [example.com/v1/Gpu], operations: [CREATE]}]",
             "Gpu needs its resource (see kubectl api-resources)",
         ),
-        ("  requests: [{kinds: [v1/Pod], operations: [PATCH]}]", "request 1: operations.0"),
+        (
+            "  requests: [{kinds: [v1/Pod], operations: [PATCH]}]",
+            "request 1: operations[0] is 'PATCH'",
+        ),
         (
             '  requests: [{kinds: [v1/Pod], operations: [CREATE], when: "{{ settings.x.y }}"}]',
             "request 1: 'dict object' has no attribute 'x'",

@@ -13,7 +13,7 @@ from fairlead.common.errors import InputError, UsageError
 from fairlead.kube import labels
 from fairlead.policy import bundles
 from fairlead.settings.images import IMAGE_VARIABLES
-from fairlead.settings.loading import load
+from fairlead.settings.loading import find, load
 from fairlead.settings.models import Images, Settings
 
 
@@ -109,14 +109,14 @@ def test_what_a_kubelet_may_set_is_what_node_restriction_lets_it(key: str, may: 
         ("nodeLabel: a\n\nnodeLable: b\n", 3, "did you mean 'nodeLabel'"),
         ("nodeLabel: a\nzzz: b\n", 2, "unknown key"),
         ("nodeLabel: a\nnodeLabel: b\n", 2, "twice"),
-        ("replicas: two\n", 1, "valid integer"),
-        ("replicas: '2'\n", 1, "valid integer"),
-        ("maxStaleness: 9\n", 1, "greater than or equal to 10"),
-        ("maxStaleness: 1m\n", 1, "valid integer"),
-        ("timeoutSeconds: 0\n", 1, "greater than or equal to 1"),
-        ("timeoutSeconds: 31\n", 1, "less than or equal to 30"),
-        ("enforcement: maybe\n", 1, "'deny' or 'warn'"),
-        ("enforcement: 3\n", 1, "valid dictionary"),
+        ("replicas: two\n", 1, "replicas is 'two': write a whole number"),
+        ("replicas: '2'\n", 1, "replicas is '2': write a whole number, without quotes"),
+        ("maxStaleness: 9\n", 1, "maxStaleness is 9: write 10 or more"),
+        ("maxStaleness: 1m\n", 1, "write a whole number"),
+        ("timeoutSeconds: 0\n", 1, "timeoutSeconds is 0: write 1 or more"),
+        ("timeoutSeconds: 31\n", 1, "timeoutSeconds is 31: write 30 or less"),
+        ("enforcement: maybe\n", 1, "enforcement is 'maybe': write 'deny' or 'warn'"),
+        ("enforcement: 3\n", 1, "enforcement is 3: write a mapping"),
         (
             "enforcement:\n  node-pool: warn\n  node-pol: warn\n",
             3,
@@ -125,11 +125,11 @@ def test_what_a_kubelet_may_set_is_what_node_restriction_lets_it(key: str, may: 
         (
             "enforcement:\n  node-pool: maybe\n",
             2,
-            "enforcement.node-pool: Input should be 'deny' or 'warn'",
+            "enforcement.node-pool is 'maybe': write 'deny' or 'warn'",
         ),
         ("namespaceLabel: 'a b'\n", 1, "is not a label key"),
         ("defaultPool: '-x'\n", 1, "is not a label value"),
-        ("defaultPool: ''\n", 1, "at least 1 character"),
+        ("defaultPool: ''\n", 1, "defaultPool is empty: write at least 1 character"),
         ("pools:\n  gpu:\n    nodeSelector:\n      a: 'b c'\n", 4, "is not a label value"),
         ("pools:\n  gpu:\n    tolerations:\n      - key: a\n        efect: x\n", 5, "unknown key"),
         (
@@ -145,22 +145,26 @@ def test_what_a_kubelet_may_set_is_what_node_restriction_lets_it(key: str, may: 
         (
             "podSelector: merge\npools:\n  gpu:\n    allowedNodeSelector: {zone: a}\n",
             4,
-            "valid list",
+            "pools.gpu.allowedNodeSelector.zone is 'a': write a list",
         ),
         (
-            "pools: {gpu: {allowedNodeSelector: {zone: [a]}}}\n",
-            None,
+            "pools:\n  gpu:\n    allowedNodeSelector: {zone: [a]}\n",
+            3,
             "'gpu' has an allowedNodeSelector: set podSelector",
         ),
-        ("admins: ['']\n", 1, "should match pattern"),
-        ("poolAdmins: ['a,b']\n", 1, "should match pattern"),
+        ("admins: ['']\n", 1, "admins[0] is '': write text that matches"),
+        ("poolAdmins: ['a,b']\n", 1, "poolAdmins[0] is 'a,b': write text that matches"),
         ("apiServerPorts: []\n", 1, "at least 1 item"),
-        ("apiServerPorts: [70000]\n", 1, "less than or equal to 65535"),
+        ("apiServerPorts: [70000]\n", 1, "apiServerPorts[0] is 70000: write 65535 or less"),
         ("apiServerNetworks: []\n", 1, "at least 1 item"),
+        ("pools:\n  gpu:\n", 2, "pools.gpu is empty: write `gpu: {}`"),
+        ("pools:\n  gpu: {tolerations: }\n", 2, "write `tolerations: []`"),
+        ("replicas:\n", 1, "replicas is empty: write a value, or remove it"),
+        ("images: {opa: 3}\n", 1, "images.opa is 3: write text, in quotes"),
         ("apiServerNetworks: [10.0.0.1/24]\n", 1, "'10.0.0.1/24' is not a network such as"),
         ("contact: ''\n", 1, "is not one line of text"),
         ('contact: "a\\nb"\n', 1, "is not one line of text"),
-        ("defaultPool: a\npools: {b: {}}\n", None, "defaultPool 'a' is not one of pools: b"),
+        ("pools: {b: {}}\ndefaultPool: a\n", 2, "defaultPool 'a' is not one of pools: b"),
         ("nodeLabel: a\n---\nnodeLabel: b\n", 3, "more than one document"),
     ],
 )
@@ -172,6 +176,68 @@ def test_what_is_wrong_is_told_with_file_and_line(
         load(path)
     assert words in str(error.value)
     assert str(error.value).startswith(f"{path}:{line}: " if line else str(path))
+
+
+def test_all_mistakes_are_told_at_once_each_with_its_line(tmp_path: Path) -> None:
+    text = """\
+nodeLable: x
+replicas: two
+pools:
+  gpu:
+  big:
+    nodeselector: {a: b}
+    allowedTolerations:
+      - {key: a, efect: NoSchedule}
+contact: ''
+"""
+    path = write(tmp_path, text)
+    with pytest.raises(InputError) as error:
+        load(path)
+    assert [line.removeprefix(f"{path}:") for line in str(error.value).splitlines()] == [
+        "1: unknown key 'nodeLable': did you mean 'nodeLabel'?",
+        "2: replicas is 'two': write a whole number",
+        "4: pools.gpu is empty: write `gpu: {}`",
+        "6: unknown key 'pools.big.nodeselector': did you mean 'nodeSelector'?",
+        "8: unknown key 'pools.big.allowedTolerations[0].efect': did you mean 'effect'?",
+        "9: contact '' is not one line of text",
+    ]
+
+
+def test_contradictions_are_told_with_the_other_mistakes(tmp_path: Path) -> None:
+    text = "defaultPool: a\npools:\n  b: {allowedNodeSelector: {zone: [x]}}\nreplicas: 0\n"
+    path = write(tmp_path, text)
+    with pytest.raises(InputError) as error:
+        load(path)
+    first, second, third = str(error.value).splitlines()
+    assert first == f"{path}:1: defaultPool 'a' is not one of pools: b"
+    assert second.startswith(f"{path}:3: pool 'b' has an allowedNodeSelector")
+    assert third == f"{path}:4: replicas is 0: write 1 or more"
+
+
+def test_a_pool_with_a_mistake_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    path = write(tmp_path, "defaultPool: a\npools:\n  a:\n  b: {}\n")
+    with pytest.raises(InputError) as error:
+        load(path)
+    assert str(error.value) == f"{path}:3: pools.a is empty: write `a: {{}}`"
+
+
+def test_the_file_of_the_working_directory_comes_before_that_of_the_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout, here, other = tmp_path / "checkout", tmp_path / "here", tmp_path / "other"
+    for folder in (checkout / "policies", here, other):
+        folder.mkdir(parents=True)
+    (checkout / "policies" / "main.rego").touch()
+    monkeypatch.setenv("FAIRLEAD_HOME", str(checkout))
+    monkeypatch.chdir(here)
+    assert find(None) is None
+    of_checkout = write(checkout, "contact: checkout\n")
+    assert find(None) == of_checkout
+    mine = write(here, "contact: mine\n")
+    assert (find(None), load().contact) == (mine, "mine")
+    monkeypatch.setenv("FAIRLEAD_SETTINGS", str(write(other, "contact: named\n")))
+    assert load().contact == "named"
+    assert load(mine).contact == "mine"
 
 
 def test_one_word_enforces_all_intents_and_a_map_those_it_names(tmp_path: Path) -> None:

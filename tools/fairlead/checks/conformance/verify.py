@@ -41,6 +41,7 @@ def verify(cases: Sequence[Case], engines: Sequence[Engine], progress: Progress)
         for case, outcome in engine.decide(cases, progress):
             by_case[case.name] = _result(case, engine, outcome)
             progress.update(engine.name, "cases", done=len(by_case), total=len(cases))
+        progress.finish(engine.name, f"answered {len(by_case)} cases")
         results += [by_case[case.name] for case in cases]
     return results
 

@@ -121,4 +121,5 @@ def search(
         pass
     except Flaky:
         result.why += " (not every time)"
+    progress.finish(name, f"tried {result.tried} examples")
     return result

@@ -313,7 +313,7 @@ class BareCluster:
             unready = kube.unready(plane.health(name), plane.pki.ca, cert)
             supervisor.wait_for(name, unready, max(1.0, end - time.monotonic()))
             supervisor.keep(name)
-            progress.update(name, "ready", done=1, total=1)
+            progress.finish(name, "ready")
 
         start("etcd")
         wait("etcd")

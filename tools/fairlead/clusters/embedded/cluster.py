@@ -66,6 +66,10 @@ class EmbeddedCluster(BareCluster):
         sidecar.command()
         self._remember("pods", {**self._plan(), "sidecar": sidecar.name})
 
+    def planned(self) -> bool:
+        """Whether OPAs run beside this cluster, or are about to."""
+        return self._remembered("pods") is not None
+
     def scale(self, count: int) -> None:
         """Use `count` OPAs, each with its sidecar. It has to come before the first `serve`,
         as the webhook's address depends on it.
@@ -164,7 +168,7 @@ class EmbeddedCluster(BareCluster):
             self.restart_server(replica.sidecar)
             self.wait_for(replica.opa, f"https://{replica.opa_address}/health/ready", replica.ca)
             self._serve_proxy(replica, progress)
-            progress.update(replica.opa, "ready")
+            progress.finish(replica.opa, "restarted")
 
     def namespaces(self) -> dict[str, Any]:
         """See fairlead.clusters.base.Cluster."""
@@ -335,7 +339,7 @@ class EmbeddedCluster(BareCluster):
         progress.update(name, "starting")
         self.start_server(name, argv, env=env, ready=ready, ca=ca, probe=probe)
         self._remember(f"{name}-started", [argv, dict(env or {})])
-        progress.update(name, "serving")
+        progress.finish(name, "serving")
         return True
 
     def _runs(self, name: str, argv: list[str], env: Mapping[str, str]) -> bool:

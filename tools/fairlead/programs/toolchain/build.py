@@ -112,7 +112,7 @@ class _Module:
                 f"the disk of {self._recipe.home} is mounted noexec, set XDG_CACHE_HOME to a "
                 "folder on another one"
             )
-        self._progress.update(self._recipe.module, "ready", done=1, total=1)
+        self._progress.finish(self._recipe.module, "ready")
 
     def _go_do(self, arguments: list[str], work: Path, output: Path | None = None) -> None:
         self._tail.clear()
@@ -162,7 +162,7 @@ class _Module:
 
     def _ready(self, program: Program) -> None:
         self._programs.remove(program)
-        self._progress.update(program.name, "ready", done=1, total=1)
+        self._progress.finish(program.name, "ready")
 
     def _waiting(self) -> None:
         self._progress.update(self._recipe.module, "waiting for another process that builds it")

@@ -120,7 +120,7 @@ def _install(
                 "on PATH, and repeat."
             )
         cache.publish(new, target)
-    progress.update("go", "ready", done=1, total=1)
+    progress.finish("go", "ready")
     return installed
 
 

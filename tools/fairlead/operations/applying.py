@@ -1,0 +1,173 @@
+"""Applies the objects of a deployment, or has the API server say what applying them would do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fairlead.kube import clients
+from fairlead.kube.errors import Refused
+from fairlead.operations import drift, object_comparison
+from fairlead.operations.object_comparison import FieldChange
+
+CREATED, CONFIGURED, UNCHANGED, DELETED = "created", "configured", "unchanged", "deleted"
+CHANGED, UNKNOWN = "changed", "unknown"
+"""What applying an object would do, beside created, unchanged and deleted."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an object, or would: the `action` is one of the constants above, `fields` are
+    what changes.
+
+    `note` is the error for which an object is unknown, or was compared without a dry run.
+    """
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str | None
+    action: str
+    fields: tuple[FieldChange, ...] = ()
+    note: str | None = None
+
+    @property
+    def reference(self) -> str:
+        """The object as kubectl names it, such as `deployment.apps/opa`."""
+        group = self.api_version.rpartition("/")[0]
+        return f"{self.kind.lower()}{f'.{group}' if group else ''}/{self.name}"
+
+    def document(self) -> dict[str, Any]:
+        """{kind, name, namespace, action, fields, note}; fields as {path, old, new}."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "namespace": self.namespace,
+            "action": self.action,
+            "fields": [change.document() for change in self.fields],
+            "note": self.note,
+        }
+
+
+class Applier:
+    """Applies objects in a cluster, and records what became of each."""
+
+    def __init__(self, objects: clients.Objects) -> None:
+        self._objects = objects
+        self._outcomes: dict[tuple[str, str, str | None], Outcome] = {}
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """The outcome for each object, in the order in which they were applied first."""
+        return list(self._outcomes.values())
+
+    def apply(self, manifest: Mapping[str, Any]) -> None:
+        """Apply the object, without what others added to it if it is a ConfigMap or one of
+        drift.COMPARED. Raises Refused, Unreachable.
+        """
+        before = _present(self._objects, manifest)
+        after = _applied(self._objects, manifest)
+        fields = () if before is None else object_comparison.between(manifest, before, after)
+        action = CREATED if before is None else CONFIGURED if fields else UNCHANGED
+        self._record(_outcome(manifest, action, fields))
+
+    def delete(self, api_version: str, kind: str, name: str, namespace: str) -> None:
+        """Delete the object, if there is one. Raises Refused, Unreachable."""
+        if self._objects.get(api_version, kind, name, namespace) is None:
+            return
+        self._objects.delete(api_version, kind, name, namespace)
+        self._record(Outcome(api_version, kind, name, namespace, DELETED))
+
+    def _record(self, outcome: Outcome) -> None:
+        """Record the outcome; an object that is applied twice keeps what happened first."""
+        key = (outcome.kind, outcome.name, outcome.namespace)
+        earlier = self._outcomes.get(key)
+        if earlier is None or earlier.action == UNCHANGED:
+            self._outcomes[key] = outcome
+
+
+def preview(objects: clients.Objects, manifest: Mapping[str, Any]) -> Outcome:
+    """What `Applier.apply` would do: created, changed or unchanged; unknown if the object cannot be
+    read. Changes nothing.
+
+    The API server applies the object in a dry run, so that its defaults are no differences. If it
+    refuses that, for instance for want of rights, the object is compared with the manifest.
+    """
+    try:
+        before = _present(objects, manifest)
+    except Refused as error:
+        return _outcome(manifest, UNKNOWN, note=str(error))
+    if before is None:
+        return _outcome(manifest, CREATED)
+    note = None
+    try:
+        after = _tried(objects, manifest, before)
+    except Refused as error:
+        note, after = str(error), None
+    fields = (
+        object_comparison.between(manifest, before, after)
+        if after is not None
+        else object_comparison.from_manifest(
+            manifest, before, exactly=manifest["kind"] in drift.COMPARED
+        )
+    )
+    return _outcome(manifest, CHANGED if fields else UNCHANGED, fields, note)
+
+
+def _present(objects: clients.Objects, manifest: Mapping[str, Any]) -> dict[str, Any] | None:
+    metadata = manifest["metadata"]
+    return objects.get(
+        manifest["apiVersion"], manifest["kind"], metadata["name"], metadata.get("namespace")
+    )
+
+
+def _applied(objects: clients.Objects, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    if manifest["kind"] == "ConfigMap":
+        return objects.apply_whole(manifest)
+    if manifest["kind"] in drift.COMPARED:
+        return drift.apply_exactly(objects, manifest)
+    return objects.apply(manifest)
+
+
+def _tried(
+    objects: clients.Objects, manifest: Mapping[str, Any], before: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """What `_applied` would return, by dry runs; None for an object that would be replaced. Raises
+    Refused.
+    """
+    if manifest["kind"] == "ConfigMap":
+        return objects.apply_whole(manifest, dry_run=True)
+    if manifest["kind"] not in drift.COMPARED:
+        return objects.apply(manifest, dry_run=True)
+    if drift.replaces(drift.added(manifest, before)):
+        return None
+    metadata = before["metadata"]
+    try:
+        applied = objects.apply(manifest, dry_run=True)
+        if not drift.added(manifest, applied):
+            return applied
+        metadata = applied["metadata"]
+    except Refused as error:
+        if error.status != 422:  # else manifest and additions together are invalid
+            raise
+    patched = objects.patch(manifest, drift.restoring(manifest, before), dry_run=True)
+    return {**patched, "metadata": metadata}
+
+
+def _outcome(
+    manifest: Mapping[str, Any],
+    action: str,
+    fields: tuple[FieldChange, ...] = (),
+    note: str | None = None,
+) -> Outcome:
+    metadata = manifest["metadata"]
+    return Outcome(
+        manifest["apiVersion"],
+        manifest["kind"],
+        metadata["name"],
+        metadata.get("namespace"),
+        action,
+        fields,
+        note,
+    )
