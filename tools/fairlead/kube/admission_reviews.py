@@ -137,7 +137,8 @@ def title(review: Any) -> str:
     """A review in one line, such as `CREATE of Pod payments/web`; dashes for what is missing."""
     request = _mapping(_mapping(review).get("request"))
     metadata = _mapping(_mapping(request.get("object") or request.get("oldObject")).get("metadata"))
-    name = request.get("name") or metadata.get("name") or metadata.get("generateName") or "-"
+    prefix = metadata.get("generateName")
+    name = request.get("name") or metadata.get("name") or (f"{prefix}*" if prefix else "-")
     kind = _mapping(request.get("kind")).get("kind", "-")
     below = f"/{request['subResource']}" if request.get("subResource") else ""
     place = f"{request['namespace']}/" if request.get("namespace") and kind != "Namespace" else ""
