@@ -241,7 +241,9 @@ def test_a_kube_mgmt_whose_opa_has_ended_does_not_stop_a_push(
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
     modules = {**deployed(objects)["data"], "other.rego": "package other\n"}
     objects.merge(config_map, {"metadata": {"annotations": annotations}})
-    with pytest.raises(FairleadError, match="not within") as waited:  # it goes on to wait
+    with pytest.raises(
+        FairleadError, match="this did not happen within 1 s: every OPA serves"
+    ) as waited:  # it goes on to wait
         revision_wait.until_in_force(cluster, objects, token, modules, deadline=1, progress=QUIET)
     assert not isinstance(waited.value, revision_wait.RevisionRejected)
     waiting.until(

@@ -34,8 +34,8 @@ from fairlead.clusters.registry import Target
 def command(path: Path | None, names: tuple[str, ...], target: Target, output: str) -> int:
     """Run every conformance case on every engine, or on those named, each in its own real program.
 
-    Engines that need a cluster start an embedded one. With --cluster kind or context they use the
-    existing cluster, and change its settings from case to case: run `fairlead deploy` afterwards.
+    Engines that need a cluster start an embedded one. With --cluster kind or context they use that
+    cluster, and change its settings until you run `fairlead deploy` again.
 
     Exit code: 0 if all cases passed, 1 if one failed. A case that an engine cannot express is
     listed as such.

@@ -249,3 +249,20 @@ def test_clusters_are_listed_with_their_kind_age_and_state() -> None:
         assert row == [folder.name, "embedded", "2h", "ended"]
     finally:
         shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("status", "extra"), "The command takes no argument extra. See `"),
+        (("rotate",), "Missing argument '{token|cert}'. Choose from: token, cert. See `"),
+        (("logs", "opa", "--since=x"), "write for instance 90d, 36h, 45m or 90s. See `"),
+        (("logs", "opa", "--denied"), "--denied is only for decisions: run `fairlead logs dec"),
+        (
+            ("logs", "decisions", "--name=web"),
+            ". --name names the cluster: to name an object, use --object",
+        ),
+    ],
+)
+def test_wrong_usage_is_told_in_whole_sentences(arguments: tuple[str, ...], message: str) -> None:
+    assert message in refused(*arguments)
