@@ -19,7 +19,7 @@ _GAP = 2
 _INDENT = "    "
 """Begins each line of text under a row."""
 _LEAST = 40
-"""The least width of a column whose text is wrapped."""
+"""The least width of a column whose text is wrapped, unless the text then takes two lines."""
 _LEAST_FIRST = 20
 """The same for the first column, which says what its row is about."""
 
@@ -87,7 +87,7 @@ def _widths(
         )
         if len(natural) == 1:
             return {widest: max(room, longest_word)}
-        least = _LEAST_FIRST if widest == columns[0] else _LEAST
+        least = _LEAST_FIRST if widest == columns[0] else min(_LEAST, natural[widest] // 2)
         if room >= max(least, longest_word):
             return {**natural, widest: room}
         natural.pop(widest)

@@ -93,6 +93,17 @@ def test_at_60_columns_the_widest_columns_leave_the_table_until_the_others_fit()
     ]
 
 
+def test_a_short_text_is_wrapped_into_two_lines_rather_than_put_under_its_row() -> None:
+    columns = ("namespace", "pod", "pool", "node", "phase", "message")
+    why = "the namespace has no pool: left alone"
+    rows = [("sandbox", "api-647996cdf7-kwgrg", "-", "highmem-0", "Running", why)]
+    assert drawn(columns, rows, 80) == [
+        "NAMESPACE  POD                   POOL  NODE       PHASE    MESSAGE",
+        "sandbox    api-647996cdf7-kwgrg  -     highmem-0  Running  the namespace has no",
+        f"{' ' * 59}pool: left alone",
+    ]
+
+
 def test_the_only_column_is_wrapped() -> None:
     assert drawn(("problem",), [(MESSAGE,)], 60) == [
         "PROBLEM",
