@@ -105,7 +105,7 @@ def test_no_node_changes_its_pool(ask: Asking, node: dict[str, Any]) -> None:
         assert status == 403, (what, message)
         assert f"'{GUARD}'" in message, (what, message)
         assert f"system:node:{name} may not change the label agentpool of node {name}" in message
-        assert "ask who runs Fairlead here" in message
+        assert "ask those who run Fairlead in this cluster" in message
 
 
 def test_all_else_about_it_a_node_tells_as_before(ask: Asking, node: dict[str, Any]) -> None:

@@ -387,9 +387,7 @@ def test_a_diff_tells_what_would_be_placed_otherwise(
     settings = "enforcement: warn\nnodeLabel: gke\n"
     report = diffed(warned, tmp_path, settings, code=1)
     changed = {
-        d["name"]: d
-        for d in report["differences"]
-        if d["difference"] == "would be changed otherwise"
+        d["name"]: d for d in report["differences"] if d["difference"] == "would get another patch"
     }
     assert changed["at-home"]["deployed"]["patch"][0]["value"] == {"agentpool": "pool1"}
     assert changed["at-home"]["new"]["patch"][0]["value"] == {
