@@ -21,6 +21,8 @@ from fairlead.common import paths, waiting
 from fairlead.common.progress import Progress
 from fairlead.kube import apiserver, clients
 from fairlead.kube.rest import Response, Rest, path_of
+from fairlead.operations import decision_logs
+from fairlead.operations.decision_logs import Selection
 from fairlead.operations.deploy import deploy
 from fairlead.settings.models import Settings
 
@@ -340,9 +342,21 @@ def test_enforcement_warn_admits_and_tells_the_user_and_the_audit_log(
     assert any(
         'pod "warned" sets spec.nodeSelector disk=ssd' in warning for warning in answer.warnings
     )
-    annotations = audited_annotations(log, "warned")
-    annotation = annotations["node-pool.fairlead.dev/node-pool"]
+    annotation = audited_annotations(log, "warned")["node-pool.fairlead.dev/node-pool"]
     assert annotation.startswith('would be refused: pod "warned" sets spec.nodeSelector disk=ssd')
+
+
+def test_the_audit_log_leads_to_the_decision(
+    warned: EmbeddedCluster, create: Callable[..., Response], log: Path
+) -> None:
+    create("traced", nodeSelector={"disk": "ssd"})
+    uid = audited_annotations(log, "traced")["node-pool.fairlead.dev/decisionUID"]
+    (entry,) = waiting.until(
+        lambda: decision_logs.decisions(warned, Selection(uid=uid)),
+        deadline=30,
+        what=f"decision {uid} is logged",
+    )
+    assert entry["input"]["request"]["object"]["metadata"]["name"] == "traced"
 
 
 def test_the_audit_log_tells_where_a_pod_was_placed(
