@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import hypothesis
@@ -13,3 +14,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # No deadline for an example: its time depends on the machine.
 hypothesis.settings.register_profile("fairlead", deadline=None)
 hypothesis.settings.load_profile("fairlead")
+
+
+def pytest_runtest_setup() -> None:
+    """Give child processes no width of a terminal. The module readline, which debuggers import,
+    sets these variables behind the back of os.environ.
+    """
+    for variable in ("COLUMNS", "LINES"):
+        os.environ.pop(variable, None)
+        os.unsetenv(variable)

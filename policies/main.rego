@@ -67,8 +67,10 @@ _warned := {"warnings": sort({_cut(message) | some message in _warnings})} if co
 
 _warned := {} if count(_warnings) == 0
 
-# For the API server's audit log and the decision log, by intent: the outcome, a colon, and the details.
-_audited := {"auditAnnotations": _annotations} if count(_annotations) > 0
+# For the API server's audit log and the decision log, by intent: the outcome, a colon, and the details. The uid stands
+# here and not in the message: Kubernetes groups Events and shows conditions by their text, so equal requests get equal
+# texts. It leads from an audit event to the decision log. No intent has this name, because intents have no capitals.
+_audited := {"auditAnnotations": object.union(_annotations, {"decisionUID": review.uid})} if count(_annotations) > 0
 
 _audited := {} if count(_annotations) == 0
 
@@ -84,7 +86,7 @@ _outcome(intent, decision) := sprintf("would be refused: %s", [concat("; ", sort
 	intents.audits[intent] != ""
 }
 
-_status := {"status": {"code": 403, "reason": "Forbidden", "message": concat("", [_reasons, _contact, _reference])}} if {
+_status := {"status": {"code": 403, "reason": "Forbidden", "message": concat("", [_reasons, _contact])}} if {
 	count(_denials) > 0
 }
 
@@ -102,8 +104,3 @@ _cut(message) := concat("", [substring(message, 0, _longest), "..."]) if count(m
 _contact := sprintf(" (ask %s)", [settings.contact]) if settings.contact != ""
 
 _contact := "" if settings.contact == ""
-
-# By this uid an administrator finds the request in OPA's decision log, and in an audit log that records reviews.
-_reference := sprintf(" [decision %s]", [review.uid]) if review.uid != ""
-
-_reference := "" if review.uid == ""

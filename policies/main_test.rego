@@ -23,14 +23,14 @@ test_a_pod_is_patched if {
 		"allowed": true,
 		"patchType": "JSONPatch",
 		"patch": base64.encode(`[{"op":"add","path":"/spec/nodeSelector","value":{"agentpool":"pool1"}}]`),
-		"auditAnnotations": {"node-pool": "placed: pool1"},
+		"auditAnnotations": {"node-pool": "placed: pool1", "decisionUID": "42"},
 	})
 }
 
 test_an_allowed_pod_gets_no_patch if {
 	answer := system.main with input as _pod({"nodeSelector": {"agentpool": "pool1"}})
 		with data.kubernetes.namespaces as _namespaces
-	answer == _answer({"uid": "42", "allowed": true, "auditAnnotations": {"node-pool": "placed: pool1"}})
+	answer == _answer({"uid": "42", "allowed": true, "auditAnnotations": {"node-pool": "placed: pool1", "decisionUID": "42"}})
 }
 
 test_a_refusal_is_a_forbidden_status_without_a_patch if {
@@ -38,8 +38,8 @@ test_a_refusal_is_a_forbidden_status_without_a_patch if {
 	answer == _answer({
 		"uid": "42",
 		"allowed": false,
-		"auditAnnotations": {"node-pool": sprintf("refused: %s", [_refusal])},
-		"status": {"code": 403, "reason": "Forbidden", "message": sprintf("%s [decision 42]", [_refusal])},
+		"auditAnnotations": {"node-pool": sprintf("refused: %s", [_refusal]), "decisionUID": "42"},
+		"status": {"code": 403, "reason": "Forbidden", "message": _refusal},
 	})
 }
 
@@ -50,7 +50,7 @@ test_enforcement_warn_admits_unchanged_with_a_warning if {
 	answer == _answer({
 		"uid": "42",
 		"allowed": true,
-		"auditAnnotations": {"node-pool": sprintf("would be refused: %s", [_refusal])},
+		"auditAnnotations": {"node-pool": sprintf("would be refused: %s", [_refusal]), "decisionUID": "42"},
 		"warnings": [_refusal],
 	})
 }
@@ -75,7 +75,7 @@ test_the_audit_of_a_refused_request_does_not_say_that_another_intent_placed_it i
 	answer := system.main with input as _pod({})
 		with data.system._decisions as {"node-pool": placed, "other": refused}
 		with data.node_pool.audit as "placed: pool1"
-	answer.response.auditAnnotations == {"other": "refused: no"}
+	answer.response.auditAnnotations == {"other": "refused: no", "decisionUID": "42"}
 }
 
 test_a_warning_of_one_intent_does_not_count_as_a_denial_of_another if {
@@ -85,7 +85,7 @@ test_a_warning_of_one_intent_does_not_count_as_a_denial_of_another if {
 		with data.system._decisions as {"node-pool": no, "other": never}
 		with data.settings.enforcement as {"node-pool": "warn"}
 	answer.response.warnings == ["no"]
-	answer.response.status.message == "never [decision 42]"
+	answer.response.status.message == "never"
 }
 
 test_enforcement_warn_does_not_admit_an_unreadable_review if {
@@ -100,14 +100,24 @@ test_the_answer_has_the_warnings_of_an_intent if {
 
 test_the_message_joins_all_refusals_in_order if {
 	answer := system.main with input as _pod({}) with data.node_pool.decision as {"deny": {"b", "a"}, "patch": [], "warn": set()}
-	answer.response.status.message == "a; b [decision 42]"
+	answer.response.status.message == "a; b"
 }
 
 test_a_refusal_names_the_contact if {
 	answer := system.main with input as _pod({})
 		with data.node_pool.decision as {"deny": {"no"}, "patch": [], "warn": set()}
 		with data.settings.contact as "#platform on chat"
-	answer.response.status.message == "no (ask #platform on chat) [decision 42]"
+	answer.response.status.message == "no (ask #platform on chat)"
+}
+
+test_equal_requests_are_refused_with_the_same_text if {
+	messages := {answer.response.status.message |
+		some uid in ["42", "43"]
+		review := object.union(_pod({"nodeName": "n1"}), {"request": {"uid": uid}})
+		answer := system.main with input as review with data.kubernetes.namespaces as _namespaces
+		answer.response.auditAnnotations.decisionUID == uid
+	}
+	messages == {_refusal}
 }
 
 test_a_request_that_no_intent_applies_to_is_allowed if {
@@ -155,7 +165,7 @@ test_no_input_at_all_is_denied if {
 test_messages_quote_no_more_than_some_of_a_long_request if {
 	long := concat("", ["n" | some _ in numbers.range(1, 5000)])
 	refused := system.main with input as _pod({"nodeName": long}) with data.kubernetes.namespaces as _namespaces
-	count(refused.response.status.message) == 4096 + count("... [decision 42]")
+	count(refused.response.status.message) == 4096 + count("...")
 	count(refused.response.auditAnnotations["node-pool"]) == 4096 + count("...")
 	admitted := system.main with input as _pod({"nodeName": long})
 		with data.kubernetes.namespaces as _namespaces

@@ -1,5 +1,5 @@
-"""Decision logs of a running cluster: each decision is found by its uid and counted, and no secret
-is logged."""
+"""Decision logs of a running cluster: each decision is found and counted, and no secret is
+logged."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import decision_logs, deploy, rotate
+from fairlead.operations.decision_logs import Selection
 from fairlead.settings.models import DecisionLogs, LogService, Settings
 
 pytestmark = pytest.mark.embedded(
@@ -53,7 +55,8 @@ def eventually(check: Callable[[], Any], what: str) -> Any:
 def requests_of(cluster: EmbeddedCluster) -> dict[str, Any]:
     """The logged requests by their uid. Nothing is logged of inputs that are not reviews."""
     shown = [
-        (entry.get("input") or {}).get("request") for entry in decision_logs.decisions(cluster)
+        (entry.get("input") or {}).get("request")
+        for entry in decision_logs.decisions(cluster, Selection())
     ]
     return {request["uid"]: request for request in shown if request}
 
@@ -72,21 +75,51 @@ def count(cluster: EmbeddedCluster, intent: str, outcome: str) -> float:
 
 
 def refused(objects: clients.Objects, manifest: dict[str, Any]) -> str:
-    """The uid in the message of a refusal."""
+    """The message of a refusal."""
     with pytest.raises(Refused) as caught:
         objects.create(manifest)
-    match = re.search(r"\[decision ([-0-9a-f]+)\]", str(caught.value))
-    assert match
-    return match[1]
+    return caught.value.message
 
 
-def test_a_refusal_names_the_uid_by_which_its_decision_is_found(
+def logged(cluster: EmbeddedCluster, manifest: dict[str, Any]) -> dict[str, Any]:
+    """The log entry of the refused object; waits for it."""
+    metadata = manifest["metadata"]
+    selection = Selection(namespace=metadata["namespace"], name=metadata["name"], denied=True)
+    entries = eventually(
+        lambda: decision_logs.decisions(cluster, selection), f"{metadata} is in a log"
+    )
+    assert len(entries) == 1
+    entry: dict[str, Any] = entries[0]
+    return entry
+
+
+def logs(cluster: EmbeddedCluster, *arguments: str) -> list[str]:
+    """The command line of `fairlead logs decisions` for this cluster."""
+    command = [sys.executable, "-m", "fairlead", "logs", "decisions", f"--name={cluster.name}"]
+    return [*command, *arguments]
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_equal_requests_are_refused_with_the_same_message(
+    objects: clients.Objects, namespace: Make, pod: Make
+) -> None:
+    manifest = pod(namespace(agentpool="pool1"), nodeSelector={"agentpool": "pool2"})
+    messages = [refused(objects, manifest) for _ in range(5)]
+    assert messages == messages[:1] * 5
+    assert 'pod "web"' in messages[0]
+
+
+def test_a_refusal_is_found_by_namespace_and_name(
     cluster: EmbeddedCluster, objects: clients.Objects, namespace: Make, pod: Make
 ) -> None:
     at = namespace(agentpool="pool1")
-    uid = refused(objects, pod(at, nodeSelector={"agentpool": "pool2"}))
-    eventually(lambda: uid in requests_of(cluster), f"decision {uid} is logged")
-    (entry,) = decision_logs.decisions(cluster, uid)
+    manifest = pod(at, nodeSelector={"agentpool": "pool2"})
+    message = refused(objects, manifest)
+    entry = logged(cluster, manifest)
+    assert message.endswith(entry["result"]["response"]["status"]["message"])
     request = entry["input"]["request"]
     assert (request["namespace"], request["operation"], request["kind"]["kind"]) == (
         at,
@@ -121,8 +154,10 @@ def test_nothing_that_may_be_secret_is_logged(
             "spec": spec,
         }
     )
-    uid = refused(objects, {**manifest, "spec": {**manifest["spec"], "nodeName": "n"}})
-    eventually(lambda: uid in requests_of(cluster), f"decision {uid} is logged")
+    evading = pod(at, "evading", **{**manifest["spec"], "nodeName": "n"})
+    evading["metadata"]["annotations"] = manifest["metadata"]["annotations"]
+    refused(objects, evading)
+    logged(cluster, evading)
     ours = [request for request in requests_of(cluster).values() if request.get("namespace") == at]
     assert {request["kind"]["kind"] for request in ours} >= {"Pod", "Deployment"}
     for server in cluster.servers():
@@ -146,34 +181,93 @@ def test_decisions_are_logged_after_a_new_ca_too(
     cluster: EmbeddedCluster, objects: clients.Objects, namespace: Make, pod: Make
 ) -> None:
     rotate.certificate(cluster, progress=Progress())
-    uid = refused(objects, pod(namespace(agentpool="pool1"), nodeSelector={"a": "b"}))
-    eventually(lambda: uid in requests_of(cluster), f"decision {uid} is logged")
+    manifest = pod(namespace(agentpool="pool1"), nodeSelector={"a": "b"})
+    refused(objects, manifest)
+    logged(cluster, manifest)
 
 
-def test_fairlead_logs_finds_a_decision_by_its_uid(
+def test_fairlead_logs_finds_decisions_by_uid_namespace_and_object(
     cluster: EmbeddedCluster, objects: clients.Objects, namespace: Make, pod: Make
 ) -> None:
-    uid = refused(objects, pod(namespace(agentpool="pool1"), nodeSelector={"a": "b"}))
-    asked = [
-        sys.executable,
-        "-m",
-        "fairlead",
-        "logs",
-        "decisions",
-        f"--name={cluster.name}",
-        f"--id={uid}",
-    ]
+    at = namespace(agentpool="pool1")
+    objects.create(pod(at, "placed"))
+    refused(objects, manifest := pod(at, "web", nodeSelector={"a": "b"}))
+    uid = logged(cluster, manifest)["input"]["request"]["uid"]
+    for arguments in (
+        [f"--id={uid}"],
+        [f"--namespace={at}", "--denied"],
+        [f"--namespace={at}", "--object=web"],
+        [f"--namespace={at}", "--object=w*", "--since=1h"],
+    ):
+        (entry,) = json.loads(run(*logs(cluster, *arguments, "-o", "json")).stdout)
+        assert entry["input"]["request"]["uid"] == uid
+    head, *lines = run(*logs(cluster, f"--namespace={at}")).stdout.splitlines()
+    assert head.split() == ["TIME", "USER", "REQUEST", "VERDICT", "REASON"]
+    rows = [re.split(r" {2,}", line) for line in lines]
+    assert ["placed", "pool1"] in [row[3:] for row in rows]
+    (refusal,) = (line for line in lines if "  denied  " in line)
+    for part in ("Z  fairlead-admin  ", f"CREATE of Pod {at}/web  ", 'pool "pool1"'):
+        assert part in refusal
 
-    def logged_decision() -> str | None:
-        return subprocess.run(asked, capture_output=True, text=True, check=False).stdout or None
 
-    decision = json.loads(eventually(logged_decision, f"decision {uid} is found"))
-    assert decision["input"]["request"]["uid"] == uid
-    unknown = subprocess.run(
-        [*asked[:-1], "--id=unknown"], capture_output=True, text=True, check=False
+def test_fairlead_logs_says_when_it_finds_no_decision(cluster: EmbeddedCluster) -> None:
+    for argument, subject in (("--id=x", " x"), ("--namespace=none", " in namespace none")):
+        done = run(*logs(cluster, argument))
+        assert (done.returncode, done.stdout) == (1, "")
+        assert f"found no decision{subject} in the logs of " in done.stderr
+
+
+def test_decisions_about_the_pods_of_a_deployment_are_found_by_its_name(
+    cluster: EmbeddedCluster, objects: clients.Objects, namespace: Make, pod: Make
+) -> None:
+    at = namespace(agentpool="pool1")
+    spec = pod(at, nodeSelector={"a": "b"})["spec"]
+    labels = {"app": "api"}
+    objects.create(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "api", "namespace": at},
+            "spec": {
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": spec},
+            },
+        }
     )
-    assert (unknown.returncode, unknown.stdout) == (1, "")
-    assert "no decision unknown in the logs of " in unknown.stderr
+    selection = Selection(namespace=at, name="api", denied=True)
+    (entry, *_) = eventually(
+        lambda: decision_logs.decisions(cluster, selection), "a refused pod is logged"
+    )
+    assert entry["input"]["request"]["object"]["metadata"]["generateName"].startswith("api-")
+    objects.delete("apps/v1", "Deployment", "api", at)
+
+
+def test_decisions_can_be_followed(
+    cluster: EmbeddedCluster, objects: clients.Objects, namespace: Make, pod: Make
+) -> None:
+    at = namespace(agentpool="pool1")
+    refused(objects, earlier := pod(at, "earlier", nodeSelector={"a": "b"}))
+    logged(cluster, earlier)
+    command = logs(cluster, "--follow", "--denied", f"--namespace={at}", "-o", "json")
+    followed: list[str] = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None
+        reader = Thread(target=followed.extend, args=(following.stdout,))
+        reader.start()
+        try:
+            eventually(lambda: len(followed) == 1, "the earlier decision is shown")
+            refused(objects, pod(at, "later", nodeSelector={"a": "b"}))
+            eventually(lambda: len(followed) == 2, "the later decision is shown")
+        finally:
+            following.terminate()
+            reader.join()
+    names = [
+        json.loads(line)["input"]["request"]["object"]["metadata"]["name"] for line in followed
+    ]
+    assert names == ["earlier", "later"]
+    refused_format = run(*logs(cluster, "--follow", "-o", "yaml"))
+    assert refused_format.returncode == 2
+    assert "YAML cannot be followed: use -o json" in refused_format.stderr
 
 
 def test_a_deployment_brings_the_secret_of_a_service_to_opa_and_asks_for_one_that_is_missing(

@@ -26,6 +26,7 @@ ADMISSION = "admissionregistration.k8s.io/v1"
 RBAC = "rbac.authorization.k8s.io/v1"
 MUTATING = (ADMISSION, "MutatingWebhookConfiguration", "fairlead")
 VALIDATING = (ADMISSION, "ValidatingWebhookConfiguration", "fairlead")
+FINAL_STATE = "final-state.node-pool.fairlead.dev"
 Change = Callable[[dict[str, Any]], None]
 
 
@@ -117,9 +118,13 @@ def more_rights(role: dict[str, Any]) -> None:
         (MUTATING, exempting, "webhooks[node-pool.fairlead.dev].objectSelector"),
         (MUTATING, excepting, "webhooks[node-pool.fairlead.dev].matchConditions[nobody]"),
         (MUTATING, with_another, "webhooks[another.example.com]"),
-        (VALIDATING, elsewhere, "webhooks[final-state.node-pool.fairlead.dev].clientConfig.url"),
-        (VALIDATING, distrusting, "webhooks[final-state.node-pool.fairlead.dev].clientConfig.caBundle"),
-        (VALIDATING, without_one, "webhooks[final-state.node-pool.fairlead.dev]"),
+        (VALIDATING, elsewhere, f"webhooks[{FINAL_STATE}].clientConfig.url"),
+        (
+            VALIDATING,
+            distrusting,
+            f"webhooks[{FINAL_STATE}].clientConfig.caBundle",
+        ),
+        (VALIDATING, without_one, f"webhooks[{FINAL_STATE}]"),
         (
             (ADMISSION, "ValidatingAdmissionPolicyBinding", "fairlead-objects"),
             warning_only,

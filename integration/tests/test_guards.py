@@ -328,7 +328,7 @@ def refusals(sent: As) -> dict[str, str]:
         way_out = (
             f"as a member of platform, or ask {SETTINGS.contact}"
             if guard != "fairlead-pool-label"
-            else f"or have a member of capacity or platform set it: ask {SETTINGS.contact}"
+            else f"Have a member of capacity or platform set it: ask {SETTINGS.contact}"
         )
         if (
             status != 403

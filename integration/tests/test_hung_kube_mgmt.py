@@ -49,15 +49,11 @@ def test_what_a_hung_kube_mgmt_missed_is_told(
             name = new_namespace(agentpool="pool2")
         code, reported = problems(cluster)
         assert (code, len(reported)) == (1, 1)
-        assert (
-            f"the last change of 1 namespaces ({name}), because its sidecar is stuck" in reported[0]
-        )
+        assert f"the last change of 1 namespaces ({name}), because its sidecar hangs" in reported[0]
         if missed == "deleted":
-            assert reported[0].startswith("what opa decides by is stale: ")
+            assert reported[0].startswith("the data of opa are stale: ")
         else:
-            since = (
-                reported[0].removeprefix("what opa decides by has been stale since ").split(",")[0]
-            )
+            since = reported[0].removeprefix("the data of opa have been stale since ").split(",")[0]
             assert began <= datetime.fromisoformat(since) <= datetime.now(UTC)
     waiting.until(lambda: problems(cluster) == (0, []), deadline=AGAIN, what="all is well again")
 

@@ -301,7 +301,9 @@ def calls(cluster: Cluster) -> int:
         line for line in lines if line.startswith("apiserver_admission_webhook_request_total{")
     ]
     return sum(
-        int(float(line.rpartition(" ")[2])) for line in counts if "daemonsets.node-pool.fairlead.dev" in line
+        int(float(line.rpartition(" ")[2]))
+        for line in counts
+        if "daemonsets.node-pool.fairlead.dev" in line
     )
 
 

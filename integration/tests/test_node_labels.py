@@ -105,7 +105,7 @@ def test_no_node_changes_its_pool(ask: Asking, node: dict[str, Any]) -> None:
         assert status == 403, (what, message)
         assert f"'{GUARD}'" in message, (what, message)
         assert f"system:node:{name} may not change the label agentpool of node {name}" in message
-        assert "ask who runs Fairlead here" in message
+        assert "ask those who run Fairlead in this cluster" in message
 
 
 def test_all_else_about_it_a_node_tells_as_before(ask: Asking, node: dict[str, Any]) -> None:
@@ -262,7 +262,11 @@ def test_what_refuses_is_the_guard(
 
 def test_a_check_tells_what_nodes_may_say_of_themselves() -> None:
     assert (
-        "sets its own agentpool at registration, not later" in preflight._node_labels([POOL]).detail
+        "can set its own agentpool when it registers, but not later"
+        in preflight._node_labels([POOL]).detail
     )
     protected = preflight._node_labels(Settings(node_label="node-restriction").pool_keys())
-    assert (protected.ok, f"none can give itself {PROTECTED}" in protected.detail) == (True, True)
+    assert (protected.ok, f"no node can set its own {PROTECTED}" in protected.detail) == (
+        True,
+        True,
+    )

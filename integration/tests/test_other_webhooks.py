@@ -61,8 +61,8 @@ PAST_THE_SCHEDULER: list[dict[str, Any]] = [
 NO_TOLERATIONS: list[dict[str, Any]] = [{"op": "replace", "path": "/spec/tolerations", "value": []}]
 
 LOST = (
-    'failed calling webhook "final-state.node-pool.fairlead.dev".*validating webhook may not return '
-    "response.patch"
+    'failed calling webhook "final-state.node-pool.fairlead.dev".*'
+    "validating webhook may not return response.patch"
 )
 # The first change has ours called once more, so that the second is one that no mutating webhook of
 # ours sees.

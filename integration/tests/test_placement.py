@@ -131,8 +131,8 @@ def test_a_deployment_says_in_its_condition_and_in_an_event_why_it_has_no_pods(
     at = namespace(agentpool="pool1")
     objects.create(workload("Deployment", pod(at, nodeSelector={"disk": "ssd"})))
     why = (
-        f'sets spec.nodeSelector disk, but namespace "{at}" places its pods in pool "pool1": '
-        "remove spec.nodeSelector, or set just agentpool=pool1 [decision "
+        f'sets spec.nodeSelector disk=ssd, but namespace "{at}" places its pods in pool "pool1": '
+        "remove spec.nodeSelector, or set just agentpool=pool1"
     )
 
     def condition() -> str | None:
@@ -152,6 +152,13 @@ def test_a_deployment_says_in_its_condition_and_in_an_event_why_it_has_no_pods(
         assert why in waiting.until(
             source, deadline=60, what=f"the Deployment's {source.__name__} says why"
         )
+
+    def repeated() -> list[dict[str, Any]] | None:
+        events = [e for e in objects.list("v1", "Event", at) if e["reason"] == "FailedCreate"]
+        return events if sum(entry.get("count") or 1 for entry in events) >= 4 else None
+
+    # Kubernetes counts equal Events in one object.
+    assert len(waiting.until(repeated, deadline=60, what="the ReplicaSet tried four times")) == 1
     # its ReplicaSet would go on trying while others count calls
     objects.delete("apps/v1", "Deployment", "api", at)
     waiting.until(

@@ -147,20 +147,20 @@ def test_each_missing_right_is_told_in_one_go_and_nothing_is_applied(
     }
     hooks = {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"], "verbs": ["get"]}
     reader = limited(foreign, tmp_path, "reader", [every, roles, hooks])
-    hook = "admissionregistration.k8s.io (whole cluster): have them granted"
+    hook = "admissionregistration.k8s.io (whole cluster): ask an administrator to grant them"
     assert missing(reader)["rights"] == [
-        f"create, patch on validatingadmissionpolicies.{hook}",
-        f"create, patch on validatingadmissionpolicybindings.{hook}",
-        f"create, patch, delete on mutatingwebhookconfigurations.{hook}",
-        f"create, patch on validatingwebhookconfigurations.{hook}",
-        "administer on policies.fairlead.dev (whole cluster): have them granted",
-        "place on namespaces.fairlead.dev (whole cluster), to grant it in turn: have it granted, "
-        "or the verb escalate "
-        "on roles and clusterroles",
+        f"you lack create, patch on validatingadmissionpolicies.{hook}",
+        f"you lack create, patch on validatingadmissionpolicybindings.{hook}",
+        f"you lack create, patch, delete on mutatingwebhookconfigurations.{hook}",
+        f"you lack create, patch on validatingwebhookconfigurations.{hook}",
+        "you lack administer on policies.fairlead.dev (whole cluster): ask an administrator to "
+        "grant them",
+        "you lack place on namespaces.fairlead.dev (whole cluster), which Fairlead's roles grant: "
+        "ask an administrator to grant it, or the verb escalate on roles and clusterroles",
     ]
     with pytest.raises(
         FairleadError,
-        match=r"nothing was applied:\n  rights: create, patch on validatingadmissionpolicies",
+        match=r"nothing was applied:\n  rights: you lack create, patch on validatingadmission",
     ):
         deploy.deploy(reader, Settings(), sidecar="sync", progress=Progress())
     assert foreign.objects().get("v1", "Namespace", NAMESPACE) is None
@@ -186,8 +186,8 @@ def test_rights_that_cannot_be_handed_on_are_told(foreign: Foreign, tmp_path: Pa
     lacking = missing(limited(foreign, tmp_path, "maker", [most, core, ours]))
     assert lacking == {
         "rights": [
-            f"{what}, to grant it in turn: have it granted, or the verb escalate on roles and "
-            "clusterroles"
+            f"you lack {what}, which Fairlead's roles grant: ask an administrator to grant it, or "
+            "the verb escalate on roles and clusterroles"
             for what in (
                 "watch on configmaps in namespace fairlead",
                 "watch on namespaces (whole cluster)",

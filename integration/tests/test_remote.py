@@ -336,7 +336,7 @@ def test_pods_that_do_not_come_up_tell_why(
         monkeypatch.setattr(opa_deployment, "ROLLOUT", 2.0)
         with pytest.raises(
             FairleadError,
-            match=r"not within 2 s:\n  opa-.* cannot be scheduled: 0/2 nodes are available",
+            match=r"2 s: .* is Ready:\n  opa-.* cannot be scheduled: 0/2 nodes are available",
         ):
             deployed.restart(progress=Progress())
         monkeypatch.setattr(opa_deployment, "ROLLOUT", 60.0)

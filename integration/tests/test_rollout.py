@@ -21,6 +21,8 @@ from fairlead.common import paths, waiting
 from fairlead.common.progress import Progress
 from fairlead.kube import apiserver, clients
 from fairlead.kube.rest import Response, Rest, path_of
+from fairlead.operations import decision_logs
+from fairlead.operations.decision_logs import Selection
 from fairlead.operations.deploy import deploy
 from fairlead.settings.models import Settings
 
@@ -337,9 +339,24 @@ def test_enforcement_warn_admits_and_tells_the_user_and_the_audit_log(
 ) -> None:
     answer = create("warned", nodeSelector={"disk": "ssd"})
     assert (answer.status, answer.body["spec"]["nodeSelector"]) == (201, {"disk": "ssd"})
-    assert any('pod "warned" sets spec.nodeSelector disk' in warning for warning in answer.warnings)
+    assert any(
+        'pod "warned" sets spec.nodeSelector disk=ssd' in warning for warning in answer.warnings
+    )
     annotation = audited_annotations(log, "warned")["node-pool.fairlead.dev/node-pool"]
-    assert annotation.startswith('would be refused: pod "warned" sets spec.nodeSelector disk')
+    assert annotation.startswith('would be refused: pod "warned" sets spec.nodeSelector disk=ssd')
+
+
+def test_the_audit_log_leads_to_the_decision(
+    warned: EmbeddedCluster, create: Callable[..., Response], log: Path
+) -> None:
+    create("traced", nodeSelector={"disk": "ssd"})
+    uid = audited_annotations(log, "traced")["node-pool.fairlead.dev/decisionUID"]
+    (entry,) = waiting.until(
+        lambda: decision_logs.decisions(warned, Selection(uid=uid)),
+        deadline=30,
+        what=f"decision {uid} is logged",
+    )
+    assert entry["input"]["request"]["object"]["metadata"]["name"] == "traced"
 
 
 def test_the_audit_log_tells_where_a_pod_was_placed(
@@ -374,9 +391,7 @@ def test_a_diff_tells_what_would_be_refused_from_now_on(
     refused = {d["name"]: d for d in report["differences"] if d["difference"] == "would be refused"}
     assert {"named", "own", "pinned"} <= refused.keys()
     assert refused["own"]["deployed"]["allowed"] is True
-    assert refused["own"]["deployed"]["warnings"] == [
-        refused["own"]["new"]["message"].partition(" [decision")[0]
-    ]
+    assert refused["own"]["deployed"]["warnings"] == [refused["own"]["new"]["message"]]
     assert report["revisions"]["deployed"] != report["revisions"]["new"]
 
 
@@ -386,9 +401,7 @@ def test_a_diff_tells_what_would_be_placed_otherwise(
     settings = "enforcement: warn\nnodeLabel: gke\n"
     report = diffed(warned, tmp_path, settings, code=1)
     changed = {
-        d["name"]: d
-        for d in report["differences"]
-        if d["difference"] == "would be changed otherwise"
+        d["name"]: d for d in report["differences"] if d["difference"] == "would get another patch"
     }
     assert changed["at-home"]["deployed"]["patch"][0]["value"] == {"agentpool": "pool1"}
     assert changed["at-home"]["new"]["patch"][0]["value"] == {

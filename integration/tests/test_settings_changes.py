@@ -86,7 +86,7 @@ CHANGES: Mapping[str, tuple[Settings, Settings]] = {
 WRITERS = 2
 PAUSE = 0.02
 """Seconds between two pods of a writer. Two cores have to run the deployment, too."""
-NAMES = r"web-\d+|\[decision [^]]*\]"
+NAMES = r"web-\d+"
 """The variable parts of refusals."""
 ENOUGH = 5
 """The number of admitted pods of each namespace and phase to wait for."""

@@ -28,7 +28,10 @@ explanation contains "the update does not change the template: left alone" if {
 	not creates_pods
 }
 
-explanation contains "the template is not changed, its pods are; if they would be refused, the template gets a warning" if {
+explanation contains sprintf(
+	"a %s is not changed, but its pods are: if they will be refused, it is admitted with a warning",
+	[review.kind[1]],
+) if {
 	creates_pods
 	not gets_assignment
 }

@@ -71,7 +71,7 @@ test_a_template if {
 		"kind": {"group": "apps", "kind": "Deployment"},
 		"object": {"spec": {"template": {"spec": {}}}},
 	})
-	explanation == _mapped | {"the template is not changed, its pods are; if they would be refused, the template gets a warning"}
+	explanation == _mapped | {"a Deployment is not changed, but its pods are: if they will be refused, it is admitted with a warning"}
 }
 
 test_an_update_of_a_template_that_changes_nothing if {

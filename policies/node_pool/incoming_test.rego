@@ -95,7 +95,7 @@ test_a_template_whose_pods_will_be_refused_is_admitted_with_a_warning if {
 		_decide(_create(kind, {"nodeName": "n1"})) == warned
 		_decide(_update(kind, {}, {"nodeName": "n1"})) == warned
 	}
-	_decide(_create("DaemonSet", {"nodeSelector": {"zone": "a"}})) == _warned(`every pod of DaemonSet "web" will be refused: its template sets spec.nodeSelector zone, but namespace "payments" places its pods in pool "pool1": remove spec.nodeSelector, or set just agentpool=pool1`)
+	_decide(_create("DaemonSet", {"nodeSelector": {"zone": "a"}})) == _warned(`every pod of DaemonSet "web" will be refused: its template sets spec.nodeSelector zone=a, but namespace "payments" places its pods in pool "pool1": remove spec.nodeSelector, or set just agentpool=pool1`)
 }
 
 test_an_undeclared_pool_is_warned_of if {

@@ -240,7 +240,7 @@ test_only_templates_of_daemon_sets_have_notes if {
 }
 
 _template_warned(way_out) := object.union(_untouched, {"warn": {concat("", [
-	`every pod of DaemonSet "agent" will be refused: its template sets spec.nodeSelector agentpool, but namespace "two" `,
+	`every pod of DaemonSet "agent" will be refused: its template sets spec.nodeSelector agentpool=pool1, but namespace "two" `,
 	`places its pods in pool "pool2": remove spec.nodeSelector, or set just agentpool=pool2`,
 	way_out,
 ])}})
@@ -263,7 +263,7 @@ _pod(metadata) := {
 }
 
 _pod_denied(way_out) := object.union(_untouched, {"deny": {concat("", [
-	`pod "agent-*" sets spec.nodeSelector agentpool, but namespace "two" places its pods in pool "pool2": `,
+	`pod "agent-*" sets spec.nodeSelector agentpool=pool1, but namespace "two" places its pods in pool "pool2": `,
 	"remove spec.nodeSelector, or set just agentpool=pool2",
 	way_out,
 ])}})

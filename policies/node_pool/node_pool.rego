@@ -181,7 +181,7 @@ _refusals contains sprintf(
 
 _refusals contains sprintf(
 	"%s sets spec.nodeSelector %s, but namespace %q places its pods in pool %q: remove spec.nodeSelector, or set just %s%s",
-	[offender, _sorted(object.keys(own_selector)), namespace, pool_name, selector_text(assignment.nodeSelector), _hint],
+	[offender, selector_text(own_selector), namespace, pool_name, selector_text(assignment.nodeSelector), _hint],
 ) if {
 	creates_pods
 	settings.pod_selector == "reject"

@@ -91,14 +91,14 @@ test_the_assignment_itself_is_accepted_unchanged if {
 
 test_any_other_selector_is_refused if {
 	every case in [
-		{"selector": {"agentpool": "pool2"}, "keys": "agentpool"},
-		{"selector": {"agentpool": ""}, "keys": "agentpool"},
-		{"selector": {"zone": "a", "disk": "ssd"}, "keys": "disk, zone"},
-		{"selector": {"agentpool": "pool1", "zone": "a"}, "keys": "agentpool, zone"},
+		{"selector": {"agentpool": "pool2"}, "text": "agentpool=pool2"},
+		{"selector": {"agentpool": ""}, "text": "agentpool="},
+		{"selector": {"zone": "a", "disk": "ssd"}, "text": "disk=ssd, zone=a"},
+		{"selector": {"agentpool": "pool1", "zone": "a"}, "text": "agentpool=pool1, zone=a"},
 	] {
 		_decide(_create({"nodeSelector": case.selector})) == _denied(sprintf(
 			`pod "web" sets spec.nodeSelector %s, but namespace "payments" places its pods in pool "pool1": remove spec.nodeSelector, or set just agentpool=pool1`,
-			[case.keys],
+			[case.text],
 		))
 	}
 }

@@ -25,12 +25,19 @@ subresource if not object.get(input.request, "subResource", "") in {"", null}
 kind := [object.get(input.request.kind, "group", ""), input.request.kind.kind]
 
 # METADATA
-# description: The object's name for messages - its name, or the prefix that the name is generated from with a `*`.
+# description: |
+#   The object's name for messages. If the name of a new object is generated, it is the prefix with a `*`: the final name
+#   differs in each attempt of a controller, and a refused object never gets it.
 default name := "(unnamed)"
 
-name := input.request.object.metadata.name if not object.get(input.request.object.metadata, "name", "") in {"", null}
+name := concat("", [input.request.object.metadata.generateName, "*"]) if _generated
 
-else := concat("", [input.request.object.metadata.generateName, "*"])
+else := input.request.object.metadata.name if not object.get(input.request.object.metadata, "name", "") in {null, ""}
+
+_generated if {
+	input.request.operation != "UPDATE"
+	not object.get(input.request.object.metadata, "generateName", "") in {"", null}
+}
 
 # METADATA
 # description: Why the review cannot be read; empty for any review that an API server sends.

@@ -68,7 +68,13 @@ test_the_kind_has_its_group if {
 }
 
 test_an_object_is_called_by_its_name_or_what_it_is_generated_from if {
-	review.name == "web" with input as _review({"object": {"metadata": {"name": "web", "generateName": "x-"}}})
+	review.name == "web" with input as _review({"object": {"metadata": {"name": "web"}}})
+	review.name == "web" with input as _review({"object": {"metadata": {"name": "web", "generateName": ""}}})
+	review.name == "x-*" with input as _review({"object": {"metadata": {"name": "x-7d4b9", "generateName": "x-"}}})
+	review.name == "x-7d4b9" with input as _review({
+		"operation": "UPDATE",
+		"object": {"metadata": {"name": "x-7d4b9", "generateName": "x-"}},
+	})
 	review.name == "web-*" with input as _review({"object": {"metadata": {"name": "", "generateName": "web-"}}})
 	review.name == "web-*" with input as _review({"object": {"metadata": {"generateName": "web-"}}})
 	review.name == "(unnamed)" with input as _review({"object": {"metadata": {}}})

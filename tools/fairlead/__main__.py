@@ -7,6 +7,7 @@ import difflib
 import importlib
 import io
 import os
+import re
 import signal
 import sys
 import threading
@@ -26,7 +27,7 @@ COMMANDS = {
     "down": "Stop a local cluster and remove its state.",
     "list": "List the clusters that Fairlead created in this checkout.",
     "status": "Show what runs in a cluster and which policies are in force.",
-    "logs": "Show the logs of OPA, its sidecar or another server.",
+    "logs": "Show the logs of OPA, its sidecar or another server, and the decisions in them.",
     "deploy": "Deploy into a cluster; safe to repeat.",
     "render": "Write the manifests as files, for GitOps and kustomize.",
     "uninstall": "Remove everything that Fairlead created in a cluster.",
@@ -119,7 +120,7 @@ def main() -> None:
             if isinstance(error, click.UsageError) and error.ctx
             else "fairlead"
         )
-        output.error(f"{error.format_message()} See `{where} --help`.")
+        output.error(f"{_sentence(error.format_message())} See `{where} --help`.")
         sys.exit(error.exit_code)
     except KeyboardInterrupt as error:
         output.error("interrupted")
@@ -143,6 +144,15 @@ def _print_notes(error: BaseException | None) -> None:
     """Print what was added to an error, such as what became of a cluster."""
     for note in getattr(error, "__notes__", ()):
         output.note(note)
+
+
+def _sentence(message: str) -> str:
+    """click's message as one line of whole sentences."""
+    text = " ".join(message.split())
+    text = re.sub(
+        r"^Got unexpected extra arguments? \((.*)\)$", r"The command takes no argument \1.", text
+    )
+    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 def _interrupt(_signum: int, _frame: FrameType | None) -> None:

@@ -98,7 +98,7 @@ def decide(
             },
             progress=progress,
         )
-        return [_read(review, answer) for review, answer in zip(questions, answers, strict=True)]
+        return [_read(answer) for answer in answers]
 
     toolchain.ensure(["opa"], progress)  # once, and not in each thread
     decisions: list[Decision] = []
@@ -123,7 +123,7 @@ def described(patch: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _read(admission_review: Mapping[str, Any], decided: Mapping[str, Any]) -> Decision:
+def _read(decided: Mapping[str, Any]) -> Decision:
     placement: Mapping[str, Any] = next(iter(decided["placement"]), {})
     pool, selector = placement.get("pool"), placement.get("nodeSelector", {})
     intents: Mapping[str, Any] = next(iter(decided["intents"]), {})
@@ -133,10 +133,7 @@ def _read(admission_review: Mapping[str, Any], decided: Mapping[str, Any]) -> De
     response = answer["response"]
     return Decision(
         allowed=response["allowed"],
-        # The uid was made up for this evaluation, so nobody can search for it.
-        message=response.get("status", {})
-        .get("message", "")
-        .removesuffix(f" [decision {admission_review['request']['uid']}]"),
+        message=response.get("status", {}).get("message", ""),
         warnings=tuple(response.get("warnings", ())),
         patch=tuple(admission_reviews.patch_of(answer)),
         pool=pool,

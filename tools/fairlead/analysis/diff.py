@@ -23,8 +23,8 @@ from fairlead.settings.models import Replicated, Settings
 
 REFUSED = "would be refused"
 ADMITTED = "would be admitted"
-PATCHED = "would be changed otherwise"
-TOLD = "would be told otherwise"
+PATCHED = "would get another patch"
+TOLD = "would get another message"
 KINDS = (REFUSED, ADMITTED, PATCHED, TOLD)
 """The ways in which a decision can differ, the gravest first."""
 

@@ -61,7 +61,7 @@ def command(
 
 def _draw(data: dict[str, Any], console: Console) -> None:
     if differences := [
-        {**difference, "message": _message(difference)} for difference in data["differences"]
+        {**difference, "message": message(difference)} for difference in data["differences"]
     ]:
         out.rows(
             None,
@@ -75,12 +75,24 @@ def _draw(data: dict[str, Any], console: Console) -> None:
     )
 
 
-def _message(difference: dict[str, Any]) -> str:
-    new, old = (
-        "; ".join(
-            filter(None, (decision["message"], *decision["warnings"], described(decision["patch"])))
-        )
-        or "left alone"
-        for decision in (difference["new"], difference["deployed"])
+def message(difference: dict[str, Any]) -> str:
+    """What the decision was, and what it becomes; a text that both have stands once."""
+    (old, old_text), (new, new_text) = map(_said, (difference["deployed"], difference["new"]))
+    if old_text == new_text:
+        return f"{old} -> {new}: {new_text}"
+    return " -> ".join(
+        f"{verdict}: {text}" if text else verdict
+        for verdict, text in ((old, old_text), (new, new_text))
     )
-    return f"{new} (now: {old})"
+
+
+def _said(decision: dict[str, Any]) -> tuple[str, str]:
+    """The verdict, and the message, warnings and patch as text."""
+    texts = (decision["message"], *decision["warnings"], described(decision["patch"]))
+    if not decision["allowed"]:
+        verdict = "refused"
+    elif decision["warnings"]:
+        verdict = "admitted with a warning"
+    else:
+        verdict = "admitted" if decision["patch"] else "admitted unchanged"
+    return verdict, "; ".join(filter(None, texts))

@@ -141,10 +141,11 @@ def _draw(console: Console, question: Question, answer: Answer) -> None:
     lines += [("warning", warning) for warning in answer.warnings]
     lines += [("patch", _operation(operation)) for operation in answer.patch]
     lines += [("because", sentence) for sentence in answer.explanation]
-    last = None
-    for head, text in lines:
-        console.print(f"{'' if head == last else head:<9}{text}", soft_wrap=True)
-        last = head
+    heads = [head for head, _ in lines]
+    repeated = zip(lines, [None, *heads], strict=False)
+    out.fields(
+        console, [("" if head == last else head, text) for (head, text), last in repeated], 9
+    )
     if answer.patch:
         console.print("\nThe object after the patch:\n", soft_wrap=True)
         console.print(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +25,8 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 from rich.progress import Progress as Bars
-from rich.table import Table
 
+from fairlead.cli import tables
 from fairlead.common.progress import Progress
 
 FORMATS = ("table", "json", "yaml")
@@ -55,26 +56,28 @@ def rows(
     """
 
     def draw(target: Console) -> None:
-        table = Table(
-            title=title,
-            title_justify="left",
-            title_style="bold",
-            box=None,
-            header_style="bold",
-            pad_edge=False,
-        )
-        for column in columns:
-            table.add_column(column.upper(), overflow="fold", style=styles.get(column))
-        for line in lines:
-            table.add_row(*(_cell(line.get(column)) for column in columns))
-        target.print(table)
+        if title:
+            target.print(title, style="bold")
+        cells = [[_cell(line.get(column)) for column in columns] for line in lines]
+        tables.draw(target, columns, cells, styles, width=_width(target))
 
     return draw
+
+
+def fields(target: Console, pairs: Sequence[tuple[str, str]], label_width: int) -> None:
+    """Print a text after each label, wrapped for the width of the terminal."""
+    printable = [(label, _printable(text)) for label, text in pairs]
+    tables.draw_fields(target, printable, width=_width(target), label_width=label_width)
 
 
 def line(text: str = "") -> None:
     """Print one line of a result unchanged."""
     sys.stdout.write(text + "\n")
+
+
+def record(values: Iterable[Any]) -> None:
+    """Print values as one line of a result, separated by two spaces."""
+    line("  ".join(" ".join(_cell(value).split()) for value in values))
 
 
 def note(text: str) -> None:
@@ -95,12 +98,8 @@ def error(text: str) -> None:
 
 
 def console() -> Console:
-    """The console for results: with colours on a terminal, and without cut lines elsewhere."""
-    return (
-        Console(highlight=False, markup=False)
-        if sys.stdout.isatty()
-        else Console(width=200, highlight=False, markup=False)
-    )
+    """The console for results, with colours on a terminal."""
+    return Console(highlight=False, markup=False)
 
 
 @contextmanager
@@ -190,12 +189,27 @@ class _Bars(Progress):
             )
 
 
+def _width(target: Console) -> int | None:
+    """The width for tables: that of the terminal, or COLUMNS. Elsewhere, such as in a pipe, there
+    is none.
+    """
+    return target.width if target.is_terminal or os.environ.get("COLUMNS", "").isdigit() else None
+
+
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return str(value)
+    return _printable(str(value))
+
+
+def _printable(text: str) -> str:
+    """`text` with control characters escaped: a name in a log could steer the terminal."""
+    return "".join(
+        character if character.isprintable() or character == "\n" else ascii(character)[1:-1]
+        for character in text
+    )
 
 
 def files(paths: Sequence[Path], output: str) -> None:

@@ -20,5 +20,7 @@ def command(settings_file: Path | None, output: str) -> None:
     out.emit(
         document,
         output,
-        lambda console: console.print(yaml.safe_dump(document, sort_keys=False).rstrip()),
+        lambda console: console.print(
+            yaml.safe_dump(document, sort_keys=False).rstrip(), soft_wrap=True
+        ),
     )

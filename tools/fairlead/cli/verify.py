@@ -43,8 +43,7 @@ def command(
 
     Of the settings, only the policies' folders and which intents are in force matter; all others
     come from the cases. Engines that need a cluster start an embedded one. With --cluster kind or
-    context they use the existing cluster, and change its settings from case to case: run `fairlead
-    deploy` afterwards.
+    context they use that cluster, and change its settings until you run `fairlead deploy` again.
 
     Exit code: 0 if all cases passed, 1 if one failed. A case that an engine cannot express is
     listed as such.

@@ -151,7 +151,7 @@ class KindCluster(RemoteCluster):
         if self._begun.exists():
             return "half-made"
         raise UsageError(
-            f"KIND cluster {self.name!r} is there, but {problem}: choose another name by "
+            f"KIND cluster {self.name!r} exists, but {problem}: choose another name by "
             "KIND_CLUSTER_NAME, "
             f"or remove it by `$(fairlead tools --path kind) delete cluster --name {self.name}`"
         )
@@ -294,7 +294,7 @@ def _have(image: str, variable: str, *, pull: bool = True, progress: Progress) -
 
 _WAYS_OUT = {
     "FAIRLEAD_IMAGE": "build it by `make image`",
-    "KUBE_MGMT_IMAGE": "take --sidecar sync",
+    "KUBE_MGMT_IMAGE": "use --sidecar sync",
 }
 
 

@@ -30,7 +30,7 @@ def until(check: Callable[[], T | None], *, deadline: float, what: str, pause: f
         attempt = error.last_attempt
         cause = attempt.exception() if attempt.failed else None
         raise FairleadError(
-            f"{what}: not within {deadline:g} s" + (f" ({cause})" if cause else "")
+            f"this did not happen within {deadline:g} s: {what}" + (f" ({cause})" if cause else "")
         ) from cause
     if result is None:  # for the type checker: the retries end with a result or an error
         raise FairleadError(what)

@@ -174,7 +174,7 @@ class KubeMgmt:
     def require(self, settings: Settings) -> None:
         if settings.max_staleness is not None:
             raise UsageError(
-                "maxStaleness: kube-mgmt confirms no data: take --sidecar sync, or leave it out"
+                "maxStaleness: kube-mgmt confirms no data: use --sidecar sync, or leave it out"
             )
 
     def command(self) -> list[str]:
@@ -190,7 +190,7 @@ class KubeMgmt:
         if program is None:
             raise UsageError(
                 "no program kube-mgmt found: put it on PATH, set FAIRLEAD_KUBE_MGMT to its file, "
-                "or take --sidecar sync"
+                "or use --sidecar sync"
             )
         return [str(program)]
 

@@ -155,7 +155,8 @@ def subject(review: Any) -> Subject:
     """What the review is about, as far as it can be read."""
     request = _mapping(_mapping(review).get("request"))
     metadata = _mapping(_mapping(request.get("object") or request.get("oldObject")).get("metadata"))
-    name = request.get("name") or metadata.get("name") or metadata.get("generateName") or "-"
+    prefix = metadata.get("generateName")
+    name = request.get("name") or metadata.get("name") or (f"{prefix}*" if prefix else "-")
     kind = _mapping(request.get("kind")).get("kind", "-")
     below = f"/{request['subResource']}" if request.get("subResource") else ""
     namespace = request.get("namespace") if kind != "Namespace" else None

@@ -187,7 +187,8 @@ def _run(
         raise FairleadError(f"opa {arguments[0]} did not end within {_WITHIN} s") from error
     except OSError as error:
         raise FairleadError(
-            f"{program} cannot be started ({error.strerror}): is it of this machine's kind?"
+            f"{program} cannot be started ({error.strerror}): is it built for this "
+            "machine's processor?"
         ) from error
 
 

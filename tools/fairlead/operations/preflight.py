@@ -62,7 +62,7 @@ def require(findings: Iterable[Finding]) -> None:
     missing = [f"\n  {finding.check}: {finding.detail}" for finding in findings if not finding.ok]
     if missing:
         raise FairleadError(
-            f"this cluster cannot take Fairlead yet, nothing was applied:{''.join(missing)}"
+            f"the cluster lacks what Fairlead needs, so nothing was applied:{''.join(missing)}"
         )
 
 
@@ -167,7 +167,8 @@ def _version(api: client.ApiClient) -> Finding:
     return Finding(
         "version",
         False,
-        f"{version.git_version}, and at least {oldest} is needed: upgrade the control plane",
+        f"the API server is {version.git_version}, and Fairlead needs {oldest} or newer: upgrade "
+        "the control plane",
     )
 
 
@@ -183,15 +184,16 @@ def _kinds(kinds: Sequence[discovery.Kind], rendered: Iterable[Mapping[str, Any]
 
 def _way_out(version: str) -> str:
     if version.startswith("cert-manager.io/"):
-        return "install cert-manager, or take the setting `certificates: cert-manager` out"
-    return "see the API server's --runtime-config"
+        return "install cert-manager, or remove the setting `certificates: cert-manager`"
+    return "switch it on by the API server's flag --runtime-config"
 
 
 def _rights(
     api: client.ApiClient, kinds: Sequence[discovery.Kind], rendered: Iterable[Mapping[str, Any]]
 ) -> list[Finding]:
     if _may(api, _Right("*", "*", "*", None)):
-        return [Finding("rights", True, "everything")]
+        rights = {*_needed(kinds, rendered), *(right for _, right in _granted(rendered))}
+        return [Finding("rights", True, f"all {len(rights)} permissions are held")]
     answers: dict[_Right, bool] = {}
 
     def may(right: _Right) -> bool:
@@ -204,7 +206,7 @@ def _rights(
         Finding(
             "rights",
             False,
-            f"{_described(rights)}: have them granted",
+            f"you lack {_described(rights)}: ask an administrator to grant them",
         )
         for rights in _by_place(missing)
     ]
@@ -220,12 +222,12 @@ def _rights(
         Finding(
             "rights",
             False,
-            f"{_described(rights)}, to grant it in turn: "
-            "have it granted, or the verb escalate on roles and clusterroles",
+            f"you lack {_described(rights)}, which Fairlead's roles grant: ask an administrator to "
+            "grant it, or the verb escalate on roles and clusterroles",
         )
         for rights in _by_place(list(dict.fromkeys(granted)))
     ]
-    return findings or [Finding("rights", True, f"all {len(answers)} that are needed")]
+    return findings or [Finding("rights", True, f"all {len(answers)} permissions are held")]
 
 
 def _needed(kinds: Sequence[discovery.Kind], rendered: Iterable[Mapping[str, Any]]) -> list[_Right]:
@@ -320,10 +322,14 @@ def _namespace(objects: clients.Objects, rendered: Sequence[Mapping[str, Any]]) 
     try:
         namespace = objects.get("v1", "Namespace", NAMESPACE)
         if namespace is None:
-            return [Finding("namespace", True, f"{NAMESPACE} will be made")]
+            return [Finding("namespace", True, f'namespace "{NAMESPACE}" will be created')]
         if namespace["metadata"].get("deletionTimestamp"):
             return [
-                Finding("namespace", False, f"{NAMESPACE} is being deleted: deploy when it is gone")
+                Finding(
+                    "namespace",
+                    False,
+                    f'namespace "{NAMESPACE}" is being deleted: deploy when it is gone',
+                )
             ]
         template, *_ = [m["spec"]["template"] for m in rendered if m["kind"] == "Deployment"]
         spec = dict(template["spec"])
@@ -340,13 +346,14 @@ def _namespace(objects: clients.Objects, rendered: Sequence[Mapping[str, Any]]) 
                 Finding(
                     "namespace",
                     True,
-                    f"whether {NAMESPACE} takes our pods cannot be told: {error.message}",
+                    f'cannot check whether namespace "{NAMESPACE}" accepts the pods: '
+                    f"{error.message}",
                 )
             ]
         way_out = "change the quota, limit or policy that says so, or exempt this namespace from it"
-        problem = f"{NAMESPACE} refuses our pods ({error.message}): {way_out}"
+        problem = f'namespace "{NAMESPACE}" refuses the pods ({error.message}): {way_out}'
         return [Finding("namespace", False, problem)]
-    return [Finding("namespace", True, f"{NAMESPACE} takes our pods")]
+    return [Finding("namespace", True, f'namespace "{NAMESPACE}" accepts the pods')]
 
 
 def _node_labels(keys: Sequence[str]) -> Finding:
@@ -356,15 +363,17 @@ def _node_labels(keys: Sequence[str]) -> Finding:
     chosen = [key for key in keys if labels.kubelet_may_set(key)]
     if chosen:
         way_out = (
-            "where nodes are not trusted with that, take nodeLabel: node-restriction "
+            "if you do not trust nodes with that, set nodeLabel: node-restriction "
             "(docs/security.md)"
         )
         return Finding(
             "nodes",
             True,
-            f"each sets its own {', '.join(chosen)} at registration, not later: {way_out}",
+            f"a node can set its own {', '.join(chosen)} when it registers, but not later: "
+            f"{way_out}",
         )
     protected = (
-        f"none can give itself {', '.join(keys)}, if the API server's plugin NodeRestriction is on"
+        f"no node can set its own {', '.join(keys)}, if the API server's admission plugin "
+        "NodeRestriction is on"
     )
     return Finding("nodes", True, protected)

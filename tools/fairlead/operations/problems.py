@@ -64,16 +64,14 @@ def of_replication(lags: Iterable[tuple[Served, Lag | None]]) -> Iterator[str]:
         if lag:
             shown = _beginning(lag.namespaces)
             since = (
-                f"has been stale since {lag.since.isoformat()}, {_ago(lag.since):.0f} s ago"
+                f"have been stale since {lag.since.isoformat()}, {_ago(lag.since):.0f} s ago"
                 if lag.since
-                else "is stale"
+                else "are stale"
             )
             yield (
-                f"what {_opa(state)} decides by {since}: it lacks the last change of "
-                f"{len(lag.namespaces)} namespaces "
-                f"({shown}), because its sidecar is stuck; restart both: `kubectl -n {NAMESPACE} "
-                "rollout restart "
-                "deployment opa`"
+                f"the data of {_opa(state)} {since}: they lack the last change of "
+                f"{len(lag.namespaces)} namespaces ({shown}), because its sidecar hangs; restart "
+                f"both: `kubectl -n {NAMESPACE} rollout restart deployment opa`"
             )
 
 

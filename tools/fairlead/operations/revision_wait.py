@@ -57,7 +57,7 @@ def until_in_force(
             wait.check, deadline=deadline, what=f"every OPA serves revision {revision}"
         )
     except _Refusal as error:
-        raise RevisionRejected(f"OPA does not take revision {revision}: {error}") from None
+        raise RevisionRejected(f"OPA rejects revision {revision}: {error}") from None
     except FairleadError as error:
         if isinstance(error.__cause__, leftovers.Stuck):
             raise leftovers.Stuck(str(error.__cause__)) from error

@@ -12,10 +12,11 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Any
 
+from fairlead.opa import decision_entries
 from fairlead.sync import decision_batches
 from fairlead.sync.metrics import Metrics
 
@@ -38,9 +39,6 @@ OPA has no answer (`failed`), as fast as OPA decides.
 """
 
 _PAUSE = 10.0  # seconds between two warnings about decisions that were not written
-
-# The outcomes that policies/main.rego writes into audit annotations, before the colon.
-_OUTCOMES = {"refused": "denied", "would be refused": "warned", "placed": "placed"}
 
 
 class Decisions:
@@ -78,7 +76,7 @@ class Decisions:
         if decision.text is None or decision.entry is None:
             self._omit("unread")
             return
-        pairs = list(outcomes(decision.entry))
+        pairs = list(decision_entries.outcomes(decision.entry))
         for intent, outcome in pairs:
             self._metrics.decisions.labels(intent, outcome).inc()
         if self._write:
@@ -119,26 +117,6 @@ class _Budget:
             return False
         self._left -= size
         return True
-
-
-def outcomes(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The outcomes of one decision: (intent, outcome) for each intent that applied.
-
-    The outcome is `placed`, `warned` or `denied`. If no intent reports one, the intent is "" and
-    the outcome is `allowed`, `warned`, `denied`, or `failed` if OPA had no answer. API servers
-    treat a failure as a refusal.
-    """
-    result = entry.get("result")
-    response = result.get("response") if isinstance(result, dict) else None
-    if not isinstance(response, dict):
-        yield "", "failed"
-        return
-    by_intent = response.get("auditAnnotations") or {}
-    for intent, annotation in by_intent.items():
-        yield intent, _OUTCOMES.get(str(annotation).partition(":")[0], "allowed")
-    if not by_intent:
-        allowed = "warned" if response.get("warnings") else "allowed"
-        yield "", allowed if response.get("allowed") is True else "denied"
 
 
 def _kind(pairs: list[tuple[str, str]]) -> str:

@@ -182,7 +182,7 @@ def test_a_workload_is_judged_by_the_pods_that_it_makes(kind: str) -> None:
     assert of(workload(kind, {"template": GOOD})).finding == PLACED
     refused = of(workload(kind, {"template": BAD}))
     assert refused.finding == REFUSED
-    assert 'pod "web-*" sets spec.nodeSelector agentpool' in refused.message
+    assert 'pod "web-*" sets spec.nodeSelector agentpool=' in refused.message
 
 
 def test_a_daemon_set_that_an_earlier_pool_placed_is_told_with_the_way_out() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from fairlead.analysis import batch, diff, inventory
 from fairlead.analysis.batch import Decision
+from fairlead.cli import diff as diff_command
 from fairlead.common.progress import Progress
 from fairlead.policy import bundles, staging
 from fairlead.settings.models import Settings
@@ -62,8 +63,33 @@ def test_staged_policies_decide_by_their_own_settings() -> None:
     plain, own = decide(Settings(), *stored)
     assert (plain.allowed, own.allowed) == (True, False)
     assert batch.described(plain.patch) == 'add /spec/nodeSelector {"agentpool": "gpu"}'
-    assert "[decision" not in own.message  # by a uid of our own making nobody finds anything
     assert [d.allowed for d in decide(Settings(pod_selector="merge"), *stored)] == [True, True]
     warned = decide(Settings.model_validate({"enforcement": "warn"}), *stored)[1]
     assert (warned.allowed, warned.patch, len(warned.warnings)) == (True, (), 1)
     assert diff.compare(own, warned) == diff.ADMITTED
+
+
+@pytest.mark.parametrize(
+    ("deployed", "new", "message"),
+    [
+        (("no", False), ("no", True), "refused -> admitted with a warning: no"),
+        (("no", False), ("never", False), "refused: no -> refused: never"),
+        (("", True), ("no", False), "admitted unchanged -> refused: no"),
+    ],
+)
+def test_people_read_what_a_decision_was_and_what_it_becomes(
+    deployed: tuple[str, bool], new: tuple[str, bool], message: str
+) -> None:
+    """Each decision by its text and whether it admits: the text is then a warning."""
+
+    def decision(text: str, allowed: bool) -> dict[str, object]:
+        warnings = [text] if allowed and text else []
+        return {
+            "allowed": allowed,
+            "message": "" if allowed else text,
+            "warnings": warnings,
+            "patch": [],
+        }
+
+    shown = diff_command.message({"deployed": decision(*deployed), "new": decision(*new)})
+    assert shown == message

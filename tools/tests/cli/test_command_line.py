@@ -286,3 +286,20 @@ def test_a_command_without_a_settings_file_says_nothing_of_it(
     monkeypatch.chdir(here)
     done = fairlead("settings")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("status", "extra"), "The command takes no argument extra. See `"),
+        (("rotate",), "Missing argument '{token|cert}'. Choose from: token, cert. See `"),
+        (("logs", "opa", "--since=x"), "write for instance 90d, 36h, 45m or 90s. See `"),
+        (("logs", "opa", "--denied"), "--denied is only for decisions: run `fairlead logs dec"),
+        (
+            ("logs", "decisions", "--name=web"),
+            ". --name names the cluster: to name an object, use --object",
+        ),
+    ],
+)
+def test_wrong_usage_is_told_in_whole_sentences(arguments: tuple[str, ...], message: str) -> None:
+    assert message in refused(*arguments)

@@ -40,7 +40,7 @@ def test_without_a_program_it_is_told_how_to_name_one(
 ) -> None:
     with pytest.raises(
         UsageError,
-        match="put it on PATH, set FAIRLEAD_KUBE_MGMT to its file, or take --sidecar sync",
+        match="put it on PATH, set FAIRLEAD_KUBE_MGMT to its file, or use --sidecar sync",
     ):
         sidecars.KUBE_MGMT.command()
     for wrong in (str(program.parent), f"{program}-none"):
@@ -61,7 +61,7 @@ def test_only_a_sidecar_that_confirms_data_can_bound_their_age() -> None:
     ]
     with pytest.raises(
         UsageError,
-        match="maxStaleness: kube-mgmt confirms no data: take --sidecar sync, or leave it",
+        match="maxStaleness: kube-mgmt confirms no data: use --sidecar sync, or leave it",
     ):
         sidecars.KUBE_MGMT.require(bounded)
     sidecars.KUBE_MGMT.require(Settings())

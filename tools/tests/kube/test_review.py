@@ -248,7 +248,7 @@ def test_a_review_in_one_line() -> None:
     generated = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "web-"}}
     assert (
         admission_reviews.title(admission_reviews.build(generated, sub_resource="status"))
-        == "CREATE of Pod/status default/web-"
+        == "CREATE of Pod/status default/web-*"
     )
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "payments"}}
     assert (

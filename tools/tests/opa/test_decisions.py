@@ -104,7 +104,7 @@ def test_a_decision_is_logged_with_its_uid_and_no_secret(tmp_path: Path) -> None
         entry = opa.logged("42")
         assert entry["result"] == answer
         assert entry["input"]["request"]["object"]["spec"] == {"nodeSelector": {"a": "b"}}
-        assert "[decision 42]" in answer["response"]["status"]["message"]
+        assert answer["response"]["auditAnnotations"]["decisionUID"] == "42"
         text = opa.log.read_text()
         assert SECRET not in text
         assert opa.token not in text

@@ -61,14 +61,14 @@ def test_sidecars_that_are_missing_or_unhealthy_are_told_with_the_age_of_the_dat
 def test_stale_namespaces_are_told_with_the_time_and_the_way_out() -> None:
     since = datetime.now(UTC) - timedelta(seconds=90)
     (problem,) = problems.of_replication([(OTHER, None), (GOOD, Lag(tuple("abcdefg"), since))])
-    assert problem.startswith(f"what opa-0 decides by has been stale since {since.isoformat()}, 9")
+    assert problem.startswith(f"the data of opa-0 have been stale since {since.isoformat()}, 9")
     assert (
-        "the last change of 7 namespaces (a, b, c, d, e, ...), because its sidecar is stuck; "
+        "the last change of 7 namespaces (a, b, c, d, e, ...), because its sidecar hangs; "
         "restart " in problem
     )
     (problem,) = problems.of_replication([(GOOD, Lag(("gone",), None))])
     assert problem.startswith(
-        "what opa-0 decides by is stale: it lacks the last change of 1 namespaces (gone), "
+        "the data of opa-0 are stale: they lack the last change of 1 namespaces (gone), "
     )
 
 

@@ -169,7 +169,10 @@ def test_each_decision_is_counted_by_intent_and_outcome_and_written_as_one_line(
         (
             "node-pool",
             "placed",
-            {"allowed": True, "auditAnnotations": {"node-pool": "placed: gpu"}},
+            {
+                "allowed": True,
+                "auditAnnotations": {"node-pool": "placed: gpu", "decisionUID": "42"},
+            },
         ),
         (
             "node-pool",

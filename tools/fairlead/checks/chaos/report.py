@@ -138,7 +138,6 @@ def plain(reason: str) -> str:
     grouped.
     """
     text = re.sub(r'(?<=webhook )"([^"]*)"', r"\1", reason)
-    text = re.sub(r"\[decision [-0-9a-f]+\]", "[decision N]", text)
     text = re.sub(r"\b(0x)?[0-9a-f]{7,}\b|\d+", "N", re.sub(r'\\?"[^"]*"', '"…"', text))
     return text if len(text) <= 160 else f"{text[:159]}…"
 
