@@ -33,6 +33,8 @@ COMMANDS = {
     "push": "Test the policies and push them into a running cluster.",
     "history": "List the revisions of the policies that were in force.",
     "rollback": "Go back to an earlier revision of the policies.",
+    "disable": "Let pods in without OPA, in an emergency.",
+    "enable": "Have OPA decide again after `fairlead disable`.",
     "rotate": "Replace OPA's token or certificate without a refused request.",
     "eval": "Show the decision for one AdmissionReview or manifest.",
     "audit": "Show what the policies would change, refuse or find misplaced in a cluster.",

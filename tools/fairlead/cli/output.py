@@ -22,6 +22,7 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bars
 from rich.table import Table
+from rich.text import Text
 
 from fairlead.common.progress import Progress
 
@@ -132,6 +133,10 @@ class _Lines(Progress):
                 self._last[name] = state + quarter
                 note(f"{name}: {state}{quarter}")
 
+    def warn(self, message: str) -> None:
+        with self._lock:
+            warning(message)
+
 
 class _Bars(Progress):
     def __init__(self, bars: Bars) -> None:
@@ -146,6 +151,9 @@ class _Bars(Progress):
             self._bars.update(
                 self._tasks[name], description=state, completed=done, total=total or None
             )
+
+    def warn(self, message: str) -> None:
+        self._bars.console.print(Text.assemble(("warning: ", "bold yellow"), message))
 
 
 def _cell(value: Any) -> str:

@@ -11,3 +11,6 @@ class Progress:
 
         `done` of `total` units are finished.
         """
+
+    def warn(self, message: str) -> None:
+        """Report something that the user has to know beside the result."""

@@ -15,6 +15,8 @@ KEEPER = "fairlead-keeper"
 Lease."""
 WEBHOOKS = "fairlead"
 """Both webhook configurations."""
+SIZE_POLICIES = ("fairlead-pod-size", "fairlead-daemonset-size")
+"""The ValidatingAdmissionPolicies that refuse what is too large for OPA."""
 POLICIES = "fairlead-policies"
 """The ConfigMap with the policies."""
 TOKEN_SECRET = "opa-token"  # noqa: S105 - a name

@@ -158,7 +158,13 @@ class Objects:
             resource.patch(body=patch, name=name, namespace=namespace, content_type=kind)
 
     @patiently
-    def patch(self, manifest: Mapping[str, Any], operations: list[dict[str, Any]]) -> None:
+    def patch(
+        self,
+        manifest: Mapping[str, Any],
+        operations: list[dict[str, Any]],
+        *,
+        dry_run: bool = False,
+    ) -> None:
         """Change the object that `manifest` identifies by a JSON Patch (RFC 6902). Raises
         Refused.
         """
@@ -173,6 +179,7 @@ class Objects:
                 namespace=metadata.get("namespace"),
                 content_type="application/json-patch+json",
                 field_manager=FIELD_MANAGER,
+                **({"dry_run": "All"} if dry_run else {}),
             )
 
     def create(self, manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from fairlead.keeper.trust import Deployed
 from fairlead.kube import clients
 from fairlead.operations import (
     deployed_state,
+    disabling,
     drift,
     history,
     policy_status,
@@ -44,7 +45,8 @@ def deploy(
     The order is that of `_apply`, which leaves no pod unplaced, whatever the settings were before.
     Token and certificate stay, except that a certificate that is about to end is rotated, and one
     that has ended is replaced. The kind of sidecar stays until another is named as `sidecar`. If
-    the cluster is to be examined, that happens before anything is applied.
+    the cluster is to be examined, that happens before anything is applied. What is disabled stays
+    disabled; a warning says so.
 
     Raises UsageError if the sidecar cannot run there or cannot do what the settings ask for. Raises
     FairleadError if the cluster lacks something (the error lists everything, and nothing was
@@ -61,6 +63,8 @@ def deploy(
         states = _deploy(cluster, objects, settings, bundle, certificate, stack, progress)
     if settings.certificates.by == "fairlead":
         rotate.if_due(cluster, settings.certificates.renewal, progress=progress)
+    for sentence in disabling.read(objects).sentences:
+        progress.warn(sentence)
     progress.update("deploy", "done")
     return states
 

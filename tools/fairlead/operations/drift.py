@@ -10,7 +10,7 @@ from typing import Any
 
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
-from fairlead.deployment import manifests
+from fairlead.deployment import manifests, switches
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import NAMESPACE, OPA, POLICIES, SETTINGS_ANNOTATION
 from fairlead.keeper import trust
@@ -28,6 +28,8 @@ COMPARED = (*WEBHOOKS, *GUARDS, *RIGHTS)
 change that."""
 
 AS_DEPLOYED, DIFFERS, MISSING, UNKNOWN = "as deployed", "differs", "missing", "unknown"
+DISABLED = "disabled"
+"""As deployed, except that `fairlead disable` switched the object off, in whole or in part."""
 
 # What API servers set where a manifest says nothing, by field.
 _DEFAULTS: Mapping[str, Any] = {
@@ -40,6 +42,7 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 _ENVELOPE = ("apiVersion", "kind", "metadata", "status")
 _ATTEMPTS = 5
+_SWITCHED = (*WEBHOOKS, "ValidatingAdmissionPolicy")
 
 
 @dataclass(frozen=True)
@@ -118,33 +121,52 @@ def apply_exactly(objects: clients.Objects, manifest: Mapping[str, Any]) -> None
 
     Applying alone leaves additions, such as a match condition that exempts requests. The API server
     refuses it if manifest and additions together are invalid. Something else may go on changing the
-    object; `compare` shows that. Raises Refused, Unreachable.
+    object; `compare` shows that. What `fairlead disable` switched off stays off. Raises Refused,
+    Unreachable.
     """
     version, kind, metadata = manifest["apiVersion"], manifest["kind"], manifest["metadata"]
     name, namespace = metadata["name"], metadata.get("namespace")
     refusal: Refused | None = None
     for _ in range(_ATTEMPTS):
+        expected = _as_switched(objects, manifest) if kind in _SWITCHED else manifest
         try:
-            live = objects.apply(manifest)
+            live = objects.apply(expected)
             refusal = None
         except Refused as error:
+            if error.status == 409:  # somebody changed it after it was read
+                refusal = error
+                continue
             present = objects.get(version, kind, name, namespace)
             if error.status != 422 or present is None:
                 raise
             live, refusal = present, error
-        differences = set(_paths(_content(manifest), _content(live), ""))
+        expected = switches.kept(manifest, live)
+        differences = set(_paths(_content(expected), _content(live), ""))
         if not differences:
             break
         try:
             if any(path.startswith("roleRef") for path in differences):  # it is immutable
                 objects.delete(version, kind, name, namespace)
             else:
-                objects.patch(manifest, _restoring(manifest, live))
+                objects.patch(manifest, _restoring(expected, live))
         except Refused as error:
             if error.status != 409:  # somebody changed it meanwhile
                 raise
     if refusal:
         raise refusal
+
+
+def _as_switched(objects: clients.Objects, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The manifest with what is switched off in the cluster. It then names the version of the
+    object, so that it cannot switch off again what somebody enables at this moment.
+    """
+    metadata = manifest["metadata"]
+    live = objects.get(manifest["apiVersion"], manifest["kind"], metadata["name"])
+    expected = switches.kept(manifest, live)
+    if live is None or expected is manifest:
+        return manifest
+    version = live["metadata"]["resourceVersion"]
+    return {**expected, "metadata": {**metadata, "resourceVersion": version}}
 
 
 def _restoring(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -199,8 +221,10 @@ def _compared(objects: clients.Objects, manifest: Mapping[str, Any], issuer: byt
         return Compared(kind, name, namespace, UNKNOWN, error=str(error))
     if live is None:
         return Compared(kind, name, namespace, MISSING)
-    fields = tuple(sorted(set(_differences(manifest, live, issuer))))
-    state = DIFFERS if fields else AS_DEPLOYED
+    expected = switches.kept(manifest, live)
+    fields = tuple(sorted(set(_differences(expected, live, issuer))))
+    as_expected = AS_DEPLOYED if expected is manifest else DISABLED
+    state = DIFFERS if fields else as_expected
     return Compared(kind, name, namespace, state, fields, _failure_policy(live), manifest=manifest)
 
 

@@ -26,6 +26,7 @@ from fairlead.kube import clients
 from fairlead.opa import cli
 from fairlead.operations import (
     deployed_state,
+    disabling,
     drift,
     history,
     leftovers,
@@ -174,6 +175,7 @@ def _bring(
         "warnings": [
             *warnings,
             *problems.of_objects(replace(comparison, objects=webhooks)),
+            *problems.of_disabled(disabling.read(objects)),
         ],
     }
 
