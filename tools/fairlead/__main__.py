@@ -31,7 +31,7 @@ COMMANDS = {
     "render": "Write the manifests as files, for GitOps and kustomize.",
     "uninstall": "Remove everything that Fairlead created in a cluster.",
     "push": "Test the policies and push them into a running cluster.",
-    "history": "List the revisions of the policies that were in force.",
+    "history": "List the pushes, rollbacks and deployments, and compare two of them.",
     "rollback": "Go back to an earlier revision of the policies.",
     "disable": "Let pods in without OPA, in an emergency.",
     "enable": "Have OPA decide again after `fairlead disable`.",

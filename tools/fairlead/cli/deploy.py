@@ -29,6 +29,7 @@ from fairlead.settings import loading
 @click.option(
     "--check", is_flag=True, help="Only check the cluster's prerequisites; change nothing."
 )
+@options.message
 @options.yes
 @options.output
 def command(
@@ -38,6 +39,7 @@ def command(
     sidecar: str | None,
     dry_run: bool,
     check: bool,
+    message: str | None,
     yes: bool,
     output: str,
 ) -> int:
@@ -68,7 +70,7 @@ def command(
     options.ask(target, cluster, "deploy into", yes=yes)
     with out.progress() as progress:
         states = library.deploy(
-            cluster, settings, policies_folder, sidecar=sidecar, progress=progress
+            cluster, settings, policies_folder, sidecar=sidecar, message=message, progress=progress
         )
     rows = [{"url": s.opa.url, "ready": s.ready, "revision": s.revision} for s in states]
     out.emit(rows, output, out.rows(None, ("url", "ready", "revision"), rows))

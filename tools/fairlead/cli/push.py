@@ -32,6 +32,7 @@ _LOOK = 0.3
 @click.option(
     "--watch", is_flag=True, help="Push again on every save, until Ctrl-C; for development."
 )
+@options.message
 @options.output
 def command(
     target: registry.Target,
@@ -39,6 +40,7 @@ def command(
     policies_folder: Path | None,
     restart: bool,
     watch: bool,
+    message: str | None,
     output: str,
 ) -> None:
     """Check and test the policies, push them, and wait until every OPA serves exactly this
@@ -51,11 +53,11 @@ def command(
         raise UsageError("--watch prints for people only: leave out -o")
     cluster = registry.find(target)
     if not watch:
-        _push(cluster, settings_file, policies_folder, restart, output)
+        _push(cluster, settings_file, policies_folder, restart, message, output)
         return
     for _ in library.changes(policies_folder or bundles.folder(), lambda: time.sleep(_LOOK)):
         try:
-            _push(cluster, settings_file, policies_folder, restart, output)
+            _push(cluster, settings_file, policies_folder, restart, message, output)
         except FairleadError as error:
             out.error(str(error))
 
@@ -65,12 +67,18 @@ def _push(
     settings_file: Path | None,
     policies_folder: Path | None,
     restart: bool,
+    message: str | None,
     output: str,
 ) -> None:
     settings = loading.load(settings_file)
     with out.progress() as progress:
         result = library.push(
-            cluster, settings, policies_folder, restart=restart, progress=progress
+            cluster,
+            settings,
+            policies_folder,
+            message=message,
+            restart=restart,
+            progress=progress,
         )
     show(result, output)
 
@@ -82,5 +90,7 @@ def show(result: dict[str, Any], output: str) -> None:
         output,
         out.rows(f"revision {result['revision']}", ("url", "revision"), result["opa"]),
     )
+    if result["entry"] is None:
+        out.note("policies and settings were in force already: the history has no new entry")
     for warning in result["warnings"]:
         out.warning(warning)

@@ -10,6 +10,7 @@ from typing import Any
 
 from fairlead.clusters import webhook_connections
 from fairlead.clusters.base import Cluster
+from fairlead.common import remarks
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, sidecars
@@ -37,6 +38,7 @@ def deploy(
     folder: Path | None = None,
     *,
     sidecar: str | None = None,
+    message: str | None = None,
     progress: Progress,
 ) -> list[deployed_state.Served]:
     """Apply everything, and return when every OPA decides by it. The policies are those of
@@ -46,12 +48,13 @@ def deploy(
     Token and certificate stay, except that a certificate that is about to end is rotated, and one
     that has ended is replaced. The kind of sidecar stays until another is named as `sidecar`. If
     the cluster is to be examined, that happens before anything is applied. What is disabled stays
-    disabled; a warning says so.
+    disabled; a warning says so. The history gets an entry, with `message`.
 
     Raises UsageError if the sidecar cannot run there or cannot do what the settings ask for. Raises
     FairleadError if the cluster lacks something (the error lists everything, and nothing was
     applied), or if something does not come up: what was applied stays, and the next run continues.
     """
+    remarks.check("--message", message)
     (sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar).require(settings)
     if sidecar:
         cluster.choose(sidecars.SIDECARS[sidecar])
@@ -60,7 +63,7 @@ def deploy(
     # While the Lease is held, no keeper renews the certificate that is read here and applied below.
     with ExitStack() as stack:
         certificate = stack.enter_context(rotate.alone(cluster, forbidden=False))
-        states = _deploy(cluster, objects, settings, bundle, certificate, stack, progress)
+        states = _deploy(cluster, objects, settings, bundle, certificate, stack, message, progress)
     if settings.certificates.by == "fairlead":
         rotate.if_due(cluster, settings.certificates.renewal, progress=progress)
     for sentence in disabling.read(objects).sentences:
@@ -76,6 +79,7 @@ def _deploy(
     bundle: bundles.Bundle,
     certificate: Deployed,
     stack: ExitStack,
+    message: str | None,
     progress: Progress,
 ) -> list[deployed_state.Served]:
     """Deploy, without the renewal of a certificate that is about to end; returns what every OPA
@@ -103,7 +107,7 @@ def _deploy(
     )
     if KEEPER not in {o["metadata"]["name"] for o in rendered if o["kind"] == "Deployment"}:
         objects.delete("apps/v1", "Deployment", KEEPER, NAMESPACE)  # of the sidecar before
-    history.record(objects, manifests.policies(settings, bundle))
+    history.record(objects, manifests.policies(settings, bundle), "deploy", message)
     return states
 
 

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from fairlead.clusters.base import Cluster
+from fairlead.common import remarks
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment import switches
 from fairlead.deployment.names import NAMESPACE, SIZE_POLICIES, WEBHOOKS
@@ -20,9 +21,6 @@ from fairlead.deployment.switches import Record
 from fairlead.kube import clients, identity
 from fairlead.kube.errors import ApiServerError, Refused
 from fairlead.kube.events import event
-
-LONGEST = 500
-"""The most characters of a reason."""
 
 _ADMISSION = "admissionregistration.k8s.io/v1"
 _MUTATING = (_ADMISSION, "MutatingWebhookConfiguration", WEBHOOKS)
@@ -92,8 +90,7 @@ def disable(cluster: Cluster, intent: str | None, reason: str | None) -> dict[st
     Raises UsageError if there is no such intent or the reason is too long, FairleadError if
     something is missing or may not be changed (then nothing was changed).
     """
-    if reason is not None and not (reason.isprintable() and 0 < len(reason.strip()) <= LONGEST):
-        raise UsageError(f"--reason takes one line of 1 to {LONGEST} characters")
+    remarks.check("--reason", reason)
     objects = cluster.objects()
     live = _live(objects, (_MUTATING, _VALIDATING))
     if not live:
