@@ -30,7 +30,7 @@ from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed
 from fairlead.kube.apiserver import ApiServer
 from fairlead.kube.errors import Refused
-from fairlead.operations import deploy, deployed_state, rotate, status
+from fairlead.operations import deploy, deployed_state, disabling, rotate, status
 from fairlead.operations.up import started
 from fairlead.pki import certificates
 from fairlead.settings.models import Settings
@@ -197,6 +197,20 @@ def test_certificates_are_renewed_ten_times_under_load_and_no_pod_is_refused(
     rows = status.status(renewing)["certificates"]
     assert {(row["by"], row["renewer"]) for row in rows} == {("fairlead-keeper", "sync")}
     assert all(row["renewed"] for row in rows)
+
+
+def test_a_renewal_leaves_disabled_what_is_disabled_and_says_so(renewing: EmbeddedCluster) -> None:
+    disabling.disable(renewing, None, "OPA hangs")
+    try:
+        before = disabling.read(renewing.objects()).records["node-pool"]
+        waiting.until(
+            lambda: any(before.sentence in text for text in events(renewing, "CertificateRenewed")),
+            deadline=120,
+            what="a renewal says that node-pool is disabled",
+        )
+        assert disabling.read(renewing.objects()) == disabling.Disabled({"node-pool": before}, [])
+    finally:
+        disabling.enable(renewing, None)
 
 
 def test_commands_and_keepers_do_not_disturb_each_other(renewing: EmbeddedCluster) -> None:

@@ -20,6 +20,7 @@ from fairlead.deployment.credentials import Credentials, Tls
 from fairlead.deployment.names import NAMESPACE
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.kube import clients
+from fairlead.operations import disabling
 from fairlead.operations.up import started
 from fairlead.policy import bundles
 from fairlead.settings.models import Settings
@@ -270,3 +271,23 @@ def test_nobody_else_may(put: Put, sidecar: Sidecar) -> None:
 def test_it_may_remove_nothing(cluster: EmbeddedCluster, sidecar: Sidecar) -> None:
     for path in (SECRET, MUTATING, VALIDATING, LEASE, DEPLOYMENT):
         assert DENIED in send(cluster, ACCOUNTS[sidecar], path, None, "DELETE")[1], path
+
+
+def test_it_renews_while_an_intent_is_disabled_and_may_not_enable_it(
+    cluster: EmbeddedCluster, put: Put
+) -> None:
+    def enabled(webhooks: dict[str, Any]) -> None:
+        for webhook in webhooks["webhooks"]:
+            webhook["objectSelector"] = {}
+
+    def unrecorded(webhooks: dict[str, Any]) -> None:
+        del webhooks["metadata"]["annotations"]["disabled.fairlead.dev/node-pool"]
+
+    disabling.disable(cluster, None, None)
+    try:
+        for path in (MUTATING, VALIDATING):
+            assert put(path, trust) == (200, "")
+            assert DENIED in put(path, enabled)[1]
+            assert DENIED in put(path, unrecorded)[1]
+    finally:
+        disabling.enable(cluster, None)

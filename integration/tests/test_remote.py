@@ -162,7 +162,9 @@ def test_a_push_reaches_the_pods_and_is_taken_back(foreign: Foreign, tmp_path: P
     assert pushed["previous"] == before
     assert {opa["revision"] for opa in pushed["opa"]} == {pushed["revision"]}
     assert pushed["revision"] != before
-    assert [entry["current"] for entry in result(foreign, "history")] == [True, False]
+    entries = result(foreign, "history")
+    assert [entry["action"] for entry in entries[:2]] == ["push", "deploy"]
+    assert [entry["current"] for entry in entries[:2]] == [True, False]
     assert result(foreign, "rollback")["revision"] == before
 
 

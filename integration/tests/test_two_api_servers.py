@@ -19,6 +19,7 @@ from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
+from fairlead.operations import disabling
 from fairlead.operations.deploy import deploy
 from fairlead.settings.models import Settings
 
@@ -29,17 +30,23 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Any]]:
-    """A client of each of two API servers; OPA's sidecar asks the first."""
-    second = tmp_path_factory.mktemp("second") / "kubeconfig"
+def first() -> Iterator[EmbeddedCluster]:
+    """The cluster of the first API server, which OPA's sidecar asks."""
     # The plugin would wait until each new namespace has its account `default`, and the caches are
     # current by then.
     further = {"kube-apiserver": {"disable-admission-plugins": "ServiceAccount"}}
     with EmbeddedCluster(f"servers-{os.getpid()}") as cluster:
         cluster.start_control_plane(further=further, progress=Progress())
         deploy(cluster, Settings(), progress=Progress())
-        start_second(cluster, second)
-        yield [client.CoreV1Api(clients.connect(path)) for path in (cluster.kubeconfig, second)]
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def servers(first: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """A client of each of the two API servers."""
+    second = tmp_path_factory.mktemp("second") / "kubeconfig"
+    start_second(first, second)
+    return [client.CoreV1Api(clients.connect(path)) for path in (first.kubeconfig, second)]
 
 
 def start_second(cluster: EmbeddedCluster, kubeconfig: Path) -> None:
@@ -109,3 +116,22 @@ def test_a_namespace_labelled_later_at_one_is_mapped_at_the_other_a_moment_later
         lambda: outcome(second, namespace) == "pool1", deadline=30, what="the other knows the label"
     )
     assert {outcome(second, namespace) for _ in range(20)} == {"pool1"}
+
+
+def test_what_is_disabled_at_one_is_disabled_at_the_other_a_moment_later(
+    first: EmbeddedCluster, servers: list[Any]
+) -> None:
+    namespace = make(servers[0], {"agentpool": "pool1"})
+
+    def until(expected: str) -> None:
+        waiting.until(
+            lambda: {outcome(api, namespace) for api in servers} == {expected},
+            deadline=30,
+            what=f"a new pod is {expected}",
+        )
+
+    until("pool1")
+    disabling.disable(first, None, None)
+    until("unplaced")
+    disabling.enable(first, None)
+    until("pool1")

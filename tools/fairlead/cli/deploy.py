@@ -35,6 +35,7 @@ from fairlead.operations.applying import UNCHANGED, Outcome
 @click.option(
     "--check", is_flag=True, help="Only check the cluster's prerequisites; change nothing."
 )
+@options.message
 @options.yes
 @options.output
 def command(
@@ -45,6 +46,7 @@ def command(
     dry_run: bool,
     diff: bool,
     check: bool,
+    message: str | None,
     yes: bool,
     output: str,
 ) -> int:
@@ -96,6 +98,7 @@ def command(
                 settings,
                 policies_folder,
                 sidecar=sidecar,
+                message=message,
                 report=results.extend,
                 progress=progress,
             )

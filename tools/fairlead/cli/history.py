@@ -1,21 +1,59 @@
-"""`fairlead history`: list the revisions of the policies that were in force."""
+"""`fairlead history`: list what was in force, and compare two entries."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
+from rich.console import Console
+from rich.text import Text
 
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters import registry
-from fairlead.operations import history
+from fairlead.operations import history, history_diff
+
+_COLUMNS = ("number", "time", "by", "action", "revision", "current", "changed", "message")
 
 
 @click.command()
+@click.option(
+    "--diff",
+    "compared",
+    nargs=2,
+    metavar="A B",
+    help="Show what differs between two entries, by numbers or first digits of revisions.",
+)
 @options.cluster
 @options.output
-def command(target: registry.Target, output: str) -> None:
-    """List the last revisions that were in force, the latest first. `fairlead rollback REVISION`
-    goes back to one.
+def command(compared: tuple[str, str] | None, target: registry.Target, output: str) -> None:
+    """List the pushes, rollbacks and deployments, the latest first.
+
+    `fairlead rollback NUMBER` brings the policies of an entry back.
     """
-    lines = history.table(registry.find(target))
-    out.emit(lines, output, out.rows(None, ("revision", "since", "current"), lines))
+    cluster = registry.find(target)
+    if compared:
+        result = history_diff.differences(cluster, *compared)
+        out.emit(result, output, lambda console: _draw(result, console))
+        for sentence in result["missing"]:
+            out.warning(sentence)
+        return
+    lines = history.table(cluster)
+    rows = [{**line, "changed": _changed(line)} for line in lines]
+    out.emit(lines, output, out.rows(None, _COLUMNS, rows))
+
+
+def _changed(line: dict[str, Any]) -> str | None:
+    return None if line["changed"] is None else ", ".join(line["changed"]) or "nothing"
+
+
+def _draw(result: dict[str, Any], console: Console) -> None:
+    """Print the differences as unified diffs, with colours on a terminal."""
+    diffs = [policy["diff"] for policy in result["policies"] or ()]
+    if result["settings"]:
+        diffs.append(history_diff.settings_diff(result))
+    for line in "\n".join(diffs).splitlines():
+        style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
+        console.print(Text(line, style), soft_wrap=True)
+    if not diffs and not result["missing"]:
+        out.line(f"no difference between {result['from']} and {result['to']}")

@@ -47,6 +47,11 @@ sidecar = click.option(
     help="What keeps OPA current.  [default: the deployed one; in a new deployment sync (embedded) "
     "or kube-mgmt (others)]",
 )
+message = click.option(
+    "-m",
+    "--message",
+    help="Why, in one line; `fairlead history` shows it.",
+)
 policies = click.option(
     "--policies",
     "policies_folder",

@@ -25,6 +25,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 from rich.progress import Progress as Bars
+from rich.text import Text
 
 from fairlead.cli import tables
 from fairlead.common.progress import Progress
@@ -160,6 +161,10 @@ class _Lines(Progress):
                 step = self._steps.pop(name)
                 self._end(step, name, f"{step.state}{why}")
 
+    def warn(self, message: str) -> None:
+        with self._lock:
+            warning(message)
+
     def _end(self, step: _Step | None, name: str, state: str) -> None:
         took = f" ({time.monotonic() - step.began:.1f} s)" if step else ""
         note(f"{name}: {state}{took}")
@@ -187,6 +192,9 @@ class _Bars(Progress):
             self._bars.update(
                 self._tasks[name], description=state, completed=done, total=total or None
             )
+
+    def warn(self, message: str) -> None:
+        self._bars.console.print(Text.assemble(("warning: ", "bold yellow"), message))
 
 
 def _width(target: Console) -> int | None:

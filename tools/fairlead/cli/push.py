@@ -36,6 +36,7 @@ _LOOK = 0.3
     help="Push again whenever a policy or the settings file is saved, until Ctrl-C; for "
     "development.",
 )
+@options.message
 @options.output
 def command(
     target: registry.Target,
@@ -43,6 +44,7 @@ def command(
     policies_folder: Path | None,
     restart: bool,
     watch: bool,
+    message: str | None,
     output: str,
 ) -> None:
     """Check and test the policies, push them, and wait until every OPA serves exactly this
@@ -55,7 +57,7 @@ def command(
         raise UsageError("--watch prints for people only: leave out -o")
     cluster = registry.find(target)
     if not watch:
-        _push(cluster, settings_file, policies_folder, restart, output)
+        _push(cluster, settings_file, policies_folder, restart, message, output)
         return
 
     def settings_now() -> Path | None:
@@ -74,7 +76,7 @@ def command(
     out.note(f"watching {', '.join(watched[:-1])} and {watched[-1]}, until Ctrl-C")
     for _ in library.changes(folders_now, settings_now, lambda: time.sleep(_LOOK)):
         try:
-            _push(cluster, settings_file, policies_folder, restart, output)
+            _push(cluster, settings_file, policies_folder, restart, message, output)
         except FairleadError as error:
             out.error(str(error))
 
@@ -84,12 +86,18 @@ def _push(
     settings_file: Path | None,
     policies_folder: Path | None,
     restart: bool,
+    message: str | None,
     output: str,
 ) -> None:
     settings = options.load(settings_file)
     with out.progress() as progress:
         result = library.push(
-            cluster, settings, policies_folder, restart=restart, progress=progress
+            cluster,
+            settings,
+            policies_folder,
+            message=message,
+            restart=restart,
+            progress=progress,
         )
     show(result, output)
 
@@ -101,5 +109,7 @@ def show(result: dict[str, Any], output: str) -> None:
         output,
         out.rows(f"revision {result['revision']}", ("url", "revision"), result["opa"]),
     )
+    if result["entry"] is None:
+        out.note("policies and settings were in force already: the history has no new entry")
     for warning in result["warnings"]:
         out.warning(warning)

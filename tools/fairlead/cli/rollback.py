@@ -8,19 +8,33 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.cli.push import show
 from fairlead.clusters import registry
-from fairlead.operations import push
+from fairlead.operations import rollback as library
 
 
 @click.command()
-@click.argument("revision", required=False)
+@click.argument("entry", required=False)
 @options.cluster
+@options.message
 @options.output
-def command(revision: str | None, target: registry.Target, output: str) -> None:
-    """Go back to REVISION, by default the previous one.
+def command(entry: str | None, target: registry.Target, message: str | None, output: str) -> None:
+    """Bring the policies of ENTRY back, by default the latest other ones.
 
-    `fairlead history` lists the revisions; the first digits suffice.
+    ENTRY is a number that `fairlead history` lists, or the first digits of a revision. The settings
+    nodeLabel, podSelector and contact come back with the policies. Other settings stay as they are,
+    and the command names those that differ. If decisions depend on one of these, nothing is
+    changed.
     """
     cluster = registry.find(target)
     with out.progress() as progress:
-        result = push.rollback(cluster, revision, progress=progress)
+        result = library.rollback(cluster, entry, message=message, progress=progress)
     show(result, output)
+    out.note(_sentence(result))
+    if result["missing"]:
+        settings = library.shown(result["missing"])
+        out.warning(f"settings that only `fairlead deploy` can apply stay: {settings}")
+
+
+def _sentence(result: dict[str, object]) -> str:
+    origin = result["from"] or "policies that no entry of the history brought"
+    how = {"back": "went back", "forward": "went forward"}.get(str(result["direction"]), "went")
+    return f"{how} from {origin} to {result['to']}"

@@ -21,9 +21,9 @@ from fairlead.operations import status as library
 def command(target: registry.Target, output: str) -> None:
     """Show what runs in a cluster, which policies are in force, and when the certificates expire.
 
-    Exit code: 1 if nothing is deployed, if a certificate has ended, if a webhook, guard or right is
-    not as deployed, or if anything is wrong with an OPA, its sidecar, a policy or a server.
-    `problems` lists what is wrong.
+    Exit code: 1 if nothing is deployed, if an intent is disabled, if a certificate has ended, if a
+    webhook, guard or right is not as deployed, or if anything is wrong with an OPA, its sidecar, a
+    policy or a server. `problems` lists what is wrong.
     """
     data = library.status(registry.find(target))
     if not data["deployed"] and output == "table":
@@ -37,6 +37,10 @@ def command(target: registry.Target, output: str) -> None:
 
 def _draw(data: dict[str, Any], console: Console) -> None:
     out.rows(None, ("name", "cluster", "engine", "sidecar", "kubeconfig"), [data])(console)
+    if data["disabled"]:
+        console.print()
+        record = ("intent", "by", "since", "reason")
+        out.rows("disabled", record, data["disabled"], dict.fromkeys(record, "bold red"))(console)
     for title, columns in (
         ("opa", ("pod", "url", "pid", "ready", "revision", "confirmed")),
         ("sidecars", ("pod", "url", "pid", "healthy", "reasons")),

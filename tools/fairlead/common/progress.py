@@ -17,3 +17,6 @@ class Progress:
         terminal, that is its only line.
         """
         self.update(name, state, done=1, total=1)
+
+    def warn(self, message: str) -> None:
+        """Report something that the user has to know beside the result."""

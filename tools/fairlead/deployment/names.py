@@ -21,8 +21,12 @@ KEEPER = "fairlead-keeper"
 Lease."""
 WEBHOOKS = "fairlead"
 """Both webhook configurations."""
+SIZE_POLICIES = ("fairlead-pod-size", "fairlead-daemonset-size")
+"""The ValidatingAdmissionPolicies that refuse what is too large for OPA."""
 POLICIES = "fairlead-policies"
 """The ConfigMap with the policies."""
+HISTORY = "fairlead-history"
+"""The ConfigMap with the entries of the history."""
 TOKEN_SECRET = "opa-token"  # noqa: S105 - a name
 TLS_SECRET = "opa-tls"  # noqa: S105 - a name
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from threading import Event
 from typing import Any, Literal
@@ -16,9 +15,10 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import KEEPER, NAMESPACE, TLS_SECRET
 from fairlead.keeper import renewal
-from fairlead.keeper.lease import NAME, Lease
+from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed, Secret
 from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.events import event
 from fairlead.pki import certificates
 
 log = logging.getLogger(__name__)
@@ -35,6 +35,7 @@ REPEATED = 3600.0
 """Seconds after which the same warning is written as an Event again."""
 
 _EVENTS = f"/api/v1/namespaces/{NAMESPACE}/events"
+_SECRET = {"apiVersion": "v1", "kind": "Secret", "name": TLS_SECRET, "namespace": NAMESPACE}
 
 
 class Keeper:
@@ -141,8 +142,14 @@ class Keeper:
         self._report(
             "Normal",
             "CertificateRenewed",
-            f"{self._replica} renewed OPA's certificate, until {until}",
+            "; ".join(
+                [f"{self._replica} renewed OPA's certificate, until {until}", *self._disabled()]
+            ),
         )
+
+    def _disabled(self) -> list[str]:
+        """A sentence for each disabled intent; a renewal leaves it disabled."""
+        return [record.sentence for record in self._deployed.disabled().values()]
 
     def _check_foreign(self, secret: Secret) -> None:
         """Check a certificate that something else renews, and that this replica must not change.
@@ -183,7 +190,8 @@ class Keeper:
         self._reported[reason] = (message, time.monotonic())
         log.log(logging.INFO if kind == "Normal" else logging.WARNING, "%s", message)
         try:
-            self._api.create(_EVENTS, _event(kind, reason, message), manager=MANAGER)
+            written = event(kind, reason, message, about=_SECRET, component=MANAGER)
+            self._api.create(_EVENTS, written, manager=MANAGER)
         except FairleadError as error:
             log.warning("the Event could not be written: %s", error)
 
@@ -194,24 +202,5 @@ class _Logged(Progress):
     def update(self, name: str, state: str, *, done: int = 0, total: int = 0) -> None:
         log.info("%s: %s", name, state)
 
-
-def _event(kind: str, reason: str, message: str) -> Mapping[str, Any]:
-    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"generateName": f"{NAME}-", "namespace": NAMESPACE},
-        "involvedObject": {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "name": TLS_SECRET,
-            "namespace": NAMESPACE,
-        },
-        "type": kind,
-        "reason": reason,
-        "message": message[:1024],
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-        "source": {"component": MANAGER},
-    }
+    def warn(self, message: str) -> None:
+        log.warning("%s", message)

@@ -16,6 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 from fairlead.common.errors import FairleadError
+from fairlead.deployment import switches
 from fairlead.deployment.credentials import TLS_KEYS, Tls
 from fairlead.deployment.names import NAMESPACE, RENEWED_BY, TLS_SECRET
 from fairlead.kube.apiserver import ApiServer
@@ -77,6 +78,10 @@ class Deployed:
         secret = self._get(_SECRET)
         return None if secret is None else read(secret)
 
+    def disabled(self) -> dict[str, switches.Record]:
+        """The disabled intents, by name. Raises ApiServerError if the webhooks cannot be read."""
+        return switches.merged(configuration for _, configuration in self._configurations())
+
     def settled(self, tls: Tls) -> bool:
         """Whether everything trusts exactly the CA that issued the certificate."""
         return tls.ca == tls.issuer and all(
@@ -137,10 +142,6 @@ class Deployed:
                 self._change(configuration.path, patch, strategic=True)
 
     def _webhooks(self) -> list[_Webhooks]:
-        """The webhook configurations that exist. An administrator may have deleted them to admit
-        pods without OPA.
-        """
-        configurations = {path: self._get(path) for path in WEBHOOKS}
         return [
             _Webhooks(
                 path,
@@ -150,9 +151,15 @@ class Deployed:
                     for webhook in config.get("webhooks") or ()
                 },
             )
-            for path, config in configurations.items()
-            if config is not None
+            for path, config in self._configurations()
         ]
+
+    def _configurations(self) -> list[tuple[str, dict[str, Any]]]:
+        """The webhook configurations that exist, with their paths. An administrator may have
+        deleted some.
+        """
+        configurations = [(path, self._get(path)) for path in WEBHOOKS]
+        return [(path, config) for path, config in configurations if config is not None]
 
     def _get(self, path: str) -> dict[str, Any] | None:
         try:

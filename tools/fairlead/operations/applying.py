@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fairlead.deployment import switches
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import drift, object_comparison
@@ -72,7 +73,7 @@ class Applier:
         action = CREATED if before is None else CONFIGURED if fields else UNCHANGED
         self._record(_outcome(manifest, action, fields))
 
-    def delete(self, api_version: str, kind: str, name: str, namespace: str) -> None:
+    def delete(self, api_version: str, kind: str, name: str, namespace: str | None) -> None:
         """Delete the object, if there is one. Raises Refused, Unreachable."""
         if self._objects.get(api_version, kind, name, namespace) is None:
             return
@@ -100,6 +101,7 @@ def preview(objects: clients.Objects, manifest: Mapping[str, Any]) -> Outcome:
         return _outcome(manifest, UNKNOWN, note=str(error))
     if before is None:
         return _outcome(manifest, CREATED)
+    manifest = switches.kept(manifest, before)  # what is disabled stays so
     note = None
     try:
         after = _tried(objects, manifest, before)

@@ -10,6 +10,7 @@ from typing import Any
 
 from fairlead.clusters import webhook_connections
 from fairlead.clusters.base import Cluster
+from fairlead.common import remarks
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, sidecars
@@ -20,6 +21,8 @@ from fairlead.keeper.trust import Deployed
 from fairlead.kube import clients
 from fairlead.operations import (
     deployed_state,
+    disabling,
+    drift,
     history,
     policy_status,
     preflight,
@@ -37,6 +40,7 @@ def deploy(
     folder: Path | None = None,
     *,
     sidecar: str | None = None,
+    message: str | None = None,
     report: Callable[[list[Outcome]], None] = lambda _: None,
     progress: Progress,
 ) -> list[deployed_state.Served]:
@@ -47,12 +51,14 @@ def deploy(
     The order is that of `_apply`, which leaves no pod unplaced, whatever the settings were before.
     Token and certificate stay, except that a certificate that is about to end is rotated, and one
     that has ended is replaced. The kind of sidecar stays until another is named as `sidecar`. If
-    the cluster is to be examined, that happens before anything is applied.
+    the cluster is to be examined, that happens before anything is applied. What is disabled stays
+    disabled; a warning says so. The history gets an entry, with `message`.
 
     Raises UsageError if the sidecar cannot run there or cannot do what the settings ask for. Raises
     FairleadError if the cluster lacks something (the error lists everything, and nothing was
     applied), or if something does not come up: what was applied stays, and the next run continues.
     """
+    remarks.check("--message", message)
     (sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar).require(settings)
     if sidecar:
         cluster.choose(sidecars.SIDECARS[sidecar])
@@ -65,12 +71,14 @@ def deploy(
         with ExitStack() as stack:
             certificate = stack.enter_context(rotate.alone(cluster, forbidden=False))
             states = _deploy(
-                cluster, objects, applier, settings, bundle, certificate, stack, progress
+                cluster, objects, applier, settings, bundle, certificate, stack, message, progress
             )
         if settings.certificates.by == "fairlead":
             rotate.if_due(cluster, settings.certificates.renewal, progress=progress)
     finally:
         report(applier.outcomes)
+    for sentence in disabling.read(objects).sentences:
+        progress.warn(sentence)
     progress.finish("deploy", f"applied {len(applier.outcomes)} objects")
     return states
 
@@ -83,6 +91,7 @@ def _deploy(
     bundle: bundles.Bundle,
     certificate: Deployed,
     stack: ExitStack,
+    message: str | None,
     progress: Progress,
 ) -> list[deployed_state.Served]:
     """Deploy, without the renewal of a certificate that is about to end; returns what every OPA
@@ -107,22 +116,30 @@ def _deploy(
                 applier.apply(manifest)
         certificate = stack.enter_context(rotate.alone(cluster))
         credentials, rendered = _credentials_and_objects(*rendering)
+    removed = _superfluous(cluster, objects, credentials, rendered)
     states = _apply(
         cluster, objects, applier, rendered, settings, bundle, credentials, certificate, progress
     )
-    for removed in _superfluous(rendered):
-        applier.delete(*removed)
-    history.record(objects, manifests.policies(settings, bundle))
+    for superfluous in removed:
+        applier.delete(*superfluous)
+    history.record(objects, manifests.policies(settings, bundle), "deploy", message)
     return states
 
 
-def _superfluous(rendered: Sequence[dict[str, Any]]) -> list[tuple[str, str, str, str]]:
-    """The objects of another sidecar that a deployment deletes, as (apiVersion, kind, name,
-    namespace).
+def _superfluous(
+    cluster: Cluster,
+    objects: clients.Objects,
+    credentials: Credentials,
+    rendered: Sequence[dict[str, Any]],
+) -> list[tuple[str, str, str, str | None]]:
+    """The objects of another sidecar and of policies that are gone, which a deployment deletes, as
+    (apiVersion, kind, name, namespace).
     """
-    if KEEPER in {o["metadata"]["name"] for o in rendered if o["kind"] == "Deployment"}:
-        return []
-    return [("apps/v1", "Deployment", KEEPER, NAMESPACE)]
+    guards = drift.superseded(cluster, objects, credentials, rendered)
+    superfluous: list[tuple[str, str, str, str | None]] = [(*guard, None) for guard in guards]
+    if KEEPER not in {o["metadata"]["name"] for o in rendered if o["kind"] == "Deployment"}:
+        superfluous.append(("apps/v1", "Deployment", KEEPER, NAMESPACE))
+    return superfluous
 
 
 def _credentials_and_objects(
@@ -271,7 +288,7 @@ def plan(
     objects = cluster.objects()
     if settings.certificates.by == "cert-manager":
         rotate.require_cert_manager(cluster)
-    _, rendered = _credentials_and_objects(cluster, objects, settings, bundle, chosen)
+    credentials, rendered = _credentials_and_objects(cluster, objects, settings, bundle, chosen)
     outcomes = []
     for done, manifest in enumerate(rendered):
         progress.update("plan", "comparing the objects", done=done, total=len(rendered))
@@ -279,7 +296,7 @@ def plan(
         outcomes.append(preview(objects, expected))
     outcomes += [
         Outcome(*removed, DELETED)
-        for removed in _superfluous(rendered)
+        for removed in _superfluous(cluster, objects, credentials, rendered)
         if objects.get(*removed) is not None
     ]
     progress.finish("plan", f"compared {len(outcomes)} objects")

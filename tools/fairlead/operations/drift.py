@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
-from fairlead.deployment import manifests
+from fairlead.deployment import manifests, switches
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import NAMESPACE, OPA, POLICIES, SETTINGS_ANNOTATION
 from fairlead.keeper import trust
@@ -28,8 +29,13 @@ COMPARED = (*WEBHOOKS, *GUARDS, *RIGHTS)
 change that."""
 
 AS_DEPLOYED, DIFFERS, MISSING, UNKNOWN = "as deployed", "differs", "missing", "unknown"
+DISABLED = "disabled"
+"""As deployed, except that `fairlead disable` switched the object off, in whole or in part."""
 
+_ADMISSION = "admissionregistration.k8s.io/v1"
+_FORMER_GUARDS = ("fairlead-pod-size", "fairlead-daemonset-size")
 _ATTEMPTS = 5
+_SWITCHED = (*WEBHOOKS, "ValidatingAdmissionPolicy")
 
 
 @dataclass(frozen=True)
@@ -72,34 +78,29 @@ def compare(
         credentials = deployed_state.credentials(objects)
         if config_map is None or credentials is None:
             return Comparison()
-        settings = _settings(config_map)
-        bundle = bundles.Bundle(config_map.get("data") or {})
         if objects.get("apps/v1", "Deployment", OPA, NAMESPACE) is None:
             return Comparison(error=f"there is no Deployment {OPA}, which names its sidecar")
         issuer = credentials.tls.issuer
         return Comparison(
             tuple(
                 _compared(objects, manifest, issuer)
-                for manifest in _rendered(cluster, settings, bundle, credentials, kinds)
+                for manifest in rendered(cluster, config_map, credentials, kinds)
             )
         )
     except FairleadError as error:
         return Comparison(error=str(error))
 
 
-def _rendered(
-    cluster: Cluster,
-    settings: Settings,
-    bundle: bundles.Bundle,
-    credentials: Credentials,
-    kinds: Sequence[str],
+def rendered(
+    cluster: Cluster, config_map: Mapping[str, Any], credentials: Credentials, kinds: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """The objects of these kinds that a deployment of these policies applies. Raises UsageError if
-    the sidecar cannot do what the settings ask for.
+    """The objects of these kinds that a deployment of the policies and settings of this ConfigMap
+    applies. Raises UsageError if the sidecar cannot do what the settings ask for, and FairleadError
+    if the settings cannot be read.
     """
     objects = manifests.render_objects(
-        settings,
-        bundle,
+        _settings(config_map),
+        bundles.Bundle(config_map.get("data") or {}),
         credentials,
         webhook_url=cluster.webhook_url,
         replicas=cluster.replicas,
@@ -108,34 +109,59 @@ def _rendered(
     return [manifest for manifest in objects if manifest["kind"] in kinds]
 
 
+def superseded(
+    cluster: Cluster,
+    objects: clients.Objects,
+    credentials: Credentials,
+    successors: Iterable[Mapping[str, Any]],
+) -> list[tuple[str, str, str]]:
+    """The guards of the deployed policies that are not among `successors`, as (apiVersion, kind,
+    name): those of intents that are gone, and of earlier versions of Fairlead. Raises Refused.
+    """
+    config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
+    kept = {(o["kind"], o["metadata"]["name"]) for o in successors}
+    former = [(kind, name) for kind in GUARDS for name in _FORMER_GUARDS]
+    if config_map is not None:
+        with suppress(FairleadError):  # no version that can be read here deployed it
+            deployed = rendered(cluster, config_map, credentials, GUARDS)
+            former += [(o["kind"], o["metadata"]["name"]) for o in deployed]
+    return [(_ADMISSION, *identity) for identity in former if identity not in kept]
+
+
 def apply_exactly(objects: clients.Objects, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Apply an object of COMPARED, and remove what others added to it. Returns the object then.
 
     Applying alone leaves additions, such as a match condition that exempts requests. The API server
     refuses it if manifest and additions together are invalid. Something else may go on changing the
-    object; `compare` shows that. Raises Refused, Unreachable.
+    object; `compare` shows that. What `fairlead disable` switched off stays off. Raises Refused,
+    Unreachable.
     """
     version, kind, metadata = manifest["apiVersion"], manifest["kind"], manifest["metadata"]
     name, namespace = metadata["name"], metadata.get("namespace")
     live: dict[str, Any] = {}
     refusal: Refused | None = None
     for _ in range(_ATTEMPTS):
+        expected = _as_switched(objects, manifest) if kind in _SWITCHED else manifest
         try:
-            live = objects.apply(manifest)
+            live = objects.apply(expected)
             refusal = None
         except Refused as error:
+            if error.status == 409:  # somebody changed it after it was read
+                refusal = error
+                continue
             present = objects.get(version, kind, name, namespace)
             if error.status != 422 or present is None:
                 raise
             live, refusal = present, error
-        additions = added(manifest, live)
+        expected = switches.kept(manifest, live)
+        additions = added(expected, live)
         if not additions:
             break
         try:
             if replaces(additions):
                 objects.delete(version, kind, name, namespace)
             else:
-                live = objects.patch(manifest, restoring(manifest, live))
+                live = objects.patch(manifest, restoring(expected, live))
         except Refused as error:
             if error.status != 409:  # somebody changed it meanwhile
                 raise
@@ -153,6 +179,19 @@ def added(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> set[str]:
     """The paths in which the content of an object of COMPARED is not that of `manifest`."""
     changes = object_comparison.from_manifest(manifest, live, exactly=True)
     return {change.path for change in changes if not change.path.startswith("metadata.")}
+
+
+def _as_switched(objects: clients.Objects, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The manifest with what is switched off in the cluster. It then names the version of the
+    object, so that it cannot switch off again what somebody enables at this moment.
+    """
+    metadata = manifest["metadata"]
+    live = objects.get(manifest["apiVersion"], manifest["kind"], metadata["name"])
+    expected = switches.kept(manifest, live)
+    if live is None or expected is manifest:
+        return manifest
+    version = live["metadata"]["resourceVersion"]
+    return {**expected, "metadata": {**metadata, "resourceVersion": version}}
 
 
 def restoring(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -187,7 +226,7 @@ def restoring(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> list[dict
     ]
 
 
-def _settings(config_map: dict[str, Any]) -> Settings:
+def _settings(config_map: Mapping[str, Any]) -> Settings:
     """The settings of the last deployment or push. Raises FairleadError."""
     try:
         return Settings.model_validate(history.settings_of(config_map))
@@ -207,8 +246,10 @@ def _compared(objects: clients.Objects, manifest: Mapping[str, Any], issuer: byt
         return Compared(kind, name, namespace, UNKNOWN, error=str(error))
     if live is None:
         return Compared(kind, name, namespace, MISSING)
-    fields = tuple(sorted(set(_differences(manifest, live, issuer))))
-    state = DIFFERS if fields else AS_DEPLOYED
+    expected = switches.kept(manifest, live)
+    fields = tuple(sorted(set(_differences(expected, live, issuer))))
+    as_expected = AS_DEPLOYED if expected is manifest else DISABLED
+    state = DIFFERS if fields else as_expected
     return Compared(kind, name, namespace, state, fields, _failure_policy(live), manifest=manifest)
 
 

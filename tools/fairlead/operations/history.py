@@ -1,47 +1,99 @@
-"""Stores the last revisions of the policies in the cluster, so that any machine can roll back."""
+"""The history of a deployment: an entry for each push, rollback and deployment, kept in the cluster
+so that any machine can roll back.
+
+The ConfigMap `fairlead-history` has the entries, and each of the last revisions has a ConfigMap of
+its own with the policies, as one may take up to 1 MiB. Versions of Fairlead without that log wrote
+only the revisions. These become entries of the log when it is next written.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from fairlead.clusters.base import Cluster
-from fairlead.common.errors import UsageError
+from fairlead.common.digests import digest
+from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment import manifests
 from fairlead.deployment.names import (
+    HISTORY,
     NAMESPACE,
     PART_OF,
     POLICIES,
     REVISION_ANNOTATION,
     SETTINGS_ANNOTATION,
 )
-from fairlead.kube import clients
+from fairlead.kube import clients, identity
+from fairlead.kube.errors import Refused
 from fairlead.policy import bundles
+from fairlead.policy.revision import plain
 
 KEPT = 10
-"""The number of revisions to keep. Each is a ConfigMap of its own, as one may take up to 1 MiB."""
+"""The number of revisions whose policies are kept."""
+ENTRIES = 100
+"""The number of entries that are kept."""
+LARGEST = 700_000
+"""The most characters of all entries together; a ConfigMap takes 1 MiB."""
 
 _LABEL = "fairlead.dev/history"
 _SINCE = "fairlead.dev/since"
+_LOGGED = "fairlead.dev/logged"
+"""The annotation of a revision that has an entry in the log, or had one that was dropped."""
+_ENTRY, _SETTINGS = "entry-", "settings-"  # how keys of the log begin
+_ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A revision that came into force at `since` (RFC 3339); `manifest` is its ConfigMap."""
+    """A push, a rollback or a deployment.
 
+    `time` is when it was in force (RFC 3339, to the second), `by` the API server's user. `restored`
+    is the number of the entry that a rollback brought back. `manifest` is the policies' ConfigMap,
+    None if it is kept no more. Of entries of earlier versions, `action` is None, and `number` is
+    None if there was a log already.
+    """
+
+    number: int | None
+    action: str | None
+    time: str
+    by: str | None
+    message: str | None
     revision: str
-    since: str
-    manifest: dict[str, Any]
+    settings: dict[str, Any] | None
+    restored: int | None = None
+    manifest: dict[str, Any] | None = None
+
+    @property
+    def title(self) -> str:
+        """How messages name the entry."""
+        number = f"entry {self.number}" if self.number else "the entry without a number"
+        by = f", by {self.by}" if self.by else ""
+        message = f": {self.message}" if self.message else ""
+        return f"{number} (revision {self.revision}, {self.time}{by}{message})"
+
+    @property
+    def modules(self) -> dict[str, str] | None:
+        """The policies as they were written, by ConfigMap key; None if they are kept no more."""
+        return None if self.manifest is None else plain(self.manifest["data"])
 
 
-def record(objects: clients.Objects, manifest: dict[str, Any]) -> None:
-    """Add the policies' ConfigMap `manifest`, which is in force from now on, and delete all but the
-    last KEPT entries.
+def record(
+    objects: clients.Objects,
+    manifest: dict[str, Any],
+    action: str,
+    message: str | None = None,
+    *,
+    restored: int | None = None,
+) -> Entry:
+    """Add an entry for the policies' ConfigMap `manifest`, which is in force from now on, and drop
+    what is too old. Raises ApiServerError.
     """
     revision = manifest["metadata"]["annotations"][REVISION_ANNOTATION]
-    since = datetime.now(UTC).isoformat(timespec="microseconds")
+    earlier = entries(objects)
+    now = datetime.now(UTC)
     objects.apply(
         {
             "apiVersion": "v1",
@@ -50,75 +102,138 @@ def record(objects: clients.Objects, manifest: dict[str, Any]) -> None:
                 "name": f"{POLICIES}-{revision}",
                 "namespace": NAMESPACE,
                 "labels": {_LABEL: "true", PART_OF: "fairlead"},
-                "annotations": {**manifest["metadata"]["annotations"], _SINCE: since},
+                "annotations": {
+                    **manifest["metadata"]["annotations"],
+                    _SINCE: now.isoformat(timespec="microseconds"),
+                    _LOGGED: "true",
+                },
             },
             "data": manifest["data"],
         }
     )
-    for entry in entries(objects)[KEPT:]:
-        objects.delete("v1", "ConfigMap", f"{POLICIES}-{entry.revision}", NAMESPACE)
+    entry = Entry(
+        None,
+        action,
+        now.isoformat(timespec="seconds"),
+        identity.user(objects),
+        message,
+        revision,
+        settings_of(manifest),
+        restored,
+    )
+    for stored in _revisions(objects)[KEPT:]:
+        objects.delete("v1", "ConfigMap", stored["metadata"]["name"], NAMESPACE)
+    return _appended(objects, entry, earlier)
 
 
 def entries(objects: clients.Objects) -> list[Entry]:
-    """The entries, the latest first."""
-    stored_entries = []
-    for stored in objects.list("v1", "ConfigMap", NAMESPACE, f"{_LABEL}=true"):
-        annotations = stored["metadata"].get("annotations") or {}
-        revision = bundles.revision(stored.get("data") or {})
-        # somebody changed it, so it is no entry any more
-        if annotations.get(REVISION_ANNOTATION) == revision:
-            stored_entries.append(
-                Entry(revision, str(annotations.get(_SINCE, "")), _manifest(stored, annotations))
-            )
-    return sorted(stored_entries, key=lambda entry: entry.since, reverse=True)
-
-
-def table(cluster: Cluster) -> list[dict[str, Any]]:
-    """The entries of `cluster` as {revision, since, current}, the latest first. Raises
-    FairleadError.
-    """
-    objects = cluster.objects()
-    deployed = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
-    current = bundles.revision(deployed.get("data") or {})
+    """The entries, the latest first. Raises ApiServerError."""
+    stored = {
+        config_map["metadata"]["annotations"][REVISION_ANNOTATION]: config_map
+        for config_map in _revisions(objects)
+    }
+    logged = [
+        replace(entry, manifest=_manifest(entry, stored.get(entry.revision)))
+        for entry in _logged(_log(objects))
+    ]
+    known = {entry.revision for entry in logged}
+    unlogged = [stored[key] for key in stored if key not in known]
+    if logged:
+        earlier = [one for one in unlogged if _LOGGED not in one["metadata"]["annotations"]]
+        return [*reversed(logged), *map(_earlier, earlier)]
     return [
-        {"revision": entry.revision, "since": entry.since, "current": entry.revision == current}
-        for entry in entries(objects)
+        replace(_earlier(config_map), number=len(unlogged) - at)
+        for at, config_map in enumerate(unlogged)
     ]
 
 
-def find(objects: clients.Objects, revision: str | None, current: str) -> Entry:
-    """The entry of `revision` (its first digits are enough), by default the latest that is not
-    `current`.
+def current(listed: Sequence[Entry], deployed: Mapping[str, Any]) -> Entry | None:
+    """The entry that brought the deployed ConfigMap; None if something else did."""
+    revision, settings = bundles.revision(deployed.get("data") or {}), settings_of(deployed)
+    return next(
+        (
+            entry
+            for entry in listed
+            if entry.revision == revision and settings in (entry.settings, None)
+        ),
+        None,
+    )
+
+
+def table(cluster: Cluster) -> list[dict[str, Any]]:
+    """The entries of `cluster`, the latest first, as {number, time, by, action, message, revision,
+    current, changed, policies, settings}. Raises FairleadError.
+
+    `changed` names what differs from the entry before: "policies", or settings. `policies` says
+    whether the policies are kept.
+    """
+    objects = cluster.objects()
+    listed = entries(objects)
+    in_force = current(listed, objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {})
+    return [
+        {
+            "number": entry.number,
+            "time": entry.time,
+            "by": entry.by,
+            "action": entry.action,
+            "message": entry.message,
+            "revision": entry.revision,
+            "current": entry is in_force,
+            "changed": changed(before, entry) if before else None,
+            "policies": entry.manifest is not None,
+            "settings": entry.settings,
+        }
+        for entry, before in zip(listed, [*listed[1:], None], strict=True)
+    ]
+
+
+def changed(before: Entry, after: Entry) -> list[str]:
+    """What differs between two entries: "policies", or names of settings."""
+    old, new = before.modules, after.modules
+    if old is None or new is None:
+        policies = before.revision != after.revision
+    else:
+        policies = {**old, bundles.SETTINGS: ""} != {**new, bundles.SETTINGS: ""}
+    return [*(["policies"] if policies else []), *changed_settings(before, after)]
+
+
+def changed_settings(before: Entry, after: Entry) -> list[str]:
+    """The names of the settings that differ; none if they are not known."""
+    if before.settings is None or after.settings is None:
+        return []
+    keys = sorted(before.settings.keys() | after.settings.keys())
+    return [key for key in keys if before.settings.get(key) != after.settings.get(key)]
+
+
+def find(listed: Sequence[Entry], reference: str) -> Entry:
+    """The entry with this number, or the latest one whose revision begins so.
 
     Raises UsageError if there is none; the error lists those that exist.
     """
-    stored = entries(objects)
-    if revision is None:
-        matching = [entry for entry in stored if entry.revision != current][:1]
-    else:
-        matching = [entry for entry in stored if entry.revision.startswith(revision)]
-    if len(matching) != 1:
-        what = (
-            "no earlier revision is kept"
-            if revision is None
-            else f"{revision!r} is not one revision that is kept"
-        )
+    for entry in listed:
+        if reference == str(entry.number):
+            return entry
+    matching = [entry for entry in listed if entry.revision.startswith(reference)]
+    if not reference or len({entry.revision for entry in matching}) != 1:
+        there = ", ".join(f"{entry.number or '-'} ({entry.revision})" for entry in listed)
         raise UsageError(
-            f"{what}: there are {', '.join(entry.revision for entry in stored) or 'none'}"
+            f"{reference!r} is neither the number of an entry nor the beginning of one revision: "
+            f"there are {there or 'none'}"
         )
     return matching[0]
 
 
-def _manifest(stored: dict[str, Any], annotations: dict[str, Any]) -> dict[str, Any]:
-    our_annotations = {
-        key: annotations[key]
-        for key in (REVISION_ANNOTATION, SETTINGS_ANNOTATION)
-        if key in annotations
-    }
-    return manifests.policies_of(stored["data"], our_annotations)
+def before(listed: Sequence[Entry], revision: str) -> Entry:
+    """The latest entry with other policies than `revision` that are kept. Raises UsageError if
+    there is none.
+    """
+    for entry in listed:
+        if entry.revision != revision and entry.manifest is not None:
+            return entry
+    raise UsageError("no earlier revision is kept: `fairlead history` shows what is")
 
 
-def settings_of(manifest: dict[str, Any]) -> dict[str, Any] | None:
+def settings_of(manifest: Mapping[str, Any]) -> dict[str, Any] | None:
     """The settings that a policies' ConfigMap was made with, as in fairlead.yaml; None if it does
     not say.
     """
@@ -127,3 +242,143 @@ def settings_of(manifest: dict[str, Any]) -> dict[str, Any] | None:
     except (KeyError, TypeError, ValueError):
         return None
     return settings if isinstance(settings, dict) else None
+
+
+def _revisions(objects: clients.Objects) -> list[dict[str, Any]]:
+    """The ConfigMaps of the revisions, the last one in force first. What somebody changed is no
+    revision any more.
+    """
+    stored = [
+        config_map
+        for config_map in objects.list("v1", "ConfigMap", NAMESPACE, f"{_LABEL}=true")
+        if (config_map["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION)
+        == bundles.revision(config_map.get("data") or {})
+    ]
+    return sorted(stored, key=_since, reverse=True)
+
+
+def _since(config_map: Mapping[str, Any]) -> str:
+    return str(config_map["metadata"]["annotations"].get(_SINCE, ""))
+
+
+def _manifest(entry: Entry, stored: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The policies' ConfigMap of an entry, with the entry's own settings."""
+    if stored is None:
+        return None
+    annotations = {REVISION_ANNOTATION: entry.revision}
+    if entry.settings is not None:
+        annotations[SETTINGS_ANNOTATION] = json.dumps(entry.settings)
+    return manifests.policies_of(stored["data"], annotations)
+
+
+def _earlier(stored: Mapping[str, Any]) -> Entry:
+    """The entry of a revision that an earlier version of Fairlead stored."""
+    try:
+        time = datetime.fromisoformat(_since(stored)).isoformat(timespec="seconds")
+    except ValueError:
+        time = ""
+    revision = stored["metadata"]["annotations"][REVISION_ANNOTATION]
+    entry = Entry(None, None, time, None, None, revision, settings_of(stored))
+    return replace(entry, manifest=_manifest(entry, stored))
+
+
+def _log(objects: clients.Objects) -> dict[str, Any]:
+    return objects.get("v1", "ConfigMap", HISTORY, NAMESPACE) or {}
+
+
+def _logged(log: Mapping[str, Any]) -> list[Entry]:
+    """The entries of the log, the oldest first, without their policies. What cannot be read is left
+    out.
+    """
+    data = log.get("data") or {}
+    logged = []
+    for key, text in data.items():
+        try:
+            number = int(key.removeprefix(_ENTRY)) if key.startswith(_ENTRY) else 0
+            stored = json.loads(text) if number else {}
+            settings = stored.pop("settings", None)
+            if number:
+                known = json.loads(data[settings]) if settings in data else None
+                logged.append(Entry(number, settings=known, **stored))
+        except (ValueError, TypeError, AttributeError):
+            continue
+    return sorted(logged, key=lambda entry: entry.number or 0)
+
+
+def _appended(objects: clients.Objects, entry: Entry, earlier: Sequence[Entry]) -> Entry:
+    """Write the entry into the log, with the next number, after those of `earlier` (the latest
+    first) that earlier versions stored. Somebody else may write at the same time. Raises Refused.
+    """
+    for attempt in range(_ATTEMPTS):
+        log = _log(objects)
+        logged = _logged(log)
+        named = {before.revision for before in logged}
+        new = [
+            before
+            for before in reversed(earlier)
+            if before.revision not in named and (before.number is None or not logged)
+        ]
+        last = max((before.number or 0 for before in logged), default=0)
+        numbered = [
+            replace(one, number=number) for number, one in enumerate([*new, entry], last + 1)
+        ]
+        metadata: dict[str, Any] = {
+            "name": HISTORY,
+            "namespace": NAMESPACE,
+            "labels": {PART_OF: "fairlead"},
+        }
+        if log:  # so that nobody else's entry is overwritten
+            metadata["resourceVersion"] = log["metadata"]["resourceVersion"]
+        data = _data(_bounded([*logged, *numbered]))
+        try:
+            objects.apply(
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+            )
+        except Refused as error:
+            if error.status != 409 or attempt == _ATTEMPTS - 1:
+                raise
+        else:
+            return numbered[-1]
+    raise FairleadError(f"the ConfigMap {HISTORY} keeps changing: try again")
+
+
+def _data(logged: Sequence[Entry]) -> dict[str, str]:
+    """The data of the log. Settings that several entries have are there once."""
+    data = {}
+    for entry in logged:
+        settings = json.dumps(entry.settings, sort_keys=True)
+        key = f"{_SETTINGS}{digest(settings.encode())}"
+        if entry.settings is not None:
+            data[key] = settings
+        stored = {
+            "action": entry.action,
+            "time": entry.time,
+            "by": entry.by,
+            "message": entry.message,
+            "revision": entry.revision,
+            "restored": entry.restored,
+            "settings": key if entry.settings is not None else None,
+        }
+        data[f"{_ENTRY}{entry.number:08}"] = json.dumps(stored)
+    return data
+
+
+def _bounded(logged: Sequence[Entry]) -> list[Entry]:
+    """As many entries as may be kept, the oldest first. Deployments that changed neither policies
+    nor settings go first, then the oldest; the last entry stays.
+    """
+    left = list(logged)
+    while len(left) > 1 and (
+        len(left) > ENTRIES or sum(len(text) for text in _data(left).values()) > LARGEST
+    ):
+        repeated = (
+            number
+            for number in range(1, len(left) - 1)
+            if _state(left[number]) == _state(left[number - 1])
+        )
+        del left[next(repeated, 0)]
+    return left
+
+
+def _state(entry: Entry) -> tuple[str, str]:
+    return entry.revision, json.dumps(entry.settings, sort_keys=True)

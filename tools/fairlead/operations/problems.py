@@ -9,6 +9,7 @@ from typing import Any
 
 from fairlead.deployment.names import NAMESPACE
 from fairlead.operations.deployed_state import Served
+from fairlead.operations.disabling import Disabled
 from fairlead.operations.drift import DIFFERS, MISSING, UNKNOWN, WEBHOOKS, Comparison
 from fairlead.operations.replication_lag import Lag
 from fairlead.pki import certificates
@@ -102,6 +103,13 @@ def of_objects(comparison: Comparison) -> Iterator[str]:
                 f"{what} is not what this version of Fairlead deploys "
                 f"({_beginning(entry.fields)}): `fairlead deploy` restores it"
             )
+
+
+def of_disabled(disabled: Disabled) -> Iterator[str]:
+    """Intents that somebody disabled."""
+    for record in disabled.records.values():
+        yield f"{record.sentence}. Meanwhile pods are neither placed nor refused by it"
+    yield from disabled.halves
 
 
 def of_certificates(dated: Mapping[str, bytes]) -> Iterator[str]:

@@ -6,14 +6,17 @@ import functools
 import json
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fairlead.clusters import webhook_connections
 from fairlead.clusters.base import Cluster
+from fairlead.common import remarks
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
+from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import (
     NAMESPACE,
     POLICIES,
@@ -24,6 +27,7 @@ from fairlead.deployment.names import (
 from fairlead.kube import clients
 from fairlead.operations import (
     deployed_state,
+    disabling,
     drift,
     history,
     leftovers,
@@ -34,8 +38,8 @@ from fairlead.operations import (
 from fairlead.policy import bundles, staging, workspace
 from fairlead.settings.models import Settings
 
-# The settings that only policies read; all others shape the webhook, the sidecar and the pods.
-_POLICY_ONLY = {"nodeLabel", "podSelector", "contact", "intents"}
+POLICY_ONLY = frozenset({"nodeLabel", "podSelector", "contact", "intents"})
+"""The settings that a push applies; all others shape the sidecar and the pods."""
 
 
 def push(
@@ -43,6 +47,7 @@ def push(
     settings: Settings,
     folder: Path | None = None,
     *,
+    message: str | None = None,
     restart: bool = False,
     progress: Progress,
 ) -> dict[str, Any]:
@@ -50,13 +55,15 @@ def push(
     into force on every OPA.
 
     With `restart`, every OPA and its sidecar is restarted afterwards, which removes modules that
-    OPA would keep. Returns {revision, previous, opa: [{url, revision}], warnings}: the
-    warnings name webhooks that are missing or changed.
+    OPA would keep. Returns {revision, previous, entry, opa: [{url, revision}], warnings}: `entry`
+    is the number of the new entry in the history, with `message`, or None if policies and settings
+    were in force already; the warnings name webhooks that are missing or changed.
 
     Raises FairleadError if a check or a test fails (nothing was changed), or if an OPA does not
     take the policies (the previous ones are restored). Raises UsageError if the change needs a
     deployment, or for a package that is OPA's own.
     """
+    remarks.check("--message", message)
     progress.update("policies", "checking and testing")
     bundle = bundles.bundle(settings, folder)
     staging.require_none_of_opas_own(bundle.modules, bundle.sources, progress)
@@ -70,23 +77,12 @@ def push(
     objects = cluster.objects()
     _require_same_file_modules(objects)
     _require_same_deployment(
-        _deployed(cluster, objects), json.loads(json.dumps(settings.deployed_document()))
+        deployed(cluster, objects), json.loads(json.dumps(settings.deployed_document()))
     )
-    return _bring(cluster, objects, manifests.policies(settings, bundle), progress, restart=restart)
-
-
-def rollback(cluster: Cluster, revision: str | None, *, progress: Progress) -> dict[str, Any]:
-    """Bring an earlier revision back into force, by default the last one; like `push`, without the
-    tests.
-
-    Raises UsageError if the history does not have it, or if the change needs a deployment.
-    """
-    objects = cluster.objects()
-    deployed = _deployed(cluster, objects)
-    entry = history.find(objects, revision, bundles.revision(deployed["data"]))
-    staging.require_none_of_opas_own(entry.manifest["data"], {}, progress)
-    _require_same_deployment(deployed, history.settings_of(entry.manifest))
-    return _bring(cluster, objects, entry.manifest, progress)
+    manifest = manifests.policies(settings, bundle)
+    return bring(
+        cluster, objects, manifest, Change("push", message), progress=progress, restart=restart
+    )
 
 
 def changes(
@@ -115,18 +111,32 @@ def changes(
         wait()
 
 
-def _bring(
+@dataclass(frozen=True)
+class Change:
+    """What the history says of a change: see history.record."""
+
+    action: str
+    message: str | None = None
+    restored: int | None = None
+
+
+def bring(
     cluster: Cluster,
     objects: clients.Objects,
     manifest: dict[str, Any],
-    progress: Progress,
+    change: Change,
     *,
+    progress: Progress,
     restart: bool = False,
 ) -> dict[str, Any]:
-    """Apply the policies' ConfigMap, wait until it is in force, and record it in the history; on
-    failure restore the previous one.
+    """Apply the policies' ConfigMap, wait until it is in force, and record it in the history unless
+    it was in force already; on failure restore the previous one. Returns what `push` does.
     """
     previous = _previous(cluster, objects)
+    before = deployed(cluster, objects)
+    same = before["data"] == manifest["data"] and history.settings_of(
+        before
+    ) == history.settings_of(manifest)
     credentials = deployed_state.credentials(objects)
     if credentials is None:
         raise UsageError(
@@ -163,21 +173,64 @@ def _bring(
         )
         reason = str(error) or "interrupted"
         raise FairleadError(f"{reason}; revision {old} was put back and is in force") from error
-    history.record(objects, manifest)
+    entry = (
+        None
+        if same
+        else history.record(
+            objects, manifest, change.action, change.message, restored=change.restored
+        )
+    )
+    warnings = [*_updated_admission(cluster, objects, before, manifest, credentials)]
     comparison = drift.compare(cluster, objects, (*drift.GUARDS, *drift.WEBHOOKS))
-    warnings = list(_updated_guards(objects, comparison.objects))
+    warnings += _updated_guards(objects, comparison.objects)
     webhooks = tuple(entry for entry in comparison.objects if entry.kind in drift.WEBHOOKS)
     if restart:
         cluster.restart(progress=progress)
     return {
         "revision": revision,
         "previous": old,
+        "entry": entry.number if entry else None,
         "opa": [{"url": state.opa.url, "revision": state.revision} for state in states],
         "warnings": [
             *warnings,
             *problems.of_objects(replace(comparison, objects=webhooks)),
+            *problems.of_disabled(disabling.read(objects)),
         ],
     }
+
+
+def _updated_admission(
+    cluster: Cluster,
+    objects: clients.Objects,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    credentials: Credentials,
+) -> Iterator[str]:
+    """Bring the webhooks and guards that differ between two ConfigMaps of policies into the
+    cluster: those of intents that are new, gone, or about other requests. Others are left as they
+    are. Yields what went wrong, as the policies are in force.
+    """
+    kinds = (*drift.GUARDS, *drift.WEBHOOKS)
+    try:
+        old, new = (
+            {
+                (o["kind"], o["metadata"]["name"]): o
+                for o in drift.rendered(cluster, config_map, credentials, kinds)
+            }
+            for config_map in (before, after)
+        )
+        for identity, manifest in new.items():
+            if old.get(identity) != manifest:
+                drift.apply_exactly(
+                    objects, webhook_connections.with_deployed_comments(objects, manifest)
+                )
+        for kind, name in old.keys() - new.keys():
+            objects.delete(old[kind, name]["apiVersion"], kind, name)
+    except FairleadError as error:
+        yield (
+            "API servers do not ask about all requests that the policies have a say in: the "
+            f"webhooks are not those of the new policies. Run `fairlead deploy` ({error})"
+        )
 
 
 def _updated_guards(objects: clients.Objects, compared: Sequence[drift.Compared]) -> Iterator[str]:
@@ -196,9 +249,9 @@ def _previous(cluster: Cluster, objects: clients.Objects) -> dict[str, Any]:
     """The manifest to restore if a push fails: the last one in force, as somebody may have broken
     the deployed one.
     """
-    config_map = _deployed(cluster, objects)
+    config_map = deployed(cluster, objects)
     for entry in history.entries(objects)[:1]:
-        if entry.revision != bundles.revision(config_map["data"]):
+        if entry.manifest and entry.revision != bundles.revision(config_map["data"]):
             return entry.manifest
     annotations = config_map["metadata"].get("annotations") or {}
     own_annotations = {
@@ -209,7 +262,8 @@ def _previous(cluster: Cluster, objects: clients.Objects) -> dict[str, Any]:
     return manifests.policies_of(config_map["data"], own_annotations)
 
 
-def _deployed(cluster: Cluster, objects: clients.Objects) -> dict[str, Any]:
+def deployed(cluster: Cluster, objects: clients.Objects) -> dict[str, Any]:
+    """The policies' ConfigMap. Raises UsageError if there is none."""
     config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
     if config_map is None or not config_map.get("data"):
         raise UsageError(
@@ -225,20 +279,18 @@ def _require_same_file_modules(objects: clients.Objects) -> None:
     """
     secret = objects.get("v1", "Secret", TOKEN_SECRET, NAMESPACE) or {}
     for name in bundles.FILE_MODULES:
-        deployed = b64decode((secret.get("data") or {}).get(name, "")).decode(errors="replace")
+        present = b64decode((secret.get("data") or {}).get(name, "")).decode(errors="replace")
         module = bundles.folder() / name
-        if deployed and not deployed.startswith(
-            module.read_text(encoding="utf-8", errors="replace")
-        ):
+        if present and not present.startswith(module.read_text(encoding="utf-8", errors="replace")):
             raise UsageError(f"{module} changed since the last deployment: run `fairlead deploy`")
 
 
-def _require_same_deployment(deployed: dict[str, Any], new: Mapping[str, Any] | None) -> None:
+def _require_same_deployment(config_map: dict[str, Any], new: Mapping[str, Any]) -> None:
     """Raises UsageError if a setting differs that policies alone cannot bring into force."""
-    old = history.settings_of(deployed)
-    if old is None or new is None:
+    old = history.settings_of(config_map)
+    if old is None:
         return
-    changed = sorted(key for key in new if key not in _POLICY_ONLY and new[key] != old.get(key))
+    changed = sorted(key for key in new if key not in POLICY_ONLY and new[key] != old.get(key))
     if changed:
         raise UsageError(
             f"{', '.join(changed)} changed since the last deployment: run `fairlead deploy`"

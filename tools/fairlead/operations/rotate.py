@@ -95,6 +95,8 @@ def certificate(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
                 "it there"
             )
         tls = _replace(cluster, deployed, progress)
+        for record in deployed.disabled().values():
+            progress.warn(record.sentence)
     return {"notAfter": certificates.not_after(tls.certificate).isoformat()}
 
 

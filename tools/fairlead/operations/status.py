@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 from fairlead.clusters.base import Cluster, SidecarServer
@@ -12,6 +13,7 @@ from fairlead.kube import clients
 from fairlead.operations import (
     certificate_status,
     deployed_state,
+    disabling,
     drift,
     policy_status,
     problems,
@@ -30,6 +32,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
     - `policies`: a list of {name, status, error}
     - `objects`: webhooks, guards and rights, as {kind, name, namespace, state, fields,
       failurePolicy}; see drift.Compared
+    - `disabled`: the intents that `fairlead disable` disabled, as {intent, by, since, reason}
     - `certificates`: see certificate_status.certificates
     - `servers`: a list of {name, pid, restarts, running}
     - `problems`: sentences about everything that is not as it should be
@@ -52,6 +55,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
         for name, server in cluster.servers().items()
     ]
     comparison = drift.compare(cluster, objects)
+    disabled = disabling.read(objects)
     dated = (
         {}
         if credentials is None
@@ -89,9 +93,11 @@ def status(cluster: Cluster) -> dict[str, Any]:
             }
             for entry in comparison.objects
         ],
+        "disabled": [asdict(record) for record in disabled.records.values()],
         "certificates": certificate_status.certificates(cluster, objects),
         "servers": servers,
         "problems": [
+            *problems.of_disabled(disabled),
             *problems.of_opas(states, _expected_opas(objects)),
             *problems.of_sidecars(states, sidecars if cluster.sidecar.look_up else None),
             *problems.of_replication(_lags(cluster, states, token)),

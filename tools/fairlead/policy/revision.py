@@ -30,11 +30,15 @@ def revision(modules: Mapping[str, str]) -> str:
     fairlead.policy.staging), only those count that main.rego uses, and not leftovers of other
     revisions.
     """
+    return fingerprint(plain(modules))
+
+
+def plain(modules: Mapping[str, str]) -> dict[str, str]:
+    """The modules in force as they were before they were staged (key -> text)."""
     used = STAGE.search(modules.get(MAIN, ""))
     prefix = f"{used[1]}." if used else ""
-    texts = {
+    return {
         key.removeprefix(prefix): STAGE.sub("", text)
         for key, text in modules.items()
         if (prefix and key.startswith(prefix)) or not STAGED_KEY.match(key)
     }
-    return fingerprint(texts)

@@ -1,0 +1,178 @@
+"""Switches off webhooks and size policies, and keeps them off when their manifests are applied
+again.
+
+A webhook that is off has an objectSelector that matches nothing, so API servers do not ask OPA. A
+selector is better than a match condition: API servers check it first, so that no CEL expression is
+evaluated that could exceed its cost limit. No manifest of Fairlead has one, so those who apply the
+manifests again (a GitOps controller, say) leave it. An annotation for each intent records who
+switched it off, when and why.
+
+Standard library only: the keeper reads it in the sidecar's process.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+MARK = "fairlead.dev/disabled"
+"""The key of the two expressions that contradict each other."""
+RECORD = "disabled.fairlead.dev/"
+"""The prefix of the annotations of both webhook configurations; the intent's name follows. The
+value is {by, since, reason} in JSON; any other text is a reason."""
+NOTHING = (
+    {"key": MARK, "operator": "Exists"},
+    {"key": MARK, "operator": "DoesNotExist"},
+)
+"""The matchExpressions of a selector that matches nothing."""
+
+_DOMAIN = ".fairlead.dev"
+# The webhooks of versions that had one intent only, without the domain.
+_OF_NODE_POOL = {
+    "final-state",
+    "workloads",
+    "daemonsets",
+    "opted-out-daemonsets",
+    "unlabelled-daemonsets",
+    "namespaces",
+}
+
+
+@dataclass(frozen=True)
+class Record:
+    """Who disabled an intent, since when (RFC 3339), and why; None if nobody recorded it."""
+
+    intent: str
+    by: str | None = None
+    since: str | None = None
+    reason: str | None = None
+
+    @property
+    def annotation(self) -> str:
+        """The value of the annotation."""
+        return json.dumps({key: part for key, part in asdict(self).items() if key != "intent"})
+
+    @property
+    def sentence(self) -> str:
+        """What `fairlead status` and others say."""
+        since = f" since {self.since}" if self.since else ""
+        reason = f" ({self.reason})" if self.reason else ""
+        return (
+            f"{self.intent} is disabled{since} by {self.by or 'somebody unknown'}{reason}: its "
+            "webhooks match nothing; `fairlead enable` ends this"
+        )
+
+
+def intent_of(webhook: str) -> str:
+    """The intent of the webhook with this name: X for X.fairlead.dev and PART.X.fairlead.dev."""
+    name = webhook.removesuffix(_DOMAIN)
+    return "node-pool" if name in _OF_NODE_POOL else name.rpartition(".")[2]
+
+
+def intents(configuration: Mapping[str, Any]) -> set[str]:
+    """The intents that have a webhook in this configuration."""
+    return {intent_of(webhook["name"]) for webhook in configuration.get("webhooks") or ()}
+
+
+def records(configuration: Mapping[str, Any]) -> dict[str, Record]:
+    """The disabled intents of a webhook configuration, by name: those with the annotation, and
+    those that have a webhook that is off.
+    """
+    annotations = configuration["metadata"].get("annotations") or {}
+    unrecorded = {
+        intent_of(webhook["name"]): Record(intent_of(webhook["name"]))
+        for webhook in configuration.get("webhooks") or ()
+        if is_off(webhook.get("objectSelector"))
+    }
+    recorded = {
+        key.removeprefix(RECORD): _record(key.removeprefix(RECORD), value)
+        for key, value in annotations.items()
+        if key.startswith(RECORD)
+    }
+    return {**unrecorded, **recorded}
+
+
+def merged(configurations: Iterable[Mapping[str, Any]]) -> dict[str, Record]:
+    """The disabled intents of several configurations, in alphabetical order. What somebody recorded
+    counts more than what nobody did.
+    """
+    found: dict[str, Record] = {}
+    for configuration in configurations:
+        for intent, record in records(configuration).items():
+            if found.get(intent, Record(intent)) == Record(intent):
+                found[intent] = record
+    return dict(sorted(found.items()))
+
+
+def policy_is_off(policy: Mapping[str, Any]) -> bool:
+    """Whether a ValidatingAdmissionPolicy is off."""
+    constraints = (policy.get("spec") or {}).get("matchConstraints") or {}
+    return is_off(constraints.get("objectSelector"))
+
+
+def is_off(selector: Mapping[str, Any] | None) -> bool:
+    """Whether a selector has the expressions of NOTHING."""
+    operators = {
+        expression["operator"]
+        for expression in (selector or {}).get("matchExpressions") or ()
+        if expression["key"] == MARK
+    }
+    return operators == {expression["operator"] for expression in NOTHING}
+
+
+def off(selector: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The selector with the expressions of NOTHING; `on` takes them out again."""
+    without = on(selector)
+    return {**without, "matchExpressions": [*without.get("matchExpressions", ()), *NOTHING]}
+
+
+def on(selector: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The selector without the expressions of NOTHING."""
+    rest = {key: part for key, part in (selector or {}).items() if key != "matchExpressions"}
+    expressions = [
+        expression
+        for expression in (selector or {}).get("matchExpressions") or ()
+        if expression["key"] != MARK
+    ]
+    return {**rest, "matchExpressions": expressions} if expressions else rest
+
+
+def kept(manifest: Mapping[str, Any], live: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The manifest with what is off in `live`, the same object in the cluster; the manifest itself
+    if nothing is. A webhook that `live` does not have is off, too, if its intent is disabled.
+    """
+    if live is None:
+        return manifest
+    if "webhooks" in manifest:
+        disabled = records(live).keys()
+        return {**manifest, "webhooks": _switched(manifest, disabled)} if disabled else manifest
+    if manifest["kind"] == "ValidatingAdmissionPolicy" and policy_is_off(live):
+        spec = manifest["spec"]
+        constraints = spec["matchConstraints"]
+        selector = off(constraints.get("objectSelector"))
+        return {
+            **manifest,
+            "spec": {**spec, "matchConstraints": {**constraints, "objectSelector": selector}},
+        }
+    return manifest
+
+
+def _switched(manifest: Mapping[str, Any], disabled: Collection[str]) -> list[dict[str, Any]]:
+    return [
+        {**webhook, "objectSelector": off(webhook.get("objectSelector"))}
+        if intent_of(webhook["name"]) in disabled
+        else webhook
+        for webhook in manifest["webhooks"]
+    ]
+
+
+def _record(intent: str, text: str) -> Record:
+    """The content of an annotation. Somebody may have written it by hand."""
+    try:
+        parts = json.loads(text)
+        fields = {key: parts[key] for key in ("by", "since", "reason") if parts.get(key)}
+    except (ValueError, AttributeError):
+        return Record(intent, reason=text or None)
+    return Record(intent, **{key: str(part) for key, part in fields.items()})

@@ -1,0 +1,162 @@
+"""Brings the policies of an earlier entry of the history back into force, and the settings as far
+as policies alone can."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fairlead.clusters.base import Cluster
+from fairlead.common import remarks
+from fairlead.common.errors import UsageError
+from fairlead.common.progress import Progress
+from fairlead.deployment import manifests
+from fairlead.deployment.names import REVISION_ANNOTATION, SETTINGS_ANNOTATION
+from fairlead.operations import history, push
+from fairlead.operations.history import Entry
+from fairlead.policy import bundles, staging
+
+_BESIDE_POLICIES = frozenset(
+    {
+        "admins",
+        "apiServerNetworks",
+        "apiServerPorts",
+        "certificates",
+        "decisionLogs",
+        "failurePolicy",
+        "images",
+        "maxStaleness",
+        "poolAdmins",
+        "replicas",
+        "timeoutSeconds",
+    }
+)
+"""The settings that no decision depends on: policies work with any value of these."""
+
+
+def rollback(
+    cluster: Cluster,
+    reference: str | None,
+    *,
+    message: str | None = None,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Bring an entry of the history back into force, by default the latest with other policies;
+    like `push`, without the tests.
+
+    The settings that only policies read come back with the policies. Those that only a deployment
+    can apply stay as they are, if no decision depends on them. Returns what `push` does, and
+    {direction, from, to, missing}: `direction` is "back" or "forward", None if it is not known;
+    `from` and `to` are titles of entries (`from` is None if no entry brought what is in force);
+    `missing` is a list of {setting, now, then}, the settings that stay.
+
+    Raises UsageError if the history does not have it, or if decisions depend on settings that need
+    a deployment (nothing was changed).
+    """
+    remarks.check("--message", message)
+    objects = cluster.objects()
+    deployed = push.deployed(cluster, objects)
+    listed = history.entries(objects)
+    entry = (
+        history.before(listed, bundles.revision(deployed["data"]))
+        if reference is None
+        else history.find(listed, reference)
+    )
+    if entry.manifest is None:
+        raise UsageError(
+            f"the policies of {entry.title} are not kept: only those of the last {history.KEPT} "
+            "revisions are. Take them from version control, and run `fairlead push`"
+        )
+    staging.require_none_of_opas_own(entry.manifest["data"], {}, progress)
+    now = history.settings_of(deployed)
+    missing = _missing(now, entry)
+    in_force = history.current(listed, deployed)
+    result = push.bring(
+        cluster,
+        objects,
+        _manifest(entry.manifest, now, entry.settings),
+        push.Change("rollback", message, _origin(entry)),
+        progress=progress,
+    )
+    unknown = (
+        [
+            f"the settings of {entry.title} are not kept: only those that are written in its "
+            "policies came back"
+        ]
+        if entry.settings is None
+        else []
+    )
+    return {
+        **result,
+        "direction": _direction(listed, in_force, entry),
+        "from": in_force.title if in_force else None,
+        "to": entry.title,
+        "missing": missing,
+        "warnings": [*unknown, *result["warnings"]],
+    }
+
+
+def _missing(now: Mapping[str, Any] | None, entry: Entry) -> list[dict[str, Any]]:
+    """The settings of the entry that a rollback leaves as they are now. Raises UsageError if one of
+    them matters to decisions.
+    """
+    if now is None or entry.settings is None:
+        return []
+    differing = [
+        {"setting": key, "now": now.get(key), "then": value}
+        for key, value in sorted(entry.settings.items())
+        if key not in push.POLICY_ONLY and now.get(key) != value
+    ]
+    if any(setting["setting"] not in _BESIDE_POLICIES for setting in differing):
+        raise UsageError(
+            f"the policies of {entry.title} need settings that only a deployment can apply: "
+            f"{shown(differing)}. Nothing was changed. Write these settings into fairlead.yaml, "
+            "run `fairlead deploy`, and then roll back"
+        )
+    return differing
+
+
+def shown(settings: Sequence[Mapping[str, Any]]) -> str:
+    """The settings of `missing` in one line."""
+    return "; ".join(
+        f"{entry['setting']} is {json.dumps(entry['now'], ensure_ascii=False)} now and was "
+        f"{json.dumps(entry['then'], ensure_ascii=False)}"
+        for entry in settings
+    )
+
+
+def _manifest(
+    manifest: Mapping[str, Any],
+    now: Mapping[str, Any] | None,
+    then: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """The policies' ConfigMap with the settings that are in force after the rollback."""
+    annotations = {
+        REVISION_ANNOTATION: manifest["metadata"]["annotations"][REVISION_ANNOTATION],
+    }
+    restored = {key: value for key, value in (then or {}).items() if key in push.POLICY_ONLY}
+    settings = then if now is None else {**now, **restored}
+    if settings is not None:
+        annotations[SETTINGS_ANNOTATION] = json.dumps(settings)
+    return manifests.policies_of(manifest["data"], annotations)
+
+
+def _origin(entry: Entry) -> int | None:
+    """The number of the entry that first brought what this entry brought back."""
+    return entry.restored or entry.number
+
+
+def _direction(listed: Sequence[Entry], now: Entry | None, then: Entry) -> str | None:
+    """Whether `then` first came before or after what is in force. Entries without a number are
+    older than all others.
+    """
+    if now is None or _age(listed, now) == _age(listed, then):
+        return None
+    return "back" if _age(listed, then) < _age(listed, now) else "forward"
+
+
+def _age(listed: Sequence[Entry], entry: Entry) -> tuple[int, int]:
+    """A key by which entries are in the order in which they first came."""
+    origin = _origin(entry)
+    return (origin, 0) if origin else (0, -listed.index(entry))

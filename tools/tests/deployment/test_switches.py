@@ -1,0 +1,139 @@
+"""Which webhooks belong to an intent, and how they are switched off and on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rendering import every, render
+
+from fairlead.deployment import switches
+from fairlead.deployment.names import SIZE_POLICIES
+from fairlead.deployment.switches import Record
+from fairlead.settings.models import INTENTS
+
+ALL: dict[str, Any] = {"pools": {"a": {}}}  # with it, there is every webhook
+
+
+@pytest.mark.parametrize(
+    ("webhook", "intent"),
+    [
+        ("host-network.fairlead.dev", "host-network"),
+        ("daemonsets.host-network.fairlead.dev", "host-network"),
+        ("node-pool.fairlead.dev", "node-pool"),
+        ("daemonsets.node-pool.fairlead.dev", "node-pool"),
+        ("final-state.fairlead.dev", "node-pool"),
+    ],
+)
+def test_the_name_of_a_webhook_says_its_intent(webhook: str, intent: str) -> None:
+    assert switches.intent_of(webhook) == intent
+
+
+def test_every_webhook_of_a_deployment_belongs_to_an_intent() -> None:
+    for chosen in (None, ALL):
+        rendered = render(chosen)
+        for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+            assert switches.intents(rendered[kind]) <= set(INTENTS)
+
+
+def test_the_size_policies_are_those_of_a_deployment() -> None:
+    names = {name for kind, name in every() if kind == "ValidatingAdmissionPolicy"}
+    assert {name for name in names if name.endswith("-size")} == set(SIZE_POLICIES)
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        {},
+        {"matchLabels": {"a": "b"}},
+        {"matchExpressions": [{"key": "a", "operator": "Exists"}], "matchLabels": {"c": "d"}},
+    ],
+)
+def test_a_selector_that_was_off_is_on_as_before(selector: dict[str, Any]) -> None:
+    off = switches.off(selector)
+    assert (switches.is_off(off), switches.is_off(selector)) == (True, False)
+    assert switches.off(off) == off
+    assert switches.on(off) == selector
+    half = {"matchExpressions": [{"key": switches.MARK, "operator": "Exists"}]}
+    assert not switches.is_off(half)
+
+
+def configuration(*names: str, off: tuple[str, ...] = (), **annotations: str) -> dict[str, Any]:
+    return {
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {
+            "annotations": {
+                f"disabled.fairlead.dev/{intent.replace('_', '-')}": text
+                for intent, text in annotations.items()
+            }
+        },
+        "webhooks": [
+            {
+                "name": f"{name}.fairlead.dev",
+                **({"objectSelector": switches.off({})} if name in off else {}),
+            }
+            for name in names
+        ],
+    }
+
+
+def test_what_is_off_stays_off_with_the_new_webhooks_of_its_intent_and_no_others() -> None:
+    live = configuration("a", "b", off=("a",), a='{"by": "alice"}')
+    manifest = configuration("a", "more.a", "b")
+    webhooks = switches.kept(manifest, live)["webhooks"]
+    assert [switches.is_off(webhook.get("objectSelector")) for webhook in webhooks] == [
+        True,
+        True,
+        False,
+    ]
+    assert switches.kept(manifest, configuration("a", "b")) is manifest
+    assert switches.kept(manifest, None) is manifest
+
+
+def test_a_size_policy_that_is_off_stays_off() -> None:
+    policy = every()["ValidatingAdmissionPolicy", SIZE_POLICIES[0]]
+    selector = {"objectSelector": switches.off({})}
+    constraints = {**policy["spec"]["matchConstraints"], **selector}
+    live = {**policy, "spec": {**policy["spec"], "matchConstraints": constraints}}
+    assert switches.kept(policy, live) == live
+    assert switches.kept(policy, policy) is policy
+    assert "objectSelector" not in policy["spec"]["matchConstraints"], "it was not changed in place"
+
+
+@pytest.mark.parametrize(
+    ("text", "record"),
+    [
+        (
+            '{"by": "alice", "since": "2026-11-22T10:00:00+00:00", "reason": "OPA hangs"}',
+            Record("a", "alice", "2026-11-22T10:00:00+00:00", "OPA hangs"),
+        ),
+        ('{"by": null, "reason": 5}', Record("a", reason="5")),
+        ("OPA hangs", Record("a", reason="OPA hangs")),
+        ("4711", Record("a", reason="4711")),
+        ("[1]", Record("a", reason="[1]")),
+        ("", Record("a")),
+    ],
+)
+def test_a_record_may_be_written_by_hand(text: str, record: Record) -> None:
+    assert switches.records(configuration("a", a=text)) == {"a": record}
+
+
+def test_a_record_is_read_as_it_was_written() -> None:
+    record = Record("a", "alice", "2026-11-22T10:00:00+00:00", 'a "quoted" reason')
+    assert switches.records(configuration("a", a=record.annotation)) == {"a": record}
+
+
+def test_what_somebody_recorded_counts_more_than_what_nobody_did() -> None:
+    unrecorded = configuration("a", "b", off=("a", "b"))
+    recorded = configuration("a", off=("a",), a="why")
+    expected = {"a": Record("a", reason="why"), "b": Record("b")}
+    assert switches.merged([unrecorded, recorded]) == expected
+    assert switches.merged([recorded, unrecorded]) == expected
+
+
+def test_a_sentence_says_what_is_known() -> None:
+    assert switches.Record("a").sentence.startswith("a is disabled by somebody unknown: ")
+    full = Record("a", "alice", "2026-11-22T10:00:00+00:00", "why")
+    assert full.sentence.startswith(
+        "a is disabled since 2026-11-22T10:00:00+00:00 by alice (why): its webhooks match nothing"
+    )

@@ -1,0 +1,80 @@
+"""Which settings a rollback brings back, and in which direction it goes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fairlead.common.errors import UsageError
+from fairlead.deployment import manifests
+from fairlead.deployment.names import REVISION_ANNOTATION
+from fairlead.operations import history, push, rollback
+from fairlead.operations.history import Entry
+from fairlead.settings.models import Settings
+
+DEFAULTS = Settings().document()
+
+
+def entry(number: int | None, restored: int | None = None, **settings: Any) -> Entry:
+    manifest = manifests.policies_of({"main.rego": "package x"}, {REVISION_ANNOTATION: "a"})
+    chosen = {**DEFAULTS, **settings}
+    return Entry(number, "push", "", None, None, "a", chosen, restored, manifest)
+
+
+def test_every_setting_comes_back_stays_or_matters() -> None:
+    """A new setting matters until somebody decides otherwise."""
+    known = {*push.POLICY_ONLY, *rollback._BESIDE_POLICIES}
+    assert known < DEFAULTS.keys()
+    assert DEFAULTS.keys() - known == {
+        "namespaceLabel",
+        "enforcement",
+        "defaultPool",
+        "pools",
+        "replicate",
+    }
+
+
+def test_settings_that_matter_are_refused_with_all_that_differ() -> None:
+    with pytest.raises(UsageError) as refused:
+        rollback._missing(DEFAULTS, entry(1, pools={"a": {}}, replicas=3, contact="#b"))
+    assert 'pools is {} now and was {"a": {}}; replicas is 2 now and was 3' in str(refused.value)
+    assert "contact" not in str(refused.value)
+
+
+def test_settings_that_are_not_kept_are_not_compared() -> None:
+    assert rollback._missing(DEFAULTS, replace(entry(1), settings=None)) == []
+    assert rollback._missing(None, entry(1, replicas=3)) == []
+
+
+def test_the_settings_after_a_rollback_are_those_that_are_in_force() -> None:
+    then = {**DEFAULTS, "contact": "#then", "replicas": 3}
+    manifest = entry(1).manifest
+    assert manifest is not None
+
+    def after(now: Any, then: Any) -> dict[str, Any] | None:
+        return history.settings_of(rollback._manifest(manifest, now, then))
+
+    assert after(DEFAULTS, then) == {**DEFAULTS, "contact": "#then"}
+    assert after(DEFAULTS, None) == DEFAULTS
+    assert after(None, then) == then
+    assert after(None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "direction"),
+    [
+        (entry(3), entry(2), "back"),
+        (entry(2), entry(3), "forward"),
+        (entry(3, restored=1), entry(2), "forward"),
+        (entry(4), entry(3, restored=1), "back"),
+        (entry(3, restored=1), entry(1), None),
+        (entry(3), entry(None), "back"),
+        (None, entry(2), None),
+    ],
+)
+def test_the_direction_is_that_of_the_first_time(
+    now: Entry | None, then: Entry, direction: str | None
+) -> None:
+    assert rollback._direction([one for one in (now, then) if one], now, then) == direction
