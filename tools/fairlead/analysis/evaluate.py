@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fairlead.analysis import asked
+from fairlead.analysis.asked import Asked, Webhooks
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.kube import admission_reviews, labels, review_files
@@ -82,6 +84,9 @@ class Answer:
 
     `review` is OPA's answer, None if there was none. `again` is its answer to the patched object,
     None without a patch. `explanation` are sentences with the reasons.
+
+    If OPA is not `asked`, the API server decides alone: it admits the object as it is, or refuses
+    it. `reason` says why OPA is not asked; see Asked.
     """
 
     allowed: bool
@@ -92,6 +97,8 @@ class Answer:
     explanation: tuple[str, ...]
     review: dict[str, Any] | None
     again: dict[str, Any] | None
+    asked: bool = True
+    reason: str = ""
 
 
 def ask(questions: Sequence[Question], progress: Progress) -> list[Answer]:
@@ -129,22 +136,29 @@ def evaluate(
     namespace: str | None = None,
     namespace_labels: Mapping[str, str] | None = None,
     namespaces: Mapping[str, Any] | None = None,
+    webhooks: Webhooks | None = None,
     operation: str | None = None,
     progress: Progress,
 ) -> list[tuple[Question, Answer]]:
     """The decision for each AdmissionReview or manifest of the file `path`, in its order.
+
+    OPA decides only on requests that an API server asks it about.
 
     Args:
         namespace: the namespace of the manifests; None for the one that they name, or `default`.
         namespace_labels: the labels of each request's namespace; None if the policies do not know
             the namespace.
         namespaces: all namespaces of a cluster (name -> object), instead of `namespace_labels`.
+        webhooks: those of that cluster; None for those that a deployment with `settings` brings.
         operation: the operation on the manifests; None for CREATE. For UPDATE, the manifest is also
             the old object.
 
     Raises InputError if the file is unreadable, UsageError if it contradicts `namespace` or
     `operation`.
     """
+    if webhooks is None:
+        webhooks = asked.rendered(settings)
+    foreign = (asked.RENDERED,) if namespaces is not None and not webhooks.deployed else ()
     questions, notes = [], []
     for document in review_files.read(path):
         admission_review = _review_of(document.value, namespace, operation, path)
@@ -155,13 +169,42 @@ def evaluate(
         if namespace_labels is not None and isinstance(name, str):
             known = {name: {"metadata": {"name": name, "labels": dict(namespace_labels)}}}
         questions.append(Question(admission_review, settings, known))
-        notes.append(_note(name, known, namespaces))
-    answers = ask(questions, progress)
-    annotated = [
-        replace(answer, explanation=answer.explanation + note)
-        for answer, note in zip(answers, notes, strict=True)
+        notes.append((*_note(name, known), *foreign))
+    admissions = asked.ask(
+        webhooks,
+        [question.review for question in questions],
+        {name: known for question in questions for name, known in question.namespaces.items()},
+        complete=namespaces is not None,
+        progress=progress,
+    )
+    decided = [question for question, each in zip(questions, admissions, strict=True) if each.asked]
+    answers = iter(ask(decided, progress) if decided else ())
+    return [
+        (
+            question,
+            replace(answer, explanation=answer.explanation + note, reason=each.reason)
+            if each.asked and (answer := next(answers))
+            else replace(without_opa(question, each), explanation=foreign),
+        )
+        for question, each, note in zip(questions, admissions, notes, strict=True)
     ]
-    return list(zip(questions, annotated, strict=True))
+
+
+def without_opa(question: Question, admission: Asked) -> Answer:
+    """The API server's own decision on a request that it does not ask OPA about."""
+    sent = None if admission.refused else question.review["request"].get("object")
+    return Answer(
+        allowed=not admission.refused,
+        message=admission.reason if admission.refused else "",
+        warnings=(),
+        patch=(),
+        object=sent,
+        explanation=(),
+        review=None,
+        again=None,
+        asked=False,
+        reason=admission.reason,
+    )
 
 
 def parse_labels(text: str) -> dict[str, str]:
@@ -208,13 +251,9 @@ def _review_of(
     return value
 
 
-def _note(
-    name: Any, known: Mapping[str, Any], namespaces: Mapping[str, Any] | None
-) -> tuple[str, ...]:
+def _note(name: Any, known: Mapping[str, Any]) -> tuple[str, ...]:
     if not isinstance(name, str) or name in known:
         return ()
-    if namespaces is not None:
-        return (f'the cluster has no namespace "{name}"',)
     return (
         f'no labels of namespace "{name}" were given: add --namespace-labels KEY=VALUE, or --live',
     )

@@ -10,7 +10,7 @@ import click
 import yaml
 from rich.console import Console
 
-from fairlead.analysis import evaluate
+from fairlead.analysis import asked, evaluate
 from fairlead.analysis.evaluate import Answer, Question
 from fairlead.cli import options
 from fairlead.cli import output as out
@@ -33,7 +33,7 @@ from fairlead.settings import loading
 @click.option(
     "--live",
     is_flag=True,
-    help="Read the namespaces from the cluster that the next options choose.",
+    help="Read namespaces and webhooks from the cluster that the next options choose.",
 )
 @options.cluster
 @click.option(
@@ -58,6 +58,10 @@ def command(
     FILE is an AdmissionReview or a manifest, as JSON or YAML. Several documents get a list of
     decisions. The policies know the namespace only by --namespace-labels or --live.
 
+    OPA decides only on requests that an API server asks it about. For the others, the command says
+    "not asked", and why. This follows the webhooks of the cluster with --live, otherwise those that
+    a deployment would bring.
+
     Exit code: 0 for any decision, 2 if FILE cannot be decided on.
     """
     if live and namespace_labels is not None:
@@ -66,14 +70,15 @@ def command(
         )
     labels = None if namespace_labels is None else evaluate.parse_labels(namespace_labels)
     settings = loading.load(settings_file)
-    namespaces = registry.find(target).namespaces() if live else None
+    cluster = registry.find(target) if live else None
     with out.progress() as progress:
         evaluated = evaluate.evaluate(
             file,
             settings=settings,
             namespace=namespace,
             namespace_labels=labels,
-            namespaces=namespaces,
+            namespaces=cluster.namespaces() if cluster else None,
+            webhooks=asked.of_cluster(cluster, settings) if cluster else None,
             operation=operation,
             progress=progress,
         )
@@ -90,6 +95,8 @@ def command(
 
 def _data(answer: Answer) -> dict[str, Any]:
     return {
+        "asked": answer.asked,
+        "reason": answer.reason,
         "allowed": answer.allowed,
         "message": answer.message,
         "warnings": list(answer.warnings),
@@ -101,14 +108,19 @@ def _data(answer: Answer) -> dict[str, Any]:
 
 
 def _draw(console: Console, question: Question, answer: Answer) -> None:
-    lines = [("allowed" if answer.allowed else "refused", admission_reviews.title(question.review))]
+    decision = "allowed" if answer.allowed else "refused"
+    if answer.allowed and not answer.asked:
+        decision = "not asked"
+    lines = [(decision, admission_reviews.title(question.review))]
     lines += [("message", answer.message)] if answer.message else []
+    lines += [("because", answer.reason)] if answer.reason not in ("", answer.message) else []
     lines += [("warning", warning) for warning in answer.warnings]
     lines += [("patch", _operation(operation)) for operation in answer.patch]
     lines += [("because", sentence) for sentence in answer.explanation]
     last = None
     for head, text in lines:
-        console.print(f"{'' if head == last else head:<9}{text}", soft_wrap=True)
+        width = max(9, len(decision) + 2)
+        console.print(f"{'' if head == last else head:<{width}}{text}", soft_wrap=True)
         last = head
     if answer.patch:
         console.print("\nThe object after the patch:\n", soft_wrap=True)
