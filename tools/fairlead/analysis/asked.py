@@ -28,6 +28,7 @@ _GROUP = "admissionregistration.k8s.io/v1"
 # The label that API servers give to each namespace, and by which webhooks exempt some.
 _NAME = "kubernetes.io/metadata.name"
 _SIZE = "small-enough"  # integration/deploy/webhooks/size.yaml.j2
+_TOO_LARGE = f"matchCondition {_SIZE} is false: the guards of sizes decide on so large an object"
 _NOBODY = Credentials("", b"", b"", b"")
 
 
@@ -120,6 +121,10 @@ def _asked(review: Any, matched: Matched, existing: Mapping[str, Any] | None) ->
     name = request.get("namespace")
     if existing is not None and name and name not in existing and not _is_namespace(request):
         return Asked(False, f'the cluster has no namespace "{name}": create it first', refused=True)
+    too_large = any(verdict.condition == _SIZE for verdict in matched.verdicts)
+    if too_large and any(verdict.called for verdict in matched.verdicts):
+        # The guards come after mutating webhooks and before the validating one that is called.
+        return Asked(False, f"{_TOO_LARGE}, and refuse it", refused=True)
     if any(verdict.called for verdict in matched.verdicts):
         rights = next((each for each in matched.verdicts if each.called and each.rights), None)
         return Asked(
@@ -153,7 +158,7 @@ def _reason(request: Mapping[str, Any], verdict: Verdict) -> str:
     if verdict.by == webhook_matcher.OBJECT_SELECTOR:
         return _of_labels("the object", verdict.requirements)
     if verdict.condition == _SIZE:
-        return f"matchCondition {_SIZE} is false: the guards of sizes decide on so large an object"
+        return _TOO_LARGE
     if verdict.condition:
         return f"matchCondition {verdict.condition} is false"
     policy = "Fail" if verdict.refused else "Ignore"

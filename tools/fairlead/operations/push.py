@@ -33,7 +33,7 @@ from fairlead.operations import (
     problems,
     revision_wait,
 )
-from fairlead.policy import bundles, staging
+from fairlead.policy import bundles, staging, usage
 from fairlead.settings.models import Settings
 
 # The settings that only policies read; all others shape the webhook, the sidecar and the pods.
@@ -53,7 +53,7 @@ def push(
 
     With `restart`, every OPA and its sidecar is restarted afterwards, which removes modules that
     OPA would keep. Returns {revision, previous, opa: [{url, revision}], warnings}: the
-    warnings name webhooks that are missing or changed.
+    warnings name packages that no decision uses, and webhooks that are missing or changed.
 
     Raises FairleadError if a check or a test fails (nothing was changed), or if an OPA does not
     take the policies (the previous ones are restored). Raises UsageError if the change needs a
@@ -63,13 +63,17 @@ def push(
     bundle = bundles.bundle(settings, folder)
     staging.require_none_of_opas_own(bundle.modules, bundle.sources, progress)
     require_good(folder or bundles.folder(), progress)
-    bundle = staging.stage(bundle, progress)
     objects = cluster.objects()
+    warnings = unused_packages(bundle, objects, progress)
+    bundle = staging.stage(bundle, progress)
     _require_same_file_modules(objects)
     _require_same_deployment(
         _deployed(cluster, objects), json.loads(json.dumps(settings.document()))
     )
-    return _bring(cluster, objects, manifests.policies(settings, bundle), progress, restart=restart)
+    result = _bring(
+        cluster, objects, manifests.policies(settings, bundle), progress, restart=restart
+    )
+    return {**result, "warnings": [*warnings, *result["warnings"]]}
 
 
 def rollback(cluster: Cluster, revision: str | None, *, progress: Progress) -> dict[str, Any]:
@@ -92,6 +96,29 @@ def require_good(folder: Path, progress: Progress) -> None:
     result = cli.test(folder, progress=progress)
     if result.failed:
         raise FairleadError(f"policy tests fail, nothing was pushed: {', '.join(result.failed)}")
+
+
+def unused_packages(
+    bundle: bundles.Bundle, objects: clients.Objects, progress: Progress
+) -> list[str]:
+    """A sentence for each package of the bundle that no decision uses, also not through the
+    policies of other ConfigMaps.
+    """
+    modules = {(POLICIES, key): text for key, text in bundle.modules.items()}
+    others = policy_status.loaded(objects)
+    others.pop(POLICIES, None)
+    try:
+        unused = usage.unused_packages(
+            modules,
+            {(name, key): text for name, data in others.items() for key, text in data.items()},
+            progress,
+        )
+    except FairleadError:  # an other policy conflicts with a new one; OPA reports it
+        unused = usage.unused_packages(modules, {}, progress)
+    return [
+        f"package {package} is loaded, but no decision uses it: use it in main.rego, or remove it"
+        for package in unused
+    ]
 
 
 def changes(folder: Path, wait: Callable[[], None]) -> Iterator[None]:
