@@ -15,7 +15,15 @@ import pytest
 from kubernetes import client
 
 from fairlead.analysis import audit
-from fairlead.analysis.audit import ALONE, CHANGED, OUTSIDE, PLACED, REFUSED, UNMAPPED
+from fairlead.analysis.audit import (
+    ALONE,
+    CHANGED,
+    NOT_ASKED,
+    OUTSIDE,
+    PLACED,
+    REFUSED,
+    UNMAPPED,
+)
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths, waiting
 from fairlead.common.progress import Progress
@@ -51,6 +59,11 @@ READS = [
         "verbs": ["list"],
     },
     {"apiGroups": ["batch"], "resources": ["jobs", "cronjobs"], "verbs": ["list"]},
+    {
+        "apiGroups": ["admissionregistration.k8s.io"],
+        "resources": ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
+        "verbs": ["list"],
+    },
 ]
 NODES = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}
 
@@ -220,8 +233,16 @@ def test_an_audit_judges_all_that_predates_the_policy(audited: dict[str, Any]) -
     }
     # the worst first
     assert list(findings) == [f"{f['kind']} {f['name']}" for f in audited["findings"]]
-    counts = {OUTSIDE: 1, REFUSED: 3, CHANGED: 8, PLACED: 1, UNMAPPED: 1, ALONE: 3}
-    assert audited["counts"] == counts
+    assert audited["counts"] == {
+        OUTSIDE: 1,
+        REFUSED: 3,
+        CHANGED: 8,
+        NOT_ASKED: 0,
+        PLACED: 1,
+        UNMAPPED: 1,
+        ALONE: 3,
+    }
+    assert audited["webhooks"] == "rendered"
     by_hand = audited["findings"][0]
     assert (by_hand["pool"], by_hand["node"]) == ("pool1", "pool2-0")
     assert by_hand["message"] == "runs on pool2-0, which is not labelled agentpool=pool1"

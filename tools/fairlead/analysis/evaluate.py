@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fairlead.analysis import request_files
+from fairlead.analysis import asked, request_files
+from fairlead.analysis.asked import Asked, Webhooks
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.kube import admission_reviews, labels
@@ -93,6 +94,9 @@ class Answer:
 
     `review` is OPA's answer, None if there was none. `again` is its answer to the patched object,
     None without a patch. `explanation` are sentences with the reasons.
+
+    If OPA is not `asked`, the API server decides alone: it admits the object as it is, or refuses
+    it. `reason` says why OPA is not asked; see Asked.
     """
 
     allowed: bool
@@ -103,6 +107,8 @@ class Answer:
     explanation: tuple[str, ...]
     review: dict[str, Any] | None
     again: dict[str, Any] | None
+    asked: bool = True
+    reason: str = ""
 
 
 def ask(
@@ -147,15 +153,20 @@ def evaluate(
     namespace: str | None = None,
     namespace_labels: Mapping[str, str] | None = None,
     namespaces: Mapping[str, Any] | None = None,
+    webhooks: Webhooks | None = None,
     operation: str | None = None,
     folder: Path | None = None,
     progress: Progress,
 ) -> list[tuple[Question, Answer]]:
     """The decision for each AdmissionReview or manifest of the file `path`, in its order.
 
-    `folder` holds the policies, instead of the checkout's. See
-    fairlead.analysis.request_files.read for the other arguments and errors.
+    OPA decides only on requests that an API server asks it about. `webhooks` are those of the
+    cluster; None for those that a deployment with `settings` brings. `folder` holds further
+    policies. See fairlead.analysis.request_files.read for the other arguments and errors.
     """
+    if webhooks is None:
+        webhooks = asked.rendered(settings, folder)
+    foreign = (asked.RENDERED,) if namespaces is not None and not webhooks.deployed else ()
     inputs = request_files.read(
         [path],
         namespace=namespace,
@@ -166,13 +177,43 @@ def evaluate(
     questions = [
         Question(request.review, settings, inputs.namespaces) for request in inputs.requests
     ]
-    answers = ask(questions, progress, folder=folder)
-    annotated = []
-    for request, answer in zip(inputs.requests, answers, strict=True):
-        note = request_files.unknown(inputs, request, live=namespaces is not None)
-        explanation = (*answer.explanation, note) if note else answer.explanation
-        annotated.append(replace(answer, explanation=explanation))
-    return list(zip(questions, annotated, strict=True))
+    admissions = asked.ask(
+        webhooks,
+        [question.review for question in questions],
+        inputs.namespaces,
+        complete=namespaces is not None,
+        progress=progress,
+    )
+    decided = [question for question, each in zip(questions, admissions, strict=True) if each.asked]
+    answers = iter(ask(decided, progress, folder=folder) if decided else ())
+    evaluated = []
+    for request, question, each in zip(inputs.requests, questions, admissions, strict=True):
+        if each.asked:
+            answer = next(answers)
+            note = request_files.unknown(inputs, request, live=namespaces is not None)
+            explanation = (*answer.explanation, *([note] if note else []), *foreign)
+            answer = replace(answer, explanation=explanation, reason=each.reason)
+        else:
+            answer = replace(without_opa(question, each), explanation=foreign)
+        evaluated.append((question, answer))
+    return evaluated
+
+
+def without_opa(question: Question, admission: Asked) -> Answer:
+    """The API server's own decision on a request that it does not ask OPA about."""
+    sent = None if admission.refused else question.review["request"].get("object")
+    return Answer(
+        allowed=not admission.refused,
+        message=admission.reason if admission.refused else "",
+        warnings=(),
+        patch=(),
+        object=sent,
+        explanation=(),
+        review=None,
+        again=None,
+        asked=False,
+        reason=admission.reason,
+    )
 
 
 def parse_labels(text: str) -> dict[str, str]:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fairlead.analysis import batch, request_files
+from fairlead.analysis import asked, batch, request_files
+from fairlead.analysis.asked import Asked, Webhooks
 from fairlead.analysis.batch import Decision, described
 from fairlead.analysis.request_files import Inputs, Request
 from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import EXEMPT
 from fairlead.kube import admission_reviews
 from fairlead.kube.admission_reviews import Subject
 from fairlead.policy import bundles
@@ -100,6 +100,7 @@ def check(
     namespace: str | None = None,
     namespace_labels: Mapping[str, str] | None = None,
     namespaces: Mapping[str, Any] | None = None,
+    webhooks: Webhooks | None = None,
     operation: str | None = None,
     folder: Path | None = None,
     progress: Progress,
@@ -107,8 +108,9 @@ def check(
     """Decide on everything in `paths` (files, folders, files.STDIN), by the policies of `folder`,
     or the checkout's; all of it in a few processes of OPA.
 
-    An object whose findings have one of `fail_on` (of FINDINGS) fails the gate. Manifests in EXEMPT
-    namespaces are admitted: API servers do not ask about them. See
+    An object whose findings have one of `fail_on` (of FINDINGS) fails the gate. What API servers do
+    not ask OPA about is admitted, or refused by themselves. `webhooks` are those of the cluster;
+    None for those that a deployment with `settings` brings. See
     fairlead.analysis.request_files.read for the other arguments and errors.
 
     Raises InputError if there is nothing to decide on, FairleadError if OPA fails.
@@ -120,31 +122,40 @@ def check(
         namespaces=namespaces,
         operation=operation,
     )
+    live = namespaces is not None
     if not inputs.requests:
         raise InputError(
             ", ".join(str(path) for path in paths),
             "holds no AdmissionReview and no manifest in a .yaml, .yml or .json file: name another "
             "file or folder",
         )
-    asked = [request for request in inputs.requests if not _exempt(request)]
-    toolchain.ensure(["opa"], progress)  # a build takes minutes, the decisions less than seconds
+    # A build takes minutes, the decisions less than seconds.
+    toolchain.ensure(["opa", toolchain.MATCHER], progress)
+    admissions = asked.ask(
+        asked.rendered(settings, folder) if webhooks is None else webhooks,
+        [request.review for request in inputs.requests],
+        inputs.namespaces,
+        complete=live,
+        progress=Progress(),
+    )
+    pairs = list(zip(inputs.requests, admissions, strict=True))
+    concerned = [request for request, admission in pairs if admission.asked]
     decisions = iter(
         batch.decide(
-            [request.review for request in asked],
+            [request.review for request in concerned],
             modules=bundles.bundle(settings, folder).modules,
             kubernetes={"namespaces": inputs.namespaces},
             progress=Progress(),
             by_intent=True,
         )
     )
-    live = namespaces is not None
     verdicts = [
-        _exempted(request)
-        if _exempt(request)
-        else _verdict(inputs, request, next(decisions), settings, fail_on, live=live)
-        for request in inputs.requests
+        _verdict(inputs, request, next(decisions), settings, fail_on, live=live)
+        if admission.asked
+        else _not_asked(request, admission, fail_on)
+        for request, admission in pairs
     ]
-    unknown = _unknown(inputs, asked)
+    unknown = _unknown(inputs, concerned)
     return Report(
         verdicts=tuple(verdicts),
         fail_on=tuple(finding for finding in FINDINGS if finding in fail_on),
@@ -207,21 +218,18 @@ def _findings(decision: Decision, settings: Settings) -> Iterator[Finding]:
             yield Finding(CHANGED, intent, described(decided["patch"]))
 
 
-def _exempted(request: Request) -> Verdict:
-    note = f'Fairlead exempts namespace "{request.namespace}": its objects are left alone'
+def _not_asked(request: Request, admission: Asked, fail_on: Collection[str]) -> Verdict:
+    """The API server's own decision on what it does not ask OPA about."""
+    refusal = Finding(REFUSED, None, admission.reason)
     return Verdict(
         path=request.path,
         line=request.line,
         subject=admission_reviews.subject(request.review),
-        findings=(),
-        failed=False,
+        findings=(refusal,) if admission.refused else (),
+        failed=admission.refused and REFUSED in fail_on,
         patch=(),
-        notes=(note,),
+        notes=() if admission.refused else (f"not asked: {admission.reason}",),
     )
-
-
-def _exempt(request: Request) -> bool:
-    return request.manifest and request.namespace in EXEMPT
 
 
 def _unknown(inputs: Inputs, asked: Sequence[Request]) -> tuple[str, ...]:

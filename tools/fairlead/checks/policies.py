@@ -13,6 +13,7 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from fairlead.policy import bundles, workspace
+from fairlead.settings import intents
 from fairlead.settings.models import Settings
 
 
@@ -27,7 +28,7 @@ def run(settings: Settings, folder: Path, *, progress: Progress) -> Iterator[Res
     steps: dict[str, Callable[[], str]] = {
         "check and test": lambda: _tested(settings, progress),
         "format": lambda: _formatted(places, progress),
-        "cases": lambda: _decided(settings, progress),
+        "cases": lambda: _decided(settings, places, progress),
     }
     for name, step in steps.items():
         progress.update(name, "running")
@@ -55,8 +56,11 @@ def _formatted(places: list[str], progress: Progress) -> str:
     return ""
 
 
-def _decided(settings: Settings, progress: Progress) -> str:
-    results = verify.verify(cases.load(settings=settings), [OpaEngine()], progress)
+def _decided(settings: Settings, places: list[str], progress: Progress) -> str:
+    """Decide on the cases of the policies in these folders."""
+    theirs = {intent.name for place in places for intent in intents.in_folder(Path(place))}
+    chosen = [case for case in cases.load(settings=settings) if case.intent in theirs]
+    results = verify.verify(chosen, [OpaEngine()], progress)
     failed = [f"{result.case}: {result.detail}" for result in results if not result.passed]
     if failed:
         raise FairleadError("\n".join(failed))

@@ -26,8 +26,9 @@ def command(
     pods run outside their pool today.
 
     Every pod and template is decided on as if its author applied it again, by the policies of this
-    checkout and as if all of them were enforced. The command needs only the right to list. It works
-    in clusters without Fairlead, too.
+    checkout and as if all of them were enforced. "not asked" means that the API server would ask
+    OPA nothing, by the cluster's webhooks. The command needs only the right to list. It works in
+    clusters without Fairlead, too.
 
     Exit code: 1 if a pod runs outside its pool, or something would be refused.
     """

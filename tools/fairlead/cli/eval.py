@@ -11,7 +11,7 @@ import click
 import yaml
 from rich.console import Console
 
-from fairlead.analysis import evaluate, gate
+from fairlead.analysis import asked, evaluate, gate
 from fairlead.analysis.evaluate import Answer, Question
 from fairlead.cli import gate_report, options
 from fairlead.cli import output as out
@@ -56,7 +56,7 @@ def _findings(_: click.Context, __: click.Parameter, values: Sequence[str]) -> t
 @click.option(
     "--live",
     is_flag=True,
-    help="Read the namespaces from the cluster that the next options choose.",
+    help="Read namespaces and webhooks from the cluster that the next options choose.",
 )
 @options.cluster
 @click.option(
@@ -87,6 +87,10 @@ def command(
     skipped. The policies know a namespace by its manifest, if it is among the files, or by
     --namespace-labels or --live.
 
+    OPA decides only on requests that an API server asks it about. For the others, the command says
+    "not asked", and why. This follows the webhooks of the cluster with --live, otherwise those that
+    a deployment would bring.
+
     Exit code: 0 for any decision, 1 if an object is as --fail-on says, 2 if a file cannot be
     decided on.
     """
@@ -96,11 +100,13 @@ def command(
         )
     labels = None if namespace_labels is None else evaluate.parse_labels(namespace_labels)
     settings = options.load(settings_file)
+    cluster = registry.find(target) if live else None
     given: dict[str, Any] = {
         "settings": settings,
         "namespace": namespace,
         "namespace_labels": labels,
-        "namespaces": registry.find(target).namespaces() if live else None,
+        "namespaces": cluster.namespaces() if cluster else None,
+        "webhooks": asked.of_cluster(cluster, settings) if cluster else None,
         "operation": operation,
         "folder": policies_folder,
     }
@@ -125,6 +131,8 @@ def command(
 
 def _data(answer: Answer) -> dict[str, Any]:
     return {
+        "asked": answer.asked,
+        "reason": answer.reason,
         "allowed": answer.allowed,
         "message": answer.message,
         "warnings": list(answer.warnings),
@@ -136,15 +144,20 @@ def _data(answer: Answer) -> dict[str, Any]:
 
 
 def _draw(console: Console, question: Question, answer: Answer) -> None:
-    lines = [("allowed" if answer.allowed else "refused", admission_reviews.title(question.review))]
+    decision = "allowed" if answer.allowed else "refused"
+    if answer.allowed and not answer.asked:
+        decision = "not asked"
+    lines = [(decision, admission_reviews.title(question.review))]
     lines += [("message", answer.message)] if answer.message else []
+    lines += [("because", answer.reason)] if answer.reason not in ("", answer.message) else []
     lines += [("warning", warning) for warning in answer.warnings]
     lines += [("patch", _operation(operation)) for operation in answer.patch]
     lines += [("because", sentence) for sentence in answer.explanation]
     heads = [head for head, _ in lines]
     repeated = zip(lines, [None, *heads], strict=False)
+    width = max(9, len(decision) + 2)
     out.fields(
-        console, [("" if head == last else head, text) for (head, text), last in repeated], 9
+        console, [("" if head == last else head, text) for (head, text), last in repeated], width
     )
     if answer.patch:
         console.print("\nThe object after the patch:\n", soft_wrap=True)

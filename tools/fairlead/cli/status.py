@@ -54,6 +54,11 @@ def _draw(data: dict[str, Any], console: Console) -> None:
             {**row, "reasons": "; ".join(row["reasons"])} if "reasons" in row else row
             for row in (_admission(data["objects"]) if title == "admission" else data[title])
         ]
+        if title == "policies":
+            rows = [
+                {**row, "status": "loaded; no decision uses it"} if row["used"] is False else row
+                for row in rows
+            ]
         out.rows(title, columns, rows)(console)
     if data["problems"]:
         console.print()

@@ -121,6 +121,26 @@ def paths_of(
     }
 
 
+def rules_used(
+    modules: Mapping[str, str], queries: Sequence[str], progress: Progress = _SILENT
+) -> list[list[str]]:
+    """The paths, from `data` on, of all rules that the queries depend on, directly or through
+    others. A reference with a variable, such as `data[x]`, depends on all that it may mean.
+
+    Raises FairleadError with OPA's message if the modules do not compile together.
+    """
+    with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
+        at = Path(folder)
+        for name, text in modules.items():
+            (at / name).write_text(text, encoding="utf-8")
+        arguments = ["deps", "--format=json", f"--data={at}", "; ".join(queries)]
+        completed = _run(arguments, at, progress)
+        if completed.returncode:
+            raise FairleadError(f"opa deps: {_output(completed).replace(f'{folder}/', '')}")
+    rules = _json_of(completed, "opa deps").get("virtual") or ()
+    return [[str(term["value"]) for term in path] for path in rules]
+
+
 def fmt(folder: Path, progress: Progress = _SILENT) -> list[str]:
     """The files below `folder` that `opa fmt` would change. Raises FairleadError if one cannot be
     parsed.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import (
     NAMESPACE,
     POLICIES,
@@ -15,18 +16,53 @@ from fairlead.deployment.names import (
 )
 from fairlead.kube import clients
 from fairlead.opa.errors import describe
+from fairlead.policy import usage
 
 UNREACHED = "kube-mgmt did not reach OPA"
 
 
 def policies(objects: clients.Objects) -> list[dict[str, Any]]:
-    """Each ConfigMap of policies as {name, status, error}: `ok`, `error` with OPA's words, or
-    `pending`.
+    """Each ConfigMap of policies as {name, status, error, used}: `ok`, `error` with OPA's words, or
+    `pending`. `used` says whether decisions use a policy of it; None if that is not known.
     """
+    config_maps = _config_maps(objects)
+    used = _used(_accepted(config_maps))
     return [
-        {"name": config_map["metadata"]["name"], **status(config_map)}
-        for config_map in objects.list("v1", "ConfigMap", NAMESPACE, "=".join(POLICY_LABEL))
+        {"name": name, **status(config_map), "used": used.get(name)}
+        for config_map in config_maps
+        for name in [config_map["metadata"]["name"]]
     ]
+
+
+def loaded(objects: clients.Objects) -> dict[str, dict[str, str]]:
+    """The policies that OPA has accepted: the name of a ConfigMap -> key -> text."""
+    return _accepted(_config_maps(objects))
+
+
+def _config_maps(objects: clients.Objects) -> list[dict[str, Any]]:
+    return objects.list("v1", "ConfigMap", NAMESPACE, "=".join(POLICY_LABEL))
+
+
+def _accepted(config_maps: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
+    return {
+        config_map["metadata"]["name"]: config_map.get("data") or {}
+        for config_map in config_maps
+        if status(config_map)["status"] == "ok"
+    }
+
+
+def _used(loaded: dict[str, dict[str, str]]) -> dict[str, bool]:
+    """Whether decisions use the policies of each ConfigMap; empty if OPA cannot tell."""
+    if POLICIES not in loaded:
+        return {}
+    if len(loaded) == 1:  # it decides, and OPA's program need not be built to know that
+        return {POLICIES: True}
+    modules = {(name, key): text for name, data in loaded.items() for key, text in data.items()}
+    try:
+        unused = usage.unused(modules)
+    except FairleadError:  # OPA would load them one by one, and does not accept all of them
+        return {}
+    return {name: any((name, key) not in unused for key in data) for name, data in loaded.items()}
 
 
 def annotation(objects: clients.Objects) -> str | None:

@@ -35,7 +35,7 @@ from fairlead.operations import (
     problems,
     revision_wait,
 )
-from fairlead.policy import bundles, staging, workspace
+from fairlead.policy import bundles, staging, usage, workspace
 from fairlead.settings.models import Settings
 
 POLICY_ONLY = frozenset({"nodeLabel", "podSelector", "contact", "intents"})
@@ -57,7 +57,8 @@ def push(
     With `restart`, every OPA and its sidecar is restarted afterwards, which removes modules that
     OPA would keep. Returns {revision, previous, entry, opa: [{url, revision}], warnings}: `entry`
     is the number of the new entry in the history, with `message`, or None if policies and settings
-    were in force already; the warnings name webhooks that are missing or changed.
+    were in force already; the warnings name packages that no decision uses, and webhooks that are
+    missing or changed.
 
     Raises FairleadError if a check or a test fails (nothing was changed), or if an OPA does not
     take the policies (the previous ones are restored). Raises UsageError if the change needs a
@@ -73,16 +74,41 @@ def push(
         raise
     except FairleadError as error:
         raise FairleadError(f"{error}\nnothing was pushed") from error
-    bundle = staging.stage(bundle, progress)
     objects = cluster.objects()
+    warnings = unused_packages(bundle, objects, progress)
+    bundle = staging.stage(bundle, progress)
     _require_same_file_modules(objects)
     _require_same_deployment(
         deployed(cluster, objects), json.loads(json.dumps(settings.deployed_document()))
     )
     manifest = manifests.policies(settings, bundle)
-    return bring(
+    result = bring(
         cluster, objects, manifest, Change("push", message), progress=progress, restart=restart
     )
+    return {**result, "warnings": [*warnings, *result["warnings"]]}
+
+
+def unused_packages(
+    bundle: bundles.Bundle, objects: clients.Objects, progress: Progress
+) -> list[str]:
+    """A sentence for each package of the bundle that no decision uses, also not through the
+    policies of other ConfigMaps.
+    """
+    modules = {(POLICIES, key): text for key, text in bundle.modules.items()}
+    others = policy_status.loaded(objects)
+    others.pop(POLICIES, None)
+    try:
+        unused = usage.unused_packages(
+            modules,
+            {(name, key): text for name, data in others.items() for key, text in data.items()},
+            progress,
+        )
+    except FairleadError:  # an other policy conflicts with a new one; OPA reports it
+        unused = usage.unused_packages(modules, {}, progress)
+    return [
+        f"package {package} is loaded, but no decision uses it: use it in main.rego, or remove it"
+        for package in unused
+    ]
 
 
 def changes(

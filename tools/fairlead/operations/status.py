@@ -29,7 +29,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
     - `opa`: a list of {pod, url, ca, pid, ready, revision, confirmed}; `confirmed` is the time up
       to which all of its data are confirmed (RFC 3339), None if nobody has confirmed any
     - `sidecars`: those that report their health, as {pod, url, pid, healthy, reasons}
-    - `policies`: a list of {name, status, error}
+    - `policies`: a list of {name, status, error, used}; see policy_status.policies
     - `objects`: webhooks, guards and rights, as {kind, name, namespace, state, fields,
       failurePolicy}; see drift.Compared
     - `disabled`: the intents that `fairlead disable` disabled, as {intent, by, since, reason}

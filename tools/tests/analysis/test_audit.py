@@ -6,8 +6,18 @@ from typing import Any
 
 import pytest
 
-from fairlead.analysis import audit, batch, inventory
-from fairlead.analysis.audit import ALONE, CHANGED, OUTSIDE, PLACED, REFUSED, UNMAPPED, Finding
+from fairlead.analysis import asked, audit, batch, inventory
+from fairlead.analysis.asked import Webhooks
+from fairlead.analysis.audit import (
+    ALONE,
+    CHANGED,
+    NOT_ASKED,
+    OUTSIDE,
+    PLACED,
+    REFUSED,
+    UNMAPPED,
+    Finding,
+)
 from fairlead.analysis.inventory import Subject
 from fairlead.cli import grouped
 from fairlead.common.progress import Progress
@@ -81,24 +91,30 @@ def workload(
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec, **more}
 
 
-def found(subjects: list[Subject], settings: Settings | None = None) -> list[Finding]:
-    """The findings on them by the policies."""
+def found(
+    subjects: list[Subject], settings: Settings | None = None, webhooks: Webhooks | None = None
+) -> list[Finding]:
+    """The findings on them, with the webhooks that a deployment brings, or with `webhooks`."""
     settings = settings or Settings()
-    decided = iter(
-        batch.decide(
-            [review for subject in subjects for review in subject.reviews],
-            modules=bundles.bundle(settings.enforced()).modules,
-            kubernetes={"namespaces": NAMESPACES},
-            progress=Progress(),
-        )
+    reviews = [review for subject in subjects for review in subject.reviews]
+    decided = batch.decide(
+        reviews,
+        modules=bundles.bundle(settings.enforced()).modules,
+        kubernetes={"namespaces": NAMESPACES},
+        progress=Progress(),
     )
+    webhooks = webhooks or asked.rendered(settings.enforced())
+    admissions = asked.ask(webhooks, reviews, NAMESPACES, complete=True, progress=Progress())
+    answers = iter(zip(decided, admissions, strict=True))
     return [
-        audit.judge(subject, [next(decided) for _ in subject.reviews], NODES)
+        audit.judge(subject, [next(answers) for _ in subject.reviews], NODES)
         for subject in subjects
     ]
 
 
-def of(stored: dict[str, Any], settings: Settings | None = None) -> Finding:
+def of(
+    stored: dict[str, Any], settings: Settings | None = None, webhooks: Webhooks | None = None
+) -> Finding:
     """The finding on one pod or workload."""
     if stored["kind"] == "Pod":
         subjects = inventory.of_pod(stored)
@@ -109,7 +125,7 @@ def of(stored: dict[str, Any], settings: Settings | None = None) -> Finding:
             else ("spec", "template")
         )
         subjects = inventory.of_workload(stored, path)
-    return found(list(subjects), settings)[0]
+    return found(list(subjects), settings, webhooks)[0]
 
 
 @pytest.mark.parametrize(
@@ -223,6 +239,48 @@ def test_what_another_workload_makes_is_judged_there_and_a_job_that_is_over_nowh
 def test_enforcement_warn_is_audited_as_if_it_denied() -> None:
     stored = pod(nodeSelector={"disk": "ssd"})
     assert of(stored, Settings.model_validate({"enforcement": "warn"})).finding == REFUSED
+
+
+def calling(**webhook: Any) -> Webhooks:
+    """A webhook for all pods, but for what these fields exclude."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pods"]}
+    webhooks = [{"name": "a.fairlead.dev", "rules": [rule], **webhook}]
+    return Webhooks(({"metadata": {"name": "fairlead"}, "webhooks": webhooks},), deployed=True)
+
+
+@pytest.mark.parametrize(
+    ("stored", "finding", "message"),
+    [
+        (pod(), NOT_ASKED, "the object has no label placed"),
+        (pod(author={"nodeName": "pool1-0"}), NOT_ASKED, "the object has no label placed"),
+        (pod(nodeSelector={"agentpool": "pool1"}), PLACED, ""),
+        (pod(nodeName="bare"), OUTSIDE, "runs on bare, which is not labelled agentpool=pool1"),
+        (pod("free"), UNMAPPED, ""),
+        (workload("Deployment", {"template": BAD}), NOT_ASKED, "the object has no label placed"),
+    ],
+)
+def test_a_pod_that_opa_is_not_asked_about_is_neither_refused_nor_placed(
+    stored: dict[str, Any], finding: str, message: str
+) -> None:
+    selector = {"matchExpressions": [{"key": "placed", "operator": "Exists"}]}
+    judged = of(stored, webhooks=calling(objectSelector=selector))
+    assert (judged.finding, judged.message) == (finding, message)
+    assert (judged.asked, judged.reason) == (False, "the object has no label placed")
+
+
+def test_webhooks_of_another_settings_file_do_not_ask_for_its_default_pool() -> None:
+    settings = Settings(default_pool="pool1")
+    assert of(pod("free"), settings).finding == CHANGED
+    judged = of(pod("free"), settings, asked.rendered(Settings()))
+    assert (judged.finding, judged.pool) == (NOT_ASKED, "pool1")
+    assert judged.message == 'namespace "free" has no label agentpool'
+
+
+def test_a_pod_whose_match_conditions_fail_is_refused_without_opa() -> None:
+    conditions = [{"name": "urgent", "expression": "object.spec.priority > 3"}]
+    judged = of(pod(), webhooks=calling(matchConditions=conditions))
+    assert (judged.finding, judged.asked) == (REFUSED, False)
+    assert judged.message.endswith("no such key: priority")
 
 
 def test_an_undeclared_pool_has_no_nodes_to_be_outside_of() -> None:

@@ -46,6 +46,8 @@ def decided(*arguments: str | Path) -> Any:
 def test_a_manifest_in_a_mapped_namespace_is_patched(pod: Path) -> None:
     data = decided(pod, "--namespace-labels", "agentpool=pool1")
     assert list(data) == [
+        "asked",
+        "reason",
         "allowed",
         "message",
         "warnings",
@@ -54,7 +56,7 @@ def test_a_manifest_in_a_mapped_namespace_is_patched(pod: Path) -> None:
         "explanation",
         "review",
     ]
-    assert data["allowed"] is True
+    assert (data["asked"], data["reason"], data["allowed"]) == (True, "", True)
     assert data["patch"] == [
         {"op": "add", "path": "/spec/nodeSelector", "value": {"agentpool": "pool1"}}
     ]
@@ -89,7 +91,11 @@ def test_people_see_the_decision_the_reasons_and_the_object(pod: Path) -> None:
 def test_what_an_earlier_pool_gave_to_a_daemon_set_is_explained(tmp_path: Path) -> None:
     path = tmp_path / "agent.json"
     note = {"fairlead.dev/assigned": '{"nodeSelector":{"agentpool":"pool1"},"tolerations":[]}'}
-    template = {"metadata": {"annotations": note}, "spec": {"nodeSelector": {"agentpool": "pool1"}}}
+    spec: dict[str, Any] = {"containers": []}
+    template = {
+        "metadata": {"annotations": note},
+        "spec": {**spec, "nodeSelector": {"agentpool": "pool1"}},
+    }
     metadata = {"name": "agent", "namespace": "payments"}
     manifest = {
         "apiVersion": "apps/v1",
@@ -99,13 +105,19 @@ def test_what_an_earlier_pool_gave_to_a_daemon_set_is_explained(tmp_path: Path) 
     }
     path.write_text(json.dumps(manifest))
     moved = decided(path, "--namespace-labels", "agentpool=pool2")
-    assert moved["object"]["spec"]["template"]["spec"] == {"nodeSelector": {"agentpool": "pool2"}}
+    assert moved["object"]["spec"]["template"]["spec"] == {
+        **spec,
+        "nodeSelector": {"agentpool": "pool2"},
+    }
     assert (
         "its template has nodeSelector agentpool=pool1 from an earlier decision, not from its "
         "author" in (moved["explanation"])
     )
     free = decided(path, "--namespace-labels", "")
-    assert free["object"]["spec"]["template"] == {"metadata": {"annotations": {}}, "spec": {}}
+    assert free["object"]["spec"]["template"] == {
+        "metadata": {"annotations": {}},
+        "spec": spec,
+    }
     assert "what an earlier pool gave to its template is removed" in free["explanation"]
 
 
@@ -129,22 +141,154 @@ def test_a_namespace_without_labels_is_left_alone(pod: Path) -> None:
     assert (data["allowed"], data["patch"]) == (True, [])
 
 
-def test_a_running_cluster_knows_its_namespaces(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def clustered(monkeypatch: pytest.MonkeyPatch, *webhooks: dict[str, Any]) -> list[str]:
+    """The options of a cluster with one namespace and these webhook configurations."""
+
+    class Objects:
+        def list(self, *query: Any) -> list[dict[str, Any]]:
+            assert query[2:] == (None, "app.kubernetes.io/part-of=fairlead")
+            return [each for each in webhooks if query[:2] == (each["apiVersion"], each["kind"])]
+
     class Cluster:
         def namespaces(self) -> dict[str, Any]:
             return {
                 "payments": {"metadata": {"name": "payments", "labels": {"agentpool": "pool3"}}}
             }
 
+        def objects(self) -> Objects:
+            return Objects()
+
     monkeypatch.setattr(registry, "find", {registry.Target(name="mine"): Cluster()}.__getitem__)
-    assert decided(pod, "--live", "--name", "mine")["object"]["spec"]["nodeSelector"] == {
-        "agentpool": "pool3"
+    return ["--live", "--name", "mine"]
+
+
+def configuration(*webhooks: dict[str, Any]) -> dict[str, Any]:
+    """A configuration as somebody may have changed it in a cluster."""
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "fairlead"},
+        "webhooks": list(webhooks),
     }
+
+
+def webhook(**more: Any) -> dict[str, Any]:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pods"]}
+    return {"name": "a.fairlead.dev", "rules": [rule], **more}
+
+
+def test_a_running_cluster_knows_its_namespaces(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = clustered(monkeypatch, configuration(webhook()))
+    data = decided(pod, *options)
+    assert data["object"]["spec"]["nodeSelector"] == {"agentpool": "pool3"}
     other = pod.with_name("other.yaml")
     other.write_text(POD.replace("payments", "other"))
-    assert decided(other, "--live", "--name", "mine")["explanation"] == [
-        'the cluster has no namespace "other"'
-    ]
+    data = decided(other, *options)
+    assert (data["asked"], data["allowed"]) == (False, False)
+    assert data["message"] == 'the cluster has no namespace "other": create it first'
+
+
+def test_a_running_cluster_asks_by_its_own_webhooks(
+    pod: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = webhook(objectSelector={"matchExpressions": [{"key": "place", "operator": "Exists"}]})
+    options = clustered(monkeypatch, configuration(changed))
+    data = decided(pod, *options)
+    assert (data["asked"], data["reason"]) == (False, "the object has no label place")
+    assert (data["allowed"], data["message"], data["patch"]) == (True, "", [])
+    assert (data["object"]["spec"], data["review"]) == ({"containers": []}, None)
+
+
+def test_a_cluster_without_fairlead_asks_as_it_would_after_a_deployment(
+    pod: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = decided(pod, *clustered(monkeypatch))
+    assert (data["asked"], len(data["patch"])) == (True, 1)
+    assert any("the cluster has no webhooks of Fairlead" in line for line in data["explanation"])
+
+
+@pytest.mark.parametrize(
+    ("more", "refused", "words"),
+    [
+        ({"failurePolicy": "Ignore"}, False, "its failurePolicy is Ignore: matchCondition urgent "),
+        ({"failurePolicy": "Fail"}, True, "its failurePolicy is Fail: "),
+        ({}, True, "no such key: priority"),
+    ],
+)
+def test_a_match_condition_that_fails_is_told_and_decides_by_the_failure_policy(
+    pod: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], refused: bool, words: str
+) -> None:
+    conditions = [{"name": "urgent", "expression": "object.spec.priority > 3"}]
+    changed = configuration(webhook(matchConditions=conditions, **more))
+    data = decided(pod, *clustered(monkeypatch, changed))
+    assert (data["asked"], data["allowed"]) == (False, not refused)
+    assert words in data["reason"]
+    assert data["message"] == (data["reason"] if refused else "")
+
+
+@pytest.mark.parametrize(
+    ("manifest", "options", "reason"),
+    [
+        (POD.replace("payments", "kube-system"), [], 'namespace "kube-system" is exempt'),
+        (POD, ["--namespace-labels", ""], 'namespace "payments" has no label agentpool'),
+        (
+            POD,
+            ["--namespace-labels", "agentpool="],
+            'label agentpool of namespace "payments" is empty',
+        ),
+        (POD.replace("kind: Pod", "kind: ConfigMap"), [], "no webhook is for ConfigMaps"),
+        (
+            POD.replace("v1\nkind: Pod", "networking.k8s.io/v1\nkind: NetworkPolicy").replace(
+                "containers: []", ""
+            ),
+            [],
+            "no webhook is for NetworkPolicies",
+        ),
+        (POD, ["--operation", "DELETE"], "no webhook is for DELETE of Pods"),
+        (
+            POD,
+            ["--operation", "UPDATE", "--namespace-labels", "agentpool=a"],
+            "matchCondition placement-changes is false",
+        ),
+    ],
+)
+def test_what_opa_is_not_asked_about_is_told_with_the_reason(
+    tmp_path: Path, manifest: str, options: list[str], reason: str
+) -> None:
+    path = tmp_path / "sent.yaml"
+    path.write_text(manifest)
+    data = decided(path, *options)
+    assert (data["asked"], data["allowed"], data["reason"]) == (False, True, reason)
+    lines = run(path, *options).stdout.splitlines()
+    assert lines[0].startswith("not asked  ")
+    assert lines[1:] == [f"because    {reason}"]
+
+
+def test_subresources_are_named(tmp_path: Path) -> None:
+    review = json.loads(REVIEW.read_text())
+    review["request"] |= {"operation": "CONNECT", "subResource": "exec"}
+    del review["request"]["object"]
+    path = tmp_path / "review.json"
+    path.write_text(json.dumps(review))
+    assert decided(path)["reason"] == "no webhook is for pods/exec"
+
+
+def test_an_object_that_no_api_server_accepts_is_refused_without_opa(tmp_path: Path) -> None:
+    path = tmp_path / "pod.yaml"
+    path.write_text(POD.replace("containers: []", "containers: none"))
+    data = decided(path, "--namespace-labels", "agentpool=pool1")
+    assert (data["asked"], data["allowed"]) == (False, False)
+    assert "an API server does not accept the object: it is no Pod: " in data["message"]
+    assert "spec.containers" in data["message"]
+
+
+def test_settings_decide_which_namespaces_are_asked_about(pod: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "fairlead.yaml"
+    settings.write_text("defaultPool: shared\n")
+    data = decided(pod, "--namespace-labels", "", "--settings", settings)
+    assert (data["asked"], len(data["patch"])) == (True, 1)
+    data = decided(pod, "--namespace-labels", "agentpool=", "--settings", settings)
+    assert (data["asked"], data["patch"]) == (False, [])
 
 
 def test_settings_are_those_of_the_file(pod: Path, tmp_path: Path) -> None:
@@ -173,7 +317,7 @@ def test_several_documents_get_a_list(tmp_path: Path) -> None:
     data = decided(path, "--namespace-labels", "agentpool=pool1")
     assert [len(answer["patch"]) for answer in data] == [1, 0]
     assert (
-        "\n\nallowed  CREATE of Service default/web\n"
+        "\n\nnot asked  CREATE of Service default/web\nbecause    no webhook is for Services\n"
         in run(path, "--namespace-labels", "agentpool=pool1").stdout
     )
 
@@ -184,7 +328,8 @@ def test_a_malformed_review_is_decided_by_the_policies(tmp_path: Path) -> None:
         "apiVersion: admission.k8s.io/v1\nkind: AdmissionReview\nrequest: {uid: a, kind: Pod}\n"
     )
     data = decided(path)
-    assert data["allowed"] is False
+    assert (data["asked"], data["allowed"]) == (True, False)
+    assert data["reason"].startswith("no API server sends such a review: ")
     assert data["review"]["response"]["uid"] == "a"
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from fairlead.deployment.names import STATUS
+from fairlead.deployment.names import POLICIES, STATUS
 from fairlead.kube import clients
 from fairlead.operations import policy_status
 
@@ -34,4 +34,33 @@ def test_an_error_is_told_in_a_line(error: Any, words: str) -> None:
     config_map = {"metadata": {"name": "policies", "annotations": annotations}}
     objects = SimpleNamespace(list=lambda *_: [config_map])
     (policies,) = policy_status.policies(cast(clients.Objects, objects))
-    assert policies == {"name": "policies", "status": "error", "error": words}
+    assert policies == {"name": "policies", "status": "error", "error": words, "used": None}
+
+
+def config_map(name: str, text: str, status: str = "ok") -> dict[str, Any]:
+    annotations = {STATUS: json.dumps({"status": status})}
+    return {"metadata": {"name": name, "annotations": annotations}, "data": {"a.rego": text}}
+
+
+MAIN = config_map(POLICIES, "package system\n\nmain := data.teams[input.team].deny\n")
+TEAM = config_map("team", "package teams.a\n\ndeny := set()\n")
+BAD = "package idle\n\nx := y\n"
+IDLE = config_map("idle", "package idle\n\ndeny := set()\n")
+
+
+@pytest.mark.parametrize(
+    ("config_maps", "used"),
+    [
+        ([MAIN], {POLICIES: True}),
+        ([MAIN, TEAM, IDLE], {POLICIES: True, "team": True, "idle": False}),
+        ([MAIN, config_map("bad", BAD, "error")], {POLICIES: True, "bad": None}),
+        ([MAIN, config_map("bad", BAD)], {POLICIES: None, "bad": None}),
+        ([TEAM], {"team": None}),
+    ],
+)  # fmt: skip
+def test_policies_that_no_decision_uses_are_told(
+    config_maps: list[dict[str, Any]], used: dict[str, bool | None]
+) -> None:
+    objects = SimpleNamespace(list=lambda *_: config_maps)
+    rows = policy_status.policies(cast(clients.Objects, objects))
+    assert {row["name"]: row["used"] for row in rows} == used

@@ -31,7 +31,8 @@ def build(arguments: list[str]) -> int:
     says = json.loads((folder / "says").read_text())
     for package in packages:
         sys.stderr.write(f"some/dependency\n{package}\n")
-        place(package, target, f"#!/bin/sh\necho '{says[package]}'\n")
+        name = Path(package if target.endswith("/") else target).name
+        place(package, target, f"#!/bin/sh\necho '{says[name]}'\n")
     return 0
 
 

@@ -45,7 +45,8 @@ class World:
         (self.checkout / "policies" / "main.rego").touch()
         tools = Path(recipe.__file__).parents[3]
         shutil.copytree(tools / "toolchain", self.modules)
-        shutil.copytree(tools / "proxy", self.checkout / "tools" / "proxy")
+        for module in {each.module for each in programs.PROGRAMS if each.own}:
+            shutil.copytree(tools / module, self.checkout / "tools" / module)
         self.environment = {
             "PATH": str(self.bin),
             "XDG_CACHE_HOME": str(self.cache),
@@ -63,7 +64,7 @@ class World:
         self.executable(self.bin / "go", f"#!{sys.executable}\n{script}")
         (self.fake / "mode").write_text(mode)
         (self.fake / "version").write_text(version)
-        says = {each.package: said(each.name) for each in programs.PROGRAMS}
+        says = {each.name: said(each.name) for each in programs.PROGRAMS}
         (self.fake / "says").write_text(json.dumps(says))
 
     def executable(self, path: Path, text: str) -> Path:

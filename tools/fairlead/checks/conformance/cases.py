@@ -125,16 +125,18 @@ def load(path: Path | None = None, settings: Settings | None = None) -> list[Cas
     of testdata/cases and of the folders of the policies, for the intents in force.
 
     `settings` name the folders of policies besides the project's, and which intents are switched
-    off. Raises InputError with file and line for an invalid case, and for a name that is used
-    twice.
+    off. The project's own cases know only its own policies: others may refuse the same request.
+    Raises InputError with file and line for an invalid case, and for a name that is used twice.
     """
     settings = settings or Settings()
     sources = _sources(path, settings)
+    project = paths.root() / "testdata" / "cases"
+    own = settings.model_copy(update={"policies": []})
     cases: list[Case] = []
     seen: dict[str, str] = {}
     for source in sources:
         for document in _listed(source):
-            case = _case(document, settings)
+            case = _case(document, own if source.is_relative_to(project) else settings)
             if path is None and not settings.enabled(case.intent):
                 continue
             where = f"{source}:{document.line(['name'])}"

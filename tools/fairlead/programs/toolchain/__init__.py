@@ -14,10 +14,10 @@ from pathlib import Path
 from fairlead.common.progress import Progress
 from fairlead.programs.toolchain import build
 from fairlead.programs.toolchain.installed import find
-from fairlead.programs.toolchain.programs import NAMES, PROXY, Program, select
+from fairlead.programs.toolchain.programs import MATCHER, NAMES, OWN, PROXY, Program, select
 from fairlead.programs.toolchain.recipe import Recipe, load
 
-__all__ = ["NAMES", "PROXY", "ProgramState", "cached", "ensure", "states"]
+__all__ = ["MATCHER", "NAMES", "OWN", "PROXY", "ProgramState", "cached", "ensure", "states"]
 
 _SILENT = Progress()
 

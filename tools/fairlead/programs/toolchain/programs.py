@@ -30,6 +30,8 @@ def _kubernetes(
 
 PROXY = "fairlead-proxy"
 """The proxy before OPA (tools/proxy)."""
+MATCHER = "fairlead-matcher"
+"""What says which webhooks an API server would call (tools/matcher)."""
 
 PROGRAMS = (
     Program("opa", "opa", "github.com/open-policy-agent/opa", ("version",), "Version: {version}"),
@@ -41,8 +43,11 @@ PROGRAMS = (
     Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", ("--version",), "kwok version v{version}"),
     Program("kind", "kind", "sigs.k8s.io/kind", ("version",), "kind v{version}"),
     Program(PROXY, "proxy", ".", ("--version",), f"{PROXY} {{version}}", own=True),
+    Program(MATCHER, "matcher", ".", ("--version",), f"{MATCHER} {{version}}", own=True),
 )
 NAMES = tuple(program.name for program in PROGRAMS)
+OWN = tuple(program.name for program in PROGRAMS if program.own)
+"""The programs whose source is in this checkout."""
 
 
 def select(names: Iterable[str]) -> list[Program]:

@@ -16,6 +16,7 @@ from fairlead.programs.toolchain.programs import PROGRAMS, Program
 
 # Linker variables for the version, without which kube-apiserver would report v0.0.0-master.
 _STAMPS = {
+    "matcher": ("main.version={version}",),
     "proxy": ("main.version={version}",),
     "kubernetes": (
         "k8s.io/component-base/version.gitVersion=v{version}",
@@ -91,10 +92,9 @@ def _flags(module: str, version: str) -> tuple[str, ...]:
 
 
 def _sources(source: Path) -> str:
-    """The sources of a module of Fairlead's own, which requires no modules and has no go.sum."""
-    return "\0".join(
-        files.read_text(path) for path in sorted(source.glob("*.go")) if not path.match("*_test.go")
-    )
+    """The sources of a module of Fairlead's own, and its go.sum, if it requires modules."""
+    sources = [path for path in sorted(source.glob("*.go")) if not path.match("*_test.go")]
+    return "\0".join(files.read_text(path) for path in (*sources, *source.glob("go.sum")))
 
 
 def _required(text: str, package: str) -> str | None:

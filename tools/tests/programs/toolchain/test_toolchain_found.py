@@ -17,16 +17,19 @@ def test_the_pinned_version_on_path_is_used_without_a_build(world: World) -> Non
     assert (state.source, state.state, state.path) == ("PATH", "ready", str(path))
 
 
-@pytest.mark.parametrize("name", sorted(set(toolchain.NAMES) - {toolchain.PROXY}))
+@pytest.mark.parametrize("name", sorted(set(toolchain.NAMES) - set(toolchain.OWN)))
 def test_every_program_is_known_by_what_it_prints(world: World, name: str) -> None:
     world.program(name, said(name))
     (state,) = toolchain.states([name])
     assert state.source == "PATH"
 
 
-def test_a_program_of_ours_is_built_from_this_checkout_whatever_is_on_path(world: World) -> None:
-    world.program(toolchain.PROXY, said(toolchain.PROXY))
-    (state,) = toolchain.states([toolchain.PROXY])
+@pytest.mark.parametrize("name", toolchain.OWN)
+def test_a_program_of_ours_is_built_from_this_checkout_whatever_is_on_path(
+    world: World, name: str
+) -> None:
+    world.program(name, said(name))
+    (state,) = toolchain.states([name])
     assert state.source == "go build"
 
 

@@ -56,6 +56,24 @@ def test_another_source_of_a_program_of_ours_is_another_key(world: World) -> Non
     assert recipe.load("proxy").key != before.key
 
 
+def test_another_module_of_a_program_of_ours_is_another_key(world: World) -> None:
+    before = recipe.load("matcher").key
+    with (world.checkout / "tools" / "matcher" / "go.sum").open("a") as file:
+        file.write("// changed\n")
+    assert recipe.load("matcher").key != before
+
+
+def test_webhooks_are_matched_by_the_modules_of_the_pinned_kubernetes(world: World) -> None:
+    """What the API server does is what the matcher does, and one build serves the other."""
+    versions = re.compile(r"^\s+(\S+) (v\S+)(?: // indirect)?$", re.MULTILINE)
+    pinned, used = (
+        dict(versions.findall((folder / "go.mod").read_text()))
+        for folder in (world.modules / "kubernetes", world.checkout / "tools" / "matcher")
+    )
+    assert {"k8s.io/apiserver", "github.com/google/cel-go"} <= used.keys()
+    assert used == {module: pinned[module] for module in used}
+
+
 def test_other_flags_are_another_key(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     before = recipe.load("opa").key
     monkeypatch.setitem(recipe._STAMPS, "opa", ("a.b=c",))

@@ -1,0 +1,139 @@
+"""Runs the program `fairlead-matcher`, which says by API servers' own code which webhooks they call
+for requests, and why not the others. Its source is tools/matcher."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairlead.common.errors import FairleadError
+from fairlead.common.progress import Progress
+from fairlead.programs import toolchain
+
+BATCH = 2500
+"""Requests for one process. It answers 1,000 in a second."""
+_WITHIN = 300
+"""Seconds within which it must end."""
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A requirement of a label selector that does not hold. `actual` is the value of the label;
+    None if there is none. `operator` is exists, !, in, notin, =, ==, !=, gt or lt.
+    """
+
+    key: str
+    operator: str
+    values: tuple[str, ...]
+    actual: str | None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether an API server calls a webhook for a request.
+
+    If it does not, `by` is the part of the webhook that excludes the request: RESOURCE, OPERATION,
+    NAMESPACE_SELECTOR, OBJECT_SELECTOR or MATCH_CONDITIONS. `condition` is the matchCondition that
+    is false, `error` says why one could not be evaluated. If it is `refused`, the API server
+    refuses the request instead. `rights` is true if a matchCondition asks what the user may do; the
+    webhook then counts as called.
+    """
+
+    webhook: str
+    called: bool
+    refused: bool
+    by: str
+    requirements: tuple[Requirement, ...]
+    condition: str
+    error: str
+    rights: bool
+
+
+RESOURCE, OPERATION = "resource", "operation"
+NAMESPACE_SELECTOR, OBJECT_SELECTOR = "namespaceSelector", "objectSelector"
+MATCH_CONDITIONS = "matchConditions"
+PARTS = (RESOURCE, OPERATION, NAMESPACE_SELECTOR, OBJECT_SELECTOR, MATCH_CONDITIONS)
+"""The parts of a webhook, in the order in which they are judged."""
+
+
+@dataclass(frozen=True)
+class Matched:
+    """The verdict of each webhook on a request.
+
+    There is none if the review is `unreadable`, which no API server sends, or if the object is
+    `invalid`, which an API server refuses before it calls any webhook. Both are reasons.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    unreadable: str
+    invalid: str
+
+
+def match(
+    configurations: Sequence[Mapping[str, Any]],
+    reviews: Sequence[Any],
+    namespaces: Mapping[str, Mapping[str, str]],
+    *,
+    progress: Progress,
+) -> list[Matched]:
+    """The verdicts on each of `reviews`, in their order.
+
+    Args:
+        configurations: MutatingWebhookConfigurations and ValidatingWebhookConfigurations.
+        reviews: AdmissionReviews; they need not be well-formed.
+        namespaces: the labels of namespaces, by name. Those that are left out may have any.
+
+    Raises FairleadError if the program cannot be built or fails.
+    """
+    program = toolchain.ensure([toolchain.MATCHER], progress)[toolchain.MATCHER]
+    matched: list[Matched] = []
+    for start in range(0, len(reviews), BATCH):
+        question = {
+            "configurations": list(configurations),
+            "namespaces": namespaces,
+            "reviews": reviews[start : start + BATCH],
+        }
+        try:
+            completed = subprocess.run(
+                [program],
+                input=json.dumps(question),
+                capture_output=True,
+                text=True,
+                timeout=_WITHIN,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise FairleadError(f"{program.name} did not end within {_WITHIN} s") from error
+        if completed.returncode:
+            raise FairleadError(f"{program.name}: {completed.stderr.strip()}")
+        matched += map(_matched, json.loads(completed.stdout)["answers"])
+    return matched
+
+
+def _matched(answer: Mapping[str, Any]) -> Matched:
+    return Matched(
+        tuple(_verdict(verdict) for verdict in answer["webhooks"] or ()),
+        answer.get("unreadable", ""),
+        answer.get("invalid", ""),
+    )
+
+
+def _verdict(verdict: Mapping[str, Any]) -> Verdict:
+    return Verdict(
+        webhook=verdict["webhook"],
+        called=verdict["called"],
+        refused=verdict.get("refused", False),
+        by=verdict.get("by", ""),
+        requirements=tuple(
+            Requirement(
+                each["key"], each["operator"], tuple(each.get("values", ())), each["actual"]
+            )
+            for each in verdict.get("requirements", ())
+        ),
+        condition=verdict.get("condition", ""),
+        error=verdict.get("error", ""),
+        rights=verdict.get("rights", False),
+    )

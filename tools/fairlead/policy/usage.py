@@ -1,0 +1,57 @@
+"""Finds policies that OPA holds and no decision uses, by what its rules depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from fairlead.common.progress import Progress
+from fairlead.opa import cli
+
+_SILENT = Progress()
+
+ENTRY_POINTS = (
+    "data.system.main",
+    "data.system.health.ready",
+    "data.system.authz.allow",
+    "data.system.log.drop",
+    "data.system.log.mask",
+)
+"""What OPA itself asks for: the decision, its readiness, who may use its API, and its logs."""
+
+Key = TypeVar("Key")
+
+
+def unused(modules: Mapping[Key, str], progress: Progress = _SILENT) -> set[Key]:
+    """The keys of the modules that no entry point depends on. A reference with a variable, such as
+    `data.teams[name].deny`, counts as a use of all that it may mean.
+
+    Raises FairleadError if the modules do not compile together.
+    """
+    names = {f"{number}.rego": key for number, key in enumerate(modules)}
+    texts = {name: modules[key] for name, key in names.items()}
+    rules = cli.rules_used(texts, ENTRY_POINTS, progress)
+    defined = cli.paths_of(texts, progress)
+    # The first path is that of the package. A module without rules is never used.
+    return {key for name, key in names.items() if not _meet(defined[name][1:], rules)}
+
+
+def unused_packages(
+    modules: Mapping[Key, str], others: Mapping[Key, str], progress: Progress = _SILENT
+) -> list[str]:
+    """The packages of `modules` that no entry point depends on, also not through the modules of
+    `others`. Raises FairleadError if all of them do not compile together.
+    """
+    rest = unused({**others, **modules}, progress)
+    names = {f"{number}.rego": key for number, key in enumerate(modules)}
+    defined = cli.paths_of({name: modules[key] for name, key in names.items()}, progress)
+    packages = {key: ".".join(defined[name][0][1:]) for name, key in names.items()}
+    used = {package for key, package in packages.items() if key not in rest}
+    return sorted({*packages.values()} - used)
+
+
+def _meet(paths: Iterable[list[str]], rules: Iterable[list[str]]) -> bool:
+    """Whether a path and a rule are the same, or one is below the other: a rule may be defined in
+    parts, such as `limits.cpu` of `limits`.
+    """
+    return any(path[: len(rule)] == rule[: len(path)] for path in paths for rule in rules)

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// request is a request to an API server, as its AdmissionReview describes it.
+type request struct {
+	review            *admissionv1.AdmissionRequest
+	kind              schema.GroupVersionKind
+	resource          schema.GroupVersionResource
+	subresource       string
+	object, oldObject runtime.Object
+	options           runtime.Object
+	user              user.Info
+}
+
+// readRequest reads everything but the objects.
+func readRequest(raw json.RawMessage) (*request, error) {
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(raw, &review); err != nil {
+		return nil, err
+	}
+	read := review.Request
+	if read == nil {
+		return nil, errors.New("it has no request")
+	}
+	// A webhook may get another version than that which was requested, by matchPolicy Equivalent.
+	kind, resource := read.Kind, read.Resource
+	if read.RequestKind != nil && read.RequestResource != nil {
+		kind, resource = *read.RequestKind, *read.RequestResource
+	}
+	if kind.Kind == "" || resource.Resource == "" || read.Operation == "" {
+		return nil, errors.New("its request lacks a kind, a resource or an operation")
+	}
+	options, err := asUnstructured(read.Options.Raw)
+	if err != nil {
+		return nil, fmt.Errorf("its options are no object: %w", err)
+	}
+	extra := map[string][]string{}
+	for key, values := range read.UserInfo.Extra {
+		extra[key] = values
+	}
+	return &request{
+		review:      read,
+		kind:        schema.GroupVersionKind(kind),
+		resource:    schema.GroupVersionResource(resource),
+		subresource: read.SubResource,
+		options:     options,
+		user: &user.DefaultInfo{
+			Name: read.UserInfo.Username, UID: read.UserInfo.UID, Groups: read.UserInfo.Groups, Extra: extra,
+		},
+	}, nil
+}
+
+// readObjects reads the objects as an API server does: those of a kind of Kubernetes' own into its type, so that every
+// field that the type has is there for matchConditions, and no other.
+func (r *request) readObjects() (err error) {
+	if r.object, err = asObject(r.review.Object.Raw); err != nil {
+		return err
+	}
+	r.oldObject, err = asObject(r.review.OldObject.Raw)
+	return err
+}
+
+// attributes are the request as admission plugins get it, with the resource as it is requested or an equivalent one.
+func (r *request) attributes(resource schema.GroupVersionResource) admission.Attributes {
+	return admission.NewAttributesRecord(
+		r.object, r.oldObject, r.kind, r.review.Namespace, r.review.Name, resource, r.subresource,
+		admission.Operation(r.review.Operation), r.options, r.review.DryRun != nil && *r.review.DryRun, r.user,
+	)
+}
+
+// versioned are the attributes with the objects in the version of kind, which a webhook is for.
+func (r *request) versioned(kind schema.GroupVersionKind) (*admission.VersionedAttributes, error) {
+	attributes := &admission.VersionedAttributes{Attributes: r.attributes(r.resource), VersionedKind: kind}
+	var err error
+	if attributes.VersionedObject, err = inVersion(r.object, kind); err != nil {
+		return nil, err
+	}
+	attributes.VersionedOldObject, err = inVersion(r.oldObject, kind)
+	return attributes, err
+}
+
+func asObject(raw []byte) (runtime.Object, error) {
+	object, err := asUnstructured(raw)
+	if err != nil || object == nil {
+		return nil, err
+	}
+	kind := object.GetObjectKind().GroupVersionKind()
+	typed, err := scheme.Scheme.New(kind)
+	if runtime.IsNotRegisteredError(err) {
+		return object, nil // a custom resource
+	} else if err != nil {
+		return nil, err
+	}
+	if err := utiljson.Unmarshal(raw, typed); err != nil {
+		return nil, fmt.Errorf("it is no %s: %w", kind.Kind, err)
+	}
+	typed.GetObjectKind().SetGroupVersionKind(kind)
+	if namespace, ok := typed.(*corev1.Namespace); ok {
+		// API servers set this label before they call webhooks.
+		metav1.SetMetaDataLabel(&namespace.ObjectMeta, corev1.LabelMetadataName, namespace.Name)
+	}
+	return typed, nil
+}
+
+func asUnstructured(raw []byte) (runtime.Object, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	content := map[string]any{}
+	if err := utiljson.Unmarshal(raw, &content); err != nil {
+		return nil, err
+	}
+	return &unstructured.Unstructured{Object: content}, nil
+}
+
+// inVersion is the object with another apiVersion. API servers convert its fields, too: for kinds of their own by code that
+// is no library, for custom resources as their authors say.
+func inVersion(object runtime.Object, kind schema.GroupVersionKind) (runtime.Object, error) {
+	if object == nil || object.GetObjectKind().GroupVersionKind() == kind || object.GetObjectKind().GroupVersionKind().Kind != kind.Kind {
+		return object, nil
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, err
+	}
+	converted := &unstructured.Unstructured{Object: content}
+	converted.SetGroupVersionKind(kind)
+	return converted, nil
+}
