@@ -393,7 +393,7 @@ def test_status_tells_the_revision_and_until_when_certificates_last(
     revision = staging.stage(bundles.bundle(settings), QUIET).revision
     assert {(opa["ready"], opa["revision"]) for opa in data["opa"]} == {(True, revision)}
     assert [c["name"] for c in data["certificates"]] == ["opa-tls", "opa-tls-ca"]
-    assert {"name": POLICIES, "status": "ok", "error": None} in data["policies"]
+    assert {"name": POLICIES, "status": "ok", "error": None, "used": True} in data["policies"]
     assert any(
         server["name"].rpartition("/")[2] == cluster.sidecar.name for server in data["servers"]
     )
