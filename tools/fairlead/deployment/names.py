@@ -21,8 +21,6 @@ KEEPER = "fairlead-keeper"
 Lease."""
 WEBHOOKS = "fairlead"
 """Both webhook configurations."""
-SIZE_POLICIES = ("fairlead-pod-size", "fairlead-daemonset-size")
-"""The ValidatingAdmissionPolicies that refuse what is too large for OPA."""
 POLICIES = "fairlead-policies"
 """The ConfigMap with the policies."""
 HISTORY = "fairlead-history"

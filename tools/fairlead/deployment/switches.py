@@ -28,6 +28,8 @@ NOTHING = (
 )
 """The matchExpressions of a selector that matches nothing."""
 
+FINAL_STATE = "final-state."
+"""How the name of a validating webhook begins that asks about the same as a mutating one."""
 _DOMAIN = ".fairlead.dev"
 # The webhooks of versions that had one intent only, without the domain.
 _OF_NODE_POOL = {
@@ -69,6 +71,14 @@ def intent_of(webhook: str) -> str:
     """The intent of the webhook with this name: X for X.fairlead.dev and PART.X.fairlead.dev."""
     name = webhook.removesuffix(_DOMAIN)
     return "node-pool" if name in _OF_NODE_POOL else name.rpartition(".")[2]
+
+
+def size_policy(webhook: str) -> str:
+    """The name of the admission policy that refuses objects too large for this webhook. Not every
+    webhook has one.
+    """
+    parts = webhook.removesuffix(_DOMAIN).removeprefix(FINAL_STATE).split(".")
+    return f"fairlead-{'-'.join(reversed(parts))}-size"
 
 
 def intents(configuration: Mapping[str, Any]) -> set[str]:

@@ -10,14 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fairlead.deployment import pod_sizes
+from fairlead.deployment import pod_sizes, switches
 from fairlead.deployment.names import CLUSTER_ROLES, EXEMPT
 from fairlead.kube import admission_reviews
 from fairlead.policy.tables import Active
 from fairlead.settings.intents import OWN_GROUPS, Condition, Kind, Request
 from fairlead.settings.models import Settings
 
-_FINAL_STATE = "final-state"
 _RBAC = "rbac.authorization.k8s.io"
 _OURS = Condition(
     name="not-fairleads-own",  # they have to be there before OPA can decide
@@ -54,7 +53,7 @@ class Asked:
     @property
     def size_policy(self) -> str:
         """The name of the admission policy that refuses larger objects."""
-        return f"fairlead-{'-'.join(reversed(self.name.split('.')))}-size"
+        return switches.size_policy(self.name)
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ def _validating(asked: Asked, request: Request) -> Asked:
     """
     name = asked.name
     if "mutating" in request.webhooks:
-        name = f"{_FINAL_STATE}.{name}"
+        name = f"{switches.FINAL_STATE}{name}"
     policy = "Ignore" if asked.warns else asked.failure_policy
     # Elsewhere, the admission policy has refused larger objects by now.
     bounds = asked.bounds if asked.warns or not asked.refuses else None

@@ -16,7 +16,7 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import remarks
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment import switches
-from fairlead.deployment.names import NAMESPACE, SIZE_POLICIES, WEBHOOKS
+from fairlead.deployment.names import NAMESPACE, WEBHOOKS
 from fairlead.deployment.switches import Record
 from fairlead.kube import clients, identity
 from fairlead.kube.errors import ApiServerError, Refused
@@ -25,7 +25,6 @@ from fairlead.kube.events import event
 _ADMISSION = "admissionregistration.k8s.io/v1"
 _MUTATING = (_ADMISSION, "MutatingWebhookConfiguration", WEBHOOKS)
 _VALIDATING = (_ADMISSION, "ValidatingWebhookConfiguration", WEBHOOKS)
-_SIZES = tuple((_ADMISSION, "ValidatingAdmissionPolicy", name) for name in SIZE_POLICIES)
 _ATTEMPTS = 5
 _ABOUT = {
     "apiVersion": _ADMISSION,
@@ -57,8 +56,9 @@ class Disabled:
 
 def read(objects: clients.Objects) -> Disabled:
     """What is disabled in the cluster. Raises ApiServerError."""
-    live = _live(objects, (_MUTATING, _VALIDATING, *_SIZES))
-    configurations = [live[key] for key in (_MUTATING, _VALIDATING) if key in live]
+    configurations = [*_live(objects, (_MUTATING, _VALIDATING)).values()]
+    sizes = _sizes(configurations)
+    policies = _live(objects, [*sizes])
     records = switches.merged(configurations)
     halves = [
         f"{intent} is disabled in one of the two webhook configurations only: run `fairlead "
@@ -70,12 +70,11 @@ def read(objects: clients.Objects) -> Disabled:
             for configuration in configurations
         )
     ]
-    everything = _intents(configurations) <= records.keys()
     halves += [
         f"ValidatingAdmissionPolicy {key[2]} is disabled, but its webhooks are not: run `fairlead "
         "enable`"
-        for key in _SIZES
-        if key in live and switches.policy_is_off(live[key]) and not everything
+        for key, policy in policies.items()
+        if switches.policy_is_off(policy) and sizes[key] not in records
     ]
     return Disabled(records, halves)
 
@@ -85,7 +84,7 @@ def disable(cluster: Cluster, intent: str | None, reason: str | None) -> dict[st
 
     Returns {disabled, changed, warnings}: `disabled` lists all disabled intents as {intent, by,
     since, reason}, `changed` names those that this call disabled. A disabled intent keeps its first
-    record. If all are disabled, the policies that refuse large pods are disabled, too.
+    record. The policies that refuse objects too large for its webhooks are disabled, too.
 
     Raises UsageError if there is no such intent or the reason is too long, FairleadError if
     something is missing or may not be changed (then nothing was changed).
@@ -110,15 +109,15 @@ def disable(cluster: Cluster, intent: str | None, reason: str | None) -> dict[st
         else Record(name, record.by, record.since, record.reason)
         for name in chosen
     }
-    everything = known <= before.keys() | records.keys()
+    sizes = [key for key, owner in _sizes(live.values()).items() if owner in chosen]
 
     def change(key: Key, manifest: Mapping[str, Any]) -> Operations:
-        if key in _SIZES:
-            return _policy(manifest, off=True) if everything else []
+        if key in sizes:
+            return _policy(manifest, off=True)
         return _disabling(manifest, records)
 
     # Without the mutating webhook, the validating one would refuse every pod: it goes first.
-    changed = _changed(cluster, objects, (_VALIDATING, *_SIZES, _MUTATING), change)
+    changed = _changed(cluster, objects, (_VALIDATING, *sizes, _MUTATING), change)
     new = [name for name in records if name not in before or before[name] != records[name]]
     return {
         "disabled": [asdict(entry) for entry in read(objects).records.values()],
@@ -141,11 +140,13 @@ def enable(cluster: Cluster, intent: str | None) -> dict[str, Any]:
     before = read(objects).records
     chosen = _chosen(intent, _intents(live.values()) | before.keys())
 
+    sizes = [key for key, owner in _sizes(live.values()).items() if owner in chosen]
+
     def change(key: Key, manifest: Mapping[str, Any]) -> Operations:
-        return _policy(manifest, off=False) if key in _SIZES else _enabling(manifest, chosen)
+        return _policy(manifest, off=False) if key in sizes else _enabling(manifest, chosen)
 
     # Without the mutating webhook, the validating one would refuse every pod: it comes last.
-    changed = _changed(cluster, objects, (*_SIZES, _MUTATING, _VALIDATING), change)
+    changed = _changed(cluster, objects, (*sizes, _MUTATING, _VALIDATING), change)
     old = [name for name in before if name in chosen]
     user = identity.user(objects) or "somebody unknown"
     sentences = [
@@ -175,6 +176,19 @@ def _chosen(intent: str | None, known: Collection[str]) -> set[str]:
 
 def _intents(configurations: Collection[Mapping[str, Any]]) -> set[str]:
     return set().union(*map(switches.intents, configurations))
+
+
+def _sizes(configurations: Collection[Mapping[str, Any]]) -> dict[Key, str]:
+    """The admission policies that refuse objects too large for the webhooks, each with its intent.
+    Not all of them exist.
+    """
+    return {
+        (_ADMISSION, "ValidatingAdmissionPolicy", switches.size_policy(webhook["name"])): (
+            switches.intent_of(webhook["name"])
+        )
+        for configuration in configurations
+        for webhook in configuration.get("webhooks") or ()
+    }
 
 
 def _live(objects: clients.Objects, keys: Sequence[Key]) -> dict[Key, dict[str, Any]]:

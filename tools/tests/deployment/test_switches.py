@@ -8,9 +8,7 @@ import pytest
 from rendering import every, render
 
 from fairlead.deployment import switches
-from fairlead.deployment.names import SIZE_POLICIES
 from fairlead.deployment.switches import Record
-from fairlead.settings.models import INTENTS
 
 ALL: dict[str, Any] = {"pools": {"a": {}}}  # with it, there is every webhook
 
@@ -33,12 +31,19 @@ def test_every_webhook_of_a_deployment_belongs_to_an_intent() -> None:
     for chosen in (None, ALL):
         rendered = render(chosen)
         for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
-            assert switches.intents(rendered[kind]) <= set(INTENTS)
+            assert switches.intents(rendered[kind]) == {"node-pool"}
 
 
-def test_the_size_policies_are_those_of_a_deployment() -> None:
-    names = {name for kind, name in every() if kind == "ValidatingAdmissionPolicy"}
-    assert {name for name in names if name.endswith("-size")} == set(SIZE_POLICIES)
+def test_each_size_policy_is_named_like_a_webhook() -> None:
+    objects = every()
+    named = {
+        switches.size_policy(webhook["name"])
+        for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+        for webhook in objects[kind, "fairlead"]["webhooks"]
+    }
+    sizes = {name for _, name in objects if name.endswith("-size")}
+    assert sizes == {"fairlead-node-pool-size", "fairlead-node-pool-daemonsets-size"}
+    assert sizes <= named
 
 
 @pytest.mark.parametrize(
@@ -91,7 +96,7 @@ def test_what_is_off_stays_off_with_the_new_webhooks_of_its_intent_and_no_others
 
 
 def test_a_size_policy_that_is_off_stays_off() -> None:
-    policy = every()["ValidatingAdmissionPolicy", SIZE_POLICIES[0]]
+    policy = every()["ValidatingAdmissionPolicy", "fairlead-node-pool-size"]
     selector = {"objectSelector": switches.off({})}
     constraints = {**policy["spec"]["matchConstraints"], **selector}
     live = {**policy, "spec": {**policy["spec"], "matchConstraints": constraints}}
