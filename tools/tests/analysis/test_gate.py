@@ -43,7 +43,9 @@ WORKLOAD = """\
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web, namespace: payments}
-spec: {template: {spec: {containers: [], nodeSelector: {agentpool: gpu}}}}
+spec:
+  selector: {matchLabels: {app: web}}
+  template: {spec: {containers: [], nodeSelector: {agentpool: gpu}}}
 """
 SERVICE = """\
 apiVersion: v1
@@ -198,6 +200,14 @@ def test_a_manifest_says_more_of_a_namespace_than_options_and_clusters(
     assert pools("--namespace-labels", "agentpool=pool2") == ["pool1", "pool2"]
 
     class Cluster:
+        """Fairlead is not deployed there."""
+
+        def objects(self) -> Cluster:
+            return self
+
+        def list(self, *_: object) -> list[dict[str, Any]]:
+            return []
+
         def namespaces(self) -> dict[str, Any]:
             return {
                 name: {"metadata": {"name": name, "labels": {"agentpool": "pool3"}}}
@@ -237,7 +247,11 @@ def test_an_unknown_namespace_is_refused_and_told(tmp_path: Path) -> None:
         'the labels of namespace "payments" are not known: name the file with its manifest, too, '
         "or add --namespace-labels or --live"
     )
-    assert [line["notes"] for line in data["objects"]] == [[advice], [advice], []]
+    assert [line["notes"] for line in data["objects"]] == [
+        [advice],
+        [advice],
+        ["not asked: no webhook is for Services"],
+    ]
     assert data["objects"][0]["findings"][0]["message"].endswith(advice)
     assert result.stderr.splitlines()[-1] == f"warning: {advice}"
     unmapped = run(tmp_path, "--fail-on", "refused", "--namespace-labels", "")
@@ -250,7 +264,7 @@ def test_exempt_namespaces_are_left_alone(tmp_path: Path) -> None:
     data = report(tmp_path, "--fail-on", "refused", "--namespace-labels", "agentpool=pool1")
     (pod,) = data["objects"]
     assert (pod["outcome"], data["unknownNamespaces"]) == ("admitted", [])
-    assert pod["notes"] == ['Fairlead exempts namespace "kube-system": its objects are left alone']
+    assert pod["notes"] == ['not asked: namespace "kube-system" is exempt']
 
 
 def test_reviews_are_decided_as_they_are(manifests: Path) -> None:

@@ -33,7 +33,9 @@ spec: {containers: [], nodeName: n1}
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web, namespace: payments}
-spec: {template: {spec: {containers: [], nodeSelector: {agentpool: gpu}}}}
+spec:
+  selector: {matchLabels: {app: web}}
+  template: {spec: {containers: [], nodeSelector: {agentpool: gpu}}}
 """
 
 

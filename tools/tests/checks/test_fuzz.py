@@ -174,6 +174,8 @@ main := {
 	"kind": "AdmissionReview",
 	"response": {"uid": object.get(input, ["request", "uid"], ""), "allowed": true},
 }
+
+admitted_by_all := true
 """
 
 

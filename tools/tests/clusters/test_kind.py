@@ -160,7 +160,9 @@ def test_what_is_interrupted_leaves_neither_containers_nor_processes(
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors.splitlines()[-1] == "error: interrupted"
+    *_, interrupted, fate = errors.splitlines()
+    assert interrupted == "error: interrupted"
+    assert fate == f"{world.name} was removed"
     assert not world.containers()
     assert not world.state.exists()
     assert not any(map(_runs, hung))

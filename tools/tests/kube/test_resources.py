@@ -173,7 +173,7 @@ def test_settings_name_what_the_sidecar_replicates_and_may_read(tmp_path: Path) 
             "'Pods' is not a",
         ),
         ("replicate:\n  - version: v1\n    resource: namespaces\n", 2, "always replicated"),
-        ("replicate:\n  - {resource: pods}\n", 2, "version: Field required"),
+        ("replicate:\n  - {resource: pods}\n", 2, "replicate[0].version is missing"),
         (
             "replicate:\n  - {version: v1, resource: pods, fields: [a..b]}\n",
             2,
@@ -185,7 +185,7 @@ def test_settings_name_what_the_sidecar_replicates_and_may_read(tmp_path: Path) 
             1,
             "keep one",
         ),
-        ("replicate: v1/pods\n", 1, "valid list"),
+        ("replicate: v1/pods\n", 1, "write a list"),
     ],
 )
 def test_what_cannot_be_replicated_is_told_with_its_line(

@@ -165,7 +165,7 @@ class _Module:
         self._progress.finish(program.name, "ready")
 
     def _waiting(self) -> None:
-        self._progress.update(self._recipe.module, "waiting for another process that builds it")
+        self._progress.warn(f"{self._recipe.module}: waiting for another process that builds it")
 
     def _advice(self) -> str:
         text = "\n".join(self._tail)

@@ -75,7 +75,7 @@ def _install(
         return installed
     tail: deque[str] = deque(maxlen=8)
     with cache.locked_workspace(
-        home, lambda: progress.update("go", "waiting for another process"), stop
+        home, lambda: progress.warn("go: waiting for another process"), stop
     ) as temporary:
         if installed.is_file():
             return installed
