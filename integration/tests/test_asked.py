@@ -299,7 +299,7 @@ def _refused(send: Callable[[], Any]) -> bool:
 def _seen(cluster: EmbeddedCluster) -> set[Key]:
     """The requests that OPA got."""
     try:
-        entries = decision_logs.decisions(cluster)
+        entries = decision_logs.decisions(cluster, decision_logs.Selection())
     except FairleadError:  # none yet
         return set()
     return {_key(entry.get("input") or {}) for entry in entries}

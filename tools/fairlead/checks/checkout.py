@@ -16,7 +16,8 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import bundles
+from fairlead.policy import bundles, contract, generated
+from fairlead.settings.models import Settings
 
 COVERAGE = 100.0
 """Percent of the policies' lines that their tests must reach."""
@@ -97,7 +98,11 @@ def _steps(arguments: list[str], progress: Progress) -> dict[str, Callable[[], s
 
 
 def _check(progress: Progress) -> str:
+    contract.require(Settings(), None, progress)
     cli.check(bundles.folder(), paths.root() / "tools" / "schemas", progress)
+    if outdated := generated.outdated():
+        names = ", ".join(str(path.relative_to(paths.root())) for path in outdated)
+        raise FairleadError(f"not as the METADATA say: {names}; run `make generate`")
     return ""
 
 

@@ -253,7 +253,7 @@ SEALED = (
         ("", ": is empty"),
         ("a: [", ":1: is not valid YAML"),
         ("[]", ":1: a mapping is expected"),
-        ("apiVersion: v1\nkind: List\nitems: []", ":2: kind:"),
+        ("apiVersion: v1\nkind: List\nitems: []", ":2: kind is"),
         (SECRET, ": has to hold the Secrets opa-token and opa-tls"),
         (f"{SECRET}\n---\n{SECRET}", ": has to hold the Secrets opa-token and opa-tls"),
         (
