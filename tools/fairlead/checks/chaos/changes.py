@@ -192,8 +192,8 @@ def _variant(folder: Path, tag: str) -> Path:
     shutil.copytree(bundles.folder(), folder, ignore=shutil.ignore_patterns("*_test.rego"))
     main = folder / "main.rego"
     marker = (
-        f'sprintf("fairlead-chaos main={tag} node_pool=%s review=%s", [node_pool.variant, '
-        "review.variant])"
+        f'sprintf("fairlead-chaos main={tag} node_pool=%s review=%s", '
+        "[data.node_pool.variant, data.review.variant])"
     )
     text, count = re.subn(
         r"^_warnings := ", f"_warnings := {{{marker}}} | ", main.read_text(), flags=re.MULTILINE

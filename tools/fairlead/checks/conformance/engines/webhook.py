@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import secrets
 from collections.abc import Iterator, Sequence
@@ -15,12 +16,17 @@ from fairlead.checks.conformance.engines.live_cases import Scene
 from fairlead.clusters import registry
 from fairlead.clusters.base import Cluster
 from fairlead.clusters.registry import Target
+from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.rest import Rest
 from fairlead.operations import deploy, up
+from fairlead.policy import workspace
 from fairlead.settings.images import overridden
 from fairlead.settings.models import Settings
+
+_DEADLINE = 30.0
+"""Seconds within which an API server knows a new kind."""
 
 
 class WebhookEngine:
@@ -43,6 +49,8 @@ class WebhookEngine:
             groups.setdefault(case.settings.model_dump_json(), []).append(case)
         with self._cluster(progress) as cluster:
             rest = Rest(clients.connect(cluster.kubeconfig))
+            if self._target is None:
+                _serve_custom_resources(cluster.cluster, rest, cases)
             for group in sorted(groups.values(), key=lambda group: _of_pods(group[0].settings)):
                 cluster.configure(group[0].settings)
                 scene = Scene(rest, group[0].settings)
@@ -59,6 +67,27 @@ class WebhookEngine:
         name = f"verify-{secrets.token_hex(4)}"
         with up.started(name, settings, up.default_nodes(settings), progress=progress) as cluster:
             yield _Deployed(cluster, progress)
+
+
+def _serve_custom_resources(cluster: Cluster, rest: Rest, cases: Sequence[Case]) -> None:
+    """Create the CustomResourceDefinitions that the cases' policies bring along, and wait until the
+    API server knows their kinds. Raises InputError, FairleadError.
+    """
+    places = dict.fromkeys(place for case in cases for place in case.settings.policies)
+    definitions = [document.value for place in places for document in workspace.crds(Path(place))]
+    for definition in definitions:
+        cluster.objects().apply(definition)
+    for definition in definitions:
+        spec = definition["spec"]
+        served = {
+            "apiVersion": f"{spec['group']}/{spec['versions'][0]['name']}",
+            "kind": spec["names"]["kind"],
+        }
+        waiting.until(
+            functools.partial(rest.serves, served),
+            deadline=_DEADLINE,
+            what=f"the API server knows the kind {served['kind']}",
+        )
 
 
 def _of_pods(settings: Settings) -> tuple[str, ...]:
