@@ -198,7 +198,7 @@ def test_a_webhook_that_a_deployment_adds_is_disabled_with_its_intent(
     deploy.deploy(cluster, settings, progress=Progress())
     live = objects.get(*MUTATING) or {}
     names = {webhook["name"]: webhook["objectSelector"] for webhook in live["webhooks"]}
-    assert "namespaces.fairlead.dev" in names
+    assert "namespaces.node-pool.fairlead.dev" in names
     assert all(selector["matchExpressions"] for selector in names.values())
     disabling.enable(cluster, None)
     live = objects.get(*MUTATING) or {}

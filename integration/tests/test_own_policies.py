@@ -194,4 +194,5 @@ def test_the_schemas_are_those_of_the_api_server(cluster: EmbeddedCluster) -> No
         path.relative_to(folder): json.loads(path.read_text())
         for path in (folder / "kubernetes").rglob("*.json")
     }
-    assert {Path(path): schema for path, schema in served.items()} == kept
+    groups = {path.parts[1] for path in kept}  # other tests add kinds of other groups
+    assert {Path(p): schema for p, schema in served.items() if p.parts[1] in groups} == kept

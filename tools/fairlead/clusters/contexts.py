@@ -64,13 +64,19 @@ def of(context: str | None, kubeconfig: Path | None) -> tuple[str, dict[str, Any
 
 
 def leads_to(context: str | None, kubeconfig: Path | None, other: Path) -> bool:
-    """Whether the context's API server is that of the kubeconfig `other`: by its URL and its CA, as
-    another cluster may have had the same port. The first two arguments are those of `copied`, and
+    """Whether the context leads to the API server of the kubeconfig `other`, by its URL and its CA,
+    as another cluster may have had the same port; and as the same user, because whoever chose
+    another one does not want to act as this one. The first two arguments are those of `copied`, and
     so are the errors.
     """
     _, document = of(context, kubeconfig)
+    theirs = _read(other)
     address = _address(document)
-    return address is not None and address == _address(_read(other))
+    return (
+        address is not None
+        and address == _address(theirs)
+        and _credentials(document) == _credentials(theirs)
+    )
 
 
 def embedded_folder(context: str | None, kubeconfig: Path | None) -> Path | None:
@@ -114,6 +120,23 @@ def _address(document: Any) -> tuple[str, bytes] | None:
         return str(cluster["server"]), ca
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _credentials(document: Any) -> dict[str, bytes | str]:
+    """What the only user of a kubeconfig proves itself by; files and data count as the same."""
+    try:
+        user = dict(document["users"][0]["user"])
+        credentials: dict[str, bytes | str] = {}
+        for key, value in user.items():
+            if key.endswith("-data"):
+                credentials[key.removesuffix("-data")] = b64decode(value)
+            elif key in ("client-certificate", "client-key"):
+                credentials[key] = Path(value).read_bytes()
+            else:
+                credentials[key] = str(value)
+    except (OSError, ValueError, KeyError, IndexError, TypeError):
+        return {}
+    return credentials
 
 
 def _cluster(document: Any) -> dict[str, Any]:
