@@ -119,7 +119,8 @@ def ask(
     Raises FairleadError if OPA fails on any of them, or if its patch cannot be applied.
     """
     chosen = {question.settings.model_dump_json(): question.settings for question in questions}
-    documents = {key: _documents(settings, folder) for key, settings in chosen.items()}
+    loaded = {key: bundles.bundle(settings, folder) for key, settings in chosen.items()}
+    documents = {key: _documents(chosen[key], bundle) for key, bundle in loaded.items()}
     data = {
         "fairlead_environment": _ENVIRONMENT,
         "fairlead_questions": [
@@ -134,10 +135,11 @@ def ask(
     }
     # Use the policies as they are deployed, if all questions have the same settings. Different
     # settings in one process are possible only by `with`.
-    alike = all(question.settings == questions[0].settings for question in questions)
     policies = questions[0].settings.policies if questions else []
-    bundle = bundles.bundle(
-        questions[0].settings if alike and questions else Settings(policies=policies), folder
+    bundle = (
+        next(iter(loaded.values()))
+        if len(loaded) == 1
+        else bundles.bundle(Settings(policies=policies), folder)
     )
     modules = {**bundle.modules, "fairlead_evaluate.rego": _MODULE}
     answers = cli.evaluate(
@@ -237,12 +239,12 @@ def parse_labels(text: str) -> dict[str, str]:
     return parsed
 
 
-def _documents(settings: Settings, folder: Path | None) -> dict[str, Any]:
+def _documents(settings: Settings, bundle: bundles.Bundle) -> dict[str, Any]:
     """What policies read besides the cluster's data: the settings and the table of the intents."""
-    bundle = bundles.bundle(settings, folder)
+    active = bundle.active(settings)
     return {
-        "settings": bundles.settings_document(settings, bundle),
-        "requests": tables.requests(bundle.active(settings)),
+        "settings": bundles.settings_document(settings, active),
+        "requests": tables.requests(active),
     }
 
 

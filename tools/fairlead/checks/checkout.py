@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,11 +70,18 @@ def run(
             raise UsageError(f"no step {name!r}: one of {', '.join(steps)}")
     for name in names:
         developers.require(f"the step {name}", *_PACKAGES.get(name, ()))
-    for name in names:
+    yield from results({name: steps[name] for name in names}, progress)
+
+
+def results(steps: Mapping[str, Callable[[], str]], progress: Progress) -> Iterator[Result]:
+    """Run the steps, also after one has failed. A step returns what its result says, or raises
+    FairleadError.
+    """
+    for name, step in steps.items():
         progress.update(name, "running")
         began = time.monotonic()
         try:
-            detail, passed = steps[name](), True
+            detail, passed = step(), True
         except FairleadError as error:
             detail, passed = str(error), False
         progress.finish(name, "passed" if passed else "failed")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
+from fairlead.checks import checkout
 from fairlead.checks.checkout import Result
 from fairlead.checks.conformance import cases, verify
 from fairlead.checks.conformance.engines.opa import OpaEngine
@@ -25,20 +25,14 @@ def run(settings: Settings, folder: Path, *, progress: Progress) -> Iterator[Res
     """
     places = [str(place) for place in bundles.folders(settings, folder)[1:]]
     settings = settings.model_copy(update={"policies": places})
-    steps: dict[str, Callable[[], str]] = {
-        "check and test": lambda: _tested(settings, progress),
-        "format": lambda: _formatted(places, progress),
-        "cases": lambda: _decided(settings, places, progress),
-    }
-    for name, step in steps.items():
-        progress.update(name, "running")
-        began = time.monotonic()
-        try:
-            detail, passed = step(), True
-        except FairleadError as error:
-            detail, passed = str(error), False
-        progress.update(name, "passed" if passed else "failed")
-        yield Result(name, passed, round(time.monotonic() - began, 1), detail)
+    yield from checkout.results(
+        {
+            "check and test": lambda: _tested(settings, progress),
+            "format": lambda: _formatted(places, progress),
+            "cases": lambda: _decided(settings, places, progress),
+        },
+        progress,
+    )
 
 
 def _tested(settings: Settings, progress: Progress) -> str:

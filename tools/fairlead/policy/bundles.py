@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,11 +79,12 @@ def bundle(settings: Settings, source: Path | None = None) -> Bundle:
     UsageError if a parameter or an intent's METADATA are wrong.
     """
     unset = _unset(settings, source)
-    made = {INTENTS: intents_module(unset.active(settings))}
+    active = unset.active(settings)
+    made = {INTENTS: intents_module(active)}
     if SETTINGS in unset.modules:
         made[SETTINGS] = _with_settings(
             unset.modules[SETTINGS],
-            settings_document(settings, unset),
+            settings_document(settings, active),
             unset.sources[SETTINGS],
         )
     return Bundle({**unset.modules, **made}, unset.sources)
@@ -158,9 +159,8 @@ def _policy_files(place: Path) -> list[Path]:
     return sorted(place.rglob("*.rego"))
 
 
-def settings_document(settings: Settings, bundle: Bundle) -> dict[str, Any]:
-    """`data.settings`, which the policies read, for the intents of `bundle`."""
-    active = bundle.active(settings)
+def settings_document(settings: Settings, active: Sequence[Active]) -> dict[str, Any]:
+    """`data.settings`, which the policies read, with these intents in force."""
     pools = {
         name: settings.assignment(name).model_dump(by_alias=True, exclude_none=True)
         for name in settings.pools

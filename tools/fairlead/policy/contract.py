@@ -12,26 +12,16 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from fairlead.policy import bundles
+from fairlead.policy.revision import PACKAGE
 from fairlead.policy.tables import Active
 from fairlead.settings import intents
 from fairlead.settings.models import Settings
 
-_PACKAGE = re.compile(r"^package\s+(\w+)", re.MULTILINE)
 _DECISION = re.compile(r"^decision\b", re.MULTILINE)
 _TYPES = {
     "deny": ("set", "a set of messages: `deny contains message if ...`"),
     "warn": ("set", "a set of messages; `set()` if it never warns"),
     "patch": ("array", "a list of JSON Patch operations; `[]` if it patches nothing"),
-}
-# A request that no policy has anything to say about; health.rego asks with the same one.
-_REVIEW = {
-    "apiVersion": "admission.k8s.io/v1",
-    "kind": "AdmissionReview",
-    "request": {
-        "uid": "contract",
-        "operation": "CREATE",
-        "kind": {"group": "fairlead.dev", "version": "v1", "kind": "Nothing"},
-    },
 }
 # What a decision is: the type of each of its keys, and of what the keys hold.
 _MODULE = """
@@ -41,7 +31,9 @@ types(decision) := {key: {"type": type_name(value), "items": {type_name(item) | 
     some key, value in decision
 }
 
-decisions := {intent: types(decision) | some intent, decision in data.intents.decisions}
+decisions := {intent: types(decision) | some intent, decision in _unconcerned}
+
+_unconcerned := decided if decided := data.intents.decisions with input as data.system.health._review
 """  # noqa: E501
 
 
@@ -65,16 +57,16 @@ def _of_modules(place: Path) -> Iterator[str]:
     for path in sorted(place.glob("*/**/*.rego")):
         folder = path.relative_to(place).parts[0]
         text = files.read_text(path)
-        package = _PACKAGE.search(text)
+        package = PACKAGE.search(text)
+        name = package[1].split(".")[0] if package else ""
         expected = f"{folder}_test" if path.name.endswith("_test.rego") else folder
         if package is None:
             yield f"{path}: names no package: begin it with `package {expected}`"
-        elif package[1] != folder and not (
-            path.name.endswith("_test.rego") and re.fullmatch(rf"{folder}(_\w+)?_test", package[1])
+        elif name != folder and not (
+            path.name.endswith("_test.rego") and re.fullmatch(rf"{folder}(_\w+)?_test", name)
         ):
             yield (
-                f"{path}: package {package[1]} is in the folder {folder}: call it {expected}, or "
-                "move it"
+                f"{path}: package {name} is in the folder {folder}: call it {expected}, or move it"
             )
         elif path.name == f"{folder}.rego" and _DECISION.search(text) and folder not in known:
             yield (
@@ -92,7 +84,6 @@ def _of_decisions(
             "data.fairlead_contract.decisions",
             modules={**bundle.modules, "fairlead_contract.rego": _MODULE},
             data={"kubernetes": {"namespaces": {}}},
-            input=_REVIEW,
             progress=progress,
         )
     except FairleadError:  # they do not compile; `opa check` says more about that

@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 
 MAIN = "main.rego"
+PACKAGE = re.compile(r"^package\s+([\w.]+)", re.MULTILINE)
+"""Where a module names its package."""
 STAGE = re.compile(r"\br_([0-9a-f]{12})\.")
 """How a staged module refers to a package of its own revision."""
 STAGED_KEY = re.compile(r"[0-9a-f]{12}\.")

@@ -10,7 +10,6 @@ Modules in packages that OPA reads from files, such as its authz policy, are ref
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,8 +19,8 @@ from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from fairlead.policy import bundles
 from fairlead.policy.bundles import Bundle
+from fairlead.policy.revision import PACKAGE
 
-_PACKAGE = re.compile(r"^package\s+([\w.]+)", re.MULTILINE)
 _ENTRY = "system"
 """The package that OPA itself queries (the decision, health), which keeps its name."""
 
@@ -67,12 +66,12 @@ def require_none_of_opas_own(
 
 
 def _row_of_package(text: str) -> int | None:
-    match = _PACKAGE.search(text)
+    match = PACKAGE.search(text)
     return text.count("\n", 0, match.start()) + 1 if match else None
 
 
 def _package(key: str, text: str) -> str:
-    match = _PACKAGE.search(text)
+    match = PACKAGE.search(text)
     if not match:
         raise FairleadError(f"{key}: names no package: begin it with `package NAME`")
     return match[1]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fairlead.policy.revision import PACKAGE
 from fairlead.settings.intents import Intent, Request
 from fairlead.settings.models import Settings
 
@@ -23,7 +23,6 @@ _HEADER = """\
 package intents
 
 """
-_PACKAGE = re.compile(r"^package\s+(\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ def namespace_labels(active: Iterable[Active], settings: Settings) -> list[str]:
 
 def manifest(modules: Iterable[str]) -> str:
     """The text of `.manifest` for modules, tests among them: the roots are their packages."""
-    roots = {match[1] for text in modules if (match := _PACKAGE.search(text))}
+    roots = {match[1].split(".")[0] for text in modules if (match := PACKAGE.search(text))}
     return json.dumps({"roots": sorted(roots), "rego_version": 1}, indent=2) + "\n"
 
 

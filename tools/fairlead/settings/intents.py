@@ -21,10 +21,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError, best_match
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
     model_validator,
@@ -33,24 +31,17 @@ from pydantic.alias_generators import to_camel
 
 from fairlead.common import files, mistakes, paths
 from fairlead.common.errors import InputError
-from fairlead.kube import admission_reviews, labels
+from fairlead.kube import admission_reviews
+from fairlead.settings.strict import STRICT, LabelKey, LabelValue
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _BLOCK = re.compile(r"^# METADATA\n((?:#.*\n)+)(?:#.*\n|\s)*?package\s+([\w.]+)", re.MULTILINE)
-LabelKey = Annotated[str, AfterValidator(labels.check_key)]
-LabelValue = Annotated[str, AfterValidator(labels.check_value)]
 # Kubernetes' own API groups without a domain. Their plurals, and those of *.k8s.io, follow a rule.
 OWN_GROUPS = ("", "apps", "autoscaling", "batch", "policy")
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        frozen=True,
-        alias_generator=to_camel,
-        validate_by_name=True,
-    )
+    model_config = STRICT
 
 
 def _parts(value: object) -> object:

@@ -10,18 +10,17 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
-    ConfigDict,
     Field,
     field_serializer,
     field_validator,
     model_validator,
 )
-from pydantic.alias_generators import to_camel
 
 from fairlead.common import durations
 from fairlead.common.mistakes import Mistake, Mistakes
 from fairlead.kube import labels, resources
 from fairlead.kube.resources import Resource
+from fairlead.settings.strict import STRICT, LabelKey, LabelValue
 
 STALENESS = (10, 86400)
 """The limits of maxStaleness, in seconds. A sidecar needs up to 7 to confirm all data."""
@@ -39,8 +38,6 @@ Mode = Literal["deny", "warn"]
 _EVERY = "*"
 IntentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$")]
 
-LabelKey = Annotated[str, AfterValidator(labels.check_key)]
-LabelValue = Annotated[str, AfterValidator(labels.check_value)]
 # Source: RBAC's own check of a subject's name, and what a header can carry.
 Group = Annotated[str, Field(pattern=r"^[^\s,][^\n\r,]*$")]
 Duration = Annotated[str, AfterValidator(durations.check)]
@@ -64,14 +61,7 @@ PoolName = Annotated[str, Field(min_length=1), AfterValidator(labels.check_value
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        frozen=True,
-        alias_generator=to_camel,
-        validate_by_name=True,
-        validate_default=True,
-    )
+    model_config = STRICT
 
 
 class Toleration(_Strict):

@@ -135,7 +135,7 @@ def test_settings_reach_the_policies() -> None:
         }
     )
     bundle = bundles.bundle(settings)
-    document = bundles.settings_document(settings, bundle)
+    document = bundles.settings_document(settings, bundle.active(settings))
     assert cli.evaluate("data.settings", modules=bundle.modules, data={}) == document
     assert document["pools"] == {
         "gpu": {

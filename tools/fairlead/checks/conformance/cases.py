@@ -15,7 +15,8 @@ from fairlead.common import files, paths
 from fairlead.common.errors import InputError
 from fairlead.policy import bundles
 from fairlead.settings import loading
-from fairlead.settings.models import LabelKey, LabelValue, Settings
+from fairlead.settings.models import Settings
+from fairlead.settings.strict import LabelKey, LabelValue
 
 
 class _Strict(BaseModel):
