@@ -89,7 +89,10 @@ chaos: $(READY) ## break every component under load for ten minutes: make chaos 
 fuzz: $(READY) ## send odd requests, malformed reviews and load to OPA: make fuzz ARGS='guard --seed 1'
 	$(FAIRLEAD) fuzz $(ARGS)
 
-.PHONY: figures
+.PHONY: figures figures-gate
+figures-gate: $(READY) ## measure how fast fairlead eval is as a gate, into bench/gate.json: make figures-gate ARGS='--runs 10'
+	$(VENV)/bin/python bench/gate.py $(ARGS)
+
 figures: $(READY) ## measure how fast it recovers, into bench/resilience.json: make figures ARGS='--only kills'
 	$(VENV)/bin/python bench/recovery.py $(ARGS)
 
@@ -136,9 +139,13 @@ docker-e2e: $(READY) ## run the end-to-end tests in the devcontainer's image: FA
 	$(FAIRLEAD) docker-e2e $(ARGS)
 
 .PHONY: generate
-generate: $(READY) ## write the files that are made from the policies' METADATA again, and the kustomize base
-	$(FAIRLEAD) generate
+generate: $(READY) ## write the files that are made from the policies' METADATA and cases again, and the kustomize base
+	$(FAIRLEAD) generate --policies policies
 	$(FAIRLEAD) render --kustomize integration/kustomize
+
+.PHONY: golden
+golden: $(READY) ## write what each engine renders of the settings in testdata/golden again
+	$(FAIRLEAD) generate --golden
 
 .PHONY: kustomize
 kustomize: $(READY) ## write the kustomize base of the default settings again, into integration/kustomize

@@ -57,7 +57,26 @@ _warnings := (_refusals - _denials) | {message | some decision in _decisions; so
 
 _refusals := {message | some decision in _decisions; some message in decision.deny}
 
-_patch := [operation | count(_denials) == 0; some decision in _decisions; some operation in decision.patch]
+_patch := [operation |
+	count(_denials) == 0
+	some number, proposed in _proposed
+	some operation in _after_others(number, proposed)
+]
+
+_proposed := [operation | some decision in _decisions; some operation in decision.patch]
+
+# Two intents may add a list that the object lacks, and the second list would replace the first: append its items.
+_after_others(number, operation) := [{"op": "add", "path": concat("/", [operation.path, "-"]), "value": item} | some item in operation.value] if {
+	_adds_list(operation)
+	some other in array.slice(_proposed, 0, number)
+	_adds_list(other)
+	other.path == operation.path
+} else := [operation]
+
+_adds_list(operation) if {
+	operation.op == "add"
+	is_array(operation.value)
+}
 
 _patched := {"patchType": "JSONPatch", "patch": base64.encode(json.marshal(_patch))} if count(_patch) > 0
 

@@ -14,7 +14,7 @@ _namespaces := {"payments": {"metadata": {"name": "payments", "labels": {"agentp
 
 _answer(response) := {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
 
-_refusal := "pod \"web\" sets spec.nodeName=n1, which bypasses the scheduler and so pool \"pool1\" of namespace \"payments\": remove spec.nodeName"
+_refusal := "pod \"web\" sets spec.nodeName=n1, but namespace \"payments\" places its pods in pool \"pool1\": remove spec.nodeName"
 
 test_a_pod_is_patched if {
 	answer := system.main with input as _pod({}) with data.kubernetes.namespaces as _namespaces
@@ -172,4 +172,20 @@ test_messages_quote_no_more_than_some_of_a_long_request if {
 		with data.settings.enforcement as {"node-pool": "warn"}
 	[warning] := admitted.response.warnings
 	count(warning) == 4096 + count("...")
+}
+
+test_the_second_list_that_intents_add_at_one_place_is_appended if {
+	add := {"op": "add", "path": "/spec/initContainers", "value": [{"name": "a"}]}
+	other := {"op": "add", "path": "/spec/initContainers", "value": [{"name": "b"}, {"name": "c"}]}
+	kept := {"op": "add", "path": "/spec/nodeSelector", "value": {"agentpool": "pool1"}}
+	answer := system.main with input as _pod({}) with data.system._decisions as {
+		"one": {"deny": set(), "patch": [add], "warn": set()},
+		"two": {"deny": set(), "patch": [kept, other], "warn": set()},
+	}
+	json.unmarshal(base64.decode(answer.response.patch)) == [
+		add,
+		kept,
+		{"op": "add", "path": "/spec/initContainers/-", "value": {"name": "b"}},
+		{"op": "add", "path": "/spec/initContainers/-", "value": {"name": "c"}},
+	]
 }

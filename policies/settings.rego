@@ -37,4 +37,13 @@ contact := ""
 
 # METADATA
 # description: The parameters of each intent, by its package, with the defaults of their schema.
-parameters := {"node_pool": {}}
+parameters := object.union({}, {"node_pool": {}})
+
+# METADATA
+# description: |
+#   The parameters of the instances that have another name than their intent, by name; each is by package, as above.
+instances := object.union({}, {})
+
+# METADATA
+# description: The users and groups whose requests an instance of an intent leaves alone, by the name of the instance.
+exempt := {}

@@ -3,7 +3,7 @@ package settings_test
 import data.settings
 
 test_the_defaults if {
-	settings == {
+	object.remove(settings, ["parameters"]) == {
 		"namespace_label": "agentpool",
 		"node_label": "agentpool",
 		"pod_selector": "reject",
@@ -11,6 +11,7 @@ test_the_defaults if {
 		"default_pool": "",
 		"pools": {},
 		"contact": "",
-		"parameters": {"node_pool": {}},
+		"instances": {},
+		"exempt": {},
 	}
 }

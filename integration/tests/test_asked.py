@@ -158,6 +158,8 @@ def test_what_is_said_to_be_asked_is_asked(
     gate = {"schedulingGates": [{"name": "example.com/wait"}]}
     many = [{"name": f"V{number}", "value": "x"} for number in range(10_001)]
     large = pod("f", mapped, containers=[container(env=many)])
+    daemon_set = workload("DaemonSet", "large", mapped)
+    daemon_set["spec"]["template"]["spec"]["containers"] = [container(env=many)]
     gated = pod("e", mapped, **gate)
     ungated: Object = {"spec": {"schedulingGates": []}}
     labelled = {"metadata": {"labels": {"x": "y"}}}
@@ -177,6 +179,7 @@ def test_what_is_said_to_be_asked_is_asked(
         Row("the end of a gate", True, gated, "UPDATE", ungated),
         Row("a pod that is deleted", False, pod("a", mapped), "DELETE"),
         Row("a pod that is too large", False, large, refused=True),
+        Row("a daemon set that is too large", False, daemon_set, refused=True),
         Row("an object without a webhook", False, config("g", mapped, "nobody")),
         Row("a deployment", True, deployment),
         Row("its labels", False, deployment, "UPDATE", labelled),

@@ -17,13 +17,15 @@ import pytest
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
-from fairlead.operations import deploy
+from fairlead.operations import deploy, drift
+from fairlead.operations.applying import Applier
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it changes objects that the other tests need")
 
+RIGHTS = "rbac.authorization.k8s.io/v1"
 ADMISSION = "admissionregistration.k8s.io/v1"
-WEBHOOKS = "mutatingwebhookconfiguration.admissionregistration.k8s.io/fairlead"
+WEBHOOKS = "mutatingwebhookconfiguration/fairlead"
 POLICIES = "configmap/fairlead-policies"
 
 
@@ -143,6 +145,38 @@ def test_what_others_changed_or_removed_is_planned_and_then_restored(
 
 
 @pytest.mark.usefixtures("restored")
+@pytest.mark.usefixtures("restored")
+def test_what_is_applied_is_applied_again_only_if_it_is_not_ours_as_it_stands(
+    cluster: EmbeddedCluster, objects: clients.Objects
+) -> None:
+    kind, name = "ClusterRole", "fairlead-opa"
+    fresh = objects.get(RIGHTS, kind, name)
+    assert fresh is not None
+    manifest = {
+        "apiVersion": RIGHTS,
+        "kind": kind,
+        "metadata": {"name": name, "labels": fresh["metadata"]["labels"]},
+        "rules": fresh["rules"],
+    }
+    assert drift.is_applied(manifest, fresh)
+    extra = {"labels": {**fresh["metadata"]["labels"], "extra": "x"}}
+    assert not drift.is_applied({**manifest, "metadata": {"name": name, **extra}}, fresh)
+    assert not drift.is_applied({**manifest, "rules": []}, fresh)
+
+    objects.apply({**manifest, "metadata": {"name": name, **extra}})  # as an earlier version did
+    assert not drift.is_applied(manifest, objects.get(RIGHTS, kind, name) or {})
+    Applier(objects).apply(manifest)
+    live = objects.get(RIGHTS, kind, name) or {}
+    assert "extra" not in live["metadata"]["labels"]
+    assert drift.is_applied(manifest, live)
+
+    objects.merge(manifest, {"metadata": {"labels": {"theirs": "y"}}})
+    live = objects.get(RIGHTS, kind, name) or {}
+    assert drift.is_applied(manifest, live)
+    objects.merge(manifest, {"rules": []})
+    assert not drift.is_applied(manifest, objects.get(RIGHTS, kind, name) or {})
+
+
 def test_values_of_secrets_are_never_shown(
     cluster: EmbeddedCluster, objects: clients.Objects
 ) -> None:

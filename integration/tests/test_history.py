@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -31,7 +32,7 @@ from fairlead.operations import deploy, drift, history, history_diff
 from fairlead.operations.push import push
 from fairlead.operations.rollback import rollback
 from fairlead.policy import bundles, staging
-from fairlead.settings.models import Settings
+from fairlead.settings.models import Pool, Settings
 
 pytestmark = pytest.mark.embedded("it deletes the history, and changes settings")
 
@@ -133,7 +134,7 @@ def test_each_change_has_an_entry_and_a_push_that_changes_nothing_has_none(
     ]
     assert [e["current"] for e in entries] == [True, False, False, False, False]
     assert {e["revision"] for e in entries[::2]} == {entries[0]["revision"]}
-    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", e["time"]) for e in entries)
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", e["time"]) for e in entries)
     assert {e["by"] for e in entries} == {user(cluster)}
     assert all(e["settings"]["podSelector"] == "reject" for e in entries)
     table = fairlead(cluster, "history").stdout
@@ -178,9 +179,12 @@ def test_two_entries_are_compared_in_policies_and_settings(
         "settings.rego",
     ]
     assert "no difference" in fairlead(cluster, "history", "--diff", "1", "1").stdout
-    wrong = fairlead(cluster, "history", "--diff", "1", "7")
-    assert wrong.returncode == 2
-    assert "'7' is neither the number of an entry" in wrong.stderr
+    revision = history.entries(cluster.objects())[0].revision
+    assert fairlead(cluster, "history", "--diff", revision[: history.PREFIX], "2").returncode == 0
+    for unknown in ("7", revision[: history.PREFIX - 1], ""):
+        wrong = fairlead(cluster, "history", "--diff", "1", unknown)
+        assert wrong.returncode == 2
+        assert f"{unknown!r} is neither the number of an entry" in wrong.stderr
 
 
 def test_settings_come_back_with_the_policies(
@@ -203,7 +207,9 @@ def test_settings_that_only_a_deployment_applies_stay_and_are_named(
     done = fairlead(cluster, "rollback", "1", "-o", "json")
     result = json.loads(done.stdout)
     assert result["missing"] == [{"setting": "timeoutSeconds", "now": 7, "then": 5}]
-    assert "only `fairlead deploy` can apply stay: timeoutSeconds is 7 now and was 5" in done.stderr
+    assert "only a deployment can apply stay: timeoutSeconds is 7 now and was 5" in done.stderr
+    assert "\n  timeoutSeconds: 5\n\n" in result["wayBack"]
+    assert result["wayBack"] in done.stderr
     live = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
     settings = history.settings_of(live) or {}
     assert (settings["contact"], settings["timeoutSeconds"]) == (None, 7)
@@ -221,6 +227,29 @@ def test_policies_that_need_other_settings_are_not_brought_back(
     assert 'defaultPool is "pool1" now and was null; timeoutSeconds is 7 now' in str(refused.value)
     after = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
     assert after["data"] == before["data"]
+
+
+def test_the_printed_lines_and_commands_bring_policies_and_settings_back(
+    cluster: EmbeddedCluster, objects: clients.Objects, tmp_path: Path
+) -> None:
+    pools = {"pool1": Pool(), "pool2": Pool(node_selector={"disk": "ssd"})}
+    deploy.deploy(cluster, Settings(pools=pools, timeout_seconds=7), progress=QUIET)
+    then = history.entries(objects)[0]
+    deploy.deploy(cluster, Settings(contact="#platform"), progress=QUIET)
+    refused = fairlead(cluster, "rollback", str(then.number))
+    assert refused.returncode == 2
+    _, lines, commands = refused.stderr.split("\n\n")
+    file = tmp_path / "fairlead.yaml"
+    file.write_text(f"contact: '#platform'\n{textwrap.dedent(lines)}\n")
+    first, second = re.findall("`fairlead ([^`]*)`", commands)
+    assert fairlead(cluster, *first.split(), "--settings", str(file)).returncode == 0
+    done = fairlead(cluster, *second.split(), "-o", "json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert (result["missing"], result["wayBack"]) == ([], None)
+    live = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
+    assert history.settings_of(live) == then.settings
+    assert bundles.revision(live["data"]) == then.revision
 
 
 def test_the_history_of_earlier_versions_is_read_and_goes_on(
@@ -264,7 +293,7 @@ def test_a_push_by_an_earlier_version_beside_the_log_is_read_too(
     }
     objects.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": theirs})
     entry = history.entries(objects)[-1]
-    assert (entry.number, entry.time) == (None, "2026-01-02T03:04:05+00:00")
+    assert (entry.number, entry.time) == (None, "2026-01-02T03:04:05Z")
     assert (entry.revision, entry.modules) == (revision, theirs)
     record(3)
     assert [entry.number for entry in history.entries(objects)] == [4, 3, 2, 1]
@@ -337,7 +366,14 @@ def test_what_somebody_broke_in_the_log_is_left_out(
     record(1)
     log = objects.get("v1", "ConfigMap", HISTORY, NAMESPACE)
     assert log
-    broken = {"entry-00000007": "{", "entry-x": "{}", "entry-00000008": '{"other": 1}'}
+    whole = json.loads(log["data"]["entry-00000002"])
+    broken = {
+        "entry-00000007": "{",
+        "entry-x": "{}",
+        "entry-00000008": '{"other": 1}',
+        "entry-00000009": json.dumps({**whole, "revision": None}),
+        "entry-00000010": json.dumps({**whole, "restored": "1"}),
+    }
     objects.merge(log, {"data": broken})
     assert [entry.number for entry in history.entries(objects)] == [2, 1]
 

@@ -86,6 +86,7 @@ def sidecar(request: pytest.FixtureRequest, cluster: EmbeddedCluster) -> Sidecar
             send(cluster, mine, LEASE, {"spec": {"holderIdentity": "x"}})[0] == 200
             and send(cluster, others, SECRET, {"data": {"tls.crt": "AAAA"}})[0] == 403
             and send(cluster, mine, MUTATING, change)[0] == 403
+            and edit(cluster, mine, VALIDATING, trust)[0] == 200
         ),
         deadline=60,
         what="the guards are in force",
@@ -122,14 +123,19 @@ def put(cluster: EmbeddedCluster, sidecar: Sidecar) -> Put:
     """
 
     def changed(path: str, change: Change, account: str = ACCOUNTS[sidecar]) -> tuple[int, str]:
-        api = clients.connect(cluster.kubeconfig)
-        stored = json.loads(api.call_api("GET", f"{api.configuration.host}{path}").read())
-        edited = copy.deepcopy(stored)
-        change(edited)
-        assert edited != stored, "this changes nothing, and shows nothing"
-        return send(cluster, account, path, edited, "PUT", "json")
+        return edit(cluster, account, path, change)
 
     return changed
+
+
+def edit(cluster: EmbeddedCluster, account: str, path: str, change: Change) -> tuple[int, str]:
+    """Change an object with a function, in the account's name. Returns the outcome."""
+    api = clients.connect(cluster.kubeconfig)
+    stored = json.loads(api.call_api("GET", f"{api.configuration.host}{path}").read())
+    edited = copy.deepcopy(stored)
+    change(edited)
+    assert edited != stored, "this changes nothing, and shows nothing"
+    return send(cluster, account, path, edited, "PUT", "json")
 
 
 def renew(secret: dict[str, Any]) -> None:

@@ -62,7 +62,9 @@ def name(request: pytest.FixtureRequest) -> Iterator[str]:
 def test_up_status_logs_and_down(name: str) -> None:
     started = fairlead("up", "--name", name, "--nodes", "pool1=1")
     assert started.stdout.startswith("export KUBECONFIG=")
-    assert started.stderr.endswith(f"{name} is running: `fairlead down --name {name}` removes it\n")
+    assert started.stderr.endswith(
+        f"cluster {name} is running: `fairlead down --name {name}` removes it\n"
+    )
     state: dict[str, Any] = json.loads(fairlead("status", "--name", name, "-o", "json").stdout)
     expected = {
         "name",

@@ -17,9 +17,10 @@ import yaml
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths, waiting
 from fairlead.common.progress import Progress
+from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
-from fairlead.operations import deploy
+from fairlead.operations import deploy, disabling
 from fairlead.policy import kinds
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
@@ -51,6 +52,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     repository = root / "my-policies"
     assert fairlead(repository, *lines[1]).returncode == 0
     written(repository)
+    assert "\nfairlead generate\n" in PAGE
+    assert fairlead(repository, "generate").returncode == 0
     return repository
 
 
@@ -77,7 +80,18 @@ def cluster_again(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
 def test_the_policies_of_the_page_pass_their_checks(repository: Path) -> None:
     done = fairlead(repository, "test", "--policies", "policies", "-o", "json")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert [step["detail"] for step in json.loads(done.stdout)] == ["4 tests passed", "", "4 cases"]
+    assert [step["detail"] for step in json.loads(done.stdout)] == [
+        *("4 tests passed", "", "4 cases", "")
+    ]
+
+
+def pod(namespace: str, *, host: bool) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "namespace": namespace},
+        "spec": {"hostNetwork": host, "containers": [{"name": "c", "image": "nginx"}]},
+    }
 
 
 def refusal(objects: clients.Objects, manifest: dict[str, Any]) -> str | None:
@@ -114,14 +128,6 @@ def test_the_policies_of_the_page_are_in_force(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
         )
 
-    def pod(namespace: str, *, host: bool) -> dict[str, Any]:
-        return {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "web", "namespace": namespace},
-            "spec": {"hostNetwork": host, "containers": [{"name": "c", "image": "nginx"}]},
-        }
-
     def database(namespace: str, backup: str) -> dict[str, Any]:
         return {
             "apiVersion": "example.com/v1",
@@ -151,8 +157,26 @@ def test_the_policies_of_the_page_are_in_force(
     status = fairlead(repository, "status", "--name", cluster.name, "-o", "json")
     assert json.loads(status.stdout)["problems"] == []
 
+    objects.apply(database("own-shop", "none"))  # before its namespace is in production
+    label = {"name": "own-shop", "labels": {"team": "web", "stage": "production"}}
+    objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": label})
+    audited = fairlead(repository, "audit", "--name", cluster.name, "-o", "json")
+    assert audited.returncode == 1, audited.stderr
+    (finding,) = (f for f in json.loads(audited.stdout)["findings"] if f["kind"] == "Database")
+    assert (finding["finding"], finding["namespace"]) == ("would be refused", "own-shop")
+    assert backups in finding["message"]
     settings = repository / "fairlead.yaml"
     text = settings.read_text()
+    lenient = text.replace("node-pool: true", "database-backups: false")
+    (repository / "lenient.yaml").write_text(lenient)
+    compared = fairlead(
+        *(repository, "diff", "--settings", "lenient.yaml", "--name", cluster.name, "-o", "json")
+    )
+    differences = json.loads(compared.stdout)["differences"]
+    assert [
+        difference["difference"] for difference in differences if difference["kind"] == "Database"
+    ] == ["would be admitted"]
+
     settings.write_text(re.sub("enforcement: .*", "enforcement: {no-host-network: warn}", text))
     deployed = fairlead(repository, "deploy", "--name", cluster.name)
     assert deployed.returncode == 0, deployed.stderr
@@ -162,6 +186,83 @@ def test_the_policies_of_the_page_are_in_force(
         what="the policy only warns",
     )
     settings.write_text(text)
+
+
+def test_an_intent_is_disabled_where_another_asks_about_the_same_pod(
+    repository: Path, cluster_again: EmbeddedCluster
+) -> None:
+    cluster, objects = cluster_again, cluster_again.objects()
+    assert fairlead(repository, "push", "--name", cluster.name).returncode == 0
+    metadata = {"name": "own-both", "labels": {"agentpool": "pool1"}}
+    objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    host = "remove spec.hostNetwork"
+    try:
+        waiting.until(
+            lambda: host in str(refusal(objects, pod("own-both", host=True))),
+            deadline=30,
+            what="the policy is in force",
+        )
+        disabling.disable(cluster, "node-pool", None)
+        waiting.until(
+            lambda: "nodeSelector" not in _created(objects, pod("own-both", host=False))["spec"],
+            deadline=30,
+            what="pods are no longer placed",
+        )
+        assert host in str(refusal(objects, pod("own-both", host=True)))
+        disabling.enable(cluster, None)
+        disabling.disable(cluster, "no-host-network", None)
+        waiting.until(
+            lambda: refusal(objects, pod("own-both", host=True)) is None,
+            deadline=30,
+            what="the network of the node is allowed",
+        )
+        created = waiting.until(
+            lambda: _created(objects, pod("own-both", host=True))["spec"].get("nodeSelector"),
+            deadline=30,
+            what="pods are placed again",
+        )
+        assert created == {"agentpool": "pool1"}
+    finally:
+        disabling.enable(cluster, None)
+
+
+def _created(objects: clients.Objects, manifest: dict[str, Any]) -> dict[str, Any]:
+    """The object as the API server would store it."""
+    return objects.apply(manifest, dry_run=True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "message"),
+    [
+        (
+            "#       namespaces:",
+            '#       conditions: [{name: a, expression: "this is no CEL ("}]\n#       namespaces:',
+            2,
+            "does not accept what the METADATA of the policies make",
+        ),
+        ("\tinput.request.object.spec.hostNetwork", "\tfalse", 1, "policy tests fail"),
+    ],
+)
+def test_policies_that_cannot_work_change_nothing(
+    repository: Path, cluster_again: EmbeddedCluster, old: str, new: str, code: int, message: str
+) -> None:
+    path = repository / "policies" / "no_host_network" / "no_host_network.rego"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    objects = cluster_again.objects()
+    before = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
+    try:
+        for action in ("push", "deploy"):
+            done = fairlead(repository, action, "--name", cluster_again.name)
+            assert done.returncode == code, done.stderr
+            assert message in done.stderr
+            after = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
+            assert before
+            assert after
+            assert before["data"] == after["data"]
+    finally:
+        path.write_text(text)
 
 
 def test_an_intent_that_is_gone_leaves_nothing(

@@ -319,7 +319,9 @@ def test_a_revision_that_was_in_force_can_be_brought_back(
     assert bundles.revision(modules(opa)) == first
     assert [line["current"] for line in history.table(cluster)][:3] == [True, False, False]
     assert rollback(cluster, second[:6], progress=QUIET)["revision"] == second
-    with pytest.raises(UsageError, match=f"'zzz' is neither .* one revision: there are .*{first}"):
+    with pytest.raises(
+        UsageError, match=f"'zzz' is neither .* one revision .*: there are .*{first}"
+    ):
         rollback(cluster, "zzz", progress=QUIET)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -61,7 +62,12 @@ READS = [
     {"apiGroups": ["batch"], "resources": ["jobs", "cronjobs"], "verbs": ["list"]},
     {
         "apiGroups": ["admissionregistration.k8s.io"],
-        "resources": ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
+        "resources": [
+            "mutatingwebhookconfigurations",
+            "validatingwebhookconfigurations",
+            "validatingadmissionpolicies",
+            "validatingadmissionpolicybindings",
+        ],
         "verbs": ["list"],
     },
 ]
@@ -256,7 +262,7 @@ def test_people_see_violations_first_and_counts_at_the_end(
     assert lines[1].startswith("outside its pool  payments   pool1  Pod by-hand")
     total = sum(audited["counts"].values())
     assert lines[-1].startswith(
-        f"{total} pods and templates: 1 outside its pool, 3 would be refused, 8 would change"
+        f"{total} objects: 1 outside its pool, 3 would be refused, 8 would change"
     )
 
 
@@ -432,22 +438,20 @@ def test_a_diff_tells_what_would_be_placed_otherwise(
     lines = fairlead("diff", *chosen, code=1).stdout.splitlines()
     assert lines[0].split() == ["DIFFERENCE", "NAMESPACE", "OBJECTS", "MESSAGE"]
     revisions = f"{report['revisions']['deployed']} -> {report['revisions']['new']}"
-    assert lines[-1].startswith(
-        f"{revisions}: {sum(report['counts'].values())} pods and templates: "
-    )
+    assert lines[-1].startswith(f"{revisions}: {sum(report['counts'].values())} objects: ")
 
 
 def test_a_diff_is_of_the_policies_of_the_folder(warned: EmbeddedCluster, tmp_path: Path) -> None:
     folder = tmp_path / "policies"
-    folder.mkdir()
-    (folder / "settings.rego").write_text((paths.root() / "policies" / "settings.rego").read_text())
+    shutil.copytree(paths.root() / "policies", folder)
     answer = (
         '{"response": {"uid": input.request.uid, "allowed": false, "status": {"message": "never"}}}'
     )
     (folder / "main.rego").write_text(f"package system\n\nmain := {answer}\n")
     report = diffed(warned, tmp_path, "enforcement: warn\n", "--policies", folder, code=1)
     assert {d["difference"] for d in report["differences"]} == {"would be refused"}
-    assert report["counts"]["same"] == 3  # what no policy decides on
+    assert {d["namespace"] for d in report["differences"]} == {NAMESPACE}
+    assert report["counts"]["same"] == 4  # OPA is not asked about these
 
 
 @pytest.mark.parametrize("command", ["audit", "diff"])

@@ -36,10 +36,16 @@ can_look_up if opa.runtime().env.FAIRLEAD_NAMESPACES_URL
 # description: |
 #   Whether only API servers ask, and the sidecar (kube-mgmt) answers no lookups. API servers ask for node-pool placement
 #   about mapped namespaces, and elsewhere only about DaemonSets that an earlier pool changed. So a namespace that is
-#   replicated without a pool is probably out of date; unless another intent has a say in such objects, too, because then
-#   API servers ask about other namespaces as well.
+#   replicated without a pool is probably out of date. A caller that asks for all intents may be a webhook of another
+#   intent with a say in such objects, which API servers ask about other namespaces as well.
 mapped_only if {
 	opa.runtime().env.FAIRLEAD_MAPPED_ONLY == "true"
+	_of_placement
+}
+
+_of_placement if input.intents
+
+_of_placement if {
 	count(object.get(intents.requests, [input.request.operation, concat("/", review.kind)], {})) < 2
 }
 

@@ -77,6 +77,9 @@ test_only_mapped_namespaces_are_asked_about_unless_another_intent_is_asked_about
 	not namespaces.mapped_only with input as _pod
 		with opa.runtime as _mapped_only
 		with data.intents.requests as {"CREATE": {"/Pod": {"node-pool": [[]], "other": [[]]}}}
+	namespaces.mapped_only with input as object.union(_pod, {"intents": ["node-pool"]})
+		with opa.runtime as _mapped_only
+		with data.intents.requests as {"CREATE": {"/Pod": {"node-pool": [[]], "other": [[]]}}}
 }
 
 _mapped_only := {"env": {"FAIRLEAD_MAPPED_ONLY": "true"}}

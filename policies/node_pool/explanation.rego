@@ -1,20 +1,22 @@
 # The reasons of a decision, in sentences for `fairlead eval`. Admission does not evaluate them.
 package node_pool
 
+import data.lib.mirror_pods
+import data.lib.pod_specs
 import data.review
 import data.settings
 
 # METADATA
 # description: The facts that the decision is based on, one sentence each.
 explanation contains sprintf("node-pool does not apply to a %s of kind %s", [input.request.operation, review.kind[1]]) if {
-	not template_path
+	not pod_specs.template_path
 	review.kind != ["", "Namespace"]
 }
 
-explanation contains "a mirror pod that its node created: left alone" if is_mirror
+explanation contains "a mirror pod that its node created: left alone" if mirror_pods.is_mirror
 
 explanation contains "the update does not change spec.nodeSelector: left alone" if {
-	is_pod
+	pod_specs.is_pod
 	input.request.operation == "UPDATE"
 	not update_matters
 	not loses_last_gate
@@ -23,7 +25,7 @@ explanation contains "the update does not change spec.nodeSelector: left alone" 
 explanation contains "its last scheduling gate is removed, and no pool has placed it yet: decided like a new pod" if loses_last_gate
 
 explanation contains "the update does not change the template: left alone" if {
-	is_template
+	pod_specs.is_template
 	input.request.operation == "UPDATE"
 	not creates_pods
 }
@@ -59,10 +61,16 @@ explanation contains sprintf("namespace %q has no label %s: the default pool %q"
 	namespace_label == null
 }
 
-explanation contains sprintf("pool %q gives nodeSelector %s and %d tolerations", [pool_name, given, count(tolerations)]) if {
+explanation contains sprintf("pool %q gives nodeSelector %s and %s", [pool_name, given, _given_tolerations]) if {
 	applies
 	given := selector_text(assignment.nodeSelector)
-	tolerations := assignment.tolerations
+}
+
+default _given_tolerations := "1 toleration"
+
+_given_tolerations := sprintf("%d tolerations", [number]) if {
+	number := count(assignment.tolerations)
+	number != 1
 }
 
 explanation contains "the pod already has the whole assignment" if {

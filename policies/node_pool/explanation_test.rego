@@ -30,6 +30,13 @@ _mapped := {
 	`pool "pool1" gives nodeSelector agentpool=pool1 and 0 tolerations`,
 }
 
+test_a_single_toleration if {
+	`pool "pool1" gives nodeSelector agentpool=pool1 and 1 toleration` in _explain({}) with data.settings.pools as {"pool1": {
+		"nodeSelector": {"agentpool": "pool1"},
+		"tolerations": [{"key": "gpu", "operator": "Exists"}],
+	}}
+}
+
 test_a_mapped_namespace if {
 	_explain({}) == _mapped
 }

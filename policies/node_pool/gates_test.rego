@@ -74,7 +74,7 @@ test_a_pod_that_no_pool_placed_is_placed_when_its_last_gate_goes if {
 
 test_a_pod_that_no_pool_placed_and_none_can_is_refused if {
 	_decide(_freed({"nodeSelector": {"zone": "a"}}, {"nodeSelector": {"zone": "a"}})) == _denied(`pod "web" sets spec.nodeSelector zone=a, but namespace "payments" places its pods in pool "pool1": remove spec.nodeSelector, or set just agentpool=pool1`)
-	_decide(_freed({}, {"nodeName": "n1"})) == _denied(`pod "web" sets spec.nodeName=n1, which bypasses the scheduler and so pool "pool1" of namespace "payments": remove spec.nodeName`)
+	_decide(_freed({}, {"nodeName": "n1"})) == _denied(`pod "web" sets spec.nodeName=n1, but namespace "payments" places its pods in pool "pool1": remove spec.nodeName`)
 	every selector in [{"agentpool": ""}, {"agentpool": 1}] {
 		count(_decide(_freed({"nodeSelector": selector}, {"nodeSelector": selector})).deny) == 1
 	}

@@ -89,7 +89,7 @@ test_other_templates_are_left_as_they_are if {
 test_a_template_whose_pods_will_be_refused_is_admitted_with_a_warning if {
 	every kind, _ in _workloads {
 		warned := _warned(sprintf(
-			`every pod of %s "web" will be refused: its template sets spec.nodeName=n1, which bypasses the scheduler and so pool "pool1" of namespace "payments": remove spec.nodeName`,
+			`every pod of %s "web" will be refused: its template sets spec.nodeName=n1, but namespace "payments" places its pods in pool "pool1": remove spec.nodeName`,
 			[kind],
 		))
 		_decide(_create(kind, {"nodeName": "n1"})) == warned

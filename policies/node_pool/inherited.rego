@@ -4,17 +4,18 @@
 # write such a note, but gains nothing: what it names is replaced by the current assignment, or removed.
 package node_pool
 
+import data.lib.pod_specs
 import data.namespaces
 
 note_key := "fairlead.dev/assigned"
 
 # JSON of the form `{"nodeSelector": {...}, "tolerations": [...]}`.
 note_text := template_metadata.annotations[note_key] if {
-	is_template
+	pod_specs.is_template
 	gets_assignment
 }
 
-template_metadata := template_of(input.request.object).metadata
+template_metadata := pod_specs.template_of(input.request.object).metadata
 
 # Undefined if there is no readable note.
 _note := json.unmarshal(note_text)

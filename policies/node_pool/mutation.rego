@@ -2,8 +2,10 @@
 # decision added and the pool no longer gives. Without a pool, the assignment is empty.
 package node_pool
 
+import data.lib.pod_specs
+
 # A pod gets no note, because nobody applies its manifest again.
-mutation := array.concat(_selector_operations, _tolerations_operations) if is_pod
+mutation := array.concat(_selector_operations, _tolerations_operations) if pod_specs.is_pod
 
 else := array.flatten([_selector_operations, _tolerations_operations, _note_operations])
 
@@ -55,7 +57,7 @@ else := []
 
 _is_empty_note if _note_after == {"nodeSelector": {}, "tolerations": []}
 
-_annotations_path := concat("/", array.flatten(["", template_path, "metadata", "annotations"]))
+_annotations_path := concat("/", array.flatten(["", pod_specs.template_path, "metadata", "annotations"]))
 
 # JSON Pointers write a slash within a key as ~1 (RFC 6901).
 _note_path := concat("/", [_annotations_path, replace(note_key, "/", "~1")])

@@ -93,6 +93,7 @@
 #           expression: "!object.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false))"
 package node_pool
 
+import data.lib.pod_specs
 import data.review
 import data.settings
 
@@ -115,14 +116,14 @@ deny contains sprintf("%s: namespace %q is not known to the policy yet: retry in
 }
 
 deny contains message if {
-	is_pod
+	pod_specs.is_pod
 	some message in _refusals
 }
 
 # METADATA
 # description: The warnings that the user sees if the request is admitted.
 warn contains sprintf("every pod of %s %s be refused: %s", [subject, _will, message]) if {
-	is_template
+	pod_specs.is_template
 	some message in _refusals
 }
 
@@ -171,8 +172,8 @@ _refusals contains sprintf(
 }
 
 _refusals contains sprintf(
-	"%s sets spec.nodeName=%s, which bypasses the scheduler and so pool %q of namespace %q: remove spec.nodeName",
-	[offender, pod_spec.nodeName, pool_name, namespace],
+	"%s sets spec.nodeName=%s, but namespace %q places its pods in pool %q: remove spec.nodeName",
+	[offender, pod_spec.nodeName, namespace, pool_name],
 ) if {
 	creates_pods
 	assignment
@@ -245,7 +246,7 @@ _hint := sprintf(`; if its manifest does not set it: kubectl -n %s patch daemons
 	review.name,
 	json.marshal({"op": "remove", "path": pointer("nodeSelector")}),
 ]) if {
-	is_template
+	pod_specs.is_template
 	gets_assignment
 	node_selector_of(input.request.oldObject) == node_selector
 }
@@ -255,7 +256,7 @@ _hint := sprintf("; an earlier pool gave it to DaemonSet %q: kubectl -n %s rollo
 	namespace,
 	daemon_sets[0],
 ]) if {
-	is_pod
+	pod_specs.is_pod
 	input.request.object.metadata.annotations[note_key]
 	daemon_sets := [owner.name |
 		some owner in input.request.object.metadata.ownerReferences

@@ -104,7 +104,7 @@ test_any_other_selector_is_refused if {
 }
 
 test_a_node_name_is_refused if {
-	_decide(_create({"nodeName": "n1"})) == _denied(`pod "web" sets spec.nodeName=n1, which bypasses the scheduler and so pool "pool1" of namespace "payments": remove spec.nodeName`)
+	_decide(_create({"nodeName": "n1"})) == _denied(`pod "web" sets spec.nodeName=n1, but namespace "payments" places its pods in pool "pool1": remove spec.nodeName`)
 }
 
 _mirror(user) := object.union(_create({"nodeName": "n1"}), {"request": {

@@ -10,11 +10,13 @@ package scope
 import data.intents
 import data.namespaces
 import data.review
+import data.settings
 
 # METADATA
 # description: The intents that decide about the request.
 concerned contains intent if {
 	some intent, selectors in _candidates
+	not _exempt(intent)
 	some selector in selectors
 	_selects(selector)
 }
@@ -24,16 +26,39 @@ concerned contains intent if {
 unclear contains intent if {
 	some intent, selectors in _candidates
 	not intent in concerned
+	not _exempt(intent)
 	some selector in selectors
 	not _excludes(selector)
 }
 
 # The intents that have a say in such objects, each with the selectors of its namespaces.
-_candidates := object.get(intents.requests, [input.request.operation, _kind], {}) if count(review.problems) == 0
+_candidates := {intent: selectors |
+	some intent, selectors in object.get(intents.requests, [input.request.operation, _kind], {})
+	_asked_for(intent)
+} if {
+	count(review.problems) == 0
+}
 
 _kind := concat("/", review.kind) if not review.subresource
 
 _kind := concat("/", array.concat(review.kind, [input.request.subResource])) if review.subresource
+
+# Whether the caller asks for the decision of this intent. Each webhook belongs to one intent, which OPA's proxy names in
+# `intents`. So an intent decides only where its own webhooks ask, by their rules, selectors and conditions, and not if
+# they are disabled. Without `intents`, the caller asks for all.
+_asked_for(_) if not input.intents
+
+_asked_for(intent) if intent in input.intents
+
+# Whether the settings let the user do what the intent would refuse. The webhooks' conditions say the same.
+_exempt(intent) if input.request.userInfo.username in _exemptions(intent).users
+
+_exempt(intent) if {
+	some group in input.request.userInfo.groups
+	group in _exemptions(intent).groups
+}
+
+_exemptions(intent) := object.get(settings.exempt, intent, {"users": [], "groups": []})
 
 # A selector is a list of expressions, all of which have to hold, as in a LabelSelector. No selector applies to objects
 # that belong to no namespace.

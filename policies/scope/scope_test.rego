@@ -162,3 +162,50 @@ test_no_intent_has_a_say_in_a_review_that_cannot_be_read if {
 		with input as {"kind": "AdmissionReview", "request": _in_payments.request}
 	concerned == set()
 }
+
+test_exempt_users_and_groups_are_left_alone if {
+	_asked_by({"username": "alice"}) == set()
+	_asked_by({"username": "bob", "groups": ["devs", "ops"]}) == set()
+	_asked_by({"username": "bob", "groups": ["devs"]}) == {"everywhere"}
+	_asked_by({"username": "Alice"}) == {"everywhere"}
+	_asked_by({}) == {"everywhere"}
+}
+
+test_nothing_is_unclear_about_exempt_users if {
+	unclear := scope.unclear with input as object.union(_in_payments, {"request": {"userInfo": {"username": "alice"}}})
+		with data.settings.exempt as {"only-shop": {"users": ["alice"], "groups": []}}
+		with data.intents.requests as {"CREATE": {"/Pod": {"only-shop": _requests.CREATE["/Pod"]["only-shop"]}}}
+		with opa.runtime as _sidecar
+		with http.send as _nothing
+	unclear == set()
+}
+
+_asked_by(user) := concerned if {
+	concerned := scope.concerned with input as object.union(_in_payments, {"request": {"userInfo": user}})
+		with data.settings.exempt as {"everywhere": {"users": ["alice"], "groups": ["ops"]}}
+		with data.intents.requests as {"CREATE": {"/Pod": {"everywhere": [[]]}}}
+}
+
+test_a_webhook_asks_for_its_own_intent_alone if {
+	concerned := scope.concerned with data.intents.requests as _requests
+		with data.kubernetes.namespaces as _replicated({"team": "infra"})
+		with input as object.union(_in_payments, {"intents": ["by-name", "not-infra"]})
+	concerned == {"by-name"}
+	unclear := scope.unclear with data.intents.requests as _requests
+		with data.kubernetes.namespaces as {}
+		with input as object.union(_in_payments, {"intents": ["only-shop"]})
+		with opa.runtime as _sidecar
+		with http.send as _nothing
+	unclear == {"only-shop"}
+}
+
+test_without_intents_the_caller_asks_for_all if {
+	every asked in [{}, {"intents": ["everywhere", "only-shop"]}] {
+		concerned := scope.concerned with input as object.union(_in_payments, asked)
+			with data.intents.requests as {"CREATE": {"/Pod": {"everywhere": [[]]}}}
+		concerned == {"everywhere"}
+	}
+	concerned := scope.concerned with input as object.union(_in_payments, {"intents": []})
+		with data.intents.requests as {"CREATE": {"/Pod": {"everywhere": [[]]}}}
+	concerned == set()
+}

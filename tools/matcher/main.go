@@ -1,12 +1,13 @@
-// Command fairlead-matcher says which admission webhooks an API server would call for requests, and why not the others. It
-// evaluates rules, selectors and matchConditions by the API server's own packages, and contacts nobody.
+// Command fairlead-matcher says what an API server would do, by the API server's own packages, and contacts nobody: which
+// admission webhooks it would call for requests, and why not the others; and which parameters of intents it would refuse.
 //
 // It reads one JSON document from stdin, and writes one to stdout:
 //
-//	{"configurations": [...], "namespaces": {NAME: {LABEL: VALUE}}, "reviews": [...]}
-//	{"answers": [{"webhooks": [...]}, ...]}
+//	{"configurations": [...], "namespaces": {NAME: {LABEL: VALUE}}, "reviews": [...], "parameters": [...]}
+//	{"answers": [{"webhooks": [...]}, ...], "parameters": [{"schema": [...], "value": [...]}, ...]}
 //
-// An answer has a verdict for each webhook, or says why no API server makes such a request; see verdict and answer.
+// An answer has a verdict for each webhook, or says why no API server makes such a request; see verdict and answer. What is
+// wrong with parameters is in the order of the question; see judgement.
 package main
 
 import (
@@ -14,6 +15,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // version is set by the linker.
@@ -27,6 +33,14 @@ type question struct {
 	Namespaces map[string]map[string]string `json:"namespaces"`
 	// Reviews are AdmissionReviews as a webhook would get them. What they say of other requests is read, too.
 	Reviews []json.RawMessage `json:"reviews"`
+	// Parameters are those of intents, with their schemas.
+	Parameters []parameters `json:"parameters"`
+}
+
+// reply is what stdout gets.
+type reply struct {
+	Answers    []answer    `json:"answers"`
+	Parameters []judgement `json:"parameters"`
 }
 
 // answer is what is said of one review.
@@ -56,7 +70,12 @@ func main() {
 
 func run(in io.Reader, out io.Writer) error {
 	var asked question
-	if err := json.NewDecoder(in).Decode(&asked); err != nil {
+	input, err := io.ReadAll(in)
+	if err != nil {
+		return err
+	}
+	// As API servers read numbers: whole ones are integers.
+	if err := utiljson.Unmarshal(input, &asked); err != nil {
 		return fmt.Errorf("stdin is not a question: %w", err)
 	}
 	webhooks, err := readWebhooks(asked.Configurations)
@@ -64,10 +83,21 @@ func run(in io.Reader, out io.Writer) error {
 		return err
 	}
 	answers := make([]answer, len(asked.Reviews))
-	for i, raw := range asked.Reviews {
-		answers[i] = decide(raw, webhooks, asked.Namespaces)
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(answers); i = int(next.Add(1)) - 1 {
+				answers[i] = decide(asked.Reviews[i], webhooks, asked.Namespaces)
+			}
+		})
 	}
-	return json.NewEncoder(out).Encode(map[string][]answer{"answers": answers})
+	workers.Wait()
+	judgements := make([]judgement, len(asked.Parameters))
+	for i, each := range asked.Parameters {
+		judgements[i] = each.judge()
+	}
+	return json.NewEncoder(out).Encode(reply{Answers: answers, Parameters: judgements})
 }
 
 func decide(raw json.RawMessage, webhooks []*hook, namespaces map[string]map[string]string) answer {

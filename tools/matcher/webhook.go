@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -34,9 +35,15 @@ const (
 
 // verdict says whether an API server calls a webhook for a request, and if not, by which part of the webhook.
 type verdict struct {
+	// Kind is that of the configuration, such as MutatingWebhookConfiguration.
+	Kind          string `json:"kind"`
 	Configuration string `json:"configuration"`
 	Webhook       string `json:"webhook"`
-	Called        bool   `json:"called"`
+	// Number counts the webhooks of the configuration, from 0.
+	Number int  `json:"number"`
+	Called bool `json:"called"`
+	// Ignore is true if the API server goes on without an answer of the webhook.
+	Ignore bool `json:"ignore,omitempty"`
 	// Refused is true if the API server refuses the request instead of calling the webhook.
 	Refused bool `json:"refused,omitempty"`
 	// By is the first part that excludes the request.
@@ -60,20 +67,23 @@ type requirement struct {
 	Actual   *string  `json:"actual"`
 }
 
-// hook is a webhook, ready to be judged. Mutating and validating ones are matched alike.
+// hook is a webhook, ready to be judged by several goroutines. Mutating and validating ones are matched alike.
 type hook struct {
+	kind          string
 	configuration string
+	number        int
 	spec          admissionregistrationv1.MutatingWebhook
 	namespaces    labels.Selector
 	objects       labels.Selector
-	conditions    cel.ConditionEvaluator // nil until they are needed
+	conditions    func() cel.ConditionEvaluator // compiles them when they are first needed
 	objectMatcher object.Matcher
 }
 
 var (
 	compiler = cel.NewCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
-	// compiled are the expressions so far. Some take half a second, and several webhooks share them.
-	compiled = map[string]cel.CompilationResult{}
+	// compiled are the expressions so far, as func() cel.CompilationResult by their text. Some take half a second, and
+	// several webhooks share them.
+	compiled sync.Map
 )
 
 func readWebhooks(configurations []json.RawMessage) ([]*hook, error) {
@@ -84,8 +94,8 @@ func readWebhooks(configurations []json.RawMessage) ([]*hook, error) {
 		if err := json.Unmarshal(raw, &configuration); err != nil {
 			return nil, fmt.Errorf("a webhook configuration cannot be read: %w", err)
 		}
-		for _, spec := range configuration.Webhooks {
-			read, err := newHook(configuration.Name, spec)
+		for number, spec := range configuration.Webhooks {
+			read, err := newHook(configuration, number, spec)
 			if err != nil {
 				return nil, fmt.Errorf("webhook %s of configuration %s: %w", spec.Name, configuration.Name, err)
 			}
@@ -95,7 +105,9 @@ func readWebhooks(configurations []json.RawMessage) ([]*hook, error) {
 	return hooks, nil
 }
 
-func newHook(configuration string, spec admissionregistrationv1.MutatingWebhook) (*hook, error) {
+func newHook(
+	configuration admissionregistrationv1.MutatingWebhookConfiguration, number int, spec admissionregistrationv1.MutatingWebhook,
+) (*hook, error) {
 	// What API servers set where a manifest says nothing.
 	if spec.NamespaceSelector == nil {
 		spec.NamespaceSelector = &metav1.LabelSelector{}
@@ -109,7 +121,14 @@ func newHook(configuration string, spec admissionregistrationv1.MutatingWebhook)
 	if spec.MatchPolicy == nil {
 		spec.MatchPolicy = new(admissionregistrationv1.Equivalent)
 	}
-	made := &hook{configuration: configuration, spec: spec}
+	made := &hook{kind: configuration.Kind, configuration: configuration.Name, number: number, spec: spec}
+	made.conditions = sync.OnceValue(func() cel.ConditionEvaluator {
+		results := make([]cel.CompilationResult, len(spec.MatchConditions))
+		for i, condition := range spec.MatchConditions {
+			results[i] = compile((*matchconditions.MatchCondition)(&condition))
+		}
+		return cel.NewCondition(results)
+	})
 	var err error
 	if made.namespaces, err = metav1.LabelSelectorAsSelector(spec.NamespaceSelector); err != nil {
 		return nil, fmt.Errorf("namespaceSelector: %w", err)
@@ -126,7 +145,10 @@ func (h *hook) GetParsedObjectSelector() (labels.Selector, error) { return h.obj
 // judge does what Webhook.ShouldCallHook does in k8s.io/apiserver/pkg/admission/plugin/webhook/generic, which says no
 // reasons, and cannot be had without clients of an API server.
 func (h *hook) judge(r *request, namespaces map[string]map[string]string) verdict {
-	result := verdict{Configuration: h.configuration, Webhook: h.spec.Name}
+	result := verdict{
+		Kind: h.kind, Configuration: h.configuration, Webhook: h.spec.Name, Number: h.number,
+		Ignore: *h.spec.FailurePolicy == admissionregistrationv1.Ignore,
+	}
 	attributes := r.attributes(r.resource)
 	kind, by := h.matchRules(r, attributes)
 	if by != "" {
@@ -295,23 +317,15 @@ func (h *hook) named(err error) string {
 
 // matcher evaluates the matchConditions, and treats an error by the failurePolicy.
 func (h *hook) matcher(failurePolicy admissionregistrationv1.FailurePolicyType) matchconditions.Matcher {
-	if h.conditions == nil {
-		results := make([]cel.CompilationResult, len(h.spec.MatchConditions))
-		for i, condition := range h.spec.MatchConditions {
-			results[i] = compile((*matchconditions.MatchCondition)(&condition))
-		}
-		h.conditions = cel.NewCondition(results)
-	}
-	return matchconditions.NewMatcher(h.conditions, &failurePolicy, "webhook", "", h.spec.Name)
+	return matchconditions.NewMatcher(h.conditions(), &failurePolicy, "webhook", "", h.spec.Name)
 }
 
 func compile(condition *matchconditions.MatchCondition) cel.CompilationResult {
-	result, ok := compiled[condition.Expression]
-	if !ok {
+	once, _ := compiled.LoadOrStore(condition.Expression, sync.OnceValue(func() cel.CompilationResult {
 		declared := cel.OptionalVariableDeclarations{HasAuthorizer: true}
-		result = compiler.CompileCELExpression(condition, declared, environment.StoredExpressions)
-		compiled[condition.Expression] = result
-	}
+		return compiler.CompileCELExpression(condition, declared, environment.StoredExpressions)
+	}))
+	result := once.(func() cel.CompilationResult)()
 	result.ExpressionAccessor = condition // another webhook may name it otherwise
 	return result
 }

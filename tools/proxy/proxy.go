@@ -53,7 +53,11 @@ const (
 
 const late = "the body did not arrive in time"
 
-var timeout = regexp.MustCompile(`^[0-9]{1,2}s$`)
+var (
+	timeout = regexp.MustCompile(`^[0-9]{1,2}s$`)
+	// The path by which a webhook asks for the decision of one intent alone.
+	ofIntent = regexp.MustCompile(`^/intents/([a-z0-9-]+)$`)
+)
 
 // proxy answers requests by asking OPA, each when it is its turn.
 type proxy struct {
@@ -135,7 +139,8 @@ func isReview(r *http.Request) bool {
 	query := r.URL.Query()
 	timeouts := query["timeout"]
 	plain := len(query) == 0 || len(query) == 1 && len(timeouts) == 1 && timeout.MatchString(timeouts[0])
-	return plain && r.Method == http.MethodPost && r.URL.Path == "/" && r.ContentLength != 0
+	path := r.URL.Path == "/" || ofIntent.MatchString(r.URL.Path)
+	return plain && r.Method == http.MethodPost && path && r.ContentLength != 0
 }
 
 // decide asks OPA for the decision on a review. Only the beginning of a large one is read before its turn comes.
@@ -180,7 +185,7 @@ func (p *proxy) decideInTurn(ctx context.Context, w http.ResponseWriter, r *http
 		p.refuse(w, r, http.StatusServiceUnavailable, "OPA was busy with other reviews")
 		return
 	}
-	decision, err := p.ask(ctx, r.URL.RawQuery, body)
+	decision, err := p.ask(ctx, r.URL.RawQuery, withIntent(r.URL.Path, body))
 	queue.leave(who)
 	if err != nil {
 		p.away(w, r, err)
@@ -190,6 +195,17 @@ func (p *proxy) decideInTurn(ctx context.Context, w http.ResponseWriter, r *http
 		p.journal.decided(who.address)
 	}
 	decision.write(w)
+}
+
+// withIntent adds the intent that the path names to the review, as `"intents": [NAME]`. OPA cannot see the path of a
+// webhook otherwise: it answers a decision at `/` alone, from the body alone.
+func withIntent(path string, body []byte) []byte {
+	named := ofIntent.FindStringSubmatch(path)
+	fields, isObject := bytes.CutPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{"))
+	if named == nil || !isObject {
+		return body
+	}
+	return append(fmt.Appendf(nil, `{"intents":[%q],`, named[1]), fields...)
 }
 
 // unreadable returns why a review's body is not read, and the status for that; "" if it is read.

@@ -10,6 +10,9 @@ func TestAReviewIsWhatTheGuardLetsInFromEveryone(t *testing.T) {
 	for target, want := range map[string]bool{
 		"/":                       true,
 		"/?timeout=5s":            true,
+		"/intents/x-y?timeout=5s": true,
+		"/intents/":               false,
+		"/intents/x/y":            false,
 		"/?timeout=5m":            false,
 		"/?timeout=5s&timeout=5s": false,
 		"/?timeout=5s&pretty":     false,
@@ -27,5 +30,18 @@ func TestAReviewIsWhatTheGuardLetsInFromEveryone(t *testing.T) {
 	}
 	if isReview(httptest.NewRequest("POST", "/", nil)) {
 		t.Error("a request without a body is no review")
+	}
+}
+
+func TestAWebhooksPathNamesItsIntent(t *testing.T) {
+	for _, row := range []struct{ path, body, want string }{
+		{"/", `{"a":1}`, `{"a":1}`},
+		{"/intents/no-host-network", ` {"a":1}`, `{"intents":["no-host-network"],"a":1}`},
+		{"/intents/x", `[1]`, `[1]`},
+		{"/intents/x", ``, ``},
+	} {
+		if got := string(withIntent(row.path, []byte(row.body))); got != row.want {
+			t.Errorf("%s %s: %s", row.path, row.body, got)
+		}
 	}
 }

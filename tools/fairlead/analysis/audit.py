@@ -4,15 +4,15 @@ change or refuse, and which pods run outside their pool."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from fairlead.analysis import asked, batch
 from fairlead.analysis.asked import Asked
 from fairlead.analysis.batch import Decision, described
-from fairlead.analysis.inventory import Inventory, Subject
+from fairlead.analysis.inventory import Inventory, Subject, further_kinds
 from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
 from fairlead.policy import bundles
@@ -26,14 +26,14 @@ PLACED = "placed"
 UNMAPPED = "not mapped"
 ALONE = "left alone"
 KINDS = (OUTSIDE, REFUSED, CHANGED, NOT_ASKED, PLACED, UNMAPPED, ALONE)
-"""The findings on a pod or a template, the worst first. The last two are only counted."""
+"""The findings on an object, the worst first. The last two are only counted."""
 
 VIOLATIONS = (OUTSIDE, REFUSED)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The finding on a pod or a template. `pool` is the pool of its namespace, `node` the node that
+    """The finding on an object. `pool` is the pool of its namespace, `node` the node that
     a pod runs on. OPA is `asked` if any webhook calls it for the object or for its template's pods;
     `reason` says why not.
     """
@@ -49,11 +49,34 @@ class Finding:
     reason: str = ""
 
 
+@dataclass(frozen=True)
+class Answer:
+    """The decision of all intents on a review, and what the API server makes of those that it asks
+    for.
+    """
+
+    decision: Decision
+    effective: Decision
+    admission: Asked
+
+    @property
+    def missed(self) -> Iterator[str]:
+        """Why OPA is not asked for what it would refuse or patch."""
+        if not self.admission.asked:
+            if self.decision.patch or not self.decision.allowed:
+                yield self.admission.reason
+            return
+        for intent, decided in self.decision.intents.items():
+            if intent not in self.effective.intents and (decided["deny"] or decided["patch"]):
+                yield f"no webhook of {intent} asks OPA"
+
+
 def audit(
     cluster: Cluster, settings: Settings, folder: Path | None = None, *, progress: Progress
 ) -> dict[str, Any]:
     """Evaluate the policies (of `folder`, or the checkout's) on every pod and template of
-    `cluster`, as if all intents were enforced, where the API server asks OPA.
+    `cluster`, and on all objects of other kinds that they are about, as if all intents were
+    enforced, where the API server asks OPA.
 
     Fairlead need not be deployed in the cluster; the right to list objects is enough. Returns
     {findings, counts, webhooks}: findings as dicts of Finding, the worst first, without UNMAPPED
@@ -61,21 +84,23 @@ def audit(
     cluster has none. Raises FairleadError if objects cannot be read or OPA fails.
     """
     webhooks = asked.of_cluster(cluster, settings.enforced(), folder)
-    inventory = Inventory(cluster, progress)
+    bundle = bundles.bundle(settings.enforced(), folder)
+    inventory = Inventory(cluster, progress, further_kinds(bundle.active(settings)))
     subjects = inventory.subjects
     reviews = [review for subject in subjects for review in subject.reviews]
-    decided = batch.decide(
-        reviews,
-        modules=bundles.bundle(settings.enforced(), folder).modules,
-        kubernetes=inventory.data(settings.replicate),
-        progress=progress,
-    )
     admissions = asked.ask(
         webhooks, reviews, inventory.namespaces, complete=True, progress=progress
     )
-    answers = iter(zip(decided, admissions, strict=True))
+    answers = decide(
+        reviews,
+        admissions,
+        modules=bundle.modules,
+        kubernetes=inventory.data(settings.replicate),
+        progress=progress,
+    )
+    next_answer = iter(answers)
     findings = [
-        judge(subject, [next(answers) for _ in subject.reviews], inventory.nodes)
+        judge(subject, [next(next_answer) for _ in subject.reviews], inventory.nodes)
         for subject in subjects
     ]
     counts = Counter(finding.finding for finding in findings)
@@ -88,20 +113,37 @@ def audit(
     }
 
 
+def decide(
+    reviews: Sequence[Mapping[str, Any]], admissions: Sequence[Asked], **more: Any
+) -> list[Answer]:
+    """The answers to reviews that an API server asks OPA about as `admissions` say; `more` is for
+    batch.decide.
+    """
+    whole = batch.decide(reviews, **more)
+    partly = [
+        number
+        for number, (decision, admission) in enumerate(zip(whole, admissions, strict=True))
+        if admission.asked and not admission.asks_for(decision.intents)
+    ]
+    questions = [admissions[number].question(reviews[number]) for number in partly]
+    asked_again = batch.decide(questions, **more) if questions else []
+    effective = {**dict(enumerate(whole)), **dict(zip(partly, asked_again, strict=True))}
+    return [
+        Answer(decision, effective[number].admitted(admission), admission)
+        for number, (decision, admission) in enumerate(zip(whole, admissions, strict=True))
+    ]
+
+
 def judge(
     subject: Subject,
-    answers: Sequence[tuple[Decision, Asked]],
+    answers: Sequence[Answer],
     nodes: Mapping[str, Mapping[str, str]],
 ) -> Finding:
     """The finding that follows from the decisions on the subject's reviews, and from whether OPA is
     asked for them. `nodes` has the labels of each existing node, by name.
     """
-    decided = [_without_opa(*answer) for answer in answers]
-    missed = [
-        admission.reason
-        for decision, admission in answers
-        if not admission.asked and (decision.patch or not decision.allowed)
-    ]
+    decided = [answer.effective for answer in answers]
+    missed = [reason for answer in answers for reason in answer.missed]
     pool = decided[0].pool if decided else None
     selector = decided[0].selector if decided else {}
     labels = nodes.get(subject.node or "")
@@ -125,8 +167,8 @@ def judge(
     elif missed and pool is not None:
         finding, message = NOT_ASKED, missed[0]
     else:
-        finding, message = (UNMAPPED if pool is None else PLACED), ""
-    called = not answers or any(admission.asked for _, admission in answers)
+        finding, message = (UNMAPPED if pool is None else PLACED) if subject.runs else ALONE, ""
+    called = not answers or any(answer.admission.asked for answer in answers)
     return Finding(
         namespace=subject.namespace,
         kind=subject.kind,
@@ -136,13 +178,5 @@ def judge(
         finding=finding,
         message=message,
         asked=called,
-        reason="" if called else answers[0][1].reason,
+        reason="" if called else answers[0].admission.reason,
     )
-
-
-def _without_opa(decision: Decision, admission: Asked) -> Decision:
-    """The decision that counts: if OPA is not asked, that of the API server alone."""
-    if admission.asked:
-        return decision
-    message = admission.reason if admission.refused else ""
-    return replace(decision, allowed=not admission.refused, message=message, warnings=(), patch=())

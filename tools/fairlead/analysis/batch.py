@@ -7,9 +7,10 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fairlead.analysis.asked import Asked
 from fairlead.analysis.evaluate import NO_ANSWER
 from fairlead.common.progress import Progress
 from fairlead.kube import admission_reviews
@@ -23,8 +24,7 @@ SMALLEST = 100
 
 # The data hold every namespace, so the environment names no sidecar for lookups. http.send is
 # mocked, so that no evaluation opens a connection. All answers share one `with`, because each
-# `with` makes OPA evaluate all rules again. An undefined answer leaves its array empty. The last is
-# empty unless it is asked for.
+# `with` makes OPA evaluate all rules again. An undefined answer leaves its array empty.
 _MODULE = """
 package fairlead_decisions
 
@@ -33,7 +33,7 @@ decisions := [decided |
 	decided := {
 		"answer": [answer | answer := data.system.main],
 		"placement": [placement | placement := data.node_pool.placement],
-		"intents": [intents | data.fairlead_by_intent; intents := data.system._decisions],
+		"intents": [intents | intents := data.system._decisions],
 	} with input as review
 		with opa.runtime as data.fairlead_environment
 		with http.send as {"status_code": 404, "body": {}}
@@ -49,8 +49,8 @@ class Decision:
     `pool` is the pool that decides on a pod, `selector` the labels of that pool's nodes. They are
     None and {} if no pool decides, and always for staged policies.
 
-    `intents` has the decision of each intent, {deny, warn, patch}; it is empty unless it was asked
-    for.
+    `intents` has the decision of each intent, {deny, warn, patch}. `asked` is false if the API
+    server decides without OPA; see `admitted`.
     """
 
     allowed: bool
@@ -60,6 +60,31 @@ class Decision:
     pool: str | None
     selector: Mapping[str, str]
     intents: Mapping[str, Any] = field(default_factory=dict)
+    asked: bool = True
+
+    def admitted(self, admission: Asked) -> Decision:
+        """What the API server makes of the decision, or decides alone if it does not ask OPA."""
+        if not admission.asked:
+            message = admission.reason if admission.refused else ""
+            return replace(
+                self,
+                allowed=not admission.refused,
+                message=message,
+                warnings=(),
+                patch=(),
+                intents={},
+                asked=False,
+            )
+        patching = [intent for intent, decided in self.intents.items() if decided["patch"]]
+        unpatched, error = admission.unpatched(patching if self.allowed else ())
+        if not unpatched:
+            return self
+        intents = {
+            intent: {**decided, "patch": []} if error or intent in unpatched else decided
+            for intent, decided in self.intents.items()
+        }
+        patch = tuple(step for decided in intents.values() for step in decided["patch"])
+        return replace(self, allowed=not error, message=error, patch=patch, intents=intents)
 
 
 def decide(
@@ -69,7 +94,6 @@ def decide(
     kubernetes: Mapping[str, Any],
     progress: Progress,
     name: str = "policies",
-    by_intent: bool = False,
 ) -> list[Decision]:
     """The decisions, in the order of `reviews`.
 
@@ -77,7 +101,6 @@ def decide(
         modules: the policies with their settings, key -> text.
         kubernetes: `data.kubernetes`, which has all namespaces.
         name: the name under which progress is reported.
-        by_intent: whether to find the decision of each intent, too.
 
     Raises FairleadError if OPA fails on any of them.
     """
@@ -92,7 +115,6 @@ def decide(
             modules={**modules, "fairlead_decisions.rego": _MODULE},
             data={
                 "kubernetes": kubernetes,
-                "fairlead_by_intent": by_intent,
                 "fairlead_environment": _ENVIRONMENT,
                 "fairlead_reviews": questions,
             },

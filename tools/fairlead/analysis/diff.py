@@ -10,15 +10,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fairlead.analysis import batch
+from fairlead.analysis import asked, batch
+from fairlead.analysis.asked import Webhooks
 from fairlead.analysis.batch import Decision
-from fairlead.analysis.inventory import Inventory
+from fairlead.analysis.inventory import Inventory, further_kinds
 from fairlead.clusters.base import Cluster
-from fairlead.common.errors import UsageError
+from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, POLICIES
-from fairlead.operations import history
+from fairlead.operations import drift, history
 from fairlead.policy import bundles
+from fairlead.policy.instances import Instance
 from fairlead.settings.models import Replicated, Settings
 
 REFUSED = "would be refused"
@@ -31,8 +33,8 @@ KINDS = (REFUSED, ADMITTED, PATCHED, TOLD)
 
 @dataclass(frozen=True)
 class Difference:
-    """A pod or a template with a different decision. `deployed` and `new` are {allowed, message,
-    warnings, patch}.
+    """An object with a different decision. `deployed` and `new` are {asked, allowed,
+    message, warnings, patch}.
     """
 
     namespace: str
@@ -47,7 +49,7 @@ def diff(
     cluster: Cluster, settings: Settings, folder: Path | None = None, *, progress: Progress
 ) -> dict[str, Any]:
     """Compare the decisions of the policies deployed in `cluster` with those of `settings` and the
-    policies of `folder`, or the checkout's.
+    policies of `folder`, or the checkout's: each where its webhooks ask OPA.
 
     Returns {differences, counts, revisions}: dicts of Difference, the gravest first; {same,
     different}; and {deployed, new}. Raises UsageError if nothing is deployed, FairleadError if
@@ -55,22 +57,32 @@ def diff(
     """
     deployed = _deployed(cluster)
     bundle = bundles.bundle(settings, folder)
-    inventory = Inventory(cluster, progress)
+    kinds = further_kinds([*_active(deployed), *bundle.active(settings)])
+    inventory = Inventory(cluster, progress, kinds)
     subjects = inventory.subjects
     reviews = [review for subject in subjects for review in subject.reviews]
 
     def decide(
-        name: str, modules: Mapping[str, str], replicated: Sequence[Replicated]
+        webhooks: Webhooks,
+        modules: Mapping[str, str],
+        replicated: Sequence[Replicated],
+        name: str,
     ) -> Iterator[Decision]:
-        kubernetes = inventory.data(replicated)
-        return iter(
-            batch.decide(
-                reviews, modules=modules, kubernetes=kubernetes, progress=progress, name=name
-            )
+        admissions = asked.ask(
+            webhooks, reviews, inventory.namespaces, complete=True, progress=progress
         )
+        decisions = batch.decide(
+            [each.question(review) for review, each in zip(reviews, admissions, strict=True)],
+            modules=modules,
+            kubernetes=inventory.data(replicated),
+            progress=progress,
+            name=name,
+        )
+        return map(Decision.admitted, decisions, admissions)
 
-    before = decide("deployed", deployed["data"], _replicated(deployed))
-    after = decide("new", bundle.modules, settings.replicate)
+    now, then = asked.of_cluster(cluster, settings, folder), asked.rendered(settings, folder)
+    before = decide(now, deployed["data"], _replicated(deployed), "deployed")
+    after = decide(then, bundle.modules, settings.replicate, "new")
     differences = []
     for subject in subjects:
         pairs = [(next(before), next(after)) for _ in subject.reviews]
@@ -101,6 +113,7 @@ def compare(deployed: Decision, new: Decision) -> str | None:
 
 def _as_dict(decision: Decision) -> dict[str, Any]:
     return {
+        "asked": decision.asked,
         "allowed": decision.allowed,
         "message": decision.message,
         "warnings": list(decision.warnings),
@@ -117,6 +130,14 @@ def _replicated(deployed: dict[str, Any]) -> list[Replicated]:
         return []
 
 
+def _active(deployed: dict[str, Any]) -> list[Instance]:
+    """The deployed intents; none if another version of Fairlead wrote them."""
+    try:
+        return bundles.Bundle(deployed["data"]).active(drift.settings(deployed))
+    except FairleadError:
+        return []
+
+
 def _deployed(cluster: Cluster) -> dict[str, Any]:
     objects = cluster.objects()
     config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
@@ -125,4 +146,4 @@ def _deployed(cluster: Cluster) -> dict[str, Any]:
             f"cluster {cluster.name} has no deployed policies to compare with: "
             "run `fairlead audit` to see what yours would do"
         )
-    return config_map
+    return {**config_map, "data": bundles.modules_of(config_map["data"])}

@@ -35,20 +35,24 @@ package fairlead_evaluate
 
 answers := [answer | some question in data.fairlead_questions; answer := _answer(question)]
 
-_answer(question) := {"first": first, "again": _again(question, first), "explanation": explanation} if {
+_answer(question) := object.union({"first": first, "again": _again(question, first)}, details) if {
 	review := question.review
 	namespaces := question.namespaces
 	settings := question.settings
 	requests := question.requests
 	lookup := question.lookup
 	first := _main(review, namespaces, settings, requests, lookup)
-	explanation := _explanation with input as review
+	details := _details with input as review
 		with data.kubernetes.namespaces as namespaces
 		with data.settings as settings
 		with data.intents.requests as requests
 		with opa.runtime as data.fairlead_environment
 		with http.send as lookup
 }
+
+_details := {"explanation": _explanation, "patching": _patching}
+
+_patching := [intent | some intent, decision in data.system._decisions; count(decision.patch) > 0]
 
 _explanation := {sentence | some intent in _explained; some sentence in data.intents.explanations[intent]}
 
@@ -95,6 +99,8 @@ class Answer:
     `review` is OPA's answer, None if there was none. `again` is its answer to the patched object,
     None without a patch. `explanation` are sentences with the reasons.
 
+    `patching` are the intents that the patch comes from.
+
     If OPA is not `asked`, the API server decides alone: it admits the object as it is, or refuses
     it. `reason` says why OPA is not asked; see Asked.
     """
@@ -107,6 +113,7 @@ class Answer:
     explanation: tuple[str, ...]
     review: dict[str, Any] | None
     again: dict[str, Any] | None
+    patching: tuple[str, ...] = ()
     asked: bool = True
     reason: str = ""
 
@@ -118,34 +125,68 @@ def ask(
 
     Raises FairleadError if OPA fails on any of them, or if its patch cannot be applied.
     """
-    chosen = {question.settings.model_dump_json(): question.settings for question in questions}
-    loaded = {key: bundles.bundle(settings, folder) for key, settings in chosen.items()}
-    documents = {key: _documents(chosen[key], bundle) for key, bundle in loaded.items()}
+    if not questions:
+        return _decide(_prepare(Settings(), folder), [], progress)  # raises if policies are wrong
+    by_settings: dict[str, _Prepared] = {}
+    groups: dict[tuple[str, ...], list[int]] = {}
+    prepared: list[_Prepared] = []
+    for number, question in enumerate(questions):
+        key = question.settings.model_dump_json()
+        if key not in by_settings:
+            by_settings[key] = _prepare(question.settings, folder)
+        prepared.append(by_settings[key])
+        groups.setdefault(prepared[number].instances, []).append(number)
+    answers: dict[int, Answer] = {}
+    for numbers in groups.values():
+        asked = [(questions[number], prepared[number]) for number in numbers]
+        answers |= zip(numbers, _decide(prepared[numbers[0]], asked, progress), strict=True)
+    return [answers[number] for number in range(len(questions))]
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """The policies with settings, what policies read of these, and the names of the instances of
+    intents with their packages.
+    """
+
+    bundle: bundles.Bundle
+    documents: dict[str, Any]
+    instances: tuple[str, ...]
+
+
+def _prepare(settings: Settings, folder: Path | None) -> _Prepared:
+    bundle = bundles.bundle(settings, folder)
+    active = bundle.active(settings)
+    documents = {
+        "settings": bundles.settings_document(settings, active),
+        "requests": tables.requests(active),
+    }
+    return _Prepared(bundle, documents, tuple(f"{one.name} {one.intent.package}" for one in active))
+
+
+def _decide(
+    policies: _Prepared, asked: Sequence[tuple[Question, _Prepared]], progress: Progress
+) -> list[Answer]:
+    """The decisions on questions whose settings have the instances of intents that `policies` has.
+    Each question brings its own settings, by `with`.
+    """
     data = {
         "fairlead_environment": _ENVIRONMENT,
         "fairlead_questions": [
             {
                 "review": question.review,
-                **documents[question.settings.model_dump_json()],
+                **prepared.documents,
                 "namespaces": question.namespaces,
                 "lookup": _lookup(question),
             }
-            for question in questions
+            for question, prepared in asked
         ],
     }
-    # Use the policies as they are deployed, if all questions have the same settings. Different
-    # settings in one process are possible only by `with`.
-    policies = questions[0].settings.policies if questions else []
-    bundle = (
-        next(iter(loaded.values()))
-        if len(loaded) == 1
-        else bundles.bundle(Settings(policies=policies), folder)
-    )
-    modules = {**bundle.modules, "fairlead_evaluate.rego": _MODULE}
+    modules = {**policies.bundle.modules, "fairlead_evaluate.rego": _MODULE}
     answers = cli.evaluate(
         "data.fairlead_evaluate.answers", modules=modules, data=data, progress=progress
     )
-    return [_read(question, answer) for question, answer in zip(questions, answers, strict=True)]
+    return [_read(question, answer) for (question, _), answer in zip(asked, answers, strict=True)]
 
 
 def evaluate(
@@ -186,19 +227,37 @@ def evaluate(
         complete=namespaces is not None,
         progress=progress,
     )
-    decided = [question for question, each in zip(questions, admissions, strict=True) if each.asked]
+    decided = [
+        replace(question, review=each.question(question.review))
+        for question, each in zip(questions, admissions, strict=True)
+        if each.asked
+    ]
     answers = iter(ask(decided, progress, folder=folder) if decided else ())
     evaluated = []
     for request, question, each in zip(inputs.requests, questions, admissions, strict=True):
         if each.asked:
-            answer = next(answers)
+            answer = _admitted(next(answers), question, each)
             note = request_files.unknown(inputs, request, live=namespaces is not None)
             explanation = (*answer.explanation, *([note] if note else []), *foreign)
-            answer = replace(answer, explanation=explanation, reason=each.reason)
+            answer = replace(answer, explanation=explanation, reason=answer.reason or each.reason)
         else:
             answer = replace(without_opa(question, each), explanation=foreign)
         evaluated.append((question, answer))
     return evaluated
+
+
+def _admitted(answer: Answer, question: Question, admission: Asked) -> Answer:
+    """What the API server makes of OPA's answer: it accepts no patch from a validating webhook."""
+    unpatched, error = admission.unpatched(answer.patching)
+    if not unpatched:
+        return answer
+    sent = question.review["request"].get("object")
+    if error:
+        return replace(answer, allowed=False, message=error, patch=(), object=None)
+    dropped = (
+        f"the API server drops the patch of {', '.join(sorted(unpatched))}: no mutating webhook"
+    )
+    return replace(answer, patch=(), object=sent, reason=f"{dropped} asks for it")
 
 
 def without_opa(question: Question, admission: Asked) -> Answer:
@@ -239,15 +298,6 @@ def parse_labels(text: str) -> dict[str, str]:
     return parsed
 
 
-def _documents(settings: Settings, bundle: bundles.Bundle) -> dict[str, Any]:
-    """What policies read besides the cluster's data: the settings and the table of the intents."""
-    active = bundle.active(settings)
-    return {
-        "settings": bundles.settings_document(settings, active),
-        "requests": tables.requests(active),
-    }
-
-
 def _lookup(question: Question) -> dict[str, Any]:
     """The sidecar's answer to a lookup of the question's namespace."""
     request = question.review.get("request") if isinstance(question.review, dict) else None
@@ -280,4 +330,5 @@ def _read(question: Question, answer: Mapping[str, Any]) -> Answer:
         explanation=explanation,
         review=first,
         again=answer["again"],
+        patching=tuple(answer["patching"]) if patch else (),
     )

@@ -142,15 +142,14 @@ def check(
     concerned = [request for request, admission in pairs if admission.asked]
     decisions = iter(
         batch.decide(
-            [request.review for request in concerned],
+            [admission.question(request.review) for request, admission in pairs if admission.asked],
             modules=bundles.bundle(settings, folder).modules,
             kubernetes={"namespaces": inputs.namespaces},
             progress=Progress(),
-            by_intent=True,
         )
     )
     verdicts = [
-        _verdict(inputs, request, next(decisions), settings, fail_on, live=live)
+        _verdict(inputs, request, next(decisions).admitted(admission), settings, fail_on, live=live)
         if admission.asked
         else _not_asked(request, admission, fail_on)
         for request, admission in pairs
@@ -177,7 +176,7 @@ def _verdict(
 ) -> Verdict:
     findings = tuple(_findings(decision, settings))
     notes: tuple[str, ...] = ()
-    if _needs_namespace(request) and request.namespace not in inputs.namespaces:
+    if request.namespace is not None and request.namespace not in inputs.namespaces:
         notes = (_advice(request.namespace, live=live),)
         findings = tuple(
             replace(finding, message=f"{finding.message}; {notes[0]}")
@@ -233,21 +232,9 @@ def _not_asked(request: Request, admission: Asked, fail_on: Collection[str]) -> 
 
 
 def _unknown(inputs: Inputs, asked: Sequence[Request]) -> tuple[str, ...]:
-    """The namespaces of pods and templates whose labels are not known, sorted."""
-    needed = {request.namespace for request in asked if _needs_namespace(request)}
+    """The namespaces of what OPA is asked about whose labels are not known, sorted."""
+    needed = {request.namespace for request in asked}
     return tuple(sorted(name for name in needed if name and name not in inputs.namespaces))
-
-
-def _needs_namespace(request: Request) -> bool:
-    """Whether the object is a pod or has a template of pods, in a namespace."""
-    body = request.review.get("request")
-    manifest = body.get("object") if isinstance(body, dict) else None
-    if request.namespace is None or not isinstance(manifest, dict):
-        return False
-    spec = manifest.get("spec")
-    return manifest.get("kind") == "Pod" or (
-        isinstance(spec, dict) and not {"template", "jobTemplate"}.isdisjoint(spec)
-    )
 
 
 def _advice(namespace: str | None, *, live: bool) -> str:

@@ -1,9 +1,9 @@
-"""Lists a cluster's pods and workloads, without the fields that the cluster added.
-Needs only the right to list."""
+"""Lists a cluster's pods, workloads and the other objects that policies are about, without the
+fields that the cluster added. Needs only the right to list."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,10 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.names import EXEMPT
 from fairlead.kube import admission_reviews
 from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.errors import ApiServerError
 from fairlead.kube.resources import Resource
+from fairlead.policy.instances import Instance
+from fairlead.settings.intents import Kind
 from fairlead.settings.models import Replicated
 
 Object = Mapping[str, Any]
@@ -39,6 +42,13 @@ _READ = {
     "CronJob",
     "Job",
 }
+_OWN_KINDS = {
+    ("", "Pod"),
+    ("", "ReplicationController"),
+    *(("apps", kind) for kind in ("Deployment", "DaemonSet", "StatefulSet", "ReplicaSet")),
+    *(("batch", kind) for kind in ("CronJob", "Job")),
+}
+"""The group and kind of pods and workloads."""
 # Pods that have ended run nowhere, and nobody applies them again.
 _ALIVE = ("status.phase!=Succeeded", "status.phase!=Failed")
 _MIRROR = "kubernetes.io/config.mirror"
@@ -57,10 +67,11 @@ _STORED = {
 
 @dataclass(frozen=True)
 class Subject:
-    """A pod or a workload. `reviews` are the requests to decide on: for a pod its creation, for a
-    workload first that of its pod and then its own.
+    """A pod, a workload or another object. `reviews` are the requests to decide on: for a workload
+    first the creation of its pod and then its own, for any other object its creation.
 
     Pods that a node or a DaemonSet places have no reviews. `node` is the node that a pod runs on.
+    `namespace` is empty for an object without one. `runs` says whether it is a pod or makes pods.
     """
 
     namespace: str
@@ -68,16 +79,31 @@ class Subject:
     name: str
     reviews: tuple[dict[str, Any], ...]
     node: str | None = None
+    runs: bool = True
+
+
+def further_kinds(active: Iterable[Instance]) -> list[Kind]:
+    """The kinds, besides pods and workloads, whose creation the intents have a say in."""
+    kinds = {
+        kind.path: kind
+        for one in active
+        for request in one.requests
+        if request.when and "CREATE" in request.operations
+        for kind in request.kinds
+        if not kind.subresource and (kind.group, kind.kind) not in _OWN_KINDS
+    }
+    return [kinds[path] for path in sorted(kinds)]
 
 
 class Inventory:
     """The current state of a cluster, without exempt namespaces and without pods and jobs that have
-    ended.
+    ended. `kinds` are those besides pods and workloads; see `further_kinds`.
     """
 
-    def __init__(self, cluster: Cluster, progress: Progress) -> None:
+    def __init__(self, cluster: Cluster, progress: Progress, kinds: Sequence[Kind] = ()) -> None:
         self._api = ApiServer(cluster.kubeconfig)
         self._progress = progress
+        self._kinds = kinds
 
     @cached_property
     def namespaces(self) -> dict[str, Any]:
@@ -96,7 +122,9 @@ class Inventory:
 
     @cached_property
     def subjects(self) -> list[Subject]:
-        """Every pod and every workload. Raises FairleadError if a kind of them cannot be listed."""
+        """Every pod, every workload and every object of the further kinds. Raises FairleadError if
+        a kind of them cannot be listed.
+        """
         subjects = [
             subject for pod in self._objects("/api/v1/pods", *_ALIVE) for subject in of_pod(pod)
         ]
@@ -106,8 +134,10 @@ class Inventory:
                 for workload in self._objects(path)
                 for subject in of_workload(workload, template)
             ]
+        for kind in self._kinds:
+            subjects += [of_object(stored, kind) for stored in self._of_kind(kind)]
         # A namespace may have been deleted since, with all objects in it.
-        return [subject for subject in subjects if subject.namespace in self.namespaces]
+        return [subject for subject in subjects if subject.namespace in {"", *self.namespaces}]
 
     def data(self, replicated: Iterable[Replicated]) -> dict[str, Any]:
         """`data.kubernetes` as the sidecar loads it into OPA: namespaces and the `replicated`
@@ -126,6 +156,19 @@ class Inventory:
     def _objects(self, path: str, *fields: str) -> Iterator[Object]:
         exempt = (f"metadata.namespace!={namespace}" for namespace in EXEMPT)
         return self._listed(path, ",".join((*exempt, *fields)))
+
+    def _of_kind(self, kind: Kind) -> Iterator[Object]:
+        """The objects of a kind; none if the API server does not serve it (yet)."""
+        place = f"/apis/{kind.group}" if kind.group else "/api"
+        try:
+            for stored in self._listed(f"{place}/{kind.version}/{kind.resources}"):
+                metadata = stored["metadata"]
+                own = metadata["name"] if kind.path == "/Namespace" else metadata.get("namespace")
+                if own not in EXEMPT:
+                    yield stored
+        except ApiServerError as error:
+            if error.status != 404:
+                raise
 
     def _replicated(self, resource: Resource) -> dict[str, Any]:
         tree: dict[str, Any] = {}
@@ -200,6 +243,18 @@ def of_workload(workload: Object, template: Iterable[str]) -> Iterator[Subject]:
     }
     reviews = (admission_reviews.build(pod), admission_reviews.build(_sent(workload)))
     yield Subject(metadata["namespace"], workload["kind"], metadata["name"], reviews)
+
+
+def of_object(stored: Object, kind: Kind) -> Subject:
+    """An object that runs no pods, as its author would apply it again."""
+    namespace = stored["metadata"].get("namespace", "")
+    review = admission_reviews.build(_sent(stored))
+    for key in ("resource", "requestResource"):
+        review["request"][key] = {**review["request"][key], "resource": kind.resources}
+    if not namespace and kind.path != "/Namespace":
+        review["request"].pop("namespace", None)
+    name = stored["metadata"]["name"]
+    return Subject(namespace, kind.kind, name, (review,), runs=False)
 
 
 def _owner(workload: Object) -> dict[str, Any]:

@@ -105,8 +105,9 @@ def _documents(paths: Sequence[Path]) -> tuple[list[files.Document], int]:
         else:
             in_folder = review_files.read(path)
         # A file may be named twice, by itself and by its folder.
-        documents += [document for document in in_folder if document.path.resolve() not in seen]
-        seen |= {document.path.resolve() for document in in_folder}
+        places = {file: file.resolve() for file in {document.path for document in in_folder}}
+        documents += [document for document in in_folder if places[document.path] not in seen]
+        seen |= {*places.values()}
     return documents, skipped
 
 

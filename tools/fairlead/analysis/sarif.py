@@ -22,8 +22,8 @@ def document(report: Report) -> dict[str, Any]:
     """The SARIF log: one result for each refusal and each warning, and for each change if changes
     fail the gate. The id of a rule is its intent. A finding that fails the gate is an error.
     """
-    found = list(_found(report))
-    rules = sorted({_rule(finding) for _, finding in found})
+    findings = list(_findings(report))
+    rules = sorted({_rule(finding) for _, finding in findings})
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -50,14 +50,14 @@ def document(report: Report) -> dict[str, Any]:
                 ],
                 "results": [
                     _result(verdict, finding, report, rules.index(_rule(finding)))
-                    for verdict, finding in found
+                    for verdict, finding in findings
                 ],
             }
         ],
     }
 
 
-def _found(report: Report) -> Iterator[tuple[Verdict, Finding]]:
+def _findings(report: Report) -> Iterator[tuple[Verdict, Finding]]:
     for verdict in report.verdicts:
         for finding in verdict.findings:
             if finding.finding != CHANGED or CHANGED in report.fail_on:

@@ -1,22 +1,16 @@
-"""Runs the program `fairlead-matcher`, which says by API servers' own code which webhooks they call
-for requests, and why not the others. Its source is tools/matcher."""
+"""Says by API servers' own code which webhooks they call for requests, and why not the others."""
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.programs import toolchain
+from fairlead.programs import matcher
 
 BATCH = 2500
 """Requests for one process. It answers 1,000 in a second."""
-_WITHIN = 300
-"""Seconds within which it must end."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +29,9 @@ class Requirement:
 class Verdict:
     """Whether an API server calls a webhook for a request.
 
+    `kind` and `configuration` are those of the webhook's configuration, `number` its place there.
+    With `ignore`, the API server goes on without an answer.
+
     If it does not, `by` is the part of the webhook that excludes the request: RESOURCE, OPERATION,
     NAMESPACE_SELECTOR, OBJECT_SELECTOR or MATCH_CONDITIONS. `condition` is the matchCondition that
     is false, `error` says why one could not be evaluated. If it is `refused`, the API server
@@ -42,8 +39,12 @@ class Verdict:
     webhook then counts as called.
     """
 
+    kind: str
+    configuration: str
+    number: int
     webhook: str
     called: bool
+    ignore: bool
     refused: bool
     by: str
     requirements: tuple[Requirement, ...]
@@ -82,13 +83,13 @@ def match(
     """The verdicts on each of `reviews`, in their order.
 
     Args:
-        configurations: MutatingWebhookConfigurations and ValidatingWebhookConfigurations.
+        configurations: MutatingWebhookConfigurations and ValidatingWebhookConfigurations, or what
+            has their form.
         reviews: AdmissionReviews; they need not be well-formed.
         namespaces: the labels of namespaces, by name. Those that are left out may have any.
 
     Raises FairleadError if the program cannot be built or fails.
     """
-    program = toolchain.ensure([toolchain.MATCHER], progress)[toolchain.MATCHER]
     matched: list[Matched] = []
     for start in range(0, len(reviews), BATCH):
         question = {
@@ -96,20 +97,7 @@ def match(
             "namespaces": namespaces,
             "reviews": reviews[start : start + BATCH],
         }
-        try:
-            completed = subprocess.run(
-                [program],
-                input=json.dumps(question),
-                capture_output=True,
-                text=True,
-                timeout=_WITHIN,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise FairleadError(f"{program.name} did not end within {_WITHIN} s") from error
-        if completed.returncode:
-            raise FairleadError(f"{program.name}: {completed.stderr.strip()}")
-        matched += map(_matched, json.loads(completed.stdout)["answers"])
+        matched += map(_matched, matcher.ask(question, progress)["answers"])
     return matched
 
 
@@ -123,8 +111,12 @@ def _matched(answer: Mapping[str, Any]) -> Matched:
 
 def _verdict(verdict: Mapping[str, Any]) -> Verdict:
     return Verdict(
+        kind=verdict["kind"],
+        configuration=verdict["configuration"],
+        number=verdict["number"],
         webhook=verdict["webhook"],
         called=verdict["called"],
+        ignore=verdict.get("ignore", False),
         refused=verdict.get("refused", False),
         by=verdict.get("by", ""),
         requirements=tuple(

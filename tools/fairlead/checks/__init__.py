@@ -1,2 +1,1 @@
-"""Tests Fairlead itself: the checkout, conformance to the contract, fuzzing, chaos, and end-to-end
-runs."""
+"""Tests Fairlead itself: the checkout, fuzzing, chaos, and end-to-end runs."""

@@ -15,6 +15,7 @@ from fairlead.checks import developers
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
+from fairlead.engines import matrix
 from fairlead.opa import cli
 from fairlead.policy import bundles, contract, generated
 from fairlead.settings.models import Settings
@@ -25,7 +26,7 @@ COVERAGE = 100.0
 
 # Each process starts its own cluster for the session, so the tests of a file stay together.
 _PARALLEL = ("--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile")
-_CODE = ("tools", "integration", "bench", "conftest.py", "setup.py")
+_CODE = ("tools", "policies", "integration", "bench", "conftest.py", "setup.py")
 _PACKAGES = {
     "ruff": ("ruff",),
     "ruff format": ("ruff",),
@@ -41,6 +42,7 @@ _TYPED = (
     ("tools/tests/programs/toolchain",),
     ("tools/tests/sync",),
     ("integration/tests",),
+    ("--explicit-package-bases", "policies"),  # their files have equal names
     ("conftest.py", "setup.py", "bench", "tools/capture.py", "integration/image/collect.py"),
 )
 
@@ -107,7 +109,8 @@ def _steps(arguments: list[str], progress: Progress) -> dict[str, Callable[[], s
 def _check(progress: Progress) -> str:
     contract.require(Settings(), None, progress)
     cli.check(bundles.folder(), paths.root() / "tools" / "schemas", progress)
-    if outdated := generated.outdated():
+    texts = {**generated.texts([bundles.folder()], Settings()), **matrix.texts()}
+    if outdated := generated.outdated(texts):
         names = ", ".join(str(path.relative_to(paths.root())) for path in outdated)
         raise FairleadError(f"not as the METADATA say: {names}; run `make generate`")
     return ""

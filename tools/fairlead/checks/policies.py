@@ -7,36 +7,39 @@ from pathlib import Path
 
 from fairlead.checks import checkout
 from fairlead.checks.checkout import Result
-from fairlead.checks.conformance import cases, verify
-from fairlead.checks.conformance.engines.opa import OpaEngine
+from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
+from fairlead.engines import verify
+from fairlead.engines.opa import OpaEngine
 from fairlead.opa import cli
-from fairlead.policy import bundles, workspace
+from fairlead.policy import bundles, cases, generated, workspace
 from fairlead.settings import intents
 from fairlead.settings.models import Settings
 
 
 def run(settings: Settings, folder: Path, *, progress: Progress) -> Iterator[Result]:
     """Check the policies of `folder`, besides those of the settings: the schemas, the contract and
-    the tests, the format, and the cases on OPA. Yields each step's result.
+    the tests, the format, the cases on OPA, and whether the pages are up to date. If it has a
+    main.rego, it takes the place of the project's folder. Yields each step's result.
 
     Raises InputError if a file cannot be read.
     """
-    places = [str(place) for place in bundles.folders(settings, folder)[1:]]
-    settings = settings.model_copy(update={"policies": places})
+    settings, source = bundles.placed(settings, folder)
+    places = [*([] if source is None else [str(source)]), *settings.policies]
     yield from checkout.results(
         {
-            "check and test": lambda: _tested(settings, progress),
+            "check and test": lambda: _tested(settings, source, progress),
             "format": lambda: _formatted(places, progress),
-            "cases": lambda: _decided(settings, places, progress),
+            "cases": lambda: _decided(settings, source, places, progress),
+            "pages": lambda: _documented(settings, places),
         },
         progress,
     )
 
 
-def _tested(settings: Settings, progress: Progress) -> str:
-    result = workspace.require_good(settings, progress=progress)
+def _tested(settings: Settings, source: Path | None, progress: Progress) -> str:
+    result = workspace.require_good(settings, source, progress)
     return f"{result.passed} test{'' if result.passed == 1 else 's'} passed"
 
 
@@ -50,12 +53,30 @@ def _formatted(places: list[str], progress: Progress) -> str:
     return ""
 
 
-def _decided(settings: Settings, places: list[str], progress: Progress) -> str:
+def _decided(settings: Settings, source: Path | None, places: list[str], progress: Progress) -> str:
     """Decide on the cases of the policies in these folders."""
     theirs = {intent.name for place in places for intent in intents.in_folder(Path(place))}
-    chosen = [case for case in cases.load(settings=settings) if case.intent in theirs]
-    results = verify.verify(chosen, [OpaEngine()], progress)
+    every = cases.load(settings=settings, folder=source)
+    chosen = [case for case in every if case.intent in theirs]
+    results = verify.verify(chosen, [OpaEngine(source)], progress)
     failed = [f"{result.case}: {result.detail}" for result in results if not result.passed]
     if failed:
         raise FairleadError("\n".join(failed))
     return f"{len(results)} cases"
+
+
+def _documented(settings: Settings, places: list[str]) -> str:
+    """Compare the pages of the policies with what is made from them."""
+    outdated = [
+        (place, page)
+        for place in places
+        for page in generated.outdated(generated.texts([Path(place)], settings))
+    ]
+    if outdated:
+        pages = ", ".join(paths.shown(page) for _, page in outdated)
+        commands = "; ".join(
+            f"fairlead generate --policies {paths.shown(Path(place))}"
+            for place in dict.fromkeys(place for place, _ in outdated)
+        )
+        raise FairleadError(f"not as the METADATA and the cases say: {pages}: run `{commands}`")
+    return ""

@@ -22,10 +22,11 @@ from fairlead.clusters import registry
 def command(
     target: registry.Target, settings_file: Path | None, policies_folder: Path | None, output: str
 ) -> int:
-    """Show which pods and templates of a cluster the policies would change or refuse, and which
-    pods run outside their pool today.
+    """Show which objects of a cluster the policies would change or refuse, and which pods run
+    outside their pool today.
 
-    Every pod and template is decided on as if its author applied it again, by the policies of this
+    Every pod and template, and every object of another kind that a policy is about, is decided on
+    as if its author applied it again, by the policies of this
     checkout and as if all of them were enforced. "not asked" means that the API server would ask
     OPA nothing, by the cluster's webhooks. The command needs only the right to list. It works in
     clusters without Fairlead, too.
@@ -49,4 +50,4 @@ def _draw(data: dict[str, Any], console: Console) -> None:
             grouped.lines(findings, "finding", "pool"),
         )(console)
         console.print()
-    console.print(grouped.counts(data["counts"], "pods and templates"), soft_wrap=True)
+    console.print(grouped.counts(data["counts"], "objects"), soft_wrap=True)

@@ -12,15 +12,16 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError
-from fairlead.operations.up import started
+from fairlead.engines import enforcement
 from fairlead.settings.models import Settings
 
 
 @click.command()
 @options.own_cluster("demo")
+@options.new_engine
 @click.option("--keep", is_flag=True, help="Leave the cluster running afterwards.")
 @options.output
-def command(name: str, keep: bool, output: str) -> None:
+def command(name: str, engine: str, keep: bool, output: str) -> None:
     """See Fairlead at work: a real API server, three node pools, and where each pod lands or why it
     is refused.
 
@@ -28,7 +29,9 @@ def command(name: str, keep: bool, output: str) -> None:
     """
     with out.progress() as progress:
         EmbeddedCluster(name).down()
-        with started(name, Settings(), library.NODES, progress=progress) as cluster:
+        with enforcement.started(
+            name, Settings(), library.NODES, engine=engine, progress=progress
+        ) as cluster:
             rows = library.run(cluster, progress=progress)
             if keep:
                 cluster.detach()

@@ -13,7 +13,8 @@ from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests, render
-from fairlead.operations import deploy as library
+from fairlead.engines import enforcement
+from fairlead.engines.native import record
 from fairlead.operations.applying import UNCHANGED, Outcome
 
 
@@ -21,6 +22,7 @@ from fairlead.operations.applying import UNCHANGED, Outcome
 @options.cluster
 @options.settings
 @options.policies
+@options.engine
 @options.sidecar
 @click.option(
     "--dry-run",
@@ -30,7 +32,8 @@ from fairlead.operations.applying import UNCHANGED, Outcome
 @click.option(
     "--diff",
     is_flag=True,
-    help="First show what would be created, changed (with the fields) and left as it is.",
+    help="First show what would be created and changed (with the fields), and how many objects "
+    "would be left as they are.",
 )
 @click.option(
     "--check", is_flag=True, help="Only check the cluster's prerequisites; change nothing."
@@ -42,6 +45,7 @@ def command(
     target: registry.Target,
     settings_file: Path | None,
     policies_folder: Path | None,
+    engine: str | None,
     sidecar: str | None,
     dry_run: bool,
     diff: bool,
@@ -50,8 +54,11 @@ def command(
     yes: bool,
     output: str,
 ) -> int:
-    """Deploy OPA, its sidecar, the policies and the webhook into a running cluster; safe to repeat.
-    It prints for each object whether it was created, configured or unchanged.
+    """Deploy the policies and what enforces them into a running cluster: OPA, its sidecar and the
+    webhooks, or with --engine cel only objects of the API server. It is safe to repeat. It prints
+    for each object whether it was created, configured or unchanged.
+
+    If another engine is deployed, it is removed once the new one enforces the policies.
 
     If Fairlead did not create the cluster, the command asks first; with --diff on a terminal, it
     asks in any cluster. It checks the prerequisites and lists all that fail at once.
@@ -59,6 +66,11 @@ def command(
     if check and (dry_run or diff):
         raise UsageError("--check does not go with --dry-run or --diff: leave one of them out")
     settings = options.load(settings_file)
+    if dry_run and not diff and engine not in (None, record.OPA):
+        native = record.made(engine, settings, policies_folder)
+        objects = [*native.objects, dict(native.manifest)]
+        out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))
+        return 0
     if dry_run and not diff:
         with out.progress() as progress:
             rendered = render.render(settings, policies_folder, sidecar=sidecar, progress=progress)
@@ -71,15 +83,22 @@ def command(
     if check:
         findings = [
             asdict(finding)
-            for finding in library.check(cluster, settings, policies_folder, sidecar=sidecar)
+            for finding in enforcement.check(
+                cluster, settings, policies_folder, engine=engine, sidecar=sidecar
+            )
         ]
         out.emit(findings, output, out.rows(None, ("check", "ok", "detail"), findings))
         return int(not all(finding["ok"] for finding in findings))
     review = False
     if diff:
         with out.progress() as progress:
-            plan = library.plan(
-                cluster, settings, policies_folder, sidecar=sidecar, progress=progress
+            plan = enforcement.plan(
+                cluster,
+                settings,
+                policies_folder,
+                engine=engine,
+                sidecar=sidecar,
+                progress=progress,
             )
         if dry_run:
             documents = [outcome.document() for outcome in plan]
@@ -93,10 +112,11 @@ def command(
     results: list[Outcome] = []
     try:
         with out.progress() as progress:
-            states = library.deploy(
+            states = enforcement.deploy(
                 cluster,
                 settings,
                 policies_folder,
+                engine=engine,
                 sidecar=sidecar,
                 message=message,
                 report=results.extend,
@@ -106,8 +126,7 @@ def command(
         if results:
             documents = [outcome.document() for outcome in results]
             out.emit(documents, output, lambda console: outcomes.draw_result(results, console))
-    if output == "table":
-        rows = [{"url": s.opa.url, "ready": s.ready, "revision": s.revision} for s in states]
+    if output == "table" and states:
         out.line()
-        out.rows(None, ("url", "ready", "revision"), rows)(out.console())
+        out.rows(None, ("url", "ready", "revision"), states)(out.console())
     return 0

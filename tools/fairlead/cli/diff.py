@@ -14,7 +14,7 @@ from fairlead.analysis.batch import described
 from fairlead.cli import grouped, options, outcomes
 from fairlead.cli import output as out
 from fairlead.clusters import registry
-from fairlead.operations import deploy
+from fairlead.engines import enforcement
 from fairlead.operations.applying import UNCHANGED
 
 
@@ -26,8 +26,8 @@ from fairlead.operations.applying import UNCHANGED
     "--objects",
     "of_objects",
     is_flag=True,
-    help="Show the objects that `fairlead deploy` would create, change (with the fields) and leave "
-    "as they are, instead of decisions.",
+    help="Instead of decisions, show the objects that `fairlead deploy` would create and change "
+    "(with the fields), and how many it would leave as they are.",
 )
 @options.output
 def command(
@@ -37,7 +37,7 @@ def command(
     of_objects: bool,
     output: str,
 ) -> int:
-    """Show the pods and templates of a cluster on which the policies of this checkout would decide
+    """Show the objects of a cluster on which the policies of this checkout would decide
     differently.
 
     Their decisions are compared with those of the deployed policies: refusals, patches, messages
@@ -49,7 +49,7 @@ def command(
     cluster = registry.find(target)
     if of_objects:
         with out.progress() as progress:
-            plan = deploy.plan(cluster, settings, policies_folder, progress=progress)
+            plan = enforcement.plan(cluster, settings, policies_folder, progress=progress)
         documents = [outcome.document() for outcome in plan]
         out.emit(documents, output, lambda console: outcomes.draw_plan(plan, console))
         return int(any(outcome.action != UNCHANGED for outcome in plan))
@@ -69,7 +69,7 @@ def _draw(data: dict[str, Any], console: Console) -> None:
             grouped.lines(differences, "difference"),
         )(console)
         console.print()
-    counts = grouped.counts(data["counts"], "pods and templates")
+    counts = grouped.counts(data["counts"], "objects")
     console.print(
         f"{data['revisions']['deployed']} -> {data['revisions']['new']}: {counts}", soft_wrap=True
     )
@@ -91,6 +91,8 @@ def _said(decision: dict[str, Any]) -> tuple[str, str]:
     texts = (decision["message"], *decision["warnings"], described(decision["patch"]))
     if not decision["allowed"]:
         verdict = "refused"
+    elif not decision["asked"]:
+        verdict = "not asked"
     elif decision["warnings"]:
         verdict = "admitted with a warning"
     else:

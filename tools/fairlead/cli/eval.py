@@ -106,7 +106,7 @@ def command(
         "namespace": namespace,
         "namespace_labels": labels,
         "namespaces": cluster.namespaces() if cluster else None,
-        "webhooks": asked.of_cluster(cluster, settings) if cluster else None,
+        "webhooks": asked.of_cluster(cluster, settings, policies_folder) if cluster else None,
         "operation": operation,
         "folder": policies_folder,
     }

@@ -17,16 +17,18 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.common.errors import FairleadError
 
-_KINDS = ("guard", "reviews", "load")
+_KINDS = ("guard", "reviews", "engines", "load")
 
 
 @click.command()
-@click.argument("kinds", nargs=-1, type=click.Choice(_KINDS), metavar="[guard|reviews|load]...")
+@click.argument(
+    "kinds", nargs=-1, type=click.Choice(_KINDS), metavar="[guard|reviews|engines|load]..."
+)
 @click.option(
     "--examples",
     type=click.IntRange(1),
     help="Number of examples of each suite.  "
-    "[default: 20,000 requests, 50,000 reviews, 200 attacks]",
+    "[default: 20,000 requests, 50,000 reviews, 5,000 comparisons, 200 attacks]",
 )
 @click.option(
     "--seed",
@@ -44,8 +46,9 @@ def command(
 ) -> None:
     """Fuzz OPAs that the command starts for itself, as a deployment would.
 
-    There are three suites. `guard` sends requests to OPA's API, `reviews` malformed
-    admission reviews. `load` sends huge, deep, compressed and slow requests to an embedded cluster;
+    There are four suites. `guard` sends requests to OPA's API, `reviews` malformed
+    admission reviews. `engines` compares the answers of the policies in Rego with those in Python.
+    `load` sends huge, deep, compressed and slow requests to an embedded cluster;
     its OPA and sidecar must stay within their memory and go on serving others.
 
     If an example fails, the smallest one is printed. Save it as a file in the suite's folder below

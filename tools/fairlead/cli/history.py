@@ -13,7 +13,7 @@ from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.operations import history, history_diff
 
-_COLUMNS = ("number", "time", "by", "action", "revision", "current", "changed", "message")
+_COLUMNS = ("number", "time", "by", "action", "revision", "changed", "message")
 
 
 @click.command()
@@ -29,7 +29,8 @@ _COLUMNS = ("number", "time", "by", "action", "revision", "current", "changed", 
 def command(compared: tuple[str, str] | None, target: registry.Target, output: str) -> None:
     """List the pushes, rollbacks and deployments, the latest first.
 
-    `fairlead rollback NUMBER` brings the policies of an entry back.
+    The entry in force has a * after its number. `fairlead rollback NUMBER` brings the policies of
+    an entry back.
     """
     cluster = registry.find(target)
     if compared:
@@ -39,8 +40,13 @@ def command(compared: tuple[str, str] | None, target: registry.Target, output: s
             out.warning(sentence)
         return
     lines = history.table(cluster)
-    rows = [{**line, "changed": _changed(line)} for line in lines]
+    rows = [{**line, "number": _number(line), "changed": _changed(line)} for line in lines]
     out.emit(lines, output, out.rows(None, _COLUMNS, rows))
+
+
+def _number(line: dict[str, Any]) -> str:
+    number = "-" if line["number"] is None else str(line["number"])
+    return f"{number} *" if line["current"] else number
 
 
 def _changed(line: dict[str, Any]) -> str | None:

@@ -12,6 +12,7 @@ from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.clusters.kind import KindCluster
+from fairlead.common import texts
 from fairlead.common.errors import FairleadError
 
 
@@ -43,7 +44,7 @@ def _row(cluster: EmbeddedCluster | KindCluster) -> dict[str, Any]:
     return {
         "name": cluster.name,
         "cluster": cluster.kind,
-        "created": created.isoformat(timespec="seconds") if created else None,
+        "created": texts.time(created) if created else None,
         "state": state,
     }
 

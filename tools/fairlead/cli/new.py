@@ -9,6 +9,7 @@ import click
 
 from fairlead.cli import options
 from fairlead.cli import output as out
+from fairlead.common import paths
 from fairlead.policy import bundles, new_policy
 
 
@@ -35,9 +36,10 @@ def policy(name: str, folder: Path | None, settings_file: Path | None, output: s
     settings = options.load(settings_file)
     first = next(map(Path, settings.policies), bundles.folder())
     place = folder or first
-    out.files(new_policy.policy(name, place), output)
+    written = [Path(paths.shown(path)) for path in new_policy.policy(name, place)]
+    out.files(written, output)
     if place == bundles.folder():
         checks = "`make generate` and `make test`"
     else:
-        checks = f"`fairlead test --policies {place}`"
+        checks = f"`fairlead test --policies {paths.shown(place)}`"
     out.note(f"next: replace the example, then run {checks}")

@@ -14,8 +14,11 @@ from click.core import ParameterSource
 from fairlead.cli import output as out
 from fairlead.cli.output import FORMATS
 from fairlead.clusters import registry
+from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment.sidecars import SIDECARS
+from fairlead.engines import ENFORCING
+from fairlead.policy import parameter_rules
 from fairlead.settings import loading
 from fairlead.settings.models import Settings
 
@@ -46,6 +49,20 @@ sidecar = click.option(
     type=click.Choice(list(SIDECARS)),
     help="What keeps OPA current.  [default: the deployed one; in a new deployment sync (embedded) "
     "or kube-mgmt (others)]",
+)
+engine = click.option(
+    "--engine",
+    type=click.Choice(ENFORCING),
+    help="What enforces the policies: opa, or cel for admission policies of the API server without "
+    "any pod.  [default: the deployed one; in a new deployment opa]",
+)
+new_engine = click.option(
+    "--engine",
+    type=click.Choice(ENFORCING),
+    default=ENFORCING[0],
+    show_default=True,
+    help="What enforces the policies: opa, or cel for admission policies of the API server without "
+    "any pod.",
 )
 message = click.option(
     "-m",
@@ -147,18 +164,12 @@ def load(settings_file: Path | None) -> Settings:
     """The settings in force; says on stderr which file they come from, if there is one. Raises
     InputError, UsageError.
     """
-    settings, file = loading.load(settings_file), loading.find(settings_file)
+    with out.progress() as progress:
+        settings = parameter_rules.load(settings_file, progress)
+    file = loading.find(settings_file)
     if file is not None:
-        out.note(f"settings: {shown(file)}")
+        out.note(f"settings: {paths.shown(file)}")
     return settings
-
-
-def shown(path: Path) -> str:
-    """A path in short: relative to the working directory, if it is in there."""
-    try:
-        return f"./{path.absolute().relative_to(Path.cwd())}"
-    except ValueError:
-        return str(path)
 
 
 def ask(

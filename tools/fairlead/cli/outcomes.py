@@ -18,8 +18,12 @@ _WIDTH = 60
 
 
 def draw_plan(outcomes: Sequence[Outcome], console: Console) -> None:
-    """A line for each object, with the fields that change below it, and a summary."""
+    """A line for each object that is not left as it is, with the fields that change below it, and a
+    summary.
+    """
     for outcome in outcomes:
+        if outcome.action == UNCHANGED:
+            continue
         _print(console, f"{outcome.reference} {outcome.action}")
         for change in outcome.fields:
             _print(console, f"    {_described(change)}")

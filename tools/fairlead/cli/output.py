@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,6 +34,8 @@ from fairlead.common.progress import Progress
 
 FORMATS = ("table", "json", "yaml")
 
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+"""The places in a key such as `failurePolicy` where a word begins."""
 _ALIVE = 30.0
 """Seconds after which a step that goes on has a line, where the output is no terminal."""
 
@@ -53,14 +57,16 @@ def rows(
     styles: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Console], None]:
     """A function that draws `lines` as a table. `columns` are keys of each line, `styles` are
-    rich's, by column.
+    rich's, by column. The heading of `failurePolicy` is FAILURE POLICY.
     """
 
     def draw(target: Console) -> None:
         if title:
             target.print(title, style="bold")
         cells = [[_cell(line.get(column)) for column in columns] for line in lines]
-        tables.draw(target, columns, cells, styles, width=_width(target))
+        labels = {column: _CAPITAL.sub(" ", column).lower() for column in columns}
+        by_label = {labels[column]: style for column, style in styles.items()}
+        tables.draw(target, list(labels.values()), cells, by_label, width=_width(target))
 
     return draw
 
@@ -83,19 +89,44 @@ def record(values: Iterable[Any]) -> None:
 
 def note(text: str) -> None:
     """Print a remark to stderr."""
-    sys.stderr.write(text + "\n")
+    _tell(text)
 
 
 def warning(text: str) -> None:
     """Print a warning to stderr."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print("[bold yellow]warning:[/] ", end="")
-    note(text)
+    _tell(text, "warning: ", "bold yellow")
 
 
 def error(text: str) -> None:
     """Print an error to stderr."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print("[bold red]error:[/] ", end="")
-    note(text)
+    _tell(text, "error: ", "bold red")
+
+
+def _tell(text: str, prefix: str = "", style: str = "") -> None:
+    """Print to stderr; on a terminal, in lines that end between words."""
+    target = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+    if target.is_terminal:
+        text = _folded(prefix + text, target.width).removeprefix(prefix)
+    if prefix:
+        target.print(prefix, style=style, end="")
+    sys.stderr.write(text + "\n")
+
+
+def _folded(text: str, width: int) -> str:
+    """`text` with lines of at most `width` characters, unless a word is longer."""
+    lines = []
+    for long in text.split("\n"):
+        indent = long[: len(long) - len(long.lstrip())]
+        parts = textwrap.wrap(
+            long,
+            width,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+            replace_whitespace=False,
+        )
+        lines += parts if len(long) > width else [long]
+    return "\n".join(lines)
 
 
 def console() -> Console:

@@ -14,8 +14,10 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.clusters.base import Cluster
+from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
-from fairlead.operations import push as library
+from fairlead.engines import enforcement
+from fairlead.operations.push import changes
 from fairlead.policy import bundles
 from fairlead.settings import loading
 
@@ -72,9 +74,9 @@ def command(
         return folders
 
     file = settings_now() or Path.cwd() / loading.FILE
-    watched = [options.shown(path) for path in (*folders, file)]
+    watched = [paths.shown(path) for path in (*folders, file)]
     out.note(f"watching {', '.join(watched[:-1])} and {watched[-1]}, until Ctrl-C")
-    for _ in library.changes(folders_now, settings_now, lambda: time.sleep(_LOOK)):
+    for _ in changes(folders_now, settings_now, lambda: time.sleep(_LOOK)):
         try:
             _push(cluster, settings_file, policies_folder, restart, message, output)
         except FairleadError as error:
@@ -91,7 +93,7 @@ def _push(
 ) -> None:
     settings = options.load(settings_file)
     with out.progress() as progress:
-        result = library.push(
+        result = enforcement.push(
             cluster,
             settings,
             policies_folder,
@@ -104,11 +106,9 @@ def _push(
 
 def show(result: dict[str, Any], output: str) -> None:
     """Print which OPA serves the revision, and the warnings."""
-    out.emit(
-        result,
-        output,
-        out.rows(f"revision {result['revision']}", ("url", "revision"), result["opa"]),
-    )
+    table = out.rows(f"revision {result['revision']}", ("url", "revision"), result["opa"])
+    line = f"revision {result['revision']} in force"
+    out.emit(result, output, table if result["opa"] else lambda console: console.print(line))
     if result["entry"] is None:
         out.note("policies and settings were in force already: the history has no new entry")
     for warning in result["warnings"]:

@@ -7,15 +7,29 @@ from pathlib import Path
 
 import click
 
+from fairlead import engines
 from fairlead.cli import options
 from fairlead.cli import output as out
+from fairlead.common.errors import UsageError
 from fairlead.deployment import kustomize, manifests
 from fairlead.deployment import render as library
+from fairlead.engines.base import UnsupportedSettings
+from fairlead.settings import loading
+
+_OPA = "opa"
 
 
 @click.command()
 @options.settings
 @options.policies
+@click.option(
+    "--engine",
+    default=_OPA,
+    show_default=True,
+    metavar="NAME",
+    help="What enforces the policies: opa, cel for admission policies without OPA, gatekeeper, or "
+    "kyverno.",
+)
 @options.sidecar
 @click.option(
     "--secrets",
@@ -37,6 +51,7 @@ from fairlead.deployment import render as library
 def command(
     settings_file: Path | None,
     policies_folder: Path | None,
+    engine: str,
     sidecar: str | None,
     secrets_file: Path | None,
     renew: bool,
@@ -50,6 +65,18 @@ def command(
     docs/gitops.md.
     """
     settings = options.load(settings_file)
+    if engine != _OPA:
+        if sidecar or secrets_file or renew or base:
+            raise UsageError(
+                "--sidecar, --secrets, --renew and --kustomize are about OPA: leave them out with "
+                f"--engine {engine}"
+            )
+        try:
+            objects = engines.render(engine, settings, policies_folder)
+        except UnsupportedSettings as error:
+            raise loading.located(settings_file, error.mistakes) from error
+        out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))
+        return
     if base is None:
         with out.progress() as progress:
             rendered = library.render(

@@ -8,6 +8,7 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.cli.push import show
 from fairlead.clusters import registry
+from fairlead.engines import enforcement
 from fairlead.operations import rollback as library
 
 
@@ -26,12 +27,13 @@ def command(entry: str | None, target: registry.Target, message: str | None, out
     """
     cluster = registry.find(target)
     with out.progress() as progress:
-        result = library.rollback(cluster, entry, message=message, progress=progress)
+        result = enforcement.rollback(cluster, entry, message=message, progress=progress)
     show(result, output)
     out.note(_sentence(result))
     if result["missing"]:
         settings = library.shown(result["missing"])
-        out.warning(f"settings that only `fairlead deploy` can apply stay: {settings}")
+        out.warning(f"settings that only a deployment can apply stay: {settings}")
+        out.note(result["wayBack"])
 
 
 def _sentence(result: dict[str, object]) -> str:

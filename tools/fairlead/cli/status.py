@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -11,8 +12,8 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.common.errors import FairleadError
+from fairlead.engines import enforcement
 from fairlead.operations import drift
-from fairlead.operations import status as library
 
 
 @click.command()
@@ -25,7 +26,7 @@ def command(target: registry.Target, output: str) -> None:
     webhook, guard or right is not as deployed, or if anything is wrong with an OPA, its sidecar, a
     policy or a server. `problems` lists what is wrong.
     """
-    data = library.status(registry.find(target))
+    data = enforcement.status(registry.find(target))
     if not data["deployed"] and output == "table":
         raise FairleadError(
             f"not deployed: cluster {data['name']} runs without Fairlead: run `fairlead deploy`"
@@ -41,30 +42,73 @@ def _draw(data: dict[str, Any], console: Console) -> None:
         console.print()
         record = ("intent", "by", "since", "reason")
         out.rows("disabled", record, data["disabled"], dict.fromkeys(record, "bold red"))(console)
-    for title, columns in (
-        ("opa", ("pod", "url", "pid", "ready", "revision", "confirmed")),
-        ("sidecars", ("pod", "url", "pid", "healthy", "reasons")),
-        ("policies", ("name", "status", "error")),
-        ("admission", ("what", "objects", "failurePolicy", "state")),
-        ("certificates", ("name", "notAfter", "renewed", "by", "renewer", "warning")),
-        ("servers", ("name", "pid", "restarts", "running")),
+    for title, columns, rows in (
+        ("opa", ("pod", "url", "ready", "revision", "data as of"), _opas(data["opa"])),
+        ("sidecars", ("pod", "url", "ready", "reasons"), _sidecars(data["sidecars"])),
+        ("intents", ("name", "enforcement", "kinds"), _intents(data["intents"], data["disabled"])),
+        ("policies", ("name", "status", "error"), _policies(data["policies"])),
+        ("admission", ("what", "objects", "failurePolicy", "state"), _admission(data["objects"])),
+        (
+            "certificates",
+            ("name", "ends", "renewed", "by", "renewer", "warning"),
+            [{**row, "ends": row["notAfter"]} for row in data["certificates"]],
+        ),
     ):
-        console.print()
-        rows = [
-            {**row, "reasons": "; ".join(row["reasons"])} if "reasons" in row else row
-            for row in (_admission(data["objects"]) if title == "admission" else data[title])
-        ]
-        if title == "policies":
-            rows = [
-                {**row, "status": "loaded; no decision uses it"} if row["used"] is False else row
-                for row in rows
-            ]
-        out.rows(title, columns, rows)(console)
+        if rows or data["engine"] == "opa":
+            console.print()
+            out.rows(title, columns, rows)(console)
+    console.print()
+    console.print("servers", style="bold")
+    out.fields(console, list(_servers(data["servers"])), label_width=11)
+    console.print()
     if data["problems"]:
-        console.print()
         out.rows("problems", ("problem",), [{"problem": problem} for problem in data["problems"]])(
             console
         )
+    else:
+        console.print("no problems")
+
+
+def _opas(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**row, "data as of": row["confirmed"]} for row in rows]
+
+
+def _sidecars(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {**row, "ready": row["healthy"], "reasons": "; ".join(row["reasons"]) or None}
+        for row in rows
+    ]
+
+
+def _intents(rows: list[dict[str, Any]], disabled: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    off = {record["intent"] for record in disabled}
+    return [
+        {
+            **row,
+            "enforcement": "disabled" if row["name"] in off else row["enforcement"],
+            "kinds": ", ".join(row["kinds"]),
+        }
+        for row in rows
+    ]
+
+
+def _policies(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {**row, "status": "loaded; no decision uses it"} if row["used"] is False else row
+        for row in rows
+    ]
+
+
+def _servers(rows: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """The names of those that run, that were restarted and that have ended, each after a label."""
+    restarted = [f"{row['name']} ({row['restarts']})" for row in rows if row["restarts"]]
+    for label, names in (
+        ("running", [row["name"] for row in rows if row["running"]]),
+        ("restarted", restarted),
+        ("ended", [row["name"] for row in rows if not row["running"]]),
+    ):
+        if names:
+            yield label, ", ".join(names)
 
 
 def _admission(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -74,12 +118,18 @@ def _admission(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
     kinds = {
         "mutating webhooks": drift.WEBHOOKS[:1],
         "validating webhooks": drift.WEBHOOKS[1:],
+        "admission policies": (*drift.MUTATING, *drift.GUARDS),
         "guards": drift.GUARDS,
         "rights": drift.RIGHTS,
     }
     rows = []
     for what, members in kinds.items():
-        entries = [entry for entry in objects if entry["kind"] in members]
+        entries = [
+            entry
+            for entry in objects
+            if entry["kind"] in members
+            and (what == "admission policies") == entry["name"].startswith("fairlead.")
+        ]
         others = [
             f"{entry['kind']} {entry['name']} {entry['state']}"
             for entry in entries

@@ -1,13 +1,14 @@
 """Lays tables out for the width of a terminal. No word is broken.
 
 If a table is too wide, the text of its widest column is wrapped, if enough room is left for that.
-Otherwise that column leaves the table: its text stands under each row, as `column: text`. So do the
-next widest columns, until the others fit.
+Otherwise as few columns as possible leave the table, rather the last ones than the first: their
+text stands under each row, as `column: text`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from types import MappingProxyType
 
 from rich.cells import cell_len
@@ -79,19 +80,24 @@ def _widths(
         column: max(cell_len(line) for text in texts for line in text.split("\n"))
         for column, texts in cells.items()
     }
-    while width is not None and _total(natural) > width:
-        widest = max(natural, key=lambda column: natural[column])
-        room = width - _total(natural) + natural[widest]
-        longest_word = max(
-            cell_len(word) for text in cells[widest] for word in text.split() or [""]
-        )
-        if len(natural) == 1:
-            return {widest: max(room, longest_word)}
-        least = _LEAST_FIRST if widest == columns[0] else min(_LEAST, natural[widest] // 2)
-        if room >= max(least, longest_word):
-            return {**natural, widest: room}
-        natural.pop(widest)
-    return natural
+    if width is None:
+        return natural
+    longest_words = {
+        column: max(cell_len(word) for text in texts for word in text.split() or [""])
+        for column, texts in cells.items()
+    }
+    for count in range(len(columns), 1, -1):
+        for chosen in combinations(columns, count):  # those that keep the first columns come first
+            widths = {column: natural[column] for column in chosen}
+            if _total(widths) <= width:
+                return widths
+            widest = max(chosen, key=lambda column: natural[column])
+            room = width - _total(widths) + natural[widest]
+            least = _LEAST_FIRST if widest == columns[0] else min(_LEAST, natural[widest] // 2)
+            if room >= max(least, longest_words[widest]):
+                return {**widths, widest: room}
+    first = columns[0]
+    return {first: max(min(width, natural[first]), longest_words[first])}
 
 
 def _total(widths: Mapping[str, int]) -> int:

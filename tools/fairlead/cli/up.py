@@ -14,20 +14,14 @@ from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError, UsageError
-from fairlead.deployment import sidecars
-from fairlead.operations import status, up
+from fairlead.engines import enforcement
+from fairlead.operations import up
 from fairlead.settings.models import Settings
 
 
 @click.command()
 @options.cluster
-@click.option(
-    "--engine",
-    type=click.Choice(["opa"]),
-    default="opa",
-    show_default=True,
-    help="What enforces the policies.",
-)
+@options.new_engine
 @options.sidecar
 @click.option(
     "--replicas",
@@ -60,11 +54,10 @@ def command(
     settings = options.load(settings_file)
     match target.kind:
         case "embedded" if not no_deploy:
-            data = _embedded(
-                target.name, settings, sidecar, replicas or 1, _nodes(nodes or "1", settings)
-            )
+            counts = _nodes(nodes or "1", settings)
+            data = _embedded(target.name, settings, engine, sidecar, replicas or 1, counts)
         case "kind" if replicas is None and nodes is None:
-            data = _kind(target.name, settings, sidecar, deployed=not no_deploy)
+            data = _kind(target.name, settings, engine, sidecar, deployed=not no_deploy)
         case "context":
             raise UsageError(
                 "the cluster of a context runs already: run `fairlead deploy` to install Fairlead "
@@ -79,41 +72,53 @@ def command(
         data, output, lambda _: out.line(f"export KUBECONFIG={shlex.quote(data['kubeconfig'])}")
     )
     flags = registry.flags(target.kind, target.name)
-    out.note(f"{target.name} is running: `fairlead down{flags}` removes it")
+    out.note(f"cluster {target.name} is running: `fairlead down{flags}` removes it")
 
 
 def _embedded(
-    name: str, settings: Settings, sidecar: str | None, replicas: int, nodes: dict[str, int]
+    name: str,
+    settings: Settings,
+    engine: str,
+    sidecar: str | None,
+    replicas: int,
+    nodes: dict[str, int],
 ) -> dict[str, Any]:
     cluster = EmbeddedCluster(name)
     if cluster.running():
-        data = status.status(cluster)
-        if not data["opa"]:
+        data = enforcement.status(cluster)
+        if not data["deployed"]:
             raise FairleadError(
                 f"another command is starting cluster {name!r}: wait until it has finished"
             )
         out.note(f"cluster {name!r} is running already; nothing was changed")
         return data
-    chosen = sidecar or sidecars.DEFAULT_EMBEDDED.name
     with (
         out.progress() as progress,
-        up.started(
-            name, settings, nodes, replicas=replicas, sidecar=chosen, progress=progress
+        enforcement.started(
+            name,
+            settings,
+            nodes,
+            engine=engine,
+            replicas=replicas,
+            sidecar=sidecar,
+            progress=progress,
         ) as cluster,
     ):
-        data = status.status(cluster)
+        data = enforcement.status(cluster)
         cluster.detach()  # last, so that an interrupt before it still stops the cluster
     return data
 
 
-def _kind(name: str, settings: Settings, sidecar: str | None, *, deployed: bool) -> dict[str, Any]:
+def _kind(
+    name: str, settings: Settings, engine: str, sidecar: str | None, *, deployed: bool
+) -> dict[str, Any]:
     with out.progress() as progress:
-        cluster, new = up.kind(
-            name, settings, sidecar=sidecar, deployed=deployed, progress=progress
+        cluster, new = enforcement.kind(
+            name, settings, engine=engine, sidecar=sidecar, deployed=deployed, progress=progress
         )
     if not new:
         out.note(f"cluster {name!r} is running already")
-    return status.status(cluster)
+    return enforcement.status(cluster)
 
 
 def _nodes(text: str, settings: Settings) -> dict[str, int]:

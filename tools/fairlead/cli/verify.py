@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 
-from fairlead.checks.conformance import cases as library
-from fairlead.checks.conformance import engines, verify
+from fairlead import engines
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters.registry import Target
+from fairlead.common import paths, texts
+from fairlead.engines import junit, verify
+from fairlead.engines.verify import Result
+from fairlead.policy import bundles
+from fairlead.policy import cases as library
+
+_COLUMNS = ("case", "intent", "engine", "passed", "detail")
+_LABELS = 12
+"""Characters of the column with the labels of a failed case."""
 
 
 @click.command()
@@ -29,12 +38,14 @@ from fairlead.clusters.registry import Target
     metavar="NAME",
     help=f"One of {', '.join(engines.ENGINES)}.  [default: all]",
 )
+@options.policies
 @options.cluster
 @options.settings
-@options.output
+@options.output_in(*out.FORMATS, "junit")
 def command(
     path: Path | None,
     names: tuple[str, ...],
+    policies_folder: Path | None,
     target: Target,
     settings_file: Path | None,
     output: str,
@@ -45,27 +56,49 @@ def command(
     come from the cases. Engines that need a cluster start an embedded one. With --cluster kind or
     context they use that cluster, and change its settings until you run `fairlead deploy` again.
 
-    Exit code: 0 if all cases passed, 1 if one failed. A case that an engine cannot express is
-    listed as such.
+    Exit code: 0 if all cases passed, 1 if one failed, 2 if a case or a policy cannot be read. A
+    case that an engine cannot express is listed as such. A case that failed is shown with what it
+    expects, what the engine answered, and the difference of the objects.
     """
-    chosen = engines.load(names, None if target.kind == "embedded" else target)
-    cases = library.load(path, options.load(settings_file))
+    settings, folder = bundles.placed(options.load(settings_file), policies_folder)
+    chosen = engines.load(names, None if target.kind == "embedded" else target, folder)
+    cases = library.load(path, settings, folder)
+    library.require_known(cases, settings, folder)
     with out.progress() as progress:
         results = verify.verify(cases, chosen, progress)
-    lines = [asdict(result) for result in results]
-    table = out.rows(None, ("case", "intent", "engine", "passed", "detail"), lines)
-
-    def draw(console: Console) -> None:
-        table(console)
-        console.print(f"\n{_summary(results)}")
-
-    out.emit(lines, output, draw)
+    if output == "junit":
+        out.line(junit.document(results))
+    else:
+        lines = [{column: getattr(result, column) for column in _COLUMNS} for result in results]
+        out.emit(lines, output, lambda console: _draw(console, results, lines))
     return int(any(result.passed is False for result in results))
 
 
-def _summary(results: list[verify.Result]) -> str:
+def _draw(console: Console, results: Sequence[Result], lines: Sequence[Mapping[str, Any]]) -> None:
+    # What differs is below the table, where it has the whole width.
+    short = [
+        {**line, "detail": "" if line["passed"] is False else line["detail"]} for line in lines
+    ]
+    out.rows(None, _COLUMNS, short)(console)
+    for result in results:
+        if result.passed is False:
+            _draw_failure(console, result)
+    console.print(f"\n{_summary(results)}")
+
+
+def _draw_failure(console: Console, result: Result) -> None:
+    source = result.source
+    place = f"{paths.shown(source.path)}:{source.line}"
+    console.print(f"\n{result.case}", style="bold", soft_wrap=True)
+    head = [("failed", f"{result.intent} on {result.engine}"), ("case", place)]
+    out.fields(console, [*head, *result.fields], _LABELS)
+    if result.diff:
+        console.print(f"\n{result.diff}", soft_wrap=True)
+
+
+def _summary(results: Sequence[Result]) -> str:
     counts = [(sum(result.passed is passed for result in results), word) for passed, word in _WORDS]
-    return f"{len(results)} result{'' if len(results) == 1 else 's'}: " + ", ".join(
+    return f"{texts.counted(len(results), 'result')}: " + ", ".join(
         f"{count} {word}" for count, word in counts if count
     )
 

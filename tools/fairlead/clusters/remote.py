@@ -15,7 +15,7 @@ from fairlead.clusters import contexts, joined_logs, opa_deployment
 from fairlead.clusters.base import OpaServer, SidecarServer
 from fairlead.clusters.opa_deployment import OpaDeployment
 from fairlead.clusters.portforward import HOST, Forward
-from fairlead.common import atomic_files
+from fairlead.common import atomic_files, texts
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
@@ -192,7 +192,7 @@ class RemoteCluster:
         try:
             with clients.explained("cannot list nodes"):
                 count = len(self._core.list_node().items)
-            nodes = f"{count} node{'' if count == 1 else 's'}"
+            nodes = texts.counted(count, "node")
         except Refused as error:
             nodes = f"nodes unknown ({error.status})"
         return f"context {self.name}, server {self._api.configuration.host}, {nodes}"

@@ -183,6 +183,15 @@ def parse_yaml(
         raise InputError(path, f"is not valid YAML: {problem}") from error
 
 
+def yaml_value(text: str) -> Any:
+    """The value of a text with one YAML document; None if it is empty. Raises yaml.YAMLError."""
+    loader = _FastLoader(text)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
+
+
 def _parse(
     loader: _FastLoader | _ExactLoader, path: Path, wanted: Callable[[yaml.Node], bool] | None
 ) -> list[Document]:
@@ -209,13 +218,30 @@ def read_json(path: Path) -> Any:
 def parse_json(text: str, path: Path) -> Any:
     """The same for a text; messages name it by `path`."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_each_key_once)
+    except _Twice as error:
+        raise InputError(
+            path, f"is not valid JSON: the key {str(error)!r} stands there twice"
+        ) from error
     except json.JSONDecodeError as error:
         raise InputError(path, f"is not valid JSON: {error.msg}", line=error.lineno) from error
     except ValueError as error:  # a number of thousands of digits
         raise InputError(path, f"is not valid JSON: {error}") from error
     except RecursionError as error:
         raise InputError(path, "is not valid JSON: nested too deeply") from error
+
+
+class _Twice(Exception):
+    """A key that a JSON object has twice."""
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, as API servers accept it. Raises _Twice."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _Twice(next(key for key in keys if keys.count(key) > 1))
+    return value
 
 
 def _kind(value: object) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from fairlead.common import texts
+
 Location = tuple[str | int, ...]
 
 _MANY = 8
@@ -104,7 +106,7 @@ def _existing(location: Location, value: Any) -> Location:
 
 def _text(details: Any, location: Location, key: bool, model: type[BaseModel]) -> str:
     kind, value, context = details["type"], details["input"], details.get("ctx") or {}
-    where = _path(location)
+    where = path(location)
     if kind == "missing":
         return f"{where} is missing: add it"
     if kind == "extra_forbidden":
@@ -119,9 +121,13 @@ def _text(details: Any, location: Location, key: bool, model: type[BaseModel]) -
             return f"{where} is empty: write `{location[-1]}: {_EMPTY[kind]}`"
         return f"{where} is empty: write a value, or remove it"
     if kind == "string_too_short":
-        return f"{where} is empty: write at least {_counted(context['min_length'], 'character')}"
+        return (
+            f"{where} is empty: write at least {texts.counted(context['min_length'], 'character')}"
+        )
     if kind == "too_short":
-        return f"{where} is too short: write at least {_counted(context['min_length'], 'item')}"
+        return (
+            f"{where} is too short: write at least {texts.counted(context['min_length'], 'item')}"
+        )
     write = _WRITE.get(kind)
     if write is None:
         return f"{where}: {details['msg']} (got {_shown(value)})"
@@ -139,16 +145,12 @@ def _quotes(kind: str, value: object) -> str:
     return ""
 
 
-def _path(location: Location) -> str:
+def path(location: Location) -> str:
     """A location as people write it: `pools.gpu.tolerations[0].key`."""
-    path = ""
+    text = ""
     for step in location:
-        path += f"[{step}]" if isinstance(step, int) else f".{step}"
-    return path.lstrip(".")
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+        text += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return text.lstrip(".")
 
 
 def _shown(value: object) -> str:

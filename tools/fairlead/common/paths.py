@@ -40,6 +40,12 @@ def state(name: str) -> Path:
     return root() / ".fairlead" / name
 
 
+def shown(path: Path) -> str:
+    """The path as messages show it: relative to the working directory if it is below."""
+    here, absolute = Path.cwd(), path.absolute()
+    return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(path)
+
+
 def cache() -> Path:
     """The user's cache, shared by checkouts (XDG base directory specification)."""
     return _of_user("XDG_CACHE_HOME", ".cache")

@@ -43,6 +43,12 @@ REVISION_ANNOTATION = "fairlead.dev/revision"
 SETTINGS_ANNOTATION = "fairlead.dev/settings"
 """Annotations of the ConfigMap with the policies: their revision, and the settings that they
 were made with."""
+ENGINE_ANNOTATION = "fairlead.dev/engine"
+"""The annotation of the same ConfigMap that names the engine, if that is not OPA."""
+OBJECTS = "objects.yaml"
+"""The key of that ConfigMap with the objects by which such an engine enforces the policies."""
+PARAMETERS_GROUP = "policy.fairlead.dev"
+"""The API group of the parameters of admission policies."""
 CREDENTIALS_ANNOTATION = "fairlead.dev/credentials"
 """The annotation of OPA's pods that replaces them if the credentials change, for sidecars that
 read these once."""

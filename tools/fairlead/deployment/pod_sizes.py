@@ -298,11 +298,16 @@ def _each(fields: list[str], below: Any, at: str, numbers: Iterator[int]) -> str
 
 
 def _fields(at: str, depth: int) -> str:
-    """The number of fields that a manager owns; too many if any is below the last level."""
+    """The number of fields that a manager owns; too many if any is below the last level.
+
+    Each level has a name of its own for its values. With a path from the first level, an API server
+    needs more than twice the time to compile the expression.
+    """
     if depth == 0:
         return f"size({at}) * {MOST_VALUES + 1}"
-    name = f"f{depth}"
-    return f"size({at}) + {at}.map({name}, {_fields(f'{at}[{name}]', depth - 1)}).sum()"
+    key, value = f"p{depth}", f"f{depth}"
+    below = f"{at}.map({key}, {at}[{key}]).map({value}, {_fields(value, depth - 1)})"
+    return f"size({at}) + {below}.sum()"
 
 
 def _names(fields: Iterable[str]) -> str:

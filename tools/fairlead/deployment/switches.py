@@ -17,6 +17,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from fairlead.common.first_webhooks import FIRST_WEBHOOKS
+
 MARK = "fairlead.dev/disabled"
 """The key of the two expressions that contradict each other."""
 RECORD = "disabled.fairlead.dev/"
@@ -31,15 +33,6 @@ NOTHING = (
 FINAL_STATE = "final-state."
 """How the name of a validating webhook begins that asks about the same as a mutating one."""
 _DOMAIN = ".fairlead.dev"
-# The webhooks of versions that had one intent only, without the domain.
-_OF_NODE_POOL = {
-    "final-state",
-    "workloads",
-    "daemonsets",
-    "opted-out-daemonsets",
-    "unlabelled-daemonsets",
-    "namespaces",
-}
 
 
 @dataclass(frozen=True)
@@ -59,18 +52,18 @@ class Record:
     @property
     def sentence(self) -> str:
         """What `fairlead status` and others say."""
-        since = f" since {self.since}" if self.since else ""
+        since = f" at {self.since}" if self.since else ""
         reason = f" ({self.reason})" if self.reason else ""
         return (
-            f"{self.intent} is disabled{since} by {self.by or 'somebody unknown'}{reason}: its "
-            "webhooks match nothing; `fairlead enable` ends this"
+            f"{self.intent} was disabled{since} by {self.by or 'somebody unknown'}{reason}: it "
+            "decides nothing until `fairlead enable`"
         )
 
 
 def intent_of(webhook: str) -> str:
     """The intent of the webhook with this name: X for X.fairlead.dev and PART.X.fairlead.dev."""
     name = webhook.removesuffix(_DOMAIN)
-    return "node-pool" if name in _OF_NODE_POOL else name.rpartition(".")[2]
+    return "node-pool" if name in FIRST_WEBHOOKS else name.rpartition(".")[2]
 
 
 def size_policy(webhook: str) -> str:
@@ -108,12 +101,35 @@ def merged(configurations: Iterable[Mapping[str, Any]]) -> dict[str, Record]:
     """The disabled intents of several configurations, in alphabetical order. What somebody recorded
     counts more than what nobody did.
     """
-    found: dict[str, Record] = {}
+    by_intent: dict[str, Record] = {}
     for configuration in configurations:
         for intent, record in records(configuration).items():
-            if found.get(intent, Record(intent)) == Record(intent):
-                found[intent] = record
-    return dict(sorted(found.items()))
+            if by_intent.get(intent, Record(intent)) == Record(intent):
+                by_intent[intent] = record
+    return dict(sorted(by_intent.items()))
+
+
+def binding_is_off(binding: Mapping[str, Any]) -> bool:
+    """Whether the binding of an admission policy is off."""
+    matched = (binding.get("spec") or {}).get("matchResources") or {}
+    return is_off(matched.get("objectSelector"))
+
+
+def binding_off(binding: Mapping[str, Any]) -> dict[str, Any]:
+    """The binding, switched off."""
+    spec = binding["spec"]
+    matched = spec.get("matchResources") or {}
+    selector = off(matched.get("objectSelector"))
+    return {
+        **binding,
+        "spec": {**spec, "matchResources": {**matched, "objectSelector": selector}},
+    }
+
+
+def binding_record(binding: Mapping[str, Any], intent: str) -> Record:
+    """Who switched off the binding, which belongs to this intent."""
+    value = (binding["metadata"].get("annotations") or {}).get(RECORD + intent)
+    return Record(intent) if value is None else _record(intent, value)
 
 
 def policy_is_off(policy: Mapping[str, Any]) -> bool:
@@ -166,6 +182,8 @@ def kept(manifest: Mapping[str, Any], live: Mapping[str, Any] | None) -> Mapping
             **manifest,
             "spec": {**spec, "matchConstraints": {**constraints, "objectSelector": selector}},
         }
+    if manifest["kind"].endswith("AdmissionPolicyBinding") and binding_is_off(live):
+        return binding_off(manifest)
     return manifest
 
 

@@ -6,17 +6,20 @@ a name. The validating webhook of a request that also has a mutating one is name
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fairlead.common.errors import UsageError
 from fairlead.deployment import pod_sizes, switches
 from fairlead.deployment.names import CLUSTER_ROLES, EXEMPT
 from fairlead.kube import admission_reviews
-from fairlead.policy.tables import Active
+from fairlead.policy.instances import NAME_LABEL, Instance
 from fairlead.settings.intents import OWN_GROUPS, Condition, Kind, Request
 from fairlead.settings.models import Settings
 
+INTENTS = "/intents/"
+"""The path of OPA's proxy below which webhooks ask; the intent's name follows (proxy.go)."""
 _RBAC = "rbac.authorization.k8s.io"
 _OURS = Condition(
     name="not-fairleads-own",  # they have to be there before OPA can decide
@@ -51,6 +54,11 @@ class Asked:
     bounds: pod_sizes.Kind | None
 
     @property
+    def path(self) -> str:
+        """The path by which the webhook asks for the decision of its intent alone."""
+        return f"{INTENTS}{self.intent}"
+
+    @property
     def size_policy(self) -> str:
         """The name of the admission policy that refuses larger objects."""
         return switches.size_policy(self.name)
@@ -67,12 +75,12 @@ class Webhooks:
     sized: list[Asked]
 
 
-def of(active: Sequence[Active], settings: Settings) -> Webhooks:
-    """The webhooks for these intents."""
+def of(active: Sequence[Instance], settings: Settings) -> Webhooks:
+    """The webhooks for these intents. Raises UsageError if two of them would have one name."""
     webhooks = Webhooks([], [], [])
     for one in active:
         for request in one.requests:
-            for asked in _split(one.intent.name, request, settings):
+            for asked in _split(one.name, request, settings):
                 if "mutating" in request.webhooks:
                     webhooks.mutating.append(asked)
                 if "validating" in request.webhooks:
@@ -80,7 +88,22 @@ def of(active: Sequence[Active], settings: Settings) -> Webhooks:
                 stored = [rule for rule in map(_stored, asked.rules) if rule["operations"]]
                 if asked.refuses and asked.bounds and stored:
                     webhooks.sized.append(replace(asked, rules=stored))
+    for phase in (webhooks.mutating, webhooks.validating):
+        _require_distinct((asked, f"{asked.name}.fairlead.dev") for asked in phase)
+    _require_distinct((asked, asked.size_policy) for asked in webhooks.sized)
     return webhooks
+
+
+def _require_distinct(named: Iterable[tuple[Asked, str]]) -> None:
+    owners: dict[str, str] = {}
+    for asked, name in named:
+        if name in owners:
+            raise UsageError(
+                f"METADATA: the requests of {' and '.join(sorted({owners[name], asked.intent}))} "
+                f"would have the name {name} twice: give each request a `name` of its own, or "
+                "rename a policy"
+            )
+        owners[name] = asked.intent
 
 
 def _stored(rule: dict[str, Any]) -> dict[str, Any]:
@@ -118,11 +141,8 @@ def _split(intent: str, request: Request, settings: Settings) -> Iterator[Asked]
             warns=settings.mode(intent) == "warn",
             failure_policy=request.failure_policy or settings.failure_policy,
             timeout_seconds=request.timeout_seconds or settings.timeout_seconds,
-            namespaces=[
-                {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [*EXEMPT]},
-                *(expression.document() for expression in request.namespaces.expressions),
-            ],
-            rules=list(_rules(request, kinds)),
+            namespaces=namespaces(request),
+            rules=list(rules(request, kinds)),
             conditions=[
                 *request.conditions,
                 *([_OURS] if any(kind.group == _RBAC for kind in kinds) else []),
@@ -131,7 +151,15 @@ def _split(intent: str, request: Request, settings: Settings) -> Iterator[Asked]
         )
 
 
-def _rules(request: Request, kinds: Sequence[Kind]) -> Iterator[dict[str, Any]]:
+def namespaces(request: Request) -> list[dict[str, Any]]:
+    """The expressions of a namespaceSelector for the request."""
+    return [
+        {"key": NAME_LABEL, "operator": "NotIn", "values": [*EXEMPT]},
+        *(expression.document() for expression in request.namespaces.expressions),
+    ]
+
+
+def rules(request: Request, kinds: Sequence[Kind]) -> Iterator[dict[str, Any]]:
     """A rule for each API version and scope."""
     by_version: dict[tuple[str, str, str], list[str]] = {}
     for kind in kinds:

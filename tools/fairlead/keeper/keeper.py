@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import logging
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from threading import Event
 from typing import Any, Literal
 
 from prometheus_client import CollectorRegistry, Counter
 
+from fairlead.common import texts
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import KEEPER, NAMESPACE, TLS_SECRET
@@ -106,7 +107,7 @@ class Keeper:
         FairleadError if that fails.
         """
         secret = self._deployed.secret()
-        self._looked = datetime.now(UTC).isoformat(timespec="seconds")
+        self._looked = texts.now()
         if secret is None:
             raise FairleadError(
                 f"there is no Secret {TLS_SECRET} in namespace {NAMESPACE}: run `fairlead deploy`"
@@ -138,7 +139,7 @@ class Keeper:
             return
         tls = renewal.replaced(self._deployed, self._servers, self._valid, progress=progress)
         self._renewals.labels("renewed").inc()
-        until = certificates.not_after(tls.certificate).isoformat()
+        until = texts.time(certificates.not_after(tls.certificate))
         self._report(
             "Normal",
             "CertificateRenewed",
@@ -157,7 +158,7 @@ class Keeper:
         """
         if self._due(secret):
             until = (
-                certificates.not_after(secret.tls.certificate).isoformat()
+                texts.time(certificates.not_after(secret.tls.certificate))
                 if secret.tls
                 else "an unknown time"
             )

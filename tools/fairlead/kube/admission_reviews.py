@@ -73,25 +73,25 @@ def build(
     old: Mapping[str, Any] | None = None,
     user: Mapping[str, Any] | None = None,
     sub_resource: str | None = None,
+    parent: Mapping[str, Any] | None = None,
     dry_run: bool = False,
 ) -> dict[str, Any]:
     """The review that an API server would send for `operation` on `manifest`, which has an
     apiVersion and a kind.
 
     For DELETE the manifest becomes the oldObject, and there is no object. The namespace of a
-    Namespace is its own name.
+    Namespace is its own name. `parent` is the object whose subresource gets another kind of object,
+    such as a Deployment that gets a Scale.
     """
     metadata = manifest.get("metadata") or {}
     name = metadata.get("name") or ""
     kind = dict(
         zip(("group", "version", "kind"), (*group_version(manifest), manifest["kind"]), strict=True)
     )
-    resource = {
-        "group": kind["group"],
-        "version": kind["version"],
-        "resource": plural(manifest["kind"]),
-    }
-    if manifest["kind"] in _OF_PODS:
+    owner = parent or manifest
+    resource = dict(zip(("group", "version"), group_version(owner), strict=True))
+    resource["resource"] = plural(owner["kind"])
+    if owner["kind"] in _OF_PODS:
         resource["group"], resource["version"] = "", "v1"
     request: dict[str, Any] = {
         "uid": str(uuid4()),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Literal
+
+from fairlead.common import texts
 
 LONGEST = 1024
 """The most characters of a message. Source: legacyValidateEvent of Kubernetes."""
@@ -22,7 +23,7 @@ def event(
     namespace. The namespace is needed for an object without one, too: API servers accept no Event
     in another namespace than its object's.
     """
-    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    now = texts.now()
     return {
         "apiVersion": "v1",
         "kind": "Event",

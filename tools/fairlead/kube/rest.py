@@ -21,6 +21,12 @@ _TIMEOUT = urllib3.Timeout(total=60)
 
 # RFC 7234, section 5.5; the API server uses the code 299 and escapes quotes.
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+DENIAL = re.compile(
+    r"^admission webhook .*?denied the request: "
+    r"|^.*?ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied request: ",
+    re.DOTALL,
+)
+"""What an API server writes before the words of a webhook or of a ValidatingAdmissionPolicy."""
 
 
 @dataclass(frozen=True)
@@ -40,23 +46,20 @@ class Response:
 
     @property
     def message(self) -> str:
-        """Why the request failed, empty if it did not. For a webhook's denial, only what the
-        webhook said.
+        """Why the request failed, empty if it did not. For a denial of a webhook or an admission
+        policy, only what that said.
         """
         if self.ok:
             return ""
         message = str(self.body.get("message") or f"the API server answers {self.status}")
-        return message.partition("denied the request: ")[2] if self.denied else message
+        return DENIAL.split(message, maxsplit=1)[1] if self.denied else message
 
     @property
     def denied(self) -> bool:
-        """Whether an admission webhook, or the failure policy of one, refused the request."""
-        message = str(self.body.get("message"))
-        return (
-            not self.ok
-            and message.startswith("admission webhook")
-            and "denied the request" in message
-        )
+        """Whether an admission webhook, the failure policy of one, or an admission policy refused
+        the request.
+        """
+        return not self.ok and DENIAL.search(str(self.body.get("message"))) is not None
 
 
 class Rest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,15 @@ _LARGEST = 1_000_000
 _NEITHER = "holds neither an AdmissionReview nor a manifest"
 
 
-def read(path: Path) -> list[files.Document]:
+def read(path: Path, *, also: str | None = None) -> list[files.Document]:
     """The AdmissionReviews and manifests of a JSON or YAML file, or of standard input for
-    files.STDIN; each item of a List is one.
+    files.STDIN; each item of a List is one. A mapping with the key `also` may stand among them,
+    though it is no Kubernetes object.
 
     Raises InputError if a document is neither, holds a value that JSON cannot express, or has a
     label that no API server accepts.
     """
-    documents = _checked(_documents(path))
+    documents = _checked(_documents(path), also)
     if not documents:
         raise InputError(
             files.shown(path),
@@ -40,42 +41,53 @@ def read(path: Path) -> list[files.Document]:
     return documents
 
 
-def read_folder(folder: Path) -> tuple[list[files.Document], int]:
+def read_folder(folder: Path, *, also: str | None = None) -> tuple[list[files.Document], int]:
     """The AdmissionReviews and manifests of all files below a folder, sorted by path, and the
-    number of documents that are neither. Hidden files and folders are left out.
+    number of documents that are neither. Hidden files and folders are left out. For `also`, see
+    read.
 
     Raises InputError for invalid YAML or JSON, and for a broken manifest.
     """
     documents: list[files.Document] = []
     skipped = 0
     for path in _below(folder):
-        objects, others = _objects(path)
-        documents += _checked(objects)
+        objects, others = _objects(path, also)
+        documents += _checked(objects, also)
         skipped += others
     return documents, skipped
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
+    """The files to read, also in folders that are symbolic links, each folder once. Raises
+    InputError for what is no file: reading a pipe would never end.
+    """
+    seen = set()
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(parent)
+        folders[:] = [] if real in seen else sorted(n for n in folders if not n.startswith("."))
+        for name in [] if real in seen else sorted(names):
             if name.endswith(SUFFIXES) and not name.startswith("."):
-                yield Path(parent, name)
+                path = Path(parent, name)
+                if path.exists() and not path.is_file():
+                    raise InputError(path, "is no file, but a pipe or a device: remove it")
+                yield path
+        seen.add(real)
 
 
-def _objects(path: Path) -> tuple[list[files.Document], int]:
+def _objects(path: Path, also: str | None) -> tuple[list[files.Document], int]:
     """The documents of a file that are Kubernetes objects, and the number of the others, which is
     at least 1 if there are no objects.
     """
     text = files.read_text(path, may_be_blank=True)
     if path.suffix == ".json" and text.strip():
         value = files.parse_json(text, path)
-        known = isinstance(value, dict) and {"apiVersion", "kind"} <= value.keys()
+        known = isinstance(value, dict) and _is_meant(value.keys(), also)
         return ([_with_lines(files.Document(path, value, None), text)], 0) if known else ([], 1)
     others: set[int] = set()  # their lines
 
     def wanted(node: yaml.Node) -> bool:
-        if _is_object(node):
+        keys = {key.value for key, _ in node.value} if isinstance(node, yaml.MappingNode) else set()
+        if _is_meant(keys, also):
             return True
         others.add(node.start_mark.line)
         return False
@@ -84,10 +96,11 @@ def _objects(path: Path) -> tuple[list[files.Document], int]:
     return objects, len(others) if objects else max(len(others), 1)
 
 
-def _is_object(node: yaml.Node) -> bool:
-    """Whether a YAML document is meant as a Kubernetes object: it has an apiVersion and a kind."""
-    keys = {key.value for key, _ in node.value} if isinstance(node, yaml.MappingNode) else set()
-    return keys >= {"apiVersion", "kind"}
+def _is_meant(keys: Set[str], also: str | None) -> bool:
+    """Whether a document with these keys is meant as a Kubernetes object: it has an apiVersion and
+    a kind. Or it has the key `also`.
+    """
+    return keys >= {"apiVersion", "kind"} or also in keys
 
 
 def _documents(path: Path) -> list[files.Document]:
@@ -96,9 +109,11 @@ def _documents(path: Path) -> list[files.Document]:
         return [_with_lines(files.Document(name, files.parse_json(text, name), None), text)]
     if text.lstrip().startswith("{"):
         try:  # YAML takes most JSON, but no tabs.
-            return [_with_lines(files.Document(name, json.loads(text), None), text)]
+            json.loads(text)
         except (ValueError, RecursionError):
             pass
+        else:
+            return [_with_lines(files.Document(name, files.parse_json(text, name), None), text)]
     return files.parse_yaml(text, name)
 
 
@@ -113,13 +128,14 @@ def _with_lines(document: files.Document, text: str) -> files.Document:
     return files.Document(document.path, document.value, with_lines.node)
 
 
-def _checked(documents: list[files.Document]) -> list[files.Document]:
+def _checked(documents: list[files.Document], also: str | None) -> list[files.Document]:
     """The documents, with Lists taken apart. Raises InputError."""
     for document in documents:
         _check_json(document)
     parts = [part for document in documents for part in _parts(document)]
     for part in parts:
-        _check(part)
+        if not (isinstance(part.value, dict) and also in part.value):
+            _check(part)
     return parts
 
 
@@ -132,18 +148,23 @@ def _parts(document: files.Document) -> Iterator[files.Document]:
         yield document
         return
     kind, api_version = document.value["kind"], document.value.get("apiVersion")
-    said = {} if kind == "List" else {"apiVersion": api_version, "kind": kind.removesuffix("List")}
+    common = (
+        {} if kind == "List" else {"apiVersion": api_version, "kind": kind.removesuffix("List")}
+    )
     for index, item in enumerate(items):
-        value = {**said, **item} if isinstance(item, dict) else item
+        value = {**common, **item} if isinstance(item, dict) else item
         yield from _parts(files.Document(document.path, value, document.part(["items", index])))
 
 
 def _items(value: Any) -> list[Any] | None:
     """The items of a List or a typed list; None for anything else."""
-    if not isinstance(value, dict) or not isinstance(value.get("items"), list):
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if not isinstance(kind, str) or not kind.endswith("List"):
         return None
-    kind = value.get("kind")
-    return value["items"] if isinstance(kind, str) and kind.endswith("List") else None
+    items = value.get("items", [] if kind == "List" else None)
+    if items is None and "items" in value:
+        return []  # as Go writes an empty list
+    return items if isinstance(items, list) else None
 
 
 def _check(document: files.Document) -> None:
@@ -155,6 +176,12 @@ def _check(document: files.Document) -> None:
             raise InputError(
                 path, f"{_NEITHER}: {key} is missing or no text", line=document.line([key])
             )
+    if value["apiVersion"].count("/") > 1:
+        raise InputError(
+            path,
+            f"apiVersion {value['apiVersion']!r} is none: write VERSION or GROUP/VERSION",
+            line=document.line(["apiVersion"]),
+        )
     metadata = value.get("metadata")
     if admission_reviews.is_review(value) or metadata is None:
         return

@@ -129,16 +129,18 @@ def rules_used(
 
     Raises FairleadError with OPA's message if the modules do not compile together.
     """
-    with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
-        at = Path(folder)
-        for name, text in modules.items():
-            (at / name).write_text(text, encoding="utf-8")
-        arguments = ["deps", "--format=json", f"--data={at}", "; ".join(queries)]
-        completed = _run(arguments, at, progress)
-        if completed.returncode:
-            raise FairleadError(f"opa deps: {_output(completed).replace(f'{folder}/', '')}")
-    rules = _json_of(completed, "opa deps").get("virtual") or ()
-    return [[str(term["value"]) for term in path] for path in rules]
+    return _dependencies("virtual", modules, queries, progress)
+
+
+def documents_used(
+    modules: Mapping[str, str], queries: Sequence[str], progress: Progress = _SILENT
+) -> list[list[str]]:
+    """The paths, from `data` or `input` on, of the documents that no module defines and that the
+    queries depend on, directly or through rules.
+
+    Raises FairleadError with OPA's message if the modules do not compile together.
+    """
+    return _dependencies("base", modules, queries, progress)
 
 
 def fmt(folder: Path, progress: Progress = _SILENT) -> list[str]:
@@ -155,7 +157,9 @@ def test(folder: Path, progress: Progress = _SILENT) -> Tested:  # noqa: PT028 -
     """Run every test below `folder`. Raises FairleadError with OPA's message if the policies do not
     compile.
     """
-    completed = _run(["test", "--format=json", _shown(folder)], paths.root(), progress)
+    # Cases and custom resources are YAML, which OPA would take for data.
+    arguments = ["test", "--format=json", "--ignore=*.yaml,*.yml", _shown(folder)]
+    completed = _run(arguments, paths.root(), progress)
     results = _json_of(completed, "opa test")
     if not results:
         raise FairleadError(f"opa test: {_shown(folder)} holds no tests")
@@ -170,10 +174,7 @@ def test(folder: Path, progress: Progress = _SILENT) -> Tested:  # noqa: PT028 -
     if failed:
         return Tested(passed, failed, 0.0, ())
     # OPA reports coverage instead of the results, and only if no test failed.
-    report = _json_of(
-        _run(["test", "--coverage", "--format=json", _shown(folder)], paths.root(), progress),
-        "opa test",
-    )
+    report = _json_of(_run([*arguments, "--coverage"], paths.root(), progress), "opa test")
     return Tested(passed, failed, float(report.get("coverage", 0)), tuple(_uncovered(report)))
 
 
@@ -187,6 +188,22 @@ def environment() -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(("OPA_", "FAIRLEAD_"))
     }
+
+
+def _dependencies(
+    kind: str, modules: Mapping[str, str], queries: Sequence[str], progress: Progress
+) -> list[list[str]]:
+    """What `opa deps` lists of this kind."""
+    with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
+        at = Path(folder)
+        for name, text in modules.items():
+            (at / name).write_text(text, encoding="utf-8")
+        arguments = ["deps", "--format=json", f"--data={at}", "; ".join(queries)]
+        completed = _run(arguments, at, progress)
+        if completed.returncode:
+            raise FairleadError(f"opa deps: {_output(completed).replace(f'{folder}/', '')}")
+    documents = _json_of(completed, "opa deps").get(kind) or ()
+    return [[str(term["value"]) for term in path] for path in documents]
 
 
 def _run(

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from fairlead.common import texts
 from fairlead.kube import admission_reviews
 
 DECISION_UID = "decisionUID"
@@ -46,17 +47,18 @@ def outcomes(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def summary(entry: Mapping[str, Any]) -> dict[str, str | None]:
     """A decision for people: {time, user, request, verdict, reason}.
 
-    `verdict` is an outcome of the metric fairlead_decisions_total: denied, failed, warned, placed
-    or allowed; the gravest one if several intents have a say. `reason` is the message, the
+    `verdict` is refused, failed, warned, placed or allowed; the gravest one if several intents have
+    a say. It is an outcome of the metric fairlead_decisions_total, which calls refused `denied`.
+    `reason` is the message, the
     warnings, OPA's error, or the pool.
     """
     user = str(mapping(request(entry).get("userInfo")).get("username") or "-")
     decided = verdict(entry)
     return {
-        "time": time(entry).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "time": texts.time(time(entry)),
         "user": user.removeprefix(_SERVICE_ACCOUNT),
         "request": admission_reviews.title(entry.get("input")),
-        "verdict": decided,
+        "verdict": "refused" if decided == "denied" else decided,
         "reason": _reason(entry, decided) or None,
     }
 

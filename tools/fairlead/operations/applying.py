@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from fairlead.common.errors import UsageError
 from fairlead.deployment import switches
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
@@ -13,6 +15,7 @@ from fairlead.operations import drift, object_comparison
 from fairlead.operations.object_comparison import FieldChange
 
 CREATED, CONFIGURED, UNCHANGED, DELETED = "created", "configured", "unchanged", "deleted"
+_TRIED = (*drift.WEBHOOKS, "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
 CHANGED, UNKNOWN = "changed", "unknown"
 """What applying an object would do, beside created, unchanged and deleted."""
 
@@ -35,9 +38,8 @@ class Outcome:
 
     @property
     def reference(self) -> str:
-        """The object as kubectl names it, such as `deployment.apps/opa`."""
-        group = self.api_version.rpartition("/")[0]
-        return f"{self.kind.lower()}{f'.{group}' if group else ''}/{self.name}"
+        """The object as kubectl takes it, such as `deployment/opa`."""
+        return f"{self.kind.lower()}/{self.name}"
 
     def document(self) -> dict[str, Any]:
         """{kind, name, namespace, action, fields, note}; fields as {path, old, new}."""
@@ -55,7 +57,7 @@ class Applier:
     """Applies objects in a cluster, and records what became of each."""
 
     def __init__(self, objects: clients.Objects) -> None:
-        self._objects = objects
+        self.objects = objects
         self._outcomes: dict[tuple[str, str, str | None], Outcome] = {}
 
     @property
@@ -67,17 +69,20 @@ class Applier:
         """Apply the object, without what others added to it if it is a ConfigMap or one of
         drift.COMPARED. Raises Refused, Unreachable.
         """
-        before = _present(self._objects, manifest)
-        after = _applied(self._objects, manifest)
+        before = _present(self.objects, manifest)
+        if before is not None and _is_applied(manifest, before):
+            self._record(_outcome(manifest, UNCHANGED))
+            return
+        after = _applied(self.objects, manifest)
         fields = () if before is None else object_comparison.between(manifest, before, after)
         action = CREATED if before is None else CONFIGURED if fields else UNCHANGED
         self._record(_outcome(manifest, action, fields))
 
     def delete(self, api_version: str, kind: str, name: str, namespace: str | None) -> None:
         """Delete the object, if there is one. Raises Refused, Unreachable."""
-        if self._objects.get(api_version, kind, name, namespace) is None:
+        if self.objects.get(api_version, kind, name, namespace) is None:
             return
-        self._objects.delete(api_version, kind, name, namespace)
+        self.objects.delete(api_version, kind, name, namespace)
         self._record(Outcome(api_version, kind, name, namespace, DELETED))
 
     def _record(self, outcome: Outcome) -> None:
@@ -98,7 +103,9 @@ def preview(objects: clients.Objects, manifest: Mapping[str, Any]) -> Outcome:
     try:
         before = _present(objects, manifest)
     except Refused as error:
-        return _outcome(manifest, UNKNOWN, note=str(error))
+        if error.status != 404:
+            return _outcome(manifest, UNKNOWN, note=str(error))
+        before = None  # its kind is created, too
     if before is None:
         return _outcome(manifest, CREATED)
     manifest = switches.kept(manifest, before)  # what is disabled stays so
@@ -117,10 +124,46 @@ def preview(objects: clients.Objects, manifest: Mapping[str, Any]) -> Outcome:
     return _outcome(manifest, CHANGED if fields else UNCHANGED, fields, note)
 
 
+def require_acceptable(objects: clients.Objects, admission: Iterable[Mapping[str, Any]]) -> None:
+    """Raises UsageError if the API server does not accept one of the webhook configurations and
+    admission policies: a policy's METADATA may hold wrong CEL, for example. Changes nothing.
+
+    Each is tried under another name, so that what others added to the deployed one does not count.
+    What is deployed already was accepted.
+    """
+    for manifest in admission:
+        if manifest["kind"] not in _TRIED:
+            continue
+        with suppress(Refused):  # who may not read it, or a kind that is not served yet
+            present = _present(objects, manifest)
+            if present is not None and _is_applied(manifest, present):
+                continue
+        name = f"{manifest['metadata']['name']}-tried"
+        tried = {**manifest, "metadata": {**manifest["metadata"], "name": name}}
+        try:
+            objects.apply(tried, dry_run=True)
+        except Refused as error:
+            if error.status not in (400, 422):  # else whoever deploys lacks rights, say
+                continue
+            raise UsageError(
+                f"the API server does not accept what the METADATA of the policies make: {error}. "
+                "Nothing was changed"
+            ) from error
+
+
 def _present(objects: clients.Objects, manifest: Mapping[str, Any]) -> dict[str, Any] | None:
     metadata = manifest["metadata"]
     return objects.get(
         manifest["apiVersion"], manifest["kind"], metadata["name"], metadata.get("namespace")
+    )
+
+
+def _is_applied(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
+    """Whether applying the object can be left out. It takes an API server as long as a change,
+    mostly to compile the expressions of policies.
+    """
+    return manifest["kind"] in drift.COMPARED and drift.is_applied(
+        switches.kept(manifest, live), live
     )
 
 

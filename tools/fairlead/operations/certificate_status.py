@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fairlead.clusters.base import Cluster
-from fairlead.common import durations
+from fairlead.common import durations, texts
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import KEEPER, NAMESPACE, TLS_SECRET
 from fairlead.keeper import trust
@@ -35,7 +35,7 @@ def certificates(cluster: Cluster, objects: clients.Objects) -> list[dict[str, A
     return [
         {
             "name": name,
-            "notAfter": pki.not_after(pem).isoformat(),
+            "notAfter": texts.time(pki.not_after(pem)),
             "renewed": stored.at,
             "by": stored.by,
             "renewer": renewer,

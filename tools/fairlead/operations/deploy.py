@@ -29,8 +29,8 @@ from fairlead.operations import (
     revision_wait,
     rotate,
 )
-from fairlead.operations.applying import DELETED, Applier, Outcome, preview
-from fairlead.policy import bundles, staging, tables
+from fairlead.operations.applying import DELETED, Applier, Outcome, preview, require_acceptable
+from fairlead.policy import bundles, staging, tables, workspace
 from fairlead.settings.models import Settings
 
 
@@ -41,6 +41,7 @@ def deploy(
     *,
     sidecar: str | None = None,
     message: str | None = None,
+    tested: bool = False,
     report: Callable[[list[Outcome]], None] = lambda _: None,
     progress: Progress,
 ) -> list[deployed_state.Served]:
@@ -52,13 +53,18 @@ def deploy(
     Token and certificate stay, except that a certificate that is about to end is rotated, and one
     that has ended is replaced. The kind of sidecar stays until another is named as `sidecar`. If
     the cluster is to be examined, that happens before anything is applied. What is disabled stays
-    disabled; a warning says so. The history gets an entry, with `message`.
+    disabled; a warning says so. The history gets an entry, with `message`. Policies of users are
+    checked and tested first, as by a push, unless the caller has `tested` them.
 
     Raises UsageError if the sidecar cannot run there or cannot do what the settings ask for. Raises
-    FairleadError if the cluster lacks something (the error lists everything, and nothing was
-    applied), or if something does not come up: what was applied stays, and the next run continues.
+    FairleadError if policies fail a check or a test, if the cluster lacks something (the error
+    lists everything, and nothing was applied), or if something does not come up: what was applied
+    stays, and the next run continues.
     """
     remarks.check("--message", message)
+    if not tested and (settings.policies or folder is not None):
+        progress.update("policies", "checking and testing")
+        workspace.require_good(settings, folder, progress)
     (sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar).require(settings)
     if sidecar:
         cluster.choose(sidecars.SIDECARS[sidecar])
@@ -105,6 +111,7 @@ def _deploy(
         progress.update("cluster", "checking that it can take the deployment")
         preflight.require(preflight.check(cluster, rendered, settings))
         progress.finish("cluster", "can take the deployment")
+    require_acceptable(objects, rendered)
     if not certificate.alone:
         # The Lease comes first: of two first deployments at once, the second then takes the
         # credentials of the other.

@@ -7,13 +7,12 @@ See fairlead.deployment.switches for what is changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 from fairlead.clusters.base import Cluster
-from fairlead.common import remarks
+from fairlead.common import remarks, texts
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment import switches
 from fairlead.deployment.names import NAMESPACE, WEBHOOKS
@@ -98,11 +97,9 @@ def disable(cluster: Cluster, intent: str | None, reason: str | None) -> dict[st
             "there is nothing to disable"
         )
     known = _intents(live.values())
-    chosen = _chosen(intent, known)
+    chosen = chosen_of(intent, known)
     before = read(objects).records
-    record = Record(
-        "", identity.user(objects), datetime.now(UTC).isoformat(timespec="seconds"), reason
-    )
+    record = Record("", identity.user(objects), texts.now(), reason)
     records = {
         name: before[name]
         if name in before and before[name] != Record(name)
@@ -117,12 +114,12 @@ def disable(cluster: Cluster, intent: str | None, reason: str | None) -> dict[st
         return _disabling(manifest, records)
 
     # Without the mutating webhook, the validating one would refuse every pod: it goes first.
-    changed = _changed(cluster, objects, (_VALIDATING, *sizes, _MUTATING), change)
+    changed = changed_by(cluster, objects, (_VALIDATING, *sizes, _MUTATING), change)
     new = [name for name in records if name not in before or before[name] != records[name]]
     return {
         "disabled": [asdict(entry) for entry in read(objects).records.values()],
         "changed": new or sorted(chosen) if changed else [],
-        "warnings": _reported(
+        "warnings": reported(
             objects, "Warning", "IntentDisabled", [records[name].sentence for name in new]
         ),
     }
@@ -138,7 +135,7 @@ def enable(cluster: Cluster, intent: str | None) -> dict[str, Any]:
     objects = cluster.objects()
     live = _live(objects, (_MUTATING, _VALIDATING))
     before = read(objects).records
-    chosen = _chosen(intent, _intents(live.values()) | before.keys())
+    chosen = chosen_of(intent, _intents(live.values()) | before.keys())
 
     sizes = [key for key, owner in _sizes(live.values()).items() if owner in chosen]
 
@@ -146,29 +143,35 @@ def enable(cluster: Cluster, intent: str | None) -> dict[str, Any]:
         return _policy(manifest, off=False) if key in sizes else _enabling(manifest, chosen)
 
     # Without the mutating webhook, the validating one would refuse every pod: it comes last.
-    changed = _changed(cluster, objects, (*sizes, _MUTATING, _VALIDATING), change)
+    changed = changed_by(cluster, objects, (*sizes, _MUTATING, _VALIDATING), change)
     old = [name for name in before if name in chosen]
-    user = identity.user(objects) or "somebody unknown"
-    sentences = [
-        f"{name} was enabled by {user}; it was disabled"
-        + (f" since {before[name].since}" if before[name].since else "")
-        + f" by {before[name].by or 'somebody unknown'}"
-        + (f" ({before[name].reason})" if before[name].reason else "")
-        for name in old
-    ]
+    sentences = enabled_sentences(objects, [before[name] for name in old])
     return {
         "disabled": [asdict(entry) for entry in read(objects).records.values()],
         "changed": old or sorted(chosen) if changed else [],
-        "warnings": _reported(objects, "Normal", "IntentEnabled", sentences),
+        "warnings": reported(objects, "Normal", "IntentEnabled", sentences),
     }
 
 
-def _chosen(intent: str | None, known: Collection[str]) -> set[str]:
+def enabled_sentences(objects: clients.Objects, records: Iterable[Record]) -> list[str]:
+    """What the Events say about intents that are enabled again."""
+    user = identity.user(objects) or "somebody unknown"
+    return [
+        f"{record.intent} was enabled by {user}; it was disabled"
+        + (f" since {record.since}" if record.since else "")
+        + f" by {record.by or 'somebody unknown'}"
+        + (f" ({record.reason})" if record.reason else "")
+        for record in records
+    ]
+
+
+def chosen_of(intent: str | None, known: Collection[str]) -> set[str]:
+    """The intents that a command names, by default all that are known. Raises UsageError."""
     if intent is None:
         return set(known)
     if intent not in known:
         raise UsageError(
-            f"no webhook belongs to the intent {intent!r}: there are "
+            f"nothing in the cluster belongs to the intent {intent!r}: there are "
             f"{', '.join(sorted(known)) or 'none'}"
         )
     return {intent}
@@ -197,7 +200,7 @@ def _live(objects: clients.Objects, keys: Sequence[Key]) -> dict[Key, dict[str, 
     return {key: manifest for key, manifest in live.items() if manifest is not None}
 
 
-def _changed(
+def changed_by(
     cluster: Cluster,
     objects: clients.Objects,
     keys: Sequence[Key],
@@ -214,7 +217,7 @@ def _changed(
             raise
         raise FairleadError(
             f"{error}. Nothing was changed in cluster {cluster.name}: this takes the right to "
-            "patch both webhook configurations and the ValidatingAdmissionPolicies, and the verb "
+            "patch webhook configurations, admission policies and their bindings, and the verb "
             "administer on policies.fairlead.dev. Use the kubeconfig of an administrator"
         ) from error
     changed = [_patch(objects, key, change) for key in keys]
@@ -304,17 +307,18 @@ def _policy(manifest: Mapping[str, Any], *, off: bool) -> Operations:
     return [{"op": "add", "path": "/spec/matchConstraints/objectSelector", "value": value}]
 
 
-def _reported(
+def reported(
     objects: clients.Objects,
     kind: Literal["Normal", "Warning"],
     reason: str,
     messages: Sequence[str],
+    about: Mapping[str, str] = _ABOUT,
 ) -> list[str]:
     """Write an Event for each message; returns what went wrong."""
     warnings = []
     for message in messages:
         try:
-            objects.create(event(kind, reason, message, about=_ABOUT, component="fairlead"))
+            objects.create(event(kind, reason, message, about=about, component="fairlead"))
         except ApiServerError as error:
             warnings.append(f"the Event {reason} could not be written: {error}")
     return warnings

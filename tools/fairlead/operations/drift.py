@@ -24,7 +24,8 @@ from fairlead.settings.models import Settings
 WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 GUARDS = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 RIGHTS = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
-COMPARED = (*WEBHOOKS, *GUARDS, *RIGHTS)
+MUTATING = ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding")
+COMPARED = (*WEBHOOKS, *GUARDS, *MUTATING, *RIGHTS)
 """The kinds of objects that decide which requests OPA sees, what holds without it, and who may
 change that."""
 
@@ -35,7 +36,12 @@ DISABLED = "disabled"
 _ADMISSION = "admissionregistration.k8s.io/v1"
 _FORMER_GUARDS = ("fairlead-pod-size", "fairlead-daemonset-size")
 _ATTEMPTS = 5
-_SWITCHED = (*WEBHOOKS, "ValidatingAdmissionPolicy")
+_SWITCHED = (
+    *WEBHOOKS,
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "MutatingAdmissionPolicyBinding",
+)
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,7 @@ def compare(
         issuer = credentials.tls.issuer
         return Comparison(
             tuple(
-                _compared(objects, manifest, issuer)
+                compared(objects, manifest, issuer)
                 for manifest in rendered(cluster, config_map, credentials, kinds)
             )
         )
@@ -99,7 +105,7 @@ def rendered(
     if the settings cannot be read.
     """
     objects = manifests.render_objects(
-        _settings(config_map),
+        settings(config_map),
         bundles.Bundle(config_map.get("data") or {}),
         credentials,
         webhook_url=cluster.webhook_url,
@@ -119,13 +125,13 @@ def superseded(
     name): those of intents that are gone, and of earlier versions of Fairlead. Raises Refused.
     """
     config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
-    kept = {(o["kind"], o["metadata"]["name"]) for o in successors}
+    remaining = {(o["kind"], o["metadata"]["name"]) for o in successors}
     former = [(kind, name) for kind in GUARDS for name in _FORMER_GUARDS]
     if config_map is not None:
         with suppress(FairleadError):  # no version that can be read here deployed it
             deployed = rendered(cluster, config_map, credentials, GUARDS)
             former += [(o["kind"], o["metadata"]["name"]) for o in deployed]
-    return [(_ADMISSION, *identity) for identity in former if identity not in kept]
+    return [(_ADMISSION, *identity) for identity in former if identity not in remaining]
 
 
 def apply_exactly(objects: clients.Objects, manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,6 +174,32 @@ def apply_exactly(objects: clients.Objects, manifest: Mapping[str, Any]) -> dict
     if refusal:
         raise refusal
     return live
+
+
+def is_applied(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
+    """Whether `live`, an object of COMPARED, is what applying `manifest` would make of it. It is
+    not if `live` is a webhook configuration, whose CA bundles are not compared, or if somebody else
+    applied it.
+    """
+    if manifest["kind"] in WEBHOOKS:
+        return False
+    if object_comparison.from_manifest(manifest, live, exactly=True):
+        return False
+    owned = next(
+        (
+            entry["fieldsV1"].get("f:metadata", {})
+            for entry in live["metadata"].get("managedFields") or ()
+            if (entry["manager"], entry["operation"]) == (clients.FIELD_MANAGER, "Apply")
+        ),
+        None,
+    )
+    if owned is None:
+        return False
+    return all(
+        owned.get(f"f:{part}", {}).keys() - {"."}
+        == {f"f:{key}" for key in manifest["metadata"].get(part) or {}}
+        for part in ("labels", "annotations")
+    )
 
 
 def replaces(paths: Iterable[str]) -> bool:
@@ -226,7 +258,7 @@ def restoring(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> list[dict
     ]
 
 
-def _settings(config_map: Mapping[str, Any]) -> Settings:
+def settings(config_map: Mapping[str, Any]) -> Settings:
     """The settings of the last deployment or push. Raises FairleadError."""
     try:
         return Settings.model_validate(history.settings_of(config_map))
@@ -237,13 +269,20 @@ def _settings(config_map: Mapping[str, Any]) -> Settings:
         ) from error
 
 
-def _compared(objects: clients.Objects, manifest: Mapping[str, Any], issuer: bytes) -> Compared:
+def compared(
+    objects: clients.Objects, manifest: Mapping[str, Any], issuer: bytes = b""
+) -> Compared:
+    """Compare an object with what is in the cluster; `issuer` is the CA that webhooks trust, for
+    webhooks.
+    """
     kind, metadata = manifest["kind"], manifest["metadata"]
     name, namespace = metadata["name"], metadata.get("namespace")
     try:
         live = objects.get(manifest["apiVersion"], kind, name, namespace)
     except Refused as error:
-        return Compared(kind, name, namespace, UNKNOWN, error=str(error))
+        if error.status != 404:
+            return Compared(kind, name, namespace, UNKNOWN, error=str(error))
+        live = None  # the API server does not even serve the kind
     if live is None:
         return Compared(kind, name, namespace, MISSING)
     expected = switches.kept(manifest, live)
@@ -264,7 +303,8 @@ def _differences(
     manifest: Mapping[str, Any], live: Mapping[str, Any], issuer: bytes
 ) -> Iterator[str]:
     """The paths that differ."""
-    for change in object_comparison.from_manifest(manifest, live, exactly=True):
+    exactly = manifest["kind"] in COMPARED
+    for change in object_comparison.from_manifest(manifest, live, exactly=exactly):
         yield change.path
     for webhook in live.get("webhooks") or ():
         bundle = b64decode((webhook.get("clientConfig") or {}).get("caBundle") or "")

@@ -15,10 +15,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fairlead.clusters.base import Cluster
+from fairlead.common import texts
 from fairlead.common.digests import digest
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment import manifests
 from fairlead.deployment.names import (
+    ENGINE_ANNOTATION,
     HISTORY,
     NAMESPACE,
     PART_OF,
@@ -33,6 +35,8 @@ from fairlead.policy.revision import plain
 
 KEPT = 10
 """The number of revisions whose policies are kept."""
+PREFIX = 4
+"""The digits of a revision, at least, that name an entry."""
 ENTRIES = 100
 """The number of entries that are kept."""
 LARGEST = 700_000
@@ -43,6 +47,15 @@ _SINCE = "fairlead.dev/since"
 _LOGGED = "fairlead.dev/logged"
 """The annotation of a revision that has an entry in the log, or had one that was dropped."""
 _ENTRY, _SETTINGS = "entry-", "settings-"  # how keys of the log begin
+_TYPES: Mapping[str, Any] = {
+    "action": str | None,
+    "time": str,
+    "by": str | None,
+    "message": str | None,
+    "revision": str,
+    "restored": int | None,
+}
+"""What the log has of an entry, besides its settings; somebody may have edited it."""
 _ATTEMPTS = 5
 
 
@@ -114,7 +127,7 @@ def record(
     entry = Entry(
         None,
         action,
-        now.isoformat(timespec="seconds"),
+        texts.time(now),
         identity.user(objects),
         message,
         revision,
@@ -206,7 +219,8 @@ def changed_settings(before: Entry, after: Entry) -> list[str]:
 
 
 def find(listed: Sequence[Entry], reference: str) -> Entry:
-    """The entry with this number, or the latest one whose revision begins so.
+    """The entry with this number, or the latest one whose revision begins so. A beginning has
+    PREFIX digits or more: a shorter one may be meant as a number that does not exist.
 
     Raises UsageError if there is none; the error lists those that exist.
     """
@@ -214,11 +228,11 @@ def find(listed: Sequence[Entry], reference: str) -> Entry:
         if reference == str(entry.number):
             return entry
     matching = [entry for entry in listed if entry.revision.startswith(reference)]
-    if not reference or len({entry.revision for entry in matching}) != 1:
+    if len(reference) < PREFIX or len({entry.revision for entry in matching}) != 1:
         there = ", ".join(f"{entry.number or '-'} ({entry.revision})" for entry in listed)
         raise UsageError(
-            f"{reference!r} is neither the number of an entry nor the beginning of one revision: "
-            f"there are {there or 'none'}"
+            f"{reference!r} is neither the number of an entry nor the beginning of one revision "
+            f"(at least {PREFIX} digits): there are {there or 'none'}"
         )
     return matching[0]
 
@@ -268,18 +282,24 @@ def _manifest(entry: Entry, stored: Mapping[str, Any] | None) -> dict[str, Any] 
     annotations = {REVISION_ANNOTATION: entry.revision}
     if entry.settings is not None:
         annotations[SETTINGS_ANNOTATION] = json.dumps(entry.settings)
+    if engine := stored["metadata"]["annotations"].get(ENGINE_ANNOTATION):
+        annotations[ENGINE_ANNOTATION] = engine
     return manifests.policies_of(stored["data"], annotations)
 
 
 def _earlier(stored: Mapping[str, Any]) -> Entry:
     """The entry of a revision that an earlier version of Fairlead stored."""
-    try:
-        time = datetime.fromisoformat(_since(stored)).isoformat(timespec="seconds")
-    except ValueError:
-        time = ""
     revision = stored["metadata"]["annotations"][REVISION_ANNOTATION]
-    entry = Entry(None, None, time, None, None, revision, settings_of(stored))
+    entry = Entry(None, None, _time(_since(stored)), None, None, revision, settings_of(stored))
     return replace(entry, manifest=_manifest(entry, stored))
+
+
+def _time(stored: str) -> str:
+    """A stored time as all times are shown; empty if it is none."""
+    try:
+        return texts.time(datetime.fromisoformat(stored))
+    except ValueError:
+        return ""
 
 
 def _log(objects: clients.Objects) -> dict[str, Any]:
@@ -297,10 +317,11 @@ def _logged(log: Mapping[str, Any]) -> list[Entry]:
             number = int(key.removeprefix(_ENTRY)) if key.startswith(_ENTRY) else 0
             stored = json.loads(text) if number else {}
             settings = stored.pop("settings", None)
-            if number:
+            if number and all(isinstance(stored[name], type_) for name, type_ in _TYPES.items()):
                 known = json.loads(data[settings]) if settings in data else None
+                stored["time"] = _time(stored["time"])
                 logged.append(Entry(number, settings=known, **stored))
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, KeyError):
             continue
     return sorted(logged, key=lambda entry: entry.number or 0)
 

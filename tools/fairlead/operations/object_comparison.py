@@ -78,8 +78,8 @@ def from_manifest(
             expected,
             f"metadata.{part}",
         )
-    wanted, there = _explicit(_comparable(manifest)), _explicit(_comparable(live))
-    changes += _differences(there if exactly else _part(there, wanted), wanted, "")
+    expected, actual = _explicit(_comparable(manifest)), _explicit(_comparable(live))
+    changes += _differences(actual if exactly else _part(actual, expected), expected, "")
     return _shown(manifest, changes)
 
 
@@ -125,12 +125,12 @@ def _explicit(value: Any) -> Any:
     return value
 
 
-def _part(present: Any, wanted: Any) -> Any:
-    """The part of `present` that `wanted` also has: API servers and others add fields."""
-    if isinstance(present, Mapping) and isinstance(wanted, Mapping):
-        return {key: _part(present[key], wanted[key]) for key in wanted if key in present}
-    if isinstance(present, list) and isinstance(wanted, list) and len(present) == len(wanted):
-        return [_part(item, other) for item, other in zip(present, wanted, strict=True)]
+def _part(present: Any, expected: Any) -> Any:
+    """The part of `present` that `expected` also has: API servers and others add fields."""
+    if isinstance(present, Mapping) and isinstance(expected, Mapping):
+        return {key: _part(present[key], expected[key]) for key in expected if key in present}
+    if isinstance(present, list) and isinstance(expected, list) and len(present) == len(expected):
+        return [_part(item, other) for item, other in zip(present, expected, strict=True)]
     return present
 
 

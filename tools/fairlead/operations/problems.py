@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from fairlead.common import texts
 from fairlead.deployment.names import NAMESPACE
 from fairlead.operations.deployed_state import Served
 from fairlead.operations.disabling import Disabled
@@ -26,7 +27,7 @@ def of_opas(states: Sequence[Served], replicas: int) -> Iterator[str]:
     than the rest.
     """
     if len(states) < replicas:
-        yield f"{len(states)} of {replicas} OPAs run"
+        yield f"{len(states)} of {texts.counted(replicas, 'OPA')} run"
     for state in states:
         if state.error:
             yield f"{_opa(state)} cannot be asked: {state.error}"
@@ -54,9 +55,12 @@ def of_sidecars(
             yield f"no sidecar runs beside {_opa(state)}; {_age(state)}"
         elif not sidecar["healthy"]:
             reasons = "; ".join(sidecar["reasons"])
-            yield f"the sidecar beside {_opa(state)} is not healthy: {reasons}; {_age(state)}"
+            yield f"the sidecar beside {_opa(state)} is not ready: {reasons}; {_age(state)}"
         elif state.age is not None and state.age > STALE:
-            yield f"the sidecar beside {_opa(state)} says that all is well; yet {_age(state)}"
+            yield f"the sidecar beside {_opa(state)} says that it is ready, but {_age(state)}"
+
+
+_AGAIN = "deploy again, by `fairlead deploy` or by syncing the manifests from Git"
 
 
 def of_replication(lags: Iterable[tuple[Served, Lag | None]]) -> Iterator[str]:
@@ -65,14 +69,14 @@ def of_replication(lags: Iterable[tuple[Served, Lag | None]]) -> Iterator[str]:
         if lag:
             shown = _beginning(lag.namespaces)
             since = (
-                f"have been stale since {lag.since.isoformat()}, {_ago(lag.since):.0f} s ago"
+                f"have been stale since {texts.time(lag.since)}, {_ago(lag.since):.0f} s ago"
                 if lag.since
                 else "are stale"
             )
             yield (
                 f"the data of {_opa(state)} {since}: they lack the last change of "
-                f"{len(lag.namespaces)} namespaces ({shown}), because its sidecar hangs; restart "
-                f"both: `kubectl -n {NAMESPACE} rollout restart deployment opa`"
+                f"{texts.counted(len(lag.namespaces), 'namespace')} ({shown}), because its sidecar "
+                f"hangs; restart both: `kubectl -n {NAMESPACE} rollout restart deployment opa`"
             )
 
 
@@ -93,22 +97,22 @@ def of_objects(comparison: Comparison) -> Iterator[str]:
         yield "no webhook is left, so that API servers do not ask OPA: pods are created unplaced"
     unknown = [entry for entry in comparison.objects if entry.state == UNKNOWN]
     if unknown:
-        yield f"{len(unknown)} objects could not be compared: {unknown[0].error}"
+        yield f"{texts.counted(len(unknown), 'object')} could not be compared: {unknown[0].error}"
     for entry in comparison.objects:
         what = f"{entry.kind} {entry.name}"
         if entry.state == MISSING:
-            yield f"{what} is missing: `fairlead deploy` creates it again"
+            yield f"{what} is missing: {_AGAIN}"
         elif entry.state == DIFFERS:
             yield (
                 f"{what} is not what this version of Fairlead deploys "
-                f"({_beginning(entry.fields)}): `fairlead deploy` restores it"
+                f"({_beginning(entry.fields)}): {_AGAIN}"
             )
 
 
 def of_disabled(disabled: Disabled) -> Iterator[str]:
     """Intents that somebody disabled."""
     for record in disabled.records.values():
-        yield f"{record.sentence}. Meanwhile pods are neither placed nor refused by it"
+        yield record.sentence
     yield from disabled.halves
 
 
@@ -144,4 +148,4 @@ def _age(state: Served) -> str:
         return "how old its data are is not known"
     if state.confirmed is None or state.age is None:
         return "nobody has confirmed its data"
-    return f"its data were last confirmed at {state.confirmed.isoformat()}, {state.age:.0f} s ago"
+    return f"its data were last confirmed at {texts.time(state.confirmed)}, {state.age:.0f} s ago"

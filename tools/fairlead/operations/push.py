@@ -26,6 +26,7 @@ from fairlead.deployment.names import (
 )
 from fairlead.kube import clients
 from fairlead.operations import (
+    applying,
     deployed_state,
     disabling,
     drift,
@@ -167,6 +168,10 @@ def bring(
     if credentials is None:
         raise UsageError(
             f"cluster {cluster.name} has lost OPA's token or certificate: run `fairlead deploy`"
+        )
+    if not same:
+        applying.require_acceptable(
+            objects, drift.rendered(cluster, manifest, credentials, drift.COMPARED)
         )
     revision, old = bundles.revision(manifest["data"]), bundles.revision(previous["data"])
     stale = policy_status.annotation(objects)

@@ -4,8 +4,11 @@ as policies alone can."""
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import yaml
 
 from fairlead.clusters.base import Cluster
 from fairlead.common import remarks
@@ -47,9 +50,10 @@ def rollback(
 
     The settings that only policies read come back with the policies. Those that only a deployment
     can apply stay as they are, if no decision depends on them. Returns what `push` does, and
-    {direction, from, to, missing}: `direction` is "back" or "forward", None if it is not known;
-    `from` and `to` are titles of entries (`from` is None if no entry brought what is in force);
-    `missing` is a list of {setting, now, then}, the settings that stay.
+    {direction, from, to, missing, wayBack}: `direction` is "back" or "forward", None if it is not
+    known; `from` and `to` are titles of entries (`from` is None if no entry brought what is in
+    force); `missing` is a list of {setting, now, then}, the settings that stay, and `wayBack` says
+    how to bring them back, None if none stays.
 
     Raises UsageError if the history does not have it, or if decisions depend on settings that need
     a deployment (nothing was changed).
@@ -58,25 +62,17 @@ def rollback(
     objects = cluster.objects()
     deployed = push.deployed(cluster, objects)
     listed = history.entries(objects)
-    entry = (
-        history.before(listed, bundles.revision(deployed["data"]))
-        if reference is None
-        else history.find(listed, reference)
-    )
-    if entry.manifest is None:
-        raise UsageError(
-            f"the policies of {entry.title} are not kept: only those of the last {history.KEPT} "
-            "revisions are. Take them from version control, and run `fairlead push`"
-        )
-    staging.require_none_of_opas_own(entry.manifest["data"], {}, progress)
+    entry = chosen(listed, reference, deployed)
+    manifest = kept(entry)
+    staging.require_none_of_opas_own(manifest["data"], {}, progress)
     now = history.settings_of(deployed)
     missing = _missing(now, entry)
     in_force = history.current(listed, deployed)
     result = push.bring(
         cluster,
         objects,
-        _manifest(entry.manifest, now, entry.settings),
-        push.Change("rollback", message, _origin(entry)),
+        _manifest(manifest, now, entry.settings),
+        push.Change("rollback", message, origin(entry)),
         progress=progress,
     )
     unknown = (
@@ -89,12 +85,32 @@ def rollback(
     )
     return {
         **result,
-        "direction": _direction(listed, in_force, entry),
+        "direction": direction(listed, in_force, entry),
         "from": in_force.title if in_force else None,
         "to": entry.title,
         "missing": missing,
+        "wayBack": way_back(missing, _named(entry)) if missing else None,
         "warnings": [*unknown, *result["warnings"]],
     }
+
+
+def chosen(listed: Sequence[Entry], reference: str | None, deployed: Mapping[str, Any]) -> Entry:
+    """The entry that `reference` names, by default the latest with other policies than the deployed
+    ones. Raises UsageError.
+    """
+    if reference is not None:
+        return history.find(listed, reference)
+    return history.before(listed, bundles.revision(deployed["data"]))
+
+
+def kept(entry: Entry) -> dict[str, Any]:
+    """The ConfigMap of the entry's policies. Raises UsageError if it is kept no more."""
+    if entry.manifest is None:
+        raise UsageError(
+            f"the policies of {entry.title} are not kept: only those of the last {history.KEPT} "
+            "revisions are. Take them from version control, and run `fairlead push`"
+        )
+    return entry.manifest
 
 
 def _missing(now: Mapping[str, Any] | None, entry: Entry) -> list[dict[str, Any]]:
@@ -111,10 +127,27 @@ def _missing(now: Mapping[str, Any] | None, entry: Entry) -> list[dict[str, Any]
     if any(setting["setting"] not in _BESIDE_POLICIES for setting in differing):
         raise UsageError(
             f"the policies of {entry.title} need settings that only a deployment can apply: "
-            f"{shown(differing)}. Nothing was changed. Write these settings into fairlead.yaml, "
-            "run `fairlead deploy`, and then roll back"
+            f"{shown(differing)}. Nothing was changed. {way_back(differing, _named(entry))}"
         )
     return differing
+
+
+def way_back(settings: Sequence[Mapping[str, Any]], entry: str) -> str:
+    """How to bring back the settings of `missing`, with the policies of the entry. The deployment
+    comes first, because it brings the policies of this machine.
+    """
+    then = {setting["setting"]: setting["then"] for setting in settings}
+    lines = yaml.safe_dump(then, sort_keys=False, allow_unicode=True, default_flow_style=False)
+    return (
+        "To have them as they were, write these lines into fairlead.yaml, in place of the same "
+        f"keys:\n\n{textwrap.indent(lines, '  ')}\nThen run `fairlead deploy`, and "
+        f"`fairlead rollback {entry}`."
+    )
+
+
+def _named(entry: Entry) -> str:
+    """How a command names the entry."""
+    return str(entry.number or entry.revision)
 
 
 def shown(settings: Sequence[Mapping[str, Any]]) -> str:
@@ -142,12 +175,12 @@ def _manifest(
     return manifests.policies_of(manifest["data"], annotations)
 
 
-def _origin(entry: Entry) -> int | None:
+def origin(entry: Entry) -> int | None:
     """The number of the entry that first brought what this entry brought back."""
     return entry.restored or entry.number
 
 
-def _direction(listed: Sequence[Entry], now: Entry | None, then: Entry) -> str | None:
+def direction(listed: Sequence[Entry], now: Entry | None, then: Entry) -> str | None:
     """Whether `then` first came before or after what is in force. Entries without a number are
     older than all others.
     """
@@ -158,5 +191,5 @@ def _direction(listed: Sequence[Entry], now: Entry | None, then: Entry) -> str |
 
 def _age(listed: Sequence[Entry], entry: Entry) -> tuple[int, int]:
     """A key by which entries are in the order in which they first came."""
-    origin = _origin(entry)
-    return (origin, 0) if origin else (0, -listed.index(entry))
+    first = origin(entry)
+    return (first, 0) if first else (0, -listed.index(entry))

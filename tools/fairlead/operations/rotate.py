@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fairlead.clusters.base import Cluster
-from fairlead.common import waiting
+from fairlead.common import texts, waiting
 from fairlead.common.digests import digest
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
@@ -97,7 +97,7 @@ def certificate(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
         tls = _replace(cluster, deployed, progress)
         for record in deployed.disabled().values():
             progress.warn(record.sentence)
-    return {"notAfter": certificates.not_after(tls.certificate).isoformat()}
+    return {"notAfter": texts.time(certificates.not_after(tls.certificate))}
 
 
 def if_due(cluster: Cluster, before: timedelta, *, progress: Progress) -> None:

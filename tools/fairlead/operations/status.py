@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from fairlead.clusters.base import Cluster, SidecarServer
+from fairlead.common import texts
 from fairlead.common.errors import FairleadError
-from fairlead.deployment.names import NAMESPACE, TLS_SECRET
+from fairlead.deployment.names import NAMESPACE, POLICIES, TLS_SECRET
 from fairlead.kube import clients
 from fairlead.operations import (
     certificate_status,
@@ -19,12 +20,14 @@ from fairlead.operations import (
     problems,
     replication_lag,
 )
+from fairlead.policy import bundles
 
 
 def status(cluster: Cluster) -> dict[str, Any]:
     """The cluster's state: {name, cluster, kubeconfig, deployed, engine, sidecar, opa, policies,
     certificates, ...}.
 
+    - `intents`: the deployed ones, as {name, enforcement, kinds}; empty if they cannot be read
     - `deployed`: whether anything of Fairlead is there
     - `opa`: a list of {pod, url, ca, pid, ready, revision, confirmed}; `confirmed` is the time up
       to which all of its data are confirmed (RFC 3339), None if nobody has confirmed any
@@ -45,15 +48,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
     states = [deployed_state.served(opa, token) for opa in cluster.opas()]
     policies = policy_status.policies(objects) if objects.get("v1", "Namespace", NAMESPACE) else []
     sidecars = [_sidecar(sidecar) for sidecar in cluster.sidecars()]
-    servers = [
-        {
-            "name": name,
-            "pid": server["pid"],
-            "restarts": server["restarts"],
-            "running": server.get("running", server["pid"] is not None),
-        }
-        for name, server in cluster.servers().items()
-    ]
+    running = servers(cluster)
     comparison = drift.compare(cluster, objects)
     disabled = disabling.read(objects)
     dated = (
@@ -76,26 +71,17 @@ def status(cluster: Cluster) -> dict[str, Any]:
                 "pid": state.opa.pid,
                 "ready": state.ready,
                 "revision": state.revision,
-                "confirmed": state.confirmed.isoformat() if state.confirmed else None,
+                "confirmed": texts.time(state.confirmed) if state.confirmed else None,
             }
             for state in states
         ],
         "sidecars": sidecars,
+        "intents": intents(objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)),
         "policies": policies,
-        "objects": [
-            {
-                "kind": entry.kind,
-                "name": entry.name,
-                "namespace": entry.namespace,
-                "state": entry.state,
-                "fields": list(entry.fields),
-                "failurePolicy": entry.failure_policy,
-            }
-            for entry in comparison.objects
-        ],
+        "objects": documents(comparison),
         "disabled": [asdict(record) for record in disabled.records.values()],
         "certificates": certificate_status.certificates(cluster, objects),
-        "servers": servers,
+        "servers": running,
         "problems": [
             *problems.of_disabled(disabled),
             *problems.of_opas(states, _expected_opas(objects)),
@@ -104,9 +90,56 @@ def status(cluster: Cluster) -> dict[str, Any]:
             *problems.of_policies(policies),
             *problems.of_objects(comparison),
             *problems.of_certificates(dated),
-            *problems.of_servers(servers),
+            *problems.of_servers(running),
         ],
     }
+
+
+def servers(cluster: Cluster) -> list[dict[str, Any]]:
+    """The servers of the cluster, as {name, pid, restarts, running}."""
+    return [
+        {
+            "name": name,
+            "pid": server["pid"],
+            "restarts": server["restarts"],
+            "running": server.get("running", server["pid"] is not None),
+        }
+        for name, server in cluster.servers().items()
+    ]
+
+
+def documents(comparison: drift.Comparison) -> list[dict[str, Any]]:
+    """The objects of a comparison, as `status` lists them."""
+    return [
+        {
+            "kind": entry.kind,
+            "name": entry.name,
+            "namespace": entry.namespace,
+            "state": entry.state,
+            "fields": list(entry.fields),
+            "failurePolicy": entry.failure_policy,
+        }
+        for entry in comparison.objects
+    ]
+
+
+def intents(config_map: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """The intents of the deployed policies, with the kinds of objects that they have a say in."""
+    if config_map is None:
+        return []
+    try:
+        settings = drift.settings(config_map)
+        active = bundles.Bundle(config_map.get("data") or {}).active(settings)
+    except FairleadError:  # the comparison of webhooks says why
+        return []
+    return [
+        {
+            "name": one.name,
+            "enforcement": settings.mode(one.name),
+            "kinds": sorted({kind.kind for request in one.requests for kind in request.kinds}),
+        }
+        for one in active
+    ]
 
 
 def _lags(

@@ -2,7 +2,8 @@
 pod waits.
 
 An object is ours if the field manager `fairlead` applied it and it is in the namespace `fairlead`,
-or, for kinds without namespaces, if it is also named `fairlead` or `fairlead-...`.
+or, for kinds without namespaces, if it is also named `fairlead`, `fairlead-...` or `fairlead....`,
+or is a kind of parameters of admission policies.
 """
 
 from __future__ import annotations
@@ -16,27 +17,28 @@ from fairlead.clusters import contexts
 from fairlead.clusters.base import Cluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import NAMESPACE, OPA_PODS
+from fairlead.deployment.names import NAMESPACE, OPA_PODS, PARAMETERS_GROUP
 from fairlead.kube import clients, discovery
 from fairlead.kube.errors import Refused
 
 DEADLINE = 180.0
 """Seconds in which the namespace and its pods have to be gone."""
 
-# The order of removal; any other kind in the namespace comes before the Deployment. The validating
-# webhook goes first, as it would refuse pods without the mutating one.
+# The order of removal; any other kind in the namespace comes before the Deployment. What validates
+# goes first, as it would refuse pods without what mutates.
 _FIRST = (
     "ValidatingWebhookConfiguration",
     "MutatingWebhookConfiguration",
-    "MutatingAdmissionPolicyBinding",
-    "MutatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
+    "MutatingAdmissionPolicyBinding",
     "ValidatingAdmissionPolicy",
+    "MutatingAdmissionPolicy",
 )
 _LAST = (
     "Deployment",
     "ConfigMap",
     "Secret",
+    "CustomResourceDefinition",
     "ClusterRoleBinding",
     "ClusterRole",
     "RoleBinding",
@@ -165,7 +167,11 @@ def _is_ours(manifest: Mapping[str, Any]) -> bool:
 
 def _is_named_ours(manifest: Mapping[str, Any]) -> bool:
     name = str(manifest["metadata"]["name"])
-    return name == "fairlead" or name.startswith("fairlead-")
+    return (
+        name == "fairlead"
+        or name.startswith(("fairlead-", "fairlead."))
+        or name.endswith(f".{PARAMETERS_GROUP}")
+    )
 
 
 def _order(kind: str) -> int:

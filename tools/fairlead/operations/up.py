@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -50,18 +50,21 @@ def started(
     *,
     replicas: int = 1,
     sidecar: str = sidecars.DEFAULT_EMBEDDED.name,
+    install: Callable[[EmbeddedCluster], object] | None = None,
     progress: Progress,
 ) -> Iterator[EmbeddedCluster]:
     """A new cluster with nodes (pool -> how many) and Fairlead; it ends with the block unless
-    detached.
+    detached. `install` deploys Fairlead with another engine than OPA.
 
     It has `replicas` OPAs, each with a `sidecar` of its own. Raises UsageError if that is not
     available, FairleadError if the cluster runs already or does not come up; nothing of it is left
     then.
     """
-    sidecars.SIDECARS[sidecar].command()
+    if install is None:
+        sidecars.SIDECARS[sidecar].command()
     # In one call, as missing programs are built in parallel.
-    toolchain.ensure(("opa", toolchain.PROXY, *control_plane.PROGRAMS), progress)
+    of_opa = () if install else ("opa", toolchain.PROXY)
+    toolchain.ensure((*of_opa, *control_plane.PROGRAMS), progress)
     with telling_fate(EmbeddedCluster(name)), EmbeddedCluster(name) as cluster:
         cluster.start_control_plane(progress=progress)
         cluster.scale(replicas)
@@ -74,7 +77,10 @@ def started(
             added = pool.submit(
                 cluster.add_nodes, nodes, node_label=settings.node_label, labels=labels
             )
-            deploy(cluster, settings, sidecar=sidecar, progress=progress)
+            if install is None:
+                deploy(cluster, settings, sidecar=sidecar, progress=progress)
+            else:
+                install(cluster)
             added.result()
         yield cluster
 

@@ -12,11 +12,13 @@ from typing import Any
 
 from fairlead.common import files
 from fairlead.common.errors import InputError, UsageError
+from fairlead.policy import instances
+from fairlead.policy.instances import Instance
 from fairlead.policy.revision import MAIN, STAGED_KEY
 from fairlead.policy.revision import revision as revision
-from fairlead.policy.tables import INTENTS, Active, intents_module
+from fairlead.policy.tables import INTENTS, intents_module
 from fairlead.settings import intents
-from fairlead.settings.models import Settings
+from fairlead.settings.models import IntentSettings, Settings
 
 SETTINGS = "settings.rego"
 AUTHZ = "authz.rego"
@@ -24,8 +26,12 @@ LOG = "log.rego"
 FILE_MODULES = (AUTHZ, LOG)
 """The modules that protect OPA itself, which it reads from files: no API call can replace them."""
 
-_KEPT = ("cases", "crds")
-"""The folders of an intent that hold YAML: for checks, not for OPA."""
+_KEPT = ("cases", "crds", "engines", "samples")
+"""The folders of an intent that hold YAML: for checks, people and other engines, not for OPA."""
+_UNTYPED = ("parameters", "instances")
+"""The settings of which a policy may read a key that is missing. OPA rejects a reference to a key
+that a constant lacks, but does not look into what a function returns."""
+_LIBRARY = re.compile(r"\bdata\.(lib\.\w+)")
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,200}")
 
 
@@ -42,25 +48,27 @@ class Bundle:
         """12 hex digits that identify this bundle."""
         return revision(self.modules)
 
-    def active(self, settings: Settings) -> list[Active]:
-        """The intents of these modules with their requests, by name. Raises UsageError."""
+    def active(self, settings: Settings) -> list[Instance]:
+        """The instances of the intents of these modules, by package and name. Raises UsageError."""
         document = settings.document()
-        active = []
+        active: list[Instance] = []
         for key, text in sorted(self.modules.items()):
             parts = STAGED_KEY.sub("", key).split(".")
             if len(parts) != 3 or parts[0] != parts[1]:
                 continue
             intent = intents.of_module(text, str(self.sources.get(key, key)))
-            if intent is None or not settings.enabled(intent.name):
+            if intent is None:
                 continue
-            chosen = settings.intents.get(intent.name)
             try:
-                parameters = intent.parameters(chosen.parameters if chosen else {})
+                active += instances.of(intent, settings, document)
             except ValueError as error:
-                raise UsageError(f"settings: intents.{intent.name}.{error}") from error
-            requests = intent.requests(document, parameters)
-            active.append(Active(intent, parameters, requests))
+                raise UsageError(f"settings: {error}") from error
         return active
+
+
+def modules_of(data: Mapping[str, str]) -> dict[str, str]:
+    """The modules in the data of a ConfigMap of policies, which may hold more than modules."""
+    return {key: text for key, text in data.items() if key.endswith(".rego")}
 
 
 def folder() -> Path:
@@ -90,6 +98,19 @@ def bundle(settings: Settings, source: Path | None = None) -> Bundle:
     return Bundle({**unset.modules, **made}, unset.sources)
 
 
+def examples(settings: Settings, source: Path | None = None) -> Settings:
+    """Default settings for checks, with these folders of policies: all intents are in force that
+    `settings` do not switch off, with parameters that are examples. Raises InputError.
+    """
+    off = settings.disabled()
+    chosen = dict(off)
+    for place in folders(settings, source):
+        for intent in intents.in_folder(place):
+            if intent.name not in off:
+                chosen[intent.name] = IntentSettings(parameters=intent.example())
+    return Settings(policies=settings.policies, intents=chosen)
+
+
 def _unset(settings: Settings, source: Path | None) -> Bundle:
     """The modules without the settings. Raises InputError."""
     sources = {
@@ -97,7 +118,33 @@ def _unset(settings: Settings, source: Path | None) -> Bundle:
         for key, path in module_files(settings, source).items()
         if not path.name.endswith("_test.rego")
     }
-    return Bundle({key: files.read_text(path) for key, path in sources.items()}, sources)
+    modules = {key: files.read_text(path) for key, path in sources.items()}
+    used = _libraries(modules)
+    kept = {
+        key: text
+        for key, text in modules.items()
+        if not _is_library(key) or _library_of(key) in used
+    }
+    return Bundle(kept, {key: sources[key] for key in kept})
+
+
+def _libraries(modules: Mapping[str, str]) -> set[str]:
+    """The packages below `lib` that other modules use, directly or through one another."""
+    texts = [text for key, text in modules.items() if not _is_library(key)]
+    used: set[str] = set()
+    while new := {name for text in texts for name in _LIBRARY.findall(text)} - used:
+        used |= new
+        texts = [text for key, text in modules.items() if _library_of(key) in new]
+    return used
+
+
+def _is_library(key: str) -> bool:
+    return key.startswith("lib.")
+
+
+def _library_of(key: str) -> str:
+    """`lib.<name>` for a module of that package."""
+    return ".".join(key.split(".")[:2])
 
 
 def folders(settings: Settings, source: Path | None = None) -> list[Path]:
@@ -109,16 +156,26 @@ def folders(settings: Settings, source: Path | None = None) -> list[Path]:
     return list(dict.fromkeys(path.resolve() for path in (first, *further)))
 
 
+def placed(settings: Settings, source: Path | None) -> tuple[Settings, Path | None]:
+    """The settings with `source` among their folders, and None. If it has a main.rego, the settings
+    as they are, and `source`, which takes the place of the project's folder.
+    """
+    if source is not None and (source / MAIN).is_file():
+        return settings, source.resolve()
+    places = [str(place) for place in folders(settings, source)[1:]]
+    return settings.model_copy(update={"policies": places}), None
+
+
 def module_files(settings: Settings, source: Path | None = None) -> dict[str, Path]:
     """All modules with their tests, by their ConfigMap keys. Raises InputError."""
-    found: dict[str, Path] = {}
+    modules: dict[str, Path] = {}
     for number, place in enumerate(folders(settings, source)):
         off = {
             intent.package
             for intent in intents.in_folder(place)
-            if not settings.enabled(intent.name)
+            if not settings.instances(intent.name, default=intent.metadata.enabled)
         }
-        taken = {key.split(".")[0] for key in found}
+        taken = {key.split(".")[0] for key in modules}
         for path in _policy_files(place):
             parts = path.relative_to(place).parts
             if parts[0] in off or path in [place / name for name in FILE_MODULES]:
@@ -131,13 +188,13 @@ def module_files(settings: Settings, source: Path | None = None) -> dict[str, Pa
                     else f"the policies {parts[0]} are there already: choose another name",
                 )
             key = ".".join(parts)
-            if not _KEY.fullmatch(key) or key in found:
+            if not _KEY.fullmatch(key) or key in modules:
                 raise InputError(
                     path,
                     f"would be the ConfigMap key {key!r}, which is illegal or taken: rename it",
                 )
-            found[key] = path
-    return found
+            modules[key] = path
+    return modules
 
 
 def _policy_files(place: Path) -> list[Path]:
@@ -159,7 +216,7 @@ def _policy_files(place: Path) -> list[Path]:
     return sorted(place.rglob("*.rego"))
 
 
-def settings_document(settings: Settings, active: Sequence[Active]) -> dict[str, Any]:
+def settings_document(settings: Settings, active: Sequence[Instance]) -> dict[str, Any]:
     """`data.settings`, which the policies read, with these intents in force."""
     pools = {
         name: settings.assignment(name).model_dump(by_alias=True, exclude_none=True)
@@ -170,11 +227,21 @@ def settings_document(settings: Settings, active: Sequence[Active]) -> dict[str,
         "node_label": settings.node_label,
         "pod_selector": settings.pod_selector,
         "enforcement": {
-            one.intent.name: mode
-            for one in active
-            if (mode := settings.mode(one.intent.name)) != "deny"
+            one.name: mode for one in active if (mode := settings.mode(one.name)) != "deny"
         },
-        "parameters": {one.intent.package: dict(one.parameters) for one in active},
+        "parameters": {
+            one.intent.package: dict(one.parameters) for one in active if one.has_intents_name
+        },
+        "instances": {
+            one.name: {one.intent.package: dict(one.parameters)}
+            for one in active
+            if not one.has_intents_name
+        },
+        "exempt": {
+            one.name: {"users": one.exempt.users, "groups": one.exempt.groups}
+            for one in active
+            if one.exempt.users or one.exempt.groups
+        },
         "default_pool": settings.default_pool or "",
         "pools": pools,
         "contact": settings.contact or "",
@@ -206,5 +273,7 @@ def _with_settings(text: str, document: Mapping[str, Any], path: Path) -> str:
                 "keep one",
             )
         before, after = text[: matches[0].start()], text[matches[0].end() :]
-        text = f"{before}{name} := {json.dumps(value, sort_keys=True)}{after}"
+        written = json.dumps(value, sort_keys=True)
+        written = f"object.union({{}}, {written})" if name in _UNTYPED else written
+        text = f"{before}{name} := {written}{after}"
     return text

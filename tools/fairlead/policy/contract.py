@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ from fairlead.common import files
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import bundles
+from fairlead.policy import bundles, cases, parameter_rules
+from fairlead.policy.instances import Instance
 from fairlead.policy.revision import PACKAGE
-from fairlead.policy.tables import Active
 from fairlead.settings import intents
 from fairlead.settings.models import Settings
 
@@ -39,12 +40,15 @@ _unconcerned := decided if decided := data.intents.decisions with input as data.
 
 def require(settings: Settings, source: Path | None, progress: Progress) -> None:
     """Raises FairleadError that lists everything that an intent does against the contract."""
+    settings = bundles.examples(settings, source)
     bundle = bundles.bundle(settings, source)
     active = bundle.active(settings)
     places = bundles.folders(settings, source)
     problems = [
         *(problem for place in places for problem in _of_modules(place)),
+        *_of_schemas(places, progress),
         *_of_decisions(bundle, active, progress),
+        *(problem for one in active for problem in _of_reads(one, bundle)),
         *(problem for one in active for problem in _of_cases(one)),
     ]
     if problems:
@@ -75,8 +79,15 @@ def _of_modules(place: Path) -> Iterator[str]:
             )
 
 
+def _of_schemas(places: Sequence[Path], progress: Progress) -> Iterator[str]:
+    """What is wrong with the schemas of parameters, and with their examples."""
+    every = [intent for place in places for intent in intents.in_folder(place)]
+    for intent, mistake in parameter_rules.unstructural(every, progress):
+        yield f"{intent.source}:{intent.line}: METADATA: custom.{mistake.text}"
+
+
 def _of_decisions(
-    bundle: bundles.Bundle, active: list[Active], progress: Progress
+    bundle: bundles.Bundle, active: list[Instance], progress: Progress
 ) -> Iterator[str]:
     """What is wrong with the decisions about a request that no intent has a say in."""
     try:
@@ -89,7 +100,7 @@ def _of_decisions(
     except FairleadError:  # they do not compile; `opa check` says more about that
         return
     for one in active:
-        where, decision = one.intent.source, types.get(one.intent.name)
+        where, decision = one.intent.source, types.get(one.name)
         if decision is None:
             yield (
                 f"{where}: has no `decision` about a request that it has no say in: define "
@@ -111,12 +122,29 @@ def _of_decisions(
             yield f"{where}: its decision has an unknown key {key!r}: remove it"
 
 
-def _of_cases(one: Active) -> Iterator[str]:
+def _of_reads(one: Instance, bundle: bundles.Bundle) -> Iterator[str]:
+    """The parameters that an intent reads and that its METADATA do not have. They would be
+    undefined, so that rules that read them decide nothing.
+    """
+    known = list(one.intent.metadata.parameters.get("properties", {}))
+    read = re.compile(rf"\bsettings\.parameters\.{one.intent.package}\.(\w+)")
+    for key, text in sorted(bundle.modules.items()):
+        for match in read.finditer(text):
+            if match[1] not in known:
+                line = text.count("\n", 0, match.start()) + 1
+                close = difflib.get_close_matches(match[1], known, 1)
+                hint = f"did you mean {close[0]!r}?" if close else "add it to custom.parameters"
+                yield (
+                    f"{bundle.sources.get(key, key)}:{line}: the METADATA have no parameter "
+                    f"{match[1]!r}: {hint}"
+                )
+
+
+def _of_cases(one: Instance) -> Iterator[str]:
     place = Path(one.intent.source).parent
-    shared = bundles.folder().parent / "testdata" / "cases"
     if not any(
         re.search(rf"^\s*(- )?intent: *{re.escape(one.intent.name)}\s*$", path.read_text(), re.M)
-        for path in (*place.glob("cases/**/*.yaml"), *shared.glob("*.yaml"))
+        for path in cases.of_policy(place)
     ):
         yield (
             f"{place}: the intent {one.intent.name} has no case: add one to {place / 'cases'}, "

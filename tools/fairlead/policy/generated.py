@@ -1,86 +1,81 @@
-"""The files that are made from the METADATA of the project's policies."""
+"""The files that are made from the METADATA and the cases of policies."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fairlead.common import files, paths
 from fairlead.common.errors import InputError
-from fairlead.policy import bundles, tables
-from fairlead.policy.tables import Active
-from fairlead.settings.intents import Expression
+from fairlead.policy import bundles, pages, tables
+from fairlead.settings import intents
+from fairlead.settings.intents import Intent
 from fairlead.settings.models import Settings
 
 _BEGIN, _END = "<!-- made by `make generate` -->", "<!-- end -->"
 
 
-def texts() -> dict[Path, str]:
-    """The files and what they should hold: the table of the intents, the bundle's manifest, the
-    defaults of the parameters, and the list of intents in docs/policies.md. Raises InputError.
+def texts(folders: Iterable[Path], settings: Settings) -> dict[Path, str]:
+    """The files of these folders of policies, and what they should hold. Cases may name the
+    policies of the settings, too. Raises InputError.
+    """
+    made: dict[Path, str] = {}
+    for folder in folders:
+        if folder.resolve() == bundles.folder().resolve():
+            made |= _of_project()
+        else:
+            made |= _pages(folder, settings)
+    return made
+
+
+def _of_project() -> dict[Path, str]:
+    """The table of the intents, the bundle's manifest, the defaults of the parameters, the pages of
+    the policies, and the list of these in docs/policies.md.
     """
     settings, folder = Settings(), bundles.folder()
     bundle = bundles.bundle(settings)
     modules = [path for path in sorted(folder.rglob("*.rego")) if path.name != tables.INTENTS]
     table = bundle.modules[tables.INTENTS]
-    page = paths.root() / "docs" / "policies.md"
+    list_page = paths.root() / "docs" / "policies.md"
     return {
         folder / tables.INTENTS: table,
         folder / ".manifest": tables.manifest([table, *map(files.read_text, modules)]),
         folder / bundles.SETTINGS: bundle.modules[bundles.SETTINGS],
-        page: _documented(page, bundle.active(settings)),
+        list_page: _listed(list_page, intents.in_folder(folder)),
+        **_pages(folder, settings),
     }
 
 
-def outdated() -> list[Path]:
-    """The files that hold something else."""
-    return [
-        path
-        for path, text in texts().items()
+def _pages(folder: Path, settings: Settings) -> dict[Path, str]:
+    """The pages of a folder of policies, without those that a user wrote."""
+    policies = [*settings.policies, str(folder.resolve())]
+    settings = settings.model_copy(update={"policies": policies})
+    return {
+        page: pages.text(intent, settings)
+        for intent in intents.in_folder(folder)
+        if pages.is_made(page := folder / intent.package / pages.FILE)
+    }
+
+
+def outdated(texts: Mapping[Path, str]) -> dict[Path, str]:
+    """Those of the files that hold something else."""
+    return {
+        path: text
+        for path, text in texts.items()
         if not path.is_file() or path.read_text(encoding="utf-8") != text
-    ]
+    }
 
 
-def _documented(page: Path, active: list[Active]) -> str:
+def _listed(page: Path, every: Iterable[Intent]) -> str:
     """The page with a section for each intent between the marks. Raises InputError."""
     text = files.read_text(page)
     if not re.search(f"{re.escape(_BEGIN)}.*{re.escape(_END)}", text, re.DOTALL):
         raise InputError(page, f"lacks the lines {_BEGIN} and {_END}: put them back")
     before, _, rest = text.partition(_BEGIN)
-    sections = "\n".join(_section(one) for one in active)
+    sections = "\n".join(
+        f"### [{intent.name}](../policies/{intent.package}/{pages.FILE})\n\n"
+        f"{intent.title}. {intent.description}\n"
+        for intent in every
+    )
     return f"{before}{_BEGIN}\n\n{sections}\n{_END}{rest.partition(_END)[2]}"
-
-
-def _required(expression: Expression) -> str:
-    """A requirement of a label selector, in words."""
-    values = " or ".join(f"`{value}`" if value else "empty" for value in expression.values)
-    words = {
-        "In": f"is {values}",
-        "NotIn": f"is not {values}",
-        "Exists": "is set",
-        "DoesNotExist": "is not set",
-    }
-    return f"`{expression.key}` {words[expression.operator]}"
-
-
-def _section(one: Active) -> str:
-    """What the METADATA say about an intent, with the default settings."""
-    lines = [f"### {one.intent.name}", "", f"{one.intent.title}. {one.intent.description}", ""]
-    lines += ["| requests | kinds | operations | namespaces | asked by |", "|---|---|---|---|---|"]
-    for request in one.requests:
-        cells = [
-            request.name or one.intent.name,
-            ", ".join(f"`{'/'.join(filter(None, (k.group, k.resources)))}`" for k in request.kinds),
-            ", ".join(request.operations),
-            " and ".join(map(_required, request.namespaces.expressions)) or "all",
-            " and ".join(request.webhooks) + " webhook",
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    properties = one.intent.metadata.parameters.get("properties", {})
-    if properties:
-        lines += ["", "| parameter | default | |", "|---|---|---|"]
-        lines += [
-            f"| `{name}` | `{schema.get('default', 'none')}` | {schema.get('description', '')} |"
-            for name, schema in properties.items()
-        ]
-    return "\n".join(lines) + "\n"

@@ -1,5 +1,5 @@
 """Writes a new policy, and a new repository of policies. A policy is one folder: its modules, their
-tests and its cases."""
+tests, its cases and its page."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from pathlib import Path
 
 import jinja2
 
-from fairlead.common import atomic_files, paths
+from fairlead.common import atomic_files, files, paths
 from fairlead.common.errors import UsageError
-from fairlead.policy import bundles
+from fairlead.policy import bundles, pages
+from fairlead.settings import intents
+from fairlead.settings.models import Settings
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _POLICY, _REPOSITORY = "policy", "repository"
@@ -26,7 +28,7 @@ def policy(intent: str, folder: Path) -> list[Path]:
     """
     texts = _policy(intent, folder)
     atomic_files.write_all(texts)
-    return list(texts)
+    return [*texts, _page(intent, folder)]
 
 
 def repository(root: Path, intent: str) -> list[Path]:
@@ -38,7 +40,7 @@ def repository(root: Path, intent: str) -> list[Path]:
         if path.exists():
             raise UsageError(f"{path} is there already: choose another folder, or remove it")
     atomic_files.write_all(texts)
-    return list(texts)
+    return [*texts, _page(intent, root / "policies")]
 
 
 def _policy(intent: str, folder: Path) -> dict[Path, str]:
@@ -48,10 +50,23 @@ def _policy(intent: str, folder: Path) -> dict[Path, str]:
             "replica-limits"
         )
     package = intent.replace("-", "_")
+    if problem := intents.name_problem(package):
+        raise UsageError(problem)
     for place in (folder, bundles.folder()):
         if (place / package).exists():
             raise UsageError(f"{place / package} is there already: choose another name")
     return _rendered(_POLICY, folder, intent)
+
+
+def _page(name: str, folder: Path) -> Path:
+    """Write the page of the policy that was just written."""
+    package = name.replace("-", "_")
+    module = folder / package / f"{package}.rego"
+    intent = intents.of_module(files.read_text(module), str(module))
+    assert intent is not None  # noqa: S101 - the template has METADATA
+    page = module.with_name(pages.FILE)
+    atomic_files.write_all({page: pages.text(intent, Settings())})
+    return page
 
 
 def _rendered(template: str, folder: Path, intent: str) -> dict[Path, str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from fairlead.policy import instances
+from fairlead.policy.instances import Instance
 from fairlead.policy.revision import PACKAGE
-from fairlead.settings.intents import Intent, Request
 from fairlead.settings.models import Settings
 
 INTENTS = "intents.rego"
@@ -25,26 +25,12 @@ package intents
 """
 
 
-@dataclass(frozen=True)
-class Active:
-    """An intent in force, with its parameters and the requests that it has a say in."""
-
-    intent: Intent
-    parameters: Mapping[str, Any]
-    requests: Sequence[Request]
-
-    @property
-    def labels(self) -> set[str]:
-        """The labels of namespaces that decide about it."""
-        selected = (request.namespaces.expressions for request in self.requests)
-        return {*self.intent.metadata.namespace_labels, *(e.key for es in selected for e in es)}
-
-
-def intents_module(active: Sequence[Active]) -> str:
+def intents_module(active: Sequence[Instance]) -> str:
     """The text of intents.rego."""
-    packages = sorted(one.intent.package for one in active)
-    imports = "".join(f"import data.{package}\n" for package in packages)
-    names = ", ".join(json.dumps(one.intent.name) for one in active)
+    packages = {one.intent.package for one in active}
+    packages |= set() if all(one.has_intents_name for one in active) else {"settings"}
+    imports = "".join(f"import data.{package}\n" for package in sorted(packages))
+    names = ", ".join(json.dumps(one.name) for one in active)
     rules = [
         f"# METADATA\n# description: The names of the intents.\nnames := {{{names}}}\n".replace(
             "{}", "set()"
@@ -63,15 +49,26 @@ def intents_module(active: Sequence[Active]) -> str:
     for rule, description in descriptions.items():
         rules += [
             (f"# METADATA\n# description: {description}\n" if number == 0 else "")
-            + f"{rule}s[{json.dumps(one.intent.name)}] := {one.intent.package}.{rule}\n"
+            + f"{rule}s[{json.dumps(one.name)}] := {_asked(one, rule)}\n"
             for number, one in enumerate(active)
         ]
     return _HEADER + (f"{imports}\n" if imports else "") + "\n".join(rules)
 
 
-def namespace_labels(active: Iterable[Active], settings: Settings) -> list[str]:
+def _asked(instance: Instance, rule: str) -> str:
+    """The value of an intent's rule with the parameters of the instance."""
+    value = f"{instance.intent.package}.{rule}"
+    if instance.has_intents_name:
+        return value
+    return (
+        f"{rule} if {rule} := {value} "
+        f"with data.settings.parameters as settings.instances[{json.dumps(instance.name)}]"
+    )
+
+
+def namespace_labels(active: Iterable[Instance], settings: Settings) -> list[str]:
     """The labels of namespaces by which these intents select, besides the pool label, sorted."""
-    known = {settings.namespace_label, "kubernetes.io/metadata.name"}
+    known = {settings.namespace_label, instances.NAME_LABEL}
     return sorted(set[str]().union(*(one.labels for one in active)) - known)
 
 
@@ -81,20 +78,21 @@ def manifest(modules: Iterable[str]) -> str:
     return json.dumps({"roots": sorted(roots), "rego_version": 1}, indent=2) + "\n"
 
 
-def requests(active: Sequence[Active]) -> dict[str, dict[str, dict[str, list[list[Any]]]]]:
+def requests(active: Sequence[Instance]) -> dict[str, dict[str, dict[str, list[list[Any]]]]]:
     """`data.intents.requests`: by operation, kind and intent the selectors of namespaces."""
     table: dict[str, dict[str, dict[str, list[list[Any]]]]] = {}
     for one in active:
         for request in one.requests:
-            selector = (
-                []
+            expressions = (
+                instances.exempt_namespaces(one.exempt)
                 if one.intent.metadata.decides_on_namespaces
-                else [expression.document() for expression in request.namespaces.expressions]
+                else request.namespaces.expressions
             )
+            selector = [expression.document() for expression in expressions]
             for operation in request.operations:
                 for kind in request.kinds:
                     intents = table.setdefault(operation, {}).setdefault(kind.path, {})
-                    selectors = intents.setdefault(one.intent.name, [])
+                    selectors = intents.setdefault(one.name, [])
                     if selector not in selectors:
                         selectors.append(selector)
     return table

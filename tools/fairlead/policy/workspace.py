@@ -38,7 +38,7 @@ class Workspace:
     def named(self, text: str) -> str:
         """A message with the names of the original files."""
         for copy, source in self.sources.items():
-            text = text.replace(str(copy), shown(source))
+            text = text.replace(str(copy), paths.shown(source))
         return text
 
 
@@ -47,23 +47,25 @@ def of(settings: Settings, source: Path | None = None) -> Iterator[Workspace]:
     """The policies of these settings, and of `source` as in `bundles.bundle`, with the default
     settings.
 
-    The tests are those of users' folders; if there are none, the project's. Raises InputError.
+    The tests are those of users' folders; then all intents are in force, with examples of their
+    parameters. If there are no such folders, the tests are the project's, and the intents in force
+    are those that are so by default. Raises InputError.
     """
-    defaults = Settings(policies=settings.policies, intents=settings.switches())
-    bundle = bundles.bundle(defaults, source)
     first, *further = bundles.folders(settings, source)
+    every = bundles.examples(settings if further else Settings(), source)
+    bundle = bundles.bundle(every if further else Settings(), source)
     with tempfile.TemporaryDirectory(prefix="fairlead-") as name:
         folder = Path(name)
         policies, schemas = folder / "policies", folder / "schemas"
         shutil.copytree(paths.root() / "tools" / "schemas", schemas)
         sources = {}
-        for key, path in bundles.module_files(settings, source).items():
+        for key, path in bundles.module_files(every, source).items():
             test = path.name.endswith("_test.rego")
             if test and further and path.is_relative_to(first):
                 continue
             copy = policies / key
             copy.parent.mkdir(exist_ok=True)
-            copy.write_text(files.read_text(path) if test else bundle.modules[key])
+            copy.write_text(bundle.modules.get(key) or files.read_text(path))
             sources[copy] = path
         (policies / tables.INTENTS).write_text(bundle.modules[tables.INTENTS])
         for name in bundles.FILE_MODULES:
@@ -106,12 +108,6 @@ def crds(place: Path) -> list[files.Document]:
                 raise InputError(path, message, line=line) from error
             documents.append(document)
     return documents
-
-
-def shown(path: Path) -> str:
-    """The path as messages show it: relative to the working directory if it is below."""
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
 def _add_schemas(place: Path, schemas: Path) -> None:

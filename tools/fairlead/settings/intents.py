@@ -16,7 +16,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from jinja2 import StrictUndefined, TemplateError, Undefined, UndefinedError
+from jinja2 import (
+    StrictUndefined,
+    TemplateError,
+    TemplateSyntaxError,
+    Undefined,
+    UndefinedError,
+    nodes,
+)
+from jinja2.environment import Template, TemplateExpression
+from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError, best_match
@@ -28,14 +37,31 @@ from pydantic import (
     model_validator,
 )
 from pydantic.alias_generators import to_camel
+from referencing import Registry
+from referencing.exceptions import Unresolvable
 
 from fairlead.common import files, mistakes, paths
 from fairlead.common.errors import InputError
+from fairlead.common.first_webhooks import FIRST_WEBHOOKS
+from fairlead.common.mistakes import Mistake
 from fairlead.kube import admission_reviews
-from fairlead.settings.strict import STRICT, LabelKey, LabelValue
+from fairlead.settings.selectors import Selector
+from fairlead.settings.strict import STRICT, LabelKey
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _BLOCK = re.compile(r"^# METADATA\n((?:#.*\n)+)(?:#.*\n|\s)*?package\s+([\w.]+)", re.MULTILINE)
+_WRITTEN = re.compile(
+    r"(?:(?P<group>[^/]*)/)?(?P<version>v[0-9][^/]*)/(?P<kind>[^/]+)(?:/(?P<subresource>[^/]+))?"
+)
+# The names of an intent are labels and annotations of Kubernetes, of 63 characters.
+_LONGEST = 63
+# What a mistake in an expression raises besides Jinja2's own errors.
+_MISTAKES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_TAKEN = {
+    *("data", "input", "fairlead_confirmed", "kubernetes", "system"),
+    *("as", "contains", "default", "else", "every", "false", "if", "import", "in", "not", "null"),
+    *("package", "some", "true", "with"),
+}
 # Kubernetes' own API groups without a domain. Their plurals, and those of *.k8s.io, follow a rule.
 OWN_GROUPS = ("", "apps", "autoscaling", "batch", "policy")
 
@@ -44,22 +70,40 @@ class _Strict(BaseModel):
     model_config = STRICT
 
 
+# The kinds of the objects that are sent to subresources, with their groups. Others take the object
+# that they belong to, such as a pod's status.
+_SENT = {
+    "attach": ("", "PodAttachOptions"),
+    "binding": ("", "Binding"),
+    "eviction": ("policy", "Eviction"),
+    "exec": ("", "PodExecOptions"),
+    "portforward": ("", "PodPortForwardOptions"),
+    "scale": ("autoscaling", "Scale"),
+    "token": ("authentication.k8s.io", "TokenRequest"),
+}
+
+
 def _parts(value: object) -> object:
-    """`apps/v1/Deployment` as a mapping; a group that is left out is the core group."""
+    """`apps/v1/Deployment` and `apps/v1/Deployment/scale` as a mapping; a group that is left out is
+    the core group.
+    """
     if not isinstance(value, str):
         return value
-    if "/" not in value:
-        raise ValueError(f"{value!r} has no version: write v1/Pod or apps/v1/Deployment, say")
-    *group, version, kind = value.rsplit("/", 2)
-    return {"group": "".join(group), "version": version, "kind": kind}
+    match = _WRITTEN.fullmatch(value)
+    if match is None:
+        raise ValueError(
+            f"{value!r} has no version: write v1/Pod or apps/v1/Deployment, say"
+            if "/" not in value
+            else f"{value!r} is not a version and a kind: write v1/Pod or apps/v1/Deployment, say"
+        )
+    return {name: part for name, part in match.groupdict().items() if part}
 
 
 class Kind(_Strict):
     """A kind of objects, written `apps/v1/Deployment` or `v1/Pod`, or as a mapping.
 
-    `resource` is the name in URLs, which is the plural of the kind unless it is given. With a
-    `subresource`, `kind` is the kind of the objects that are sent to it, such as `Scale`, and
-    `resource` is needed.
+    `resource` is the name in URLs, which is the plural of the kind unless it is given. A
+    `subresource` is one of these objects, such as their `scale` or `status`.
     """
 
     group: str = ""
@@ -69,12 +113,17 @@ class Kind(_Strict):
     subresource: str | None = Field(None, pattern=r"^[a-z]+$")
 
     @model_validator(mode="after")
-    def _resource_known(self) -> Kind:
+    def _legal(self) -> Kind:
         ours = self.group in OWN_GROUPS or self.group.endswith(".k8s.io")
-        if self.resource is None and (self.subresource or not ours):
+        if self.resource is None and not ours:
             raise ValueError(
                 f"{self.kind} needs its resource (see kubectl api-resources): write {{group: "
                 f"{self.group}, version: {self.version}, kind: {self.kind}, resource: NAME}}"
+            )
+        if (self.group, self.kind) in _SENT.values():
+            raise ValueError(
+                f"{self.kind} is what is sent to a subresource: write the kind that has it, such "
+                "as apps/v1/Deployment/scale"
             )
         return self
 
@@ -86,42 +135,9 @@ class Kind(_Strict):
 
     @property
     def path(self) -> str:
-        """How policies/intents.rego names the kind: `group/Kind`, with the subresource if any."""
-        return "/".join(filter(None, (f"{self.group}/{self.kind}", self.subresource)))
-
-
-class Expression(_Strict):
-    """A label selector's requirement, as in Kubernetes' meta/v1."""
-
-    key: LabelKey
-    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
-    values: list[LabelValue] = []
-
-    @model_validator(mode="after")
-    def _values_where_needed(self) -> Expression:
-        if (self.operator in ("In", "NotIn")) != bool(self.values):
-            raise ValueError(f"operator {self.operator} has {len(self.values)} values")
-        return self
-
-    def document(self) -> dict[str, Any]:
-        """The requirement as in a manifest."""
-        return self.model_dump(exclude_defaults=True)
-
-
-class Selector(_Strict):
-    """A label selector, as in Kubernetes' meta/v1."""
-
-    match_labels: dict[LabelKey, LabelValue] = {}
-    match_expressions: list[Expression] = []
-
-    @property
-    def expressions(self) -> list[Expression]:
-        """All requirements as expressions."""
-        labels = sorted(self.match_labels.items())
-        return [
-            *(Expression(key=key, operator="In", values=[value]) for key, value in labels),
-            *self.match_expressions,
-        ]
+        """What is sent, as policies/intents.rego names it: `group/Kind[/subresource]`."""
+        sent = _SENT.get(self.subresource or "", (self.group, self.kind))
+        return "/".join(filter(None, ("/".join(sent), self.subresource)))
 
 
 class Condition(_Strict):
@@ -140,7 +156,7 @@ class Request(_Strict):
     refuses. `when` is false if the settings leave nothing to decide.
     """
 
-    name: str | None = Field(None, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    name: str | None = Field(None, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)
     kinds: list[Annotated[Kind, BeforeValidator(_parts)]] = Field(min_length=1)
     operations: list[Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]] = Field(min_length=1)
     namespaces: Selector = Selector()
@@ -158,10 +174,12 @@ class Metadata(_Strict):
     `parameters`. `decides_on_namespaces` means that the policy itself finds out which namespaces it
     applies to; otherwise only namespaces that `requests` select are brought before it.
     `namespace_labels` are further labels of namespaces that it reads. `parameters` is the JSON
-    Schema of its parameters.
+    Schema of its parameters. An intent that is not `enabled` is in force only if the settings name
+    it.
     """
 
     requests: list[dict[str, Any]] = Field(min_length=1)
+    enabled: bool = True
     decides_on_namespaces: bool = False
     namespace_labels: list[LabelKey] = []
     parameters: dict[str, Any] = {}
@@ -187,35 +205,76 @@ class Intent:
         """The parameters that were given, with the defaults of their schema. Raises ValueError that
         names the first mistake.
         """
-        schema = {"type": "object", "additionalProperties": False, **self.metadata.parameters}
-        parameters = _with_defaults(schema, dict(given))
-        problem = best_match(Draft202012Validator(schema).iter_errors(parameters))
-        if problem is not None:
-            where = "".join(f".{part}" for part in problem.absolute_path)
-            raise ValueError(f"parameters{where}: {problem.message}")
-        return dict(parameters)
+        problems = self.problems(given)
+        if problems:
+            raise ValueError(problems[0].text)
+        return dict(_with_defaults(self.schema, dict(given)))
+
+    def problems(self, given: Mapping[str, Any]) -> list[Mistake]:
+        """What is wrong with parameters; locations begin with `parameters`."""
+        parameters = _with_defaults(self.schema, dict(given))
+        # With a registry of its own, jsonschema fetches no schema from elsewhere.
+        validator = Draft202012Validator(self.schema, registry=Registry())
+        try:
+            errors = sorted(
+                validator.iter_errors(parameters), key=lambda error: str(error.absolute_path)
+            )
+        except (Unresolvable, RecursionError) as error:
+            text = (
+                f"their schema in {self.source} refers to another one that is not in it ({error})"
+            )
+            return [Mistake(("parameters",), f"parameters: {text}")]
+        problems = []
+        for violation in errors:
+            details = best_match([violation])
+            location = ("parameters", *details.absolute_path)
+            problems.append(Mistake(location, f"{mistakes.path(location)}: {details.message}"))
+        return problems
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of its parameters as a whole."""
+        return {"type": "object", "additionalProperties": False, **self.metadata.parameters}
+
+    def example(self) -> dict[str, Any]:
+        """Parameters with which the intent can be in force: for those without a default, the first
+        of their examples. Raises InputError if they do not satisfy the schema.
+        """
+        properties = self.metadata.parameters.get("properties", {})
+        given = {
+            name: schema["examples"][0]
+            for name, schema in properties.items()
+            if "default" not in schema and schema.get("examples")
+        }
+        try:
+            return self.parameters(given)
+        except ValueError as error:
+            message = f"METADATA: the defaults and examples of {error}"
+            raise InputError(self.source, message, line=self.line) from error
 
     def requests(self, settings: Mapping[str, Any], parameters: Mapping[str, Any]) -> list[Request]:
         """The requests that it has a say in, under these settings. Raises InputError."""
-        rendered = []
+        requests = []
         for number, raw in enumerate(self.metadata.requests, 1):
             try:
-                values = _rendered(raw, {"settings": settings, "parameters": parameters})
+                values = rendered(raw, {"settings": settings, "parameters": parameters})
                 request = Request.model_validate({**values, "when": bool(values.get("when", True))})
             except ValidationError as error:
                 message = mistakes.of(error, Request, values)[0].text
                 raise InputError(
                     self.source, f"METADATA: request {number}: {message}", line=self.line
                 ) from error
-            except TemplateError as error:
+            except (TemplateError, *_MISTAKES) as error:
+                problem = " ".join(str(error).split())[:200]
                 raise InputError(
-                    self.source, f"METADATA: request {number}: {error}", line=self.line
+                    self.source, f"METADATA: request {number}: {problem}", line=self.line
                 ) from error
             if request.when:
-                rendered.append(request)
-        return rendered
+                requests.append(request)
+        return requests
 
 
+@functools.lru_cache(maxsize=1024)  # a command asks several times about the same modules
 def of_module(text: str, source: str) -> Intent | None:
     """The intent that a module's METADATA describe; None if they describe none. Raises InputError.
 
@@ -226,7 +285,7 @@ def of_module(text: str, source: str) -> Intent | None:
         return None
     line = text.count("\n", 0, block.start()) + 1
     try:
-        annotations = yaml.safe_load(re.sub(r"^# ?", "", block[1], flags=re.MULTILINE))
+        annotations = files.yaml_value(re.sub(r"^# ?", "", block[1], flags=re.MULTILINE))
     except yaml.YAMLError as error:
         problem = " ".join(str(error).split())
         raise InputError(source, f"METADATA: is not valid YAML: {problem}", line=line) from error
@@ -268,17 +327,39 @@ def builtin_folder() -> Path:
 
 def in_folder(folder: Path) -> list[Intent]:
     """The intents of a folder of policies, by name. Raises InputError."""
-    found = (
-        of_module(files.read_text(module), str(module))
-        for path in sorted(folder.iterdir())
-        if path.is_dir() and _NAME.fullmatch(path.name)
-        if (module := path / f"{path.name}.rego").is_file()
-    )
-    return [intent for intent in found if intent is not None]
+    found = []
+    for path in sorted(folder.iterdir()):
+        module = path / f"{path.name}.rego"
+        if path.is_dir() and module.is_file():
+            intent = of_module(files.read_text(module), str(module))
+            if intent is not None:
+                if problem := name_problem(path.name):
+                    raise InputError(module, problem, line=intent.line)
+                found.append(intent)
+    return found
+
+
+def name_problem(package: str) -> str | None:
+    """Why no policy can have this package, and so a folder of this name; None if it can."""
+    if not _NAME.fullmatch(package):
+        return (
+            f"{package!r} cannot name a policy: use lower-case words joined by '_', such as "
+            "replica_limits"
+        )
+    if len(package) > _LONGEST:
+        return f"the name has {len(package)} characters: choose one of at most {_LONGEST}"
+    if package in _TAKEN:
+        return f"{package!r} has a meaning of its own in Rego or in OPA's data: choose another name"
+    if package.replace("_", "-") in FIRST_WEBHOOKS:
+        return f"{package!r} is the name of something of Fairlead's own: choose another one"
+    return None
 
 
 def _with_defaults(schema: Mapping[str, Any], value: Any) -> Any:
     """`value` with the defaults of the properties that it lacks."""
+    if isinstance(value, list):
+        items = schema.get("items", {})
+        return [_with_defaults(items, item) for item in value] if isinstance(items, dict) else value
     if not isinstance(value, dict):
         return value
     properties = schema.get("properties", {})
@@ -290,27 +371,78 @@ def _with_defaults(schema: Mapping[str, Any], value: Any) -> Any:
     return {name: _with_defaults(properties.get(name, {}), part) for name, part in filled.items()}
 
 
-def _rendered(value: Any, names: Mapping[str, Any]) -> Any:
+def rendered(value: Any, names: Mapping[str, Any]) -> Any:
     """`value` with the expressions in its texts evaluated. A text that is one expression becomes
     its value, and items of lists that become None are left out. Raises TemplateError.
     """
     if isinstance(value, dict):
-        return {key: _rendered(part, names) for key, part in value.items()}
+        return {key: rendered(part, names) for key, part in value.items()}
     if isinstance(value, list):
-        items = [_rendered(item, names) for item in value]
+        items = [rendered(item, names) for item in value]
         return [item for item in items if item is not None]
     if not isinstance(value, str) or "{" not in value:
         return value
     text = value.strip()
     if text.startswith("{{") and text.endswith("}}") and "{{" not in text[2:]:
-        result = _templates().compile_expression(text[2:-2], undefined_to_none=False)(**names)
+        result = _expression(text[2:-2])(**names)
         if isinstance(result, Undefined):
             raise UndefinedError(f"{text} has no value: for none, write `else none`")
         return result
-    return _templates().from_string(value).render(names)
+    return _template(value).render(names)
 
 
 @functools.cache
-def _templates() -> ImmutableSandboxedEnvironment:
-    """Expressions run in a sandbox, because they also come out of a cluster's ConfigMaps."""
-    return ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
+def _expression(text: str) -> TemplateExpression:
+    return _templates().compile_expression(text, undefined_to_none=False)
+
+
+@functools.cache
+def _template(text: str) -> Template:
+    return _templates().from_string(text)
+
+
+class _Expressions(ImmutableSandboxedEnvironment):
+    """Expressions in a sandbox, because they also come out of a cluster's ConfigMaps. Each ends
+    soon: there are no loops and macros, no powers, no repeated texts and no padding.
+    """
+
+    intercepted_binops = frozenset(["*", "**", "%"])
+
+    def __init__(self) -> None:
+        super().__init__(undefined=StrictUndefined, autoescape=False)
+        self.globals.clear()
+        self.filters = {name: self.filters[name] for name in _FILTERS}
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        if operator != "**" and all(isinstance(side, int | float) for side in (left, right)):
+            return super().call_binop(context, operator, left, right)
+        raise TypeError(f"the operator {operator} cannot stand here: texts would grow without end")
+
+    def is_safe_callable(self, obj: Any) -> bool:
+        if isinstance(obj, Undefined):  # calling it says what is not defined
+            return True
+        return getattr(obj, "__name__", None) in _METHODS and super().is_safe_callable(obj)
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        template = super()._parse(source, name, filename)
+        if any(template.find(kind) for kind in _STATEMENTS):
+            raise TemplateSyntaxError("only expressions and `if` can stand here", 1)
+        return template
+
+
+_FILTERS = (
+    *("abs", "count", "d", "default", "dictsort", "first", "float", "int", "items", "join"),
+    *("last", "length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "replace"),
+    *("reverse", "round", "select", "selectattr", "sort", "string", "sum", "tojson", "trim"),
+    *("unique", "upper"),
+)
+_STATEMENTS: tuple[type[nodes.Stmt], ...] = (
+    *(nodes.For, nodes.Macro, nodes.CallBlock),
+    *(nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends),
+)
+_METHODS = ("endswith", "get", "items", "keys", "lower", "split", "startswith", "upper", "values")
+
+
+@functools.cache
+def _templates() -> _Expressions:
+    return _Expressions()

@@ -3,16 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fairlead.common import files, paths
-from fairlead.common.errors import InputError
+from fairlead.common.errors import InputError, UsageError
+from fairlead.common.mistakes import Mistake
 from fairlead.settings import intents
 from fairlead.settings.images import overridden
-from fairlead.settings.models import Settings
+from fairlead.settings.intents import Intent
+from fairlead.settings.models import IntentSettings, Settings
 
 FILE = "fairlead.yaml"
+
+
+@dataclass(frozen=True)
+class Given:
+    """The parameters that the settings give an instance of an intent, with the defaults of the
+    others.
+    """
+
+    name: str
+    intent: Intent
+    parameters: Mapping[str, Any]
+
+
+Rules = Callable[[Sequence[Given]], Iterable[tuple[Given, Mistake]]]
+"""What checks parameters that satisfy their schema. The location of a mistake begins with
+`parameters`."""
+
+
+def _none(_: Sequence[Given]) -> Iterable[tuple[Given, Mistake]]:
+    return ()
 
 
 def find(path: Path | None) -> Path | None:
@@ -27,28 +51,42 @@ def find(path: Path | None) -> Path | None:
     return next((place for place in places if place.exists()), None)
 
 
-def load(path: Path | None = None) -> Settings:
+def load(path: Path | None = None, rules: Rules = _none) -> Settings:
     """The settings of the file in force, or the defaults; environment variables override images.
 
     Raises InputError with file and line, UsageError with the variable.
     """
-    settings = _read(path)
+    settings = _read(path, rules)
     return settings.model_copy(update={"images": overridden(settings.images, os.environ)})
 
 
-def _read(path: Path | None) -> Settings:
+def located(path: Path | None, mistakes: Sequence[Mistake]) -> UsageError:
+    """What says where in the file in force these mistakes stand; their locations are keys from the
+    top.
+    """
+    file = find(path)
+    documents = files.read_yaml(file) if file else []
+    if file is None or not documents:
+        return UsageError("\n".join(mistake.text for mistake in mistakes))
+    problems = [(documents[0].line(mistake.location), mistake.text) for mistake in mistakes]
+    (line, text), *further = sorted(problems, key=lambda problem: problem[0] or 0)
+    return InputError(file, text, line=line, further=further)
+
+
+def _read(path: Path | None, rules: Rules) -> Settings:
     file = find(path)
     if file is None:
         return Settings()
     documents = files.read_yaml(file)
     if len(documents) > 1:
         raise InputError(file, "holds more than one document", line=documents[1].line(()))
-    return parse(documents[0])
+    return parse(documents[0], rules=rules)
 
 
-def parse(document: files.Document, policies: Sequence[str] = ()) -> Settings:
+def parse(document: files.Document, policies: Sequence[str] = (), rules: Rules = _none) -> Settings:
     """Settings from one document, which may name the intents of the project's policies, of its own
-    `policies` and of further folders. Raises InputError with every mistake and its line.
+    `policies` and of further folders. Raises InputError with every mistake and its line, and if the
+    METADATA of a policy cannot be read.
     """
     settings = document.parse(Settings)
     place = document.path.absolute().parent
@@ -58,32 +96,74 @@ def parse(document: files.Document, policies: Sequence[str] = ()) -> Settings:
             problem = f"policies: there is no folder {folder}: create it, or remove it"
             raise InputError(document.path, problem, line=document.line(["policies", number]))
     settings = settings.model_copy(update={"policies": own})
-    if problems := sorted(_problems(document, settings, [*own, *policies])):
+    places = [intents.builtin_folder(), *map(Path, [*own, *policies])]
+    known = {intent.name: intent for place in places for intent in intents.in_folder(place)}
+    problems = sorted(_problems(document, settings, known))
+    if problems := problems or sorted(_against(rules, document, settings, known)):
         (line, problem), *further = problems
         raise InputError(document.path, problem, line=line, further=further)
     return settings
 
 
-def _problems(
-    document: files.Document, settings: Settings, folders: Sequence[str]
+def _against(
+    rules: Rules, document: files.Document, settings: Settings, known: Mapping[str, Intent]
 ) -> Iterator[tuple[int, str]]:
-    """What is wrong with the intents that the settings name, and with their parameters. Raises
-    InputError if the METADATA of a policy cannot be read.
-    """
-    places = [intents.builtin_folder(), *map(Path, folders)]
-    known = {intent.name: intent for place in places for intent in intents.in_folder(place)}
-    for key in ("intents", "enforcement"):
-        names = document.value.get(key)
-        for name in names if isinstance(names, dict) else ():
-            if name not in known:
-                yield (
-                    document.line([key, name]) or 0,
-                    f"{key}: there is no intent {name!r}: use one of {', '.join(sorted(known))}",
-                )
+    """The parameters that the settings give against the rules."""
+    given = []
     for name, chosen in settings.intents.items():
-        try:
-            if name in known:
-                known[name].parameters(chosen.parameters)
-        except ValueError as error:
-            line = document.line(["intents", name, "parameters"])
-            yield line or 0, f"intents.{name}.{error}"
+        if chosen.enabled and chosen.parameters:
+            intent = known[chosen.intent or name]
+            given.append(Given(name, intent, intent.parameters(chosen.parameters)))
+    for each, mistake in rules(given):
+        line = document.line(["intents", each.name, *mistake.location]) or 0
+        yield line, f"intents.{each.name}.{mistake.text}"
+
+
+def _problems(
+    document: files.Document, settings: Settings, known: Mapping[str, Intent]
+) -> Iterator[tuple[int, str]]:
+    """What is wrong with the intents that the settings name, and with their parameters."""
+    for name, chosen in settings.intents.items():
+        for mistake in _of_instance(name, chosen, known):
+            yield document.line(["intents", name, *mistake.location]) or 0, mistake.text
+    modes = document.value.get("enforcement")
+    for name in modes if isinstance(modes, dict) else ():
+        if name not in {*known, *settings.intents}:
+            text = f"enforcement: there is no intent {name!r}: use one of {_listed(known)}"
+            yield document.line(["enforcement", name]) or 0, text
+
+
+def _of_instance(
+    name: str, chosen: IntentSettings, known: Mapping[str, Intent]
+) -> Iterator[Mistake]:
+    """What is wrong with one instance of an intent; locations begin at the instance."""
+    if chosen.intent is None and name not in known:
+        yield Mistake(
+            (),
+            f"intents: there is no intent {name!r}: use one of {_listed(known)}, or say with "
+            "`intent:` which of them it is an instance of",
+        )
+        return
+    if name not in known and (illegal := intents.name_problem(name.replace("-", "_"))):
+        yield Mistake((), f"intents.{name}: {illegal}")
+    intent = known.get(chosen.intent or name)
+    if intent is None:
+        text = f"there is no intent {chosen.intent!r}: use one of {_listed(known)}"
+        yield Mistake(("intent",), f"intents.{name}.intent: {text}")
+        return
+    if name in known and intent.name != name:
+        text = f"{name!r} is an intent of its own: choose another name for this instance"
+        yield Mistake(("intent",), f"intents.{name}.intent: {text}")
+    if intent.metadata.decides_on_namespaces and name != intent.name:
+        text = f"{intent.name} itself decides on namespaces, so there is only one instance of it"
+        yield Mistake(("intent",), f"intents.{name}.intent: {text}: change intents.{intent.name}")
+    if intent.metadata.decides_on_namespaces and chosen.namespaces.expressions:
+        text = "itself decides on namespaces: use exempt.namespaces, or change their labels"
+        yield Mistake(("namespaces",), f"intents.{name}.namespaces: {intent.name} {text}")
+    if chosen.enabled:
+        for problem in intent.problems(chosen.parameters):
+            yield Mistake(problem.location, f"intents.{name}.{problem.text}")
+
+
+def _listed(known: Mapping[str, Intent]) -> str:
+    return ", ".join(sorted(known))

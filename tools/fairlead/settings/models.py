@@ -20,6 +20,7 @@ from fairlead.common import durations
 from fairlead.common.mistakes import Mistake, Mistakes
 from fairlead.kube import labels, resources
 from fairlead.kube.resources import Resource
+from fairlead.settings.selectors import Selector
 from fairlead.settings.strict import STRICT, LabelKey, LabelValue
 
 STALENESS = (10, 86400)
@@ -36,7 +37,7 @@ NODE_LABELS = {
 
 Mode = Literal["deny", "warn"]
 _EVERY = "*"
-IntentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$")]
+IntentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=63)]
 
 # Source: RBAC's own check of a subject's name, and what a header can carry.
 Group = Annotated[str, Field(pattern=r"^[^\s,][^\n\r,]*$")]
@@ -205,11 +206,31 @@ class Certificates(_Strict):
         return durations.parse(self.renew_before) if self.renew_before else self.valid / 3
 
 
-class IntentSettings(_Strict):
-    """Whether an intent is in force, and its parameters."""
+# Whoever an API server authenticates: its CEL and OPA's Rego get the name as one string.
+User = Annotated[str, Field(pattern=r"^[^\s][^\n\r]*$")]
+NamespaceName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
 
+
+class Exempt(_Strict):
+    """Whose requests, and the requests of which namespaces, an intent leaves alone."""
+
+    users: list[User] = []
+    groups: list[Group] = []
+    namespaces: list[NamespaceName] = []
+
+
+class IntentSettings(_Strict):
+    """An instance of an intent: its parameters, and the requests that it applies to.
+
+    `intent` is what it is an instance of; None for the intent with the instance's own name. Of the
+    namespaces that the intent has a say in, it applies to those that `namespaces` selects.
+    """
+
+    intent: IntentName | None = None
     enabled: bool = True
     parameters: dict[str, Any] = {}
+    namespaces: Selector = Selector()
+    exempt: Exempt = Exempt()
 
 
 class Settings(_Strict):
@@ -309,15 +330,21 @@ class Settings(_Strict):
                 keys=("pools", "defaultPool"),
             )
 
-    def enabled(self, intent: str) -> bool:
-        """Whether the intent is in force."""
-        return self.intents.get(intent, IntentSettings()).enabled
-
-    def switches(self) -> dict[str, IntentSettings]:
-        """The intents that the settings name, without their parameters."""
-        return {
-            name: IntentSettings(enabled=chosen.enabled) for name, chosen in self.intents.items()
+    def instances(self, intent: str, *, default: bool) -> dict[str, IntentSettings]:
+        """The instances of an intent that are in force, by name. `default` is whether the instance
+        with the intent's own name is in force if the settings do not name it.
+        """
+        own = {intent: IntentSettings(enabled=default)}
+        named = {
+            name: chosen
+            for name, chosen in self.intents.items()
+            if (chosen.intent or name) == intent
         }
+        return {name: chosen for name, chosen in sorted({**own, **named}.items()) if chosen.enabled}
+
+    def disabled(self) -> dict[str, IntentSettings]:
+        """The instances that the settings switch off."""
+        return {name: chosen for name, chosen in self.intents.items() if not chosen.enabled}
 
     def mode(self, intent: str) -> Mode:
         """The intent's enforcement. An intent that the settings do not list is enforced."""

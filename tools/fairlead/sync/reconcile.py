@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from threading import Event
 from typing import Any
 
+from fairlead.common import texts
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import CONFIRMED
 from fairlead.kube.resources import Resource
@@ -382,7 +383,7 @@ class Reconciler:
 
 def rfc3339(nanoseconds: int) -> str:
     """A time, given in nanoseconds since the epoch, as RFC 3339 text in UTC and whole seconds."""
-    return datetime.fromtimestamp(nanoseconds // 1_000_000_000, UTC).isoformat()
+    return texts.time(datetime.fromtimestamp(nanoseconds // 1_000_000_000, UTC))
 
 
 def _fingerprint(document: Any) -> str:

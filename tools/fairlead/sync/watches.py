@@ -6,15 +6,17 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from threading import Event
+from typing import Any, Protocol
+
+from prometheus_client import Counter
 
 from fairlead.common.errors import FairleadError
 from fairlead.kube.apiserver import ApiServer
 from fairlead.kube.errors import ApiServerError
 from fairlead.sync import loops
-from fairlead.sync.desired import Desired, Source
-from fairlead.sync.metrics import Metrics
+from fairlead.sync.desired import Source
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +42,28 @@ def seconds(max_staleness: int | None) -> tuple[int, int]:
     return max(_LEAST, min(SECONDS[0], longest * 2 // 3)), longest
 
 
+class Follower(Protocol):
+    """What takes the objects of a source, such as fairlead.sync.desired.Desired."""
+
+    def replace(self, source: Source, objects: Iterable[Mapping[str, Any]]) -> None:
+        """Replace all objects of the source."""
+
+    def apply(self, source: Source, removed: bool, value: Mapping[str, Any]) -> None:
+        """Take one event."""
+
+
+class Counters(Protocol):
+    """The metrics of a watch."""
+
+    @property
+    def relists(self) -> Counter:
+        """Complete lists."""
+
+    @property
+    def errors(self) -> Counter:
+        """Failed requests, by peer."""
+
+
 class Watch:
     """Updates the desired state from one source. One thread calls `run`; other threads may read
     the attributes.
@@ -50,8 +74,8 @@ class Watch:
         api: ApiServer,
         source: Source,
         selector: Mapping[str, str],
-        desired: Desired,
-        metrics: Metrics,
+        desired: Follower,
+        metrics: Counters,
         *,
         seconds: tuple[int, int] = SECONDS,
     ) -> None:

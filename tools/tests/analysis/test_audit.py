@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fairlead.analysis import asked, audit, batch, inventory
-from fairlead.analysis.asked import Webhooks
+from fairlead.analysis.asked import Asked, Webhooks
 from fairlead.analysis.audit import (
     ALONE,
     CHANGED,
@@ -21,7 +22,10 @@ from fairlead.analysis.audit import (
 from fairlead.analysis.inventory import Subject
 from fairlead.cli import grouped
 from fairlead.common.progress import Progress
+from fairlead.deployment import switches
+from fairlead.kube import admission_reviews
 from fairlead.policy import bundles
+from fairlead.settings.intents import Kind
 from fairlead.settings.models import Pool, Settings
 
 NAMESPACES = {
@@ -97,15 +101,17 @@ def found(
     """The findings on them, with the webhooks that a deployment brings, or with `webhooks`."""
     settings = settings or Settings()
     reviews = [review for subject in subjects for review in subject.reviews]
-    decided = batch.decide(
-        reviews,
-        modules=bundles.bundle(settings.enforced()).modules,
-        kubernetes={"namespaces": NAMESPACES},
-        progress=Progress(),
-    )
     webhooks = webhooks or asked.rendered(settings.enforced())
     admissions = asked.ask(webhooks, reviews, NAMESPACES, complete=True, progress=Progress())
-    answers = iter(zip(decided, admissions, strict=True))
+    answers = iter(
+        audit.decide(
+            reviews,
+            admissions,
+            modules=bundles.bundle(settings.enforced()).modules,
+            kubernetes={"namespaces": NAMESPACES},
+            progress=Progress(),
+        )
+    )
     return [
         audit.judge(subject, [next(answers) for _ in subject.reviews], NODES)
         for subject in subjects
@@ -126,6 +132,49 @@ def of(
         )
         subjects = inventory.of_workload(stored, path)
     return found(list(subjects), settings, webhooks)[0]
+
+
+def test_an_object_that_runs_no_pods_is_judged_by_its_creation_alone() -> None:
+    kind = Kind(group="example.com", version="v1", kind="Proxy", resource="proxies")
+    stored = {
+        "apiVersion": "example.com/v1",
+        "kind": "Proxy",
+        "metadata": {"name": "web", "namespace": "payments", "uid": "1"},
+        "status": {},
+    }
+    subject = inventory.of_object(stored, kind)
+    (review,) = subject.reviews
+    assert review["request"]["resource"] == {
+        "group": "example.com",
+        "version": "v1",
+        "resource": "proxies",
+    }
+    assert review["request"]["object"] == {
+        "apiVersion": "example.com/v1",
+        "kind": "Proxy",
+        "metadata": {"name": "web", "namespace": "payments"},
+    }
+    (finding,) = found([subject])
+    assert (finding.finding, finding.pool, finding.asked) == (ALONE, None, False)
+
+
+def test_an_object_without_a_namespace_has_none_in_its_review() -> None:
+    kind = Kind(group="example.com", version="v1", kind="Proxy", resource="proxies")
+    stored = {"apiVersion": "example.com/v1", "kind": "Proxy", "metadata": {"name": "web"}}
+    subject = inventory.of_object(stored, kind)
+    assert subject.namespace == ""
+    assert "namespace" not in subject.reviews[0]["request"]
+
+
+def test_only_kinds_of_other_objects_are_read_besides() -> None:
+    declared: dict[str, object] = {"pools": {"pool1": {}, "pool2": {}}}
+    settings = Settings.model_validate(declared)
+    kinds = {
+        name: inventory.further_kinds(bundles.bundle(chosen).active(chosen))
+        for name, chosen in (("default", Settings()), ("pools", settings))
+    }
+    assert kinds["default"] == []
+    assert [kind.path for kind in kinds["pools"]] == ["/Namespace"]
 
 
 @pytest.mark.parametrize(
@@ -244,8 +293,9 @@ def test_enforcement_warn_is_audited_as_if_it_denied() -> None:
 def calling(**webhook: Any) -> Webhooks:
     """A webhook for all pods, but for what these fields exclude."""
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pods"]}
-    webhooks = [{"name": "a.fairlead.dev", "rules": [rule], **webhook}]
-    return Webhooks(({"metadata": {"name": "fairlead"}, "webhooks": webhooks},), deployed=True)
+    webhooks = [{"name": "a.node-pool.fairlead.dev", "rules": [rule], **webhook}]
+    configuration = {"kind": asked.KINDS[0], "metadata": {"name": "fairlead"}, "webhooks": webhooks}
+    return Webhooks((configuration,), deployed=True)
 
 
 @pytest.mark.parametrize(
@@ -281,6 +331,68 @@ def test_a_pod_whose_match_conditions_fail_is_refused_without_opa() -> None:
     judged = of(pod(), webhooks=calling(matchConditions=conditions))
     assert (judged.finding, judged.asked) == (REFUSED, False)
     assert judged.message.endswith("no such key: priority")
+
+
+LARGE: dict[str, Any] = {
+    "containers": [{"name": "c", "env": [{"name": f"V{n}", "value": "x"} for n in range(10_001)]}]
+}
+
+
+@pytest.mark.parametrize(
+    ("stored", "policy"),
+    [
+        (pod(**LARGE), "fairlead-node-pool-size"),
+        (
+            workload("DaemonSet", {"template": {"spec": LARGE}}),
+            "fairlead-node-pool-daemonsets-size",
+        ),
+    ],
+)
+def test_an_object_that_is_too_large_is_refused_where_a_policy_refuses_it(
+    stored: dict[str, Any], policy: str
+) -> None:
+    brought = asked.rendered(Settings())
+    review = [admission_reviews.build({**stored, "metadata": {"namespace": "payments"}})]
+
+    def told(webhooks: Webhooks) -> Asked:
+        return asked.ask(webhooks, review, NAMESPACES, complete=True, progress=Progress())[0]
+
+    answer = told(brought)
+    assert (answer.asked, answer.refused) == (False, True)
+    assert answer.reason == (
+        f"the object is too large for OPA: ValidatingAdmissionPolicy {policy} refuses it"
+    )
+    without = [each for each in brought.configurations if each["metadata"]["name"] != policy]
+    assert not told(replace(brought, configurations=tuple(without))).refused
+
+
+def test_a_patch_that_only_a_validating_webhook_asks_for_is_refused() -> None:
+    brought = asked.rendered(Settings())
+    validating = [each for each in brought.configurations if each["kind"] == asked.KINDS[1]]
+    judged = of(pod(), webhooks=replace(brought, configurations=tuple(validating)))
+    assert (judged.finding, judged.asked) == (REFUSED, True)
+    assert "which the API server does not accept" in judged.message
+
+
+@pytest.mark.parametrize(
+    ("stored", "finding", "message"),
+    [
+        (pod(), NOT_ASKED, "no webhook of node-pool asks OPA"),
+        (pod(author={"nodeName": "pool1-0"}), NOT_ASKED, "no webhook of node-pool asks OPA"),
+        (pod(nodeSelector={"agentpool": "pool1"}), PLACED, ""),
+    ],
+)
+def test_an_intent_decides_only_where_its_own_webhooks_ask(
+    stored: dict[str, Any], finding: str, message: str
+) -> None:
+    client = {"url": "https://opa/intents/another"}
+    judged = of(stored, webhooks=calling(clientConfig=client))
+    assert (judged.finding, judged.message, judged.asked) == (finding, message, True)
+
+
+def test_a_disabled_intent_is_the_reason_that_nobody_is_asked() -> None:
+    judged = of(pod(), webhooks=calling(objectSelector=switches.off(None)))
+    assert judged.reason == "node-pool is disabled: `fairlead enable` ends this"
 
 
 def test_an_undeclared_pool_has_no_nodes_to_be_outside_of() -> None:

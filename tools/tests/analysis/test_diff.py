@@ -85,6 +85,7 @@ def test_people_read_what_a_decision_was_and_what_it_becomes(
     def decision(text: str, allowed: bool) -> dict[str, object]:
         warnings = [text] if allowed and text else []
         return {
+            "asked": True,
             "allowed": allowed,
             "message": "" if allowed else text,
             "warnings": warnings,
@@ -93,3 +94,12 @@ def test_people_read_what_a_decision_was_and_what_it_becomes(
 
     shown = diff_command.message({"deployed": decision(*deployed), "new": decision(*new)})
     assert shown == message
+
+
+def test_people_read_where_opa_is_no_longer_asked() -> None:
+    told = {"message": "", "warnings": [], "patch": []}
+    refused = {**told, "asked": True, "allowed": False, "message": "no"}
+    shown = diff_command.message(
+        {"deployed": refused, "new": {**told, "asked": False, "allowed": True}}
+    )
+    assert shown == "refused: no -> not asked"

@@ -70,7 +70,7 @@ def test_a_manifest_in_a_mapped_namespace_is_patched(pod: Path) -> None:
 
 def test_a_refusal_is_a_decision_too(tmp_path: Path) -> None:
     path = tmp_path / "pod.yaml"
-    path.write_text(POD.replace("containers: []", "nodeName: n1"))
+    path.write_text(POD.replace("containers: []", "containers: [], nodeName: n1"))
     result = run(path, "--namespace-labels", "agentpool=pool1")
     assert not result.return_value
     assert result.stdout.startswith("refused  CREATE of Pod payments/web\nmessage  ")
@@ -146,7 +146,7 @@ def clustered(monkeypatch: pytest.MonkeyPatch, *webhooks: dict[str, Any]) -> lis
 
     class Objects:
         def list(self, *query: Any) -> list[dict[str, Any]]:
-            assert query[2:] == (None, "app.kubernetes.io/part-of=fairlead")
+            assert query[2:] == (None,)
             return [each for each in webhooks if query[:2] == (each["apiVersion"], each["kind"])]
 
     class Cluster:

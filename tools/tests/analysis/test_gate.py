@@ -52,9 +52,21 @@ apiVersion: v1
 kind: Service
 metadata: {name: web, namespace: payments}
 """
+POLICY = """\
+# METADATA
+# title: Services
+# custom:
+#   requests:
+#     - kinds: [v1/Service]
+#       operations: [CREATE]
+#       namespaces: {matchLabels: {stage: production}}
+package services
+
+decision := {"deny": set(), "patch": [], "warn": set()}
+"""
 REFUSAL = (
-    'pod "pinned" sets spec.nodeName=n1, which bypasses the scheduler and so pool "pool1" of '
-    'namespace "payments": remove spec.nodeName'
+    'pod "pinned" sets spec.nodeName=n1, but namespace "payments" places its pods in pool '
+    '"pool1": remove spec.nodeName'
 )
 
 
@@ -256,6 +268,18 @@ def test_an_unknown_namespace_is_refused_and_told(tmp_path: Path) -> None:
     assert result.stderr.splitlines()[-1] == f"warning: {advice}"
     unmapped = run(tmp_path, "--fail-on", "refused", "--namespace-labels", "")
     assert (unmapped.return_value, unmapped.stderr) == (0, "")
+
+
+def test_an_unknown_namespace_is_told_for_the_kinds_of_a_users_policy(tmp_path: Path) -> None:
+    policy = tmp_path / "policies" / "services" / "services.rego"
+    policy.parent.mkdir(parents=True)
+    policy.write_text(POLICY)
+    service = tmp_path / "service.yaml"
+    service.write_text(SERVICE)
+    data = report(service, "--policies", policy.parent.parent, "--fail-on", "refused")
+    assert [line["outcome"] for line in data["objects"]] == ["refused"]
+    assert data["unknownNamespaces"] == ["payments"]
+    assert data["objects"][0]["notes"][0].startswith('the labels of namespace "payments" are not')
 
 
 def test_exempt_namespaces_are_left_alone(tmp_path: Path) -> None:

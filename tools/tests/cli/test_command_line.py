@@ -25,7 +25,7 @@ from fairlead.common.errors import UsageError
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("up", "--engine", "x"), "'x' is not 'opa'"),
+        (("up", "--engine", "x"), "'x' is not one of 'opa', 'cel'"),
         (("up", "--cluster", "x"), "'x' is not one of 'embedded', 'kind', 'context'"),
         (("up", "--name", "No_Name"), "cannot name a cluster"),
         (("up", "--name", ""), "--name is empty: name a cluster, or leave --name out"),
@@ -261,8 +261,8 @@ def test_a_command_says_which_settings_it_read(
     other = tmp_path / "other" / "other.yaml"
     other.write_text("contact: them\n")
     for arguments, line, contact in (
-        ((), "settings: ./fairlead.yaml", "me"),
-        (("--settings", other), "settings: ./other/other.yaml", "them"),
+        ((), "settings: fairlead.yaml", "me"),
+        (("--settings", other), "settings: other/other.yaml", "them"),
     ):
         done = fairlead("settings", "-o", "json", *arguments)
         assert done.stderr == f"{line}\n"

@@ -185,3 +185,40 @@ def test_texts_after_labels_are_wrapped_beside_them(width: int | None, lines: li
     assert drawn_lines[:2] == lines
     assert all(line.startswith(" " * 9) for line in drawn_lines[2:])
     assert " ".join(" ".join(drawn_lines[1:]).split()) == f"message {MESSAGE}"
+
+
+HISTORY = ("number", "time", "by", "action", "revision", "changed", "message")
+ENTRY = (
+    "3 *",
+    "2026-11-22T15:14:08Z",
+    "fairlead-admin",
+    "rollback",
+    "3a90ea6def41",
+    "policies",
+    "why",
+)
+
+
+@pytest.mark.parametrize(
+    ("width", "head", "below"),
+    [
+        (
+            80,
+            "NUMBER  TIME                  BY              ACTION    REVISION      CHANGED",
+            ["message"],
+        ),
+        (60, "NUMBER  TIME                  ACTION    CHANGED   MESSAGE", ["by", "revision"]),
+    ],
+)
+def test_as_few_columns_as_possible_leave_the_table_and_rather_the_last(
+    width: int, head: str, below: list[str]
+) -> None:
+    lines = drawn(HISTORY, [ENTRY], width)
+    assert lines[0] == head
+    assert [line.split(":")[0].strip() for line in lines[2:]] == below
+
+
+def test_a_heading_has_the_words_of_its_key(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"what": "guards", "failurePolicy": "Fail"}
+    output.emit([row], "table", output.rows(None, tuple(row), [row], {"failurePolicy": "red"}))
+    assert capsys.readouterr().out.splitlines() == ["WHAT    FAILURE POLICY", "guards  Fail"]

@@ -109,8 +109,8 @@ def test_a_size_policy_that_is_off_stays_off() -> None:
     ("text", "record"),
     [
         (
-            '{"by": "alice", "since": "2026-11-22T10:00:00+00:00", "reason": "OPA hangs"}',
-            Record("a", "alice", "2026-11-22T10:00:00+00:00", "OPA hangs"),
+            '{"by": "alice", "since": "2026-11-22T10:00:00Z", "reason": "OPA hangs"}',
+            Record("a", "alice", "2026-11-22T10:00:00Z", "OPA hangs"),
         ),
         ('{"by": null, "reason": 5}', Record("a", reason="5")),
         ("OPA hangs", Record("a", reason="OPA hangs")),
@@ -124,7 +124,7 @@ def test_a_record_may_be_written_by_hand(text: str, record: Record) -> None:
 
 
 def test_a_record_is_read_as_it_was_written() -> None:
-    record = Record("a", "alice", "2026-11-22T10:00:00+00:00", 'a "quoted" reason')
+    record = Record("a", "alice", "2026-11-22T10:00:00Z", 'a "quoted" reason')
     assert switches.records(configuration("a", a=record.annotation)) == {"a": record}
 
 
@@ -137,8 +137,8 @@ def test_what_somebody_recorded_counts_more_than_what_nobody_did() -> None:
 
 
 def test_a_sentence_says_what_is_known() -> None:
-    assert switches.Record("a").sentence.startswith("a is disabled by somebody unknown: ")
-    full = Record("a", "alice", "2026-11-22T10:00:00+00:00", "why")
+    assert switches.Record("a").sentence.startswith("a was disabled by somebody unknown: ")
+    full = Record("a", "alice", "2026-11-22T10:00:00Z", "why")
     assert full.sentence.startswith(
-        "a is disabled since 2026-11-22T10:00:00+00:00 by alice (why): its webhooks match nothing"
+        "a was disabled at 2026-11-22T10:00:00Z by alice (why): it decides nothing until "
     )

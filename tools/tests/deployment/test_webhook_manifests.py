@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
 from rendering import every, render
+
+from fairlead.common.errors import UsageError
 
 
 def expressions(webhook: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -37,6 +41,7 @@ def test_the_webhooks_fail_closed_and_ask_for_mapped_namespaces_only() -> None:
             assert ("agentpool", "Exists") in expressions(webhook)
             assert ("agentpool", "NotIn", [""]) in expressions(webhook)
         assert webhook["clientConfig"]["service"]["name"] == "opa"
+        assert webhook["clientConfig"]["service"]["path"] == "/intents/node-pool"
         assert webhook["matchConditions"]
     assert {
         name
@@ -196,4 +201,26 @@ def test_the_embedded_cluster_reaches_opa_by_url() -> None:
     rendered = render(webhook_url="https://127.0.0.1:1/", replicas=0)
     for webhook in webhooks(rendered).values():
         assert webhook["clientConfig"].keys() == {"caBundle", "url"}
+        assert webhook["clientConfig"]["url"] == "https://127.0.0.1:1/intents/node-pool"
     assert rendered["Deployment"]["spec"]["replicas"] == 0
+
+
+@pytest.mark.parametrize(
+    ("package", "requests", "name"),
+    [
+        ("sample", ["{REST}", "{REST}"], "sample.fairlead.dev"),
+        ("sample", ["{name: a, REST}", "{name: a, REST}"], "a.sample.fairlead.dev"),
+        ("node_pool_daemonsets", ["{REST}"], "fairlead-node-pool-daemonsets-size"),
+    ],
+)
+def test_two_requests_cannot_have_the_same_name(
+    tmp_path: Path, package: str, requests: list[str], name: str
+) -> None:
+    (tmp_path / package).mkdir()
+    rest = "kinds: [v1/Pod], operations: [CREATE]"
+    listed = ", ".join(request.replace("REST", rest) for request in requests)
+    (tmp_path / package / f"{package}.rego").write_text(
+        f"# METADATA\n# custom:\n#   requests: [{listed}]\npackage {package}\n"
+    )
+    with pytest.raises(UsageError, match=f"would have the name {name} twice"):
+        render({"policies": [str(tmp_path)]})

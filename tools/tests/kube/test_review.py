@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -268,3 +269,27 @@ def test_a_number_of_a_patch_may_be_longer_than_python_reads() -> None:
         {"response": {"patchType": "JSONPatch", "patch": patch}}
     )
     assert operation["value"] == [5, digits]
+
+
+def test_a_pipe_in_a_folder_is_an_error_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with pytest.raises(InputError, match="is no file, but a pipe or a device"):
+        review_files.read_folder(tmp_path)
+
+
+def test_folders_that_are_links_are_read_once(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "a.yaml").write_text("{apiVersion: v1, kind: Secret}")
+    apps = tmp_path / "apps"
+    apps.mkdir()
+    for link, target in (("one", "../shared"), ("two", "../shared"), ("loop", ".")):
+        (apps / link).symlink_to(target)
+    documents, _ = review_files.read_folder(apps)
+    assert [document.path for document in documents] == [apps / "one" / "a.yaml"]
+
+
+def test_json_with_a_key_twice_is_an_error_as_in_yaml(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"apiVersion": "v1", "kind": "Pod", "kind": "Service"}')
+    with pytest.raises(InputError, match="the key 'kind' stands there twice"):
+        review_files.read(path)

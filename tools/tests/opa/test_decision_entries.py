@@ -35,7 +35,7 @@ def test_a_decision_says_when_who_what_the_verdict_and_why() -> None:
         "time": "2026-01-02T03:04:05Z",
         "user": "kube-system:replicaset-controller",
         "request": "CREATE of Pod payments/web-*",
-        "verdict": "denied",
+        "verdict": "refused",
         "reason": "no, because",
     }
 
@@ -43,7 +43,7 @@ def test_a_decision_says_when_who_what_the_verdict_and_why() -> None:
 @pytest.mark.parametrize(
     ("logged", "verdict", "reason"),
     [
-        (entry(REFUSED), "denied", "no, because"),
+        (entry(REFUSED), "refused", "no, because"),
         (
             entry({"allowed": True, "auditAnnotations": {"node-pool": "placed: gpu"}}),
             "placed",
@@ -74,11 +74,11 @@ def test_a_decision_says_when_who_what_the_verdict_and_why() -> None:
                     "auditAnnotations": {"a": "would be refused: x", "b": "refused: no, because"},
                 }
             ),
-            "denied",
+            "refused",
             "no, because",
         ),
     ],
-    ids=["denied", "placed", "warned", "allowed", "failed", "nothing", "gravest"],
+    ids=["refused", "placed", "warned", "allowed", "failed", "nothing", "gravest"],
 )
 def test_the_verdict_is_the_gravest_outcome(
     logged: dict[str, Any], verdict: str, reason: str | None
@@ -91,7 +91,7 @@ def test_the_verdict_is_the_gravest_outcome(
 def test_an_entry_of_a_forged_review_can_be_shown(value: Any) -> None:
     logged = entry(REFUSED, input=value, timestamp=value)
     summary = decision_entries.summary(logged)
-    assert (summary["user"], summary["verdict"]) == ("-", "denied")
+    assert (summary["user"], summary["verdict"]) == ("-", "refused")
     assert decision_entries.time(logged).year == 1970
 
 

@@ -117,11 +117,10 @@ def test_a_plan_is_read_like_the_output_of_kubectl() -> None:
     text = io.StringIO()
     outcomes.draw_plan(plan, Console(file=text, width=200, highlight=False, markup=False))
     assert text.getvalue().splitlines() == [
-        "namespace/fairlead unchanged",
         "service/opa created",
         "secret/opa-tls unknown",
         "    no right to read it",
-        "deployment.apps/opa changed",
+        "deployment/opa changed",
         "    a: 1 -> 2",
         f"    b: added {'x' * 57}...",
         "    c: ...xxxx old -> ...xxxx new",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.clusters.base import OpaServer
+from fairlead.common import texts
 from fairlead.operations import problems
 from fairlead.operations.deployed_state import Served
 from fairlead.operations.drift import AS_DEPLOYED, DIFFERS, MISSING, UNKNOWN, Compared, Comparison
@@ -18,7 +19,7 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 GOOD = Served(OpaServer("https://127.0.0.1:1", Path("ca"), pod="opa-0"), True, "r1", NOON, 40.0)
 OTHER = replace(GOOD, opa=replace(GOOD.opa, pod="opa-1"))
 HEALTHY = {"pod": "opa-0", "healthy": True, "reasons": []}
-SINCE = "its data were last confirmed at 2026-11-21T12:00:00+00:00, 40 s ago"
+SINCE = "its data were last confirmed at 2026-11-21T12:00:00Z, 40 s ago"
 
 
 def test_nothing_is_said_where_all_is_well() -> None:
@@ -50,10 +51,10 @@ def test_sidecars_that_are_missing_or_unhealthy_are_told_with_the_age_of_the_dat
     assert of(GOOD) == [f"no sidecar runs beside opa-0; {SINCE}"]
     unhealthy = {**HEALTHY, "healthy": False, "reasons": ["it does not answer (timed out)"]}
     assert of(GOOD, unhealthy) == [
-        f"the sidecar beside opa-0 is not healthy: it does not answer (timed out); {SINCE}"
+        f"the sidecar beside opa-0 is not ready: it does not answer (timed out); {SINCE}"
     ]
     assert of(replace(GOOD, age=91.0), HEALTHY) == [
-        f"the sidecar beside opa-0 says that all is well; yet {SINCE.replace('40', '91')}"
+        f"the sidecar beside opa-0 says that it is ready, but {SINCE.replace('40', '91')}"
     ]
     assert list(problems.of_sidecars([GOOD], None)) == [], "kube-mgmt tells nothing"
 
@@ -61,14 +62,14 @@ def test_sidecars_that_are_missing_or_unhealthy_are_told_with_the_age_of_the_dat
 def test_stale_namespaces_are_told_with_the_time_and_the_way_out() -> None:
     since = datetime.now(UTC) - timedelta(seconds=90)
     (problem,) = problems.of_replication([(OTHER, None), (GOOD, Lag(tuple("abcdefg"), since))])
-    assert problem.startswith(f"the data of opa-0 have been stale since {since.isoformat()}, 9")
+    assert problem.startswith(f"the data of opa-0 have been stale since {texts.time(since)}, 9")
     assert (
         "the last change of 7 namespaces (a, b, c, d, e, ...), because its sidecar hangs; "
         "restart " in problem
     )
     (problem,) = problems.of_replication([(GOOD, Lag(("gone",), None))])
     assert problem.startswith(
-        "the data of opa-0 are stale: they lack the last change of 1 namespaces (gone), "
+        "the data of opa-0 are stale: they lack the last change of 1 namespace (gone), "
     )
 
 
@@ -98,7 +99,8 @@ def test_objects_that_are_missing_or_changed_are_told_with_their_fields() -> Non
     guard = Compared("ValidatingAdmissionPolicy", "fairlead-objects", None, AS_DEPLOYED)
     assert of(mutating, validating, guard) == []
     assert of(replace(mutating, state=MISSING), validating) == [
-        "MutatingWebhookConfiguration fairlead is missing: `fairlead deploy` creates it again"
+        "MutatingWebhookConfiguration fairlead is missing: deploy again, by `fairlead deploy` or "
+        "by syncing the manifests from Git"
     ]
     assert of(replace(mutating, state=MISSING), replace(validating, state=MISSING))[0] == (
         "no webhook is left, so that API servers do not ask OPA: pods are created unplaced"
@@ -107,10 +109,10 @@ def test_objects_that_are_missing_or_changed_are_told_with_their_fields() -> Non
     assert of(replace(guard, state=DIFFERS, fields=fields)) == [
         "ValidatingAdmissionPolicy fairlead-objects is not what this version of Fairlead deploys "
         "(spec.rules[0], spec.rules[1], spec.rules[2], spec.rules[3], spec.rules[4], ...): "
-        "`fairlead deploy` restores it"
+        "deploy again, by `fairlead deploy` or by syncing the manifests from Git"
     ]
     assert of(replace(guard, state=UNKNOWN, error="forbidden")) == [
-        "1 objects could not be compared: forbidden"
+        "1 object could not be compared: forbidden"
     ]
     assert list(problems.of_objects(Comparison(error="away"))) == [
         "webhooks, guards and rights could not be compared: away"

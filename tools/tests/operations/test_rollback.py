@@ -78,4 +78,4 @@ def test_the_settings_after_a_rollback_are_those_that_are_in_force() -> None:
 def test_the_direction_is_that_of_the_first_time(
     now: Entry | None, then: Entry, direction: str | None
 ) -> None:
-    assert rollback._direction([one for one in (now, then) if one], now, then) == direction
+    assert rollback.direction([one for one in (now, then) if one], now, then) == direction

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,20 @@ def test_a_second_one_stands_beside_the_first(tmp_path: Path) -> None:
     assert all(result.passed for result in policies.run(Settings(), tmp_path, progress=Progress()))
 
 
+def test_a_copy_of_the_projects_policies_is_what_is_checked(tmp_path: Path) -> None:
+    copy = tmp_path / "policies"
+    shutil.copytree(bundles.folder(), copy)
+    broken = copy / "node_pool" / "node_pool.rego"
+    broken.write_text(broken.read_text() + "\nunfinished := {\n")
+    steps = {result.step: result for result in policies.run(Settings(), copy, progress=Progress())}
+    assert {name for name, step in steps.items() if not step.passed} == {
+        "check and test",
+        "format",
+        "cases",
+    }
+    assert f"{broken}:" in steps["check and test"].detail
+
+
 def test_a_new_repository_has_settings_that_name_its_policies(tmp_path: Path) -> None:
     written = new_policy.repository(tmp_path / "mine", "sample-policy")
     assert {str(path.relative_to(tmp_path / "mine")) for path in written} == {
@@ -42,6 +57,7 @@ def test_a_new_repository_has_settings_that_name_its_policies(tmp_path: Path) ->
         "policies/sample_policy/sample_policy.rego",
         "policies/sample_policy/sample_policy_test.rego",
         "policies/sample_policy/cases/sample_policy.yaml",
+        "policies/sample_policy/README.md",
     }
     settings = loading.load(tmp_path / "mine" / "fairlead.yaml")
     assert "sample_policy.sample_policy.rego" in bundles.bundle(settings).modules

@@ -77,11 +77,11 @@ def test_while_a_module_is_missing_there_is_no_answer(missing: str) -> None:
     assert cli.evaluate("data.system.main", modules=modules, data=DATA, input=REVIEW) is None
 
 
-def test_every_intent_decides() -> None:
+def test_every_intent_in_force_decides() -> None:
     modules = bundles.bundle(Settings()).modules
     assert cli.evaluate(
         "object.keys(data.system._decisions)", modules=modules, data=DATA, input=REVIEW
-    ) == [intent.name for intent in intents.in_folder(bundles.folder())]
+    ) == [intent.name for intent in intents.in_folder(bundles.folder()) if intent.metadata.enabled]
 
 
 def test_all_that_decides_is_loaded_in_one_pass_module_by_module() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -121,6 +123,35 @@ def test_what_pip_installs_is_pinned_with_its_hash(path: Path) -> None:
                     "--require-hashes" in command
                     or "--no-deps --no-build-isolation -e ." in command
                 )
+
+
+def test_the_devcontainer_copies_what_builds_the_programs(tmp_path: Path) -> None:
+    """Its layers of programs hold only a part of the sources, so that they are rarely built."""
+    stage = False
+    for each in instructions(ROOT / ".devcontainer" / "Dockerfile"):
+        if each.name == "FROM":
+            stage = each.words[-1] == "programs"
+        paths_copied = [word for word in each.words if not word.startswith("--")]
+        own = not any(word.startswith("--from=") for word in each.words)
+        if stage and each.name == "COPY" and own:
+            *sources, target = paths_copied
+            for source in sources:
+                place = tmp_path / target
+                if (ROOT / source).is_dir():
+                    shutil.copytree(ROOT / source, place)
+                else:
+                    place.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(ROOT / source, place)
+    assert (tmp_path / "tools" / "fairlead").is_dir()
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "main.rego").touch()
+    imports = "from fairlead.cli import output; from fairlead.programs import toolchain"
+    subprocess.run(
+        [sys.executable, "-c", f"{imports}; print(toolchain.OWN)"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": "tools"},
+        check=True,
+    )
 
 
 def loaded() -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,13 +38,15 @@ def test_they_are_those_that_opa_reads() -> None:
             check=True,
         ).stdout
     )
-    (package,) = (a for a in inspected["annotations"] if "custom" in a["annotations"])
-    (intent,) = intents.in_folder(folder)
-    assert (
-        intent.metadata.model_dump(by_alias=True, exclude_defaults=True)
-        == package["annotations"]["custom"]
-    )
-    assert intent.title == package["annotations"]["title"]
+    annotated = {
+        annotations["title"]: annotations["custom"]
+        for each in inspected["annotations"]
+        if "custom" in (annotations := each["annotations"])
+    }
+    assert annotated == {
+        intent.title: intent.metadata.model_dump(by_alias=True, exclude_defaults=True)
+        for intent in intents.in_folder(folder)
+    }
 
 
 def test_a_kind_is_written_like_in_manifests() -> None:
@@ -63,19 +67,24 @@ def test_a_kind_is_written_like_in_manifests() -> None:
     ]
 
 
-def test_a_subresource_is_named_with_its_resource() -> None:
+def test_a_subresource_belongs_to_a_kind() -> None:
     (request,) = requests(
         """
   requests:
     - kinds:
-        - {group: autoscaling, version: v1, kind: Scale, resource: deployments, subresource: scale}
+        - apps/v1/Deployment/scale
+        - v1/Pod/eviction
+        - {group: a.example, version: v1, kind: Gpu, resource: gpus, subresource: scale}
+        - v1/Pod/ephemeralcontainers
       operations: [UPDATE]
 """
     )
-    assert (request.kinds[0].path, request.kinds[0].resources) == (
-        "autoscaling/Scale/scale",
-        "deployments/scale",
-    )
+    assert [(kind.group, kind.resources, kind.path) for kind in request.kinds] == [
+        ("apps", "deployments/scale", "autoscaling/Scale/scale"),
+        ("", "pods/eviction", "policy/Eviction/eviction"),
+        ("a.example", "gpus/scale", "autoscaling/Scale/scale"),
+        ("", "pods/ephemeralcontainers", "/Pod/ephemeralcontainers"),
+    ]
 
 
 def test_expressions_read_settings_and_parameters() -> None:
@@ -177,8 +186,62 @@ def test_parameters_get_the_defaults_of_their_schema_and_are_checked() -> None:
     assert intent.parameters({}) == {"limits": {"cpu": 2}, "names": ["a"]}
     assert intent.parameters({"limits": {"cpu": 1}})["limits"] == {"cpu": 1}
     for given, words in (
-        ({"names": [1]}, "parameters.names.0: 1 is not of type 'string'"),
+        ({"names": [1]}, r"parameters.names\[0\]: 1 is not of type 'string'"),
         ({"name": []}, "Additional properties are not allowed"),
     ):
         with pytest.raises(ValueError, match=words):
             intent.parameters(given)
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("{{ 1 / 0 }}", "division by zero"),
+        ("{{ settings.pools + 1 }}", "unsupported operand"),
+        ("{{ 'x' * 10**10 }}", "cannot stand here"),
+        ("{{ '%10000000000d' % 1 }}", "cannot stand here"),
+        ("{{ 'x'.ljust(10000000000) }}", "not safely callable"),
+        ("{{ 'x' | center(10000000000) }}", "No filter named 'center'"),
+        ("{{ range(100000) | list }}", "'range' is undefined"),
+        ("{% for a in settings %}x{% endfor %}", "only expressions and `if` can stand here"),
+        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "only expressions and `if`"),
+        ("{% include 'x' %}", "only expressions and `if` can stand here"),
+    ],
+)
+def test_an_expression_that_fails_or_never_ends_is_a_mistake(expression: str, words: str) -> None:
+    with pytest.raises(InputError, match="METADATA: request 1: .*" + re.escape(words)):
+        requests(f"  requests: [{{kinds: [v1/Pod], operations: [CREATE], when: {expression!r}}}]")
+
+
+@pytest.mark.parametrize(
+    ("package", "words"),
+    [
+        ("MyRule", "use lower-case words joined by '_'"),
+        ("a" * 64, "has 64 characters: choose one of at most 63"),
+        ("kubernetes", "has a meaning of its own"),
+        ("package", "has a meaning of its own"),
+        ("workloads", "the name of something of Fairlead's own"),
+        ("namespaces", "the name of something of Fairlead's own"),
+    ],
+)
+def test_a_policy_that_cannot_have_its_name_is_told_and_not_left_out(
+    tmp_path: Path, package: str, words: str
+) -> None:
+    place = tmp_path / package
+    place.mkdir()
+    text = module("  requests: [{kinds: [v1/Pod], operations: [CREATE]}]", package)
+    (place / f"{package}.rego").write_text(text)
+    with pytest.raises(InputError, match=re.escape(words)):
+        intents.in_folder(tmp_path)
+
+
+@pytest.mark.parametrize("reference", ["#/none", "http://127.0.0.1:1/schema"])
+def test_a_schema_of_parameters_refers_to_nothing_elsewhere(reference: str) -> None:
+    custom = (
+        f"  parameters: {{properties: {{team: {{$ref: '{reference}'}}}}}}\n"
+        "  requests: [{kinds: [v1/Pod], operations: [CREATE]}]"
+    )
+    intent = intents.of_module(module(custom), "sample.rego")
+    assert intent is not None
+    with pytest.raises(ValueError, match="refers to another one that is not in it"):
+        intent.parameters({"team": "shop"})

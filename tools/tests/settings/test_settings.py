@@ -253,16 +253,18 @@ def test_one_word_enforces_all_intents_and_a_map_those_it_names(tmp_path: Path) 
 
 def test_an_intent_is_switched_off_and_gets_parameters(tmp_path: Path) -> None:
     settings = load(write(tmp_path, "intents: {node-pool: false}\n"))
-    assert not settings.enabled("node-pool")
-    assert settings.enabled("another")
-    assert load(write(tmp_path, "intents: {node-pool: {enabled: true}}\n")).enabled("node-pool")
+    assert settings.instances("node-pool", default=True) == {}
+    assert list(settings.instances("another", default=True)) == ["another"]
+    assert settings.instances("another", default=False) == {}
+    settings = load(write(tmp_path, "intents: {node-pool: {enabled: true}}\n"))
+    assert list(settings.instances("node-pool", default=False)) == ["node-pool"]
 
 
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
         ("enforcement:\n  nod-pool: warn\n", 2, "enforcement: there is no intent 'nod-pool': use"),
-        ("intents:\n  x: false\n", 2, "intents: there is no intent 'x': use one of node-pool"),
+        ("intents:\n  x: false\n", 2, "intents: there is no intent 'x': use one of "),
         ("policies:\n- ./absent\n", 2, "there is no folder"),
         (
             "intents:\n  node-pool:\n    parameters: {a: 1}\n",

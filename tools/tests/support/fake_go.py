@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -31,15 +32,20 @@ def build(arguments: list[str]) -> int:
     says = json.loads((folder / "says").read_text())
     for package in packages:
         sys.stderr.write(f"some/dependency\n{package}\n")
-        name = Path(package if target.endswith("/") else target).name
+        name = named(package) if target.endswith("/") else Path(target).name
         place(package, target, f"#!/bin/sh\necho '{says[name]}'\n")
     return 0
 
 
 def place(package: str, target: str, text: str) -> None:
-    path = Path(target) / Path(package).name if target.endswith("/") else Path(target)
+    path = Path(target) / named(package) if target.endswith("/") else Path(target)
     path.write_text(text)
     path.chmod(0o755)
+
+
+def named(package: str) -> str:
+    """The program of a package: the last part of its path that is no major version."""
+    return next(part for part in reversed(package.split("/")) if not re.fullmatch(r"v\d+", part))
 
 
 with (folder / "log").open("a") as log:

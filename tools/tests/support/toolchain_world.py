@@ -117,7 +117,11 @@ def said(name: str) -> str:
     return program.says.format(version=recipe.load(program.module).version)
 
 
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
+DEADLINE = 300
+"""Seconds within which a process ends or a condition holds, on however busy a machine."""
+
+
+def until(condition: Callable[[], bool], seconds: float = DEADLINE) -> None:
     """Wait until `condition` holds; fail if it does not within `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():

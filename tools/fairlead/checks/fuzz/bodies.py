@@ -20,11 +20,11 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from fairlead.checks.conformance import cases
 from fairlead.common import files, paths
 from fairlead.common.errors import InputError
 from fairlead.kube import admission_reviews
 from fairlead.opa.arguments import LARGEST_REVIEW
+from fairlead.policy import cases
 
 LABEL = "agentpool"
 NAMESPACES: Mapping[str, Mapping[str, Any]] = {

@@ -84,11 +84,12 @@ def search(
     seed: int,
     name: str,
     progress: Progress,
+    shrink: bool = True,
 ) -> Search[T]:
     """Try `examples` of `strategy`; `check` names the outcome of one, or raises Violation.
 
     The same seed gives the same examples. If one fails, the search stops early and looks for
-    smaller failing examples.
+    smaller failing examples, unless `shrink` is false.
     """
     result: Search[T] = Search()
 
@@ -97,7 +98,7 @@ def search(
         max_examples=examples,
         deadline=None,
         database=None,
-        phases=(Phase.generate, Phase.shrink),
+        phases=(Phase.generate, *([Phase.shrink] if shrink else [])),
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
         verbosity=Verbosity.quiet,

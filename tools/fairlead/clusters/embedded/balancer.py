@@ -16,12 +16,13 @@ from __future__ import annotations
 import asyncio
 import ssl
 import sys
-import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from fairlead.common import texts
 
 PERIOD = 0.2
 """Seconds between two checks of an OPA that is Ready."""
@@ -199,7 +200,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def _tell(text: str) -> None:
-    print(time.strftime("%Y-%m-%dT%H:%M:%S%z"), text, file=sys.stderr, flush=True)  # noqa: T201 - a server's log
+    print(texts.now(), text, file=sys.stderr, flush=True)  # noqa: T201 - a server's log
 
 
 def main() -> None:

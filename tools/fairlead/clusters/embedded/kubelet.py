@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.clusters.embedded import kube, volume
+from fairlead.common import texts
 from fairlead.common.errors import FairleadError
 
 AGAIN = 0.2
@@ -74,7 +75,7 @@ def _show(secret: Mapping[str, Any], volumes: list[Volume]) -> None:
 
 
 def _log(text: str) -> None:
-    print(time.strftime("%Y-%m-%dT%H:%M:%S%z"), text, file=sys.stderr, flush=True)  # noqa: T201 - a server's log
+    print(texts.now(), text, file=sys.stderr, flush=True)  # noqa: T201 - a server's log
 
 
 def main() -> None:

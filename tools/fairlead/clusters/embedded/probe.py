@@ -2,7 +2,7 @@
 
 Run by the supervisor as `python -m fairlead.clusters.embedded.probe JSON`, with the fields of a
 Probe (see server). It is a process of its own, so that an answer that does not come cannot block
-the supervisor. Standard library only.
+the supervisor. Nothing but the standard library and the spelling of times.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
+
+from fairlead.common import texts
 
 STARTING = 1.0
 """Seconds between two checks of a server that is starting. If a server hangs soon after its
@@ -67,7 +69,7 @@ def main() -> None:
     """Watch as the argument says."""
     options = json.loads(sys.argv[1])
     why = watch(options.pop("url"), **options)
-    sys.exit(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} liveness probe: {why}")
+    sys.exit(f"{texts.now()} liveness probe: {why}")
 
 
 if __name__ == "__main__":

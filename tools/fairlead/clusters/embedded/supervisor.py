@@ -31,6 +31,7 @@ from typing import Any
 
 from fairlead.clusters.embedded import process_list
 from fairlead.clusters.embedded.server import GRACE, Probe, Server
+from fairlead.common import texts
 
 SOCKET = "supervisor.sock"
 
@@ -239,7 +240,7 @@ def _leave_standard_streams() -> None:
 
 def _tell(text: str) -> None:
     with contextlib.suppress(OSError):
-        os.write(2, f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {text}\n".encode())
+        os.write(2, f"{texts.now()} {text}\n".encode())
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from fairlead.common import atomic_files
@@ -44,8 +45,14 @@ def write(folder: Path, contents: Mapping[str, bytes]) -> bool:
 
 def read(folder: Path) -> dict[str, bytes]:
     """The contents of `folder`, key -> data; empty if nothing was written."""
-    data = (folder / _DATA).resolve()  # resolved once, as the link may change a moment later
-    return {path.name: path.read_bytes() for path in data.iterdir()} if data.is_dir() else {}
+    link = folder / _DATA
+    while link.is_dir():
+        data = link.resolve()  # resolved once, as all values belong together
+        with suppress(FileNotFoundError):
+            contents = {path.name: path.read_bytes() for path in data.iterdir()}
+            if link.resolve() == data:  # else `write` replaced it, and may have removed a part
+                return contents
+    return {}
 
 
 def _link(path: Path, target: str) -> None:

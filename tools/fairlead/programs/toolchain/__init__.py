@@ -13,11 +13,31 @@ from pathlib import Path
 
 from fairlead.common.progress import Progress
 from fairlead.programs.toolchain import build
+from fairlead.programs.toolchain import sources as module_sources
 from fairlead.programs.toolchain.installed import find
-from fairlead.programs.toolchain.programs import MATCHER, NAMES, OWN, PROXY, Program, select
+from fairlead.programs.toolchain.programs import (
+    MATCHER,
+    NAMES,
+    OWN,
+    PEERS,
+    PROXY,
+    Program,
+    select,
+)
 from fairlead.programs.toolchain.recipe import Recipe, load
 
-__all__ = ["MATCHER", "NAMES", "OWN", "PROXY", "ProgramState", "cached", "ensure", "states"]
+__all__ = [
+    "MATCHER",
+    "NAMES",
+    "OWN",
+    "PEERS",
+    "PROXY",
+    "ProgramState",
+    "cached",
+    "ensure",
+    "sources",
+    "states",
+]
 
 _SILENT = Progress()
 
@@ -51,6 +71,15 @@ def ensure(names: Iterable[str], progress: Progress = _SILENT) -> dict[str, Path
     if missing:
         build.build(missing, progress)
     return result
+
+
+def sources(name: str, module: str, progress: Progress = _SILENT) -> Path:
+    """The folder of the Go module `module`, of which the program is built, or on which that
+    depends, in the pinned version. Raises UsageError for an unknown name, and FairleadError if it
+    cannot be downloaded.
+    """
+    ((_, recipe),) = _recipes([name])
+    return module_sources.folder(recipe, module, progress)
 
 
 def cached(names: Iterable[str] = NAMES) -> dict[Path, Path]:

@@ -104,7 +104,7 @@ class _Module:
         self._go_do(["list", *self._recipe.flags, "-deps", "-f", _STALE, *packages], work)
         self._report()
         self._go_do(["build", "-v", *self._recipe.flags, "-o", target, *packages], work, output)
-        self._collect(output)
+        self._collect(output, ended=True)
         if self._programs:
             names = ", ".join(program.name for program in self._programs)
             raise FairleadError(
@@ -148,14 +148,16 @@ class _Module:
         state = "compiling" if done < self._packages else "linking"
         self._progress.update(self._recipe.module, state, done=done, total=self._packages)
 
-    def _collect(self, output: Path) -> None:
+    def _collect(self, output: Path, *, ended: bool = False) -> None:
         """Move each finished program into the cache, while Go still links the others.
 
         Go may still be writing a program (it copies if it cannot rename), so a program counts as
-        finished once it reports its version.
+        finished once it reports its version, or, if it cannot do that, once Go has `ended`.
         """
         for program in list(self._programs):
             path = output / program.name
+            if not (program.says or ended):
+                continue
             if path.is_file() and installed.reports(program, path, self._recipe.version):
                 cache.publish(path, self._recipe.built(program))
                 self._ready(program)

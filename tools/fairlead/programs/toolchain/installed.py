@@ -13,7 +13,7 @@ from fairlead.programs.toolchain.recipe import Recipe
 
 def find(program: Program, recipe: Recipe) -> tuple[str, Path] | None:
     """The program's source ("PATH" or "cache") and absolute path; None if it has to be built."""
-    for path in () if program.own else on_path(program.name):
+    for path in on_path(program.name) if program.says and not program.own else ():
         if reports(program, path, recipe.version):
             return "PATH", path
     built = recipe.built(program)
@@ -34,8 +34,12 @@ def on_path(name: str) -> Iterator[Path]:
 
 
 def reports(program: Program, path: Path, version: str) -> bool:
-    """Whether the program at `path` reports exactly `version`, without a failure or a hang."""
+    """Whether the program at `path` reports exactly `version`, without a failure or a hang. One
+    that cannot say its version only has to run.
+    """
     env = {**os.environ, "KUBECONFIG": os.devnull}  # a broken one would make kubectl fail
-    output = processes.answer([str(path), *program.arguments], env=env) or ""
+    output = processes.answer([str(path), *program.arguments], env=env)
+    if output is None or not program.says:
+        return output is not None
     says = program.says.format(version=version)
     return any(line == says or line.startswith(f"{says} ") for line in output.splitlines())

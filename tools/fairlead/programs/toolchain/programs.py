@@ -18,8 +18,11 @@ class Program:
     module: str
     package: str
     arguments: tuple[str, ...]  # they make it print its version and exit
-    says: str  # how a line of that output begins, up to the next space or the line's end
+    # How a line of that output begins, up to the next space or the line's end. Empty for a program
+    # that cannot say its version: it is built, whatever PATH has.
+    says: str
     own: bool = False  # Fairlead has its source, which changes between versions
+    peer: bool = False  # only `fairlead verify` runs it, to compare it with Fairlead
 
 
 def _kubernetes(
@@ -42,12 +45,42 @@ PROGRAMS = (
     _kubernetes("kubectl", ("version", "--client"), "Client Version: v{version}"),
     Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", ("--version",), "kwok version v{version}"),
     Program("kind", "kind", "sigs.k8s.io/kind", ("version",), "kind v{version}"),
+    Program(
+        "gatekeeper",
+        "gatekeeper",
+        "github.com/open-policy-agent/gatekeeper/v3",
+        ("--help",),
+        "",
+        peer=True,
+    ),
+    Program(
+        "gator",
+        "gatekeeper",
+        "github.com/open-policy-agent/gatekeeper/v3/cmd/gator",
+        ("--version",),
+        "gator version {version}",
+        peer=True,
+    ),
+    # The admission controller. The other one is the CLI, which is often called `kyverno`, too.
+    Program(
+        "kyverno", "kyverno", "github.com/kyverno/kyverno/cmd/kyverno", ("--help",), "", peer=True
+    ),
+    Program(
+        "kubectl-kyverno",
+        "kyverno",
+        "github.com/kyverno/kyverno/cmd/cli/kubectl-kyverno",
+        ("version",),
+        "Version: v{version}",
+        peer=True,
+    ),
     Program(PROXY, "proxy", ".", ("--version",), f"{PROXY} {{version}}", own=True),
     Program(MATCHER, "matcher", ".", ("--version",), f"{MATCHER} {{version}}", own=True),
 )
 NAMES = tuple(program.name for program in PROGRAMS)
 OWN = tuple(program.name for program in PROGRAMS if program.own)
 """The programs whose source is in this checkout."""
+PEERS = tuple(program.name for program in PROGRAMS if program.peer)
+"""The programs that only `fairlead verify` runs."""
 
 
 def select(names: Iterable[str]) -> list[Program]:

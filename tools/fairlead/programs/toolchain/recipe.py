@@ -16,8 +16,10 @@ from fairlead.programs.toolchain.programs import PROGRAMS, Program
 
 # Linker variables for the version, without which kube-apiserver would report v0.0.0-master.
 _STAMPS = {
+    "gatekeeper": ("github.com/open-policy-agent/gatekeeper/v3/pkg/version.Version={version}",),
     "matcher": ("main.version={version}",),
     "proxy": ("main.version={version}",),
+    "kyverno": ("github.com/kyverno/kyverno/pkg/version.BuildVersion=v{version}",),
     "kubernetes": (
         "k8s.io/component-base/version.gitVersion=v{version}",
         "k8s.io/component-base/version.gitMajor={major}",

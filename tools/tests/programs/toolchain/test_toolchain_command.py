@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 from click.testing import CliRunner
-from toolchain_world import World, said
+from toolchain_world import DEADLINE, World, said
 
 from fairlead.cli.tools import command
 from fairlead.common.errors import UsageError
@@ -67,7 +67,7 @@ def test_path_stands_alone(world: World, arguments: tuple[str, ...]) -> None:
 
 def test_an_unknown_name_exits_with_2_and_no_traceback(world: World) -> None:
     process = world.start("tools", "--path", "helm")
-    output, errors = process.communicate(timeout=30)
+    output, errors = process.communicate(timeout=DEADLINE)
     assert (process.returncode, output) == (2, "")
     assert "no program is called helm; there are opa, etcd" in errors
     assert "Traceback" not in errors

@@ -8,6 +8,10 @@ import pytest
 from toolchain_world import World, runs, said, until
 
 from fairlead.programs import processes, toolchain
+from fairlead.programs.toolchain import programs
+
+MUTE = {program.name for program in programs.PROGRAMS if not program.says}
+"""Programs that cannot say their version."""
 
 
 def test_the_pinned_version_on_path_is_used_without_a_build(world: World) -> None:
@@ -17,11 +21,22 @@ def test_the_pinned_version_on_path_is_used_without_a_build(world: World) -> Non
     assert (state.source, state.state, state.path) == ("PATH", "ready", str(path))
 
 
-@pytest.mark.parametrize("name", sorted(set(toolchain.NAMES) - set(toolchain.OWN)))
+@pytest.mark.parametrize("name", sorted(set(toolchain.NAMES) - set(toolchain.OWN) - MUTE))
 def test_every_program_is_known_by_what_it_prints(world: World, name: str) -> None:
     world.program(name, said(name))
     (state,) = toolchain.states([name])
     assert state.source == "PATH"
+
+
+@pytest.mark.parametrize("name", sorted(MUTE))
+def test_a_program_that_cannot_say_its_version_is_not_taken_from_path(
+    world: World, name: str
+) -> None:
+    world.program(name, "")
+    assert toolchain.states([name])[0].source == "go build"
+    world.go()
+    assert toolchain.ensure([name])[name].is_relative_to(world.cache)
+    assert toolchain.states([name])[0].source == "cache"
 
 
 @pytest.mark.parametrize("name", toolchain.OWN)

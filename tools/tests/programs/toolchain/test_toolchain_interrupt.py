@@ -6,7 +6,7 @@ from __future__ import annotations
 import signal
 
 import pytest
-from toolchain_world import World, runs, until
+from toolchain_world import DEADLINE, World, runs, until
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
@@ -18,7 +18,7 @@ def test_an_interrupted_build_leaves_no_program_and_no_process(
     pids = world.fake / "pids"
     until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
     process.send_signal(number)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=DEADLINE)
     assert output == ""
     for pid in map(int, pids.read_text().split()):
         until(lambda pid=pid: not runs(pid))  # type: ignore[misc]
@@ -29,7 +29,7 @@ def test_an_interrupted_build_leaves_no_program_and_no_process(
 
     world.go("build")
     after = world.start("tools", "--path", "opa")
-    assert after.communicate(timeout=30)[0].endswith("/opa\n")
+    assert after.communicate(timeout=DEADLINE)[0].endswith("/opa\n")
     assert world.files() == ["opa"]
 
 
@@ -41,7 +41,9 @@ def test_two_processes_build_once_and_the_second_says_that_it_waits(world: World
     assert second.stderr
     waits = second.stderr.readline()
     (world.fake / "go on").touch()
-    first_path, second_path = first.communicate(timeout=30)[0], second.communicate(timeout=30)[0]
+    first_path, second_path = (
+        process.communicate(timeout=DEADLINE)[0] for process in (first, second)
+    )
     assert "opa: waiting for another process" in waits
     assert first_path == second_path != ""
     assert len(world.builds()) == 1
@@ -55,7 +57,7 @@ def test_one_that_waits_can_be_interrupted(world: World) -> None:
     assert second.stderr
     second.stderr.readline()
     second.send_signal(signal.SIGINT)
-    second.communicate(timeout=30)
+    second.communicate(timeout=DEADLINE)
     assert second.returncode == 130
     (world.fake / "go on").touch()
-    assert first.communicate(timeout=30)[0].endswith("/opa\n")
+    assert first.communicate(timeout=DEADLINE)[0].endswith("/opa\n")

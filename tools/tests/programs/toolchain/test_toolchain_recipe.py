@@ -66,9 +66,11 @@ def test_another_module_of_a_program_of_ours_is_another_key(world: World) -> Non
 def test_webhooks_are_matched_by_the_modules_of_the_pinned_kubernetes(world: World) -> None:
     """What the API server does is what the matcher does, and one build serves the other."""
     versions = re.compile(r"^\s+(\S+) (v\S+)(?: // indirect)?$", re.MULTILINE)
+    replaced = re.compile(r"^\s+(\S+) => \S+ (v\S+)$", re.MULTILINE)
     pinned, used = (
-        dict(versions.findall((folder / "go.mod").read_text()))
+        dict(versions.findall(text)) | dict(replaced.findall(text))
         for folder in (world.modules / "kubernetes", world.checkout / "tools" / "matcher")
+        for text in [(folder / "go.mod").read_text()]
     )
     assert {"k8s.io/apiserver", "github.com/google/cel-go"} <= used.keys()
     assert used == {module: pinned[module] for module in used}

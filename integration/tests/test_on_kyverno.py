@@ -1,0 +1,255 @@
+"""Kyverno's own admission controller, with the policies that `fairlead render --engine kyverno`
+prints, and with those of all conformance cases."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead import engines
+from fairlead.clusters import registry
+from fairlead.clusters.embedded.bare_cluster import BareCluster
+from fairlead.common import waiting
+from fairlead.common.progress import Progress
+from fairlead.engines.kyverno import KyvernoEngine, controller, manifests, marker
+from fairlead.engines.live import clusters
+from fairlead.engines.live.worlds import create
+from fairlead.engines.verify import verify
+from fairlead.kube.rest import Rest, path_of
+from fairlead.policy import cases
+from fairlead.programs import toolchain
+from fairlead.settings.models import Settings
+
+pytestmark = [
+    pytest.mark.skipif(
+        registry.of_environment().kind != "embedded", reason="Kyverno runs beside its own cluster"
+    ),
+    pytest.mark.skipif(
+        toolchain.states([controller.PROGRAM])[0].path is None,
+        reason="Kyverno takes long to build: run `fairlead tools --build kyverno` first",
+    ),
+]
+STRICT_DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict"}
+POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web"},
+    "spec": {"containers": [{"name": "c", "image": "nginx"}]},
+}
+NASTY = 'it\'s "so" \\ `x` ${y} {{ z }} // no\ncomment\t\x07é\U0001f692 cel.bind(params, 1, '
+
+NASTY_LINE = "".join(character for character in NASTY if character.isprintable())
+
+ECHO = """\
+# METADATA
+# title: Echo
+# scope: package
+# custom:
+#   requests:
+#     - kinds: [v1/Secret]
+#       operations: [CREATE]
+#   parameters:
+#     type: object
+#     properties:
+#       text: {type: string}
+#       items: {type: array}
+package echo
+
+decision := {"deny": set(), "warn": set(), "patch": []}
+"""
+# It also has a macro's variable of the same name, and comments.
+ECHO_IN_CEL = """\
+variables:
+  - {name: params, expression: "'own'"}
+  - name: types
+    expression: |-
+      params.items.map(item, string(type(item) == int) + ' ' + string(type(item) == double)
+        + ' ' + string(item)).join(', ') // params
+validations:
+  - expression: "['params'].exists(params, params == variables.params) // params"
+    messageExpression: params.text + '|' + variables.types + '|' + variables.params
+"""
+
+
+@pytest.fixture(scope="module")
+def kyverno() -> Iterator[BareCluster]:
+    """A cluster whose API server asks Kyverno, without policies."""
+    with controller.running(Progress()) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def rest(kyverno: BareCluster) -> Rest:
+    return clusters.rest(kyverno)
+
+
+@contextmanager
+def enforced(rest: Rest, policies: list[dict[str, Any]]) -> Iterator[None]:
+    """The policies are in force during the block."""
+    try:
+        for policy in policies:
+            answer = rest.call("POST", manifests.path(policy), policy)
+            assert answer.ok, answer.message
+        with marker.placed(rest):
+            yield
+    finally:
+        for policy in policies:
+            rest.call("DELETE", f"{manifests.path(policy)}/{policy['metadata']['name']}")
+
+
+def mapped_namespace(rest: Rest, name: str) -> str:
+    """The path of a new namespace whose pool is pool1."""
+    metadata = {"name": name, "labels": {"agentpool": "pool1"}}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    create(rest, path_of(namespace, None), namespace)
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+    rest.call("POST", path_of(account, name), account)  # a controller may have been faster
+    return f"/api/v1/namespaces/{name}"
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {},
+        {"contact": NASTY_LINE, "pools": {"gpu": {"tolerations": [{"key": "gpu"}]}, "two": {}}},
+        {"enforcement": {"node-pool": "warn"}, "failurePolicy": "Ignore", "timeoutSeconds": 3},
+        {"intents": {"node-pool": {"exempt": {"users": [NASTY_LINE], "groups": ["x"]}}}},
+        {
+            "intents": {
+                "replica-limits": {"parameters": {"ranges": [{"max_replicas": 5}]}},
+                "few": {
+                    "intent": "replica-limits",
+                    "parameters": {"ranges": [{"min_replicas": 1}]},
+                    "namespaces": {"matchLabels": {"size": "small"}},
+                },
+            }
+        },
+    ],
+    ids=["defaults", "pools", "warn", "exempt", "instances"],
+)
+def test_kyverno_takes_each_policy_strictly(rest: Rest, chosen: dict[str, Any]) -> None:
+    """Its own webhook compiles each expression."""
+    rendered = engines.render("kyverno", Settings.model_validate(chosen))
+    assert len(rendered) >= 2
+    for policy in rendered:
+        answer = rest.call("POST", manifests.path(policy), policy, query=STRICT_DRY_RUN)
+        assert (answer.ok, answer.message, answer.warnings) == (True, "", ())
+
+
+def test_kyverno_refuses_a_policy_with_a_mistake(rest: Rest) -> None:
+    """So that a policy that cannot be evaluated is not taken for one that allows everything."""
+    policy = engines.render("kyverno", Settings())[0]
+    wrong = json.loads(json.dumps(policy).replace("namespaceObject.metadata", "nothing.metadata"))
+    answer = rest.call("POST", manifests.path(policy), wrong, query={"dryRun": "All"})
+    assert not answer.ok
+    assert "undeclared reference to 'nothing'" in answer.message
+    unknown = {**policy, "spec": {**policy["spec"], "paramKind": {}}}
+    answer = rest.call("POST", manifests.path(policy), unknown, query=STRICT_DRY_RUN)
+    assert 'unknown field "spec.paramKind"' in answer.message
+
+
+def test_what_is_rendered_places_pods_and_refuses_other_nodes(rest: Rest) -> None:
+    namespace = mapped_namespace(rest, "payments")
+    with enforced(rest, engines.render("kyverno", Settings(contact=NASTY_LINE))):
+        placed = rest.call("POST", f"{namespace}/pods", POD)
+        assert placed.body["spec"]["nodeSelector"] == {"agentpool": "pool1"}
+        elsewhere = {**POD, "spec": {**POD["spec"], "nodeSelector": {"agentpool": "pool2"}}}
+        refused = rest.call("POST", f"{namespace}/pods", elsewhere)
+    assert refused.status == 400
+    assert refused.message.startswith(
+        'Policy fairlead.node-pool failed: pod "web" sets spec.nodeSelector agentpool=pool2'
+    )
+    assert refused.message.endswith(f" (ask {NASTY_LINE})")
+
+
+def test_a_pod_that_loses_its_pool_again_is_refused(rest: Rest) -> None:
+    """An API server repeats its own policies after webhooks, and does not ask Kyverno again."""
+    namespace = mapped_namespace(rest, "undone")
+    attempt = functools.partial(
+        rest.call, "POST", f"{namespace}/pods", POD, query={"dryRun": "All"}
+    )
+    with enforced(rest, engines.render("kyverno", Settings())), undoing(rest):
+        refused = waiting.until(
+            lambda: None if (answer := attempt()).ok else answer,
+            deadline=60,
+            what="the admission policy removes the nodeSelector",
+        )
+    assert refused.message.startswith(
+        "Policy fairlead.node-pool failed: another webhook has undone what node-pool adds"
+    )
+
+
+@contextmanager
+def undoing(rest: Rest) -> Iterator[None]:
+    """An admission policy removes the nodeSelector of pods during the block."""
+    # No matchCondition: an API server repeats only what it has invoked before.
+    removal = (
+        "has(object.spec.nodeSelector) ? [JSONPatch{op: 'remove', path: '/spec/nodeSelector'}] : []"
+    )
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["pods"],
+    }
+    mutation = {"patchType": "JSONPatch", "jsonPatch": {"expression": removal}}
+    specs = {
+        "MutatingAdmissionPolicy": {
+            "matchConstraints": {"resourceRules": [rule]},
+            "reinvocationPolicy": "IfNeeded",
+            "mutations": [mutation],
+        },
+        "MutatingAdmissionPolicyBinding": {"policyName": "undoing"},
+    }
+    every = [
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": kind,
+            "metadata": {"name": "undoing"},
+            "spec": spec,
+        }
+        for kind, spec in specs.items()
+    ]
+    try:
+        for manifest in every:
+            create(rest, path_of(manifest, None), manifest)
+        yield
+    finally:
+        for manifest in every:
+            rest.call("DELETE", path_of(manifest, None, "undoing"))
+
+
+def test_expressions_see_the_parameters_as_they_are(rest: Rest, tmp_path: Path) -> None:
+    (tmp_path / "echo" / "engines").mkdir(parents=True)
+    (tmp_path / "echo" / "echo.rego").write_text(ECHO)
+    (tmp_path / "echo" / "engines" / "cel.yaml").write_text(ECHO_IN_CEL)
+    items = [1, -(2**63) + 1, 2.0, 0.1, 1e22]
+    settings = Settings.model_validate(
+        {
+            "intents": {
+                "node-pool": False,
+                "echo": {"parameters": {"text": NASTY, "items": items}},
+            }
+        }
+    )
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "some"}}
+    with enforced(rest, engines.render("kyverno", settings, tmp_path)):
+        path = path_of(secret, "default")
+        refused = rest.call("POST", path, secret, query={"dryRun": "All"})
+    types = "true false 1, true false -9223372036854775807, false true 2, "
+    types += "false true 0.1, false true 1e+22"
+    assert refused.message == f"Policy fairlead.echo failed: {NASTY}|{types}|own"
+
+
+def test_every_case_holds_on_kyverno(kyverno: BareCluster) -> None:
+    every = cases.load(None)
+    results = verify(every, [KyvernoEngine(cluster=kyverno)], Progress())
+    assert [f"{r.case}: {r.detail}" for r in results if r.passed is False] == []
+    decided = [result for result in results if result.passed]
+    assert len(decided) >= 400

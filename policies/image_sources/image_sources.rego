@@ -1,0 +1,161 @@
+# METADATA
+# title: Image sources
+# description: |
+#   Every image of a pod comes from an allowed registry or repository: those of containers, init containers, ephemeral
+#   containers and image volumes, in pods and in the templates of workloads. References are read as container runtimes
+#   read them, so `nginx` is docker.io/library/nginx. An update of a pod is about the images that it adds or changes; an
+#   update of a template that changes an image is about all of its images, because it makes new pods. Mirror pods are left
+#   alone, because their nodes run them anyway.
+# schemas:
+#   - input: schema.admission_review
+# custom:
+#   enabled: false
+#   parameters:
+#     required: [sources]
+#     properties:
+#       sources:
+#         description: >-
+#           Registries (`registry.example.com`, `registry:5000`), and repositories with all below them
+#           (`docker.io/library`, `ghcr.io/team/app`). Write them in full: `docker.io/library/nginx`, not `nginx`.
+#         type: array
+#         minItems: 1
+#         maxItems: 64
+#         items:
+#           type: string
+#           maxLength: 255
+#           x-kubernetes-validations:
+#             - rule: self.matches(r'^((localhost|[a-z0-9]+(-+[a-z0-9]+)*(\.[a-z0-9]+(-+[a-z0-9]+)*)+|\[[a-f0-9:]+\])(:[0-9]+)?|[a-z0-9]+(-+[a-z0-9]+)*:[0-9]+)(/[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*)*$')
+#               message: >-
+#                 write a registry (registry.example.com, registry:5000) or a repository with its registry
+#                 (docker.io/library), in lower case, without a tag and without a slash at the end
+#             - rule: "!(self + '/').startsWith('index.docker.io/')"
+#               message: write docker.io instead of index.docker.io, as all references to Docker Hub are read
+#         examples: [[registry.example.com, docker.io/library]]
+#       require_digest:
+#         description: Whether each image has a digest (`@sha256:...`), so that nobody can replace it later.
+#         type: boolean
+#         default: false
+#   requests:
+#     - kinds: [v1/Pod]
+#       operations: [CREATE, UPDATE]
+#       conditions:
+#         - name: images-change
+#           expression: >-
+#             request.operation == 'CREATE'
+#             || object.spec.containers.map(c, c.?image) != oldObject.spec.containers.map(c, c.?image)
+#             || object.spec.?initContainers.orValue([]).map(c, c.?image) != oldObject.spec.?initContainers.orValue([]).map(c, c.?image)
+#         # A mirror pod shows a static pod, which its node runs whatever the API server has.
+#         - name: no-mirror-pod
+#           expression: >-
+#             !('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({})
+#             && 'system:nodes' in request.userInfo.?groups.orValue([])
+#             && request.userInfo.username == 'system:node:' + object.spec.?nodeName.orValue(''))
+#     - name: ephemeral-containers
+#       kinds: [v1/Pod/ephemeralcontainers]
+#       operations: [UPDATE]
+#     - name: templates
+#       kinds:
+#         - apps/v1/Deployment
+#         - apps/v1/ReplicaSet
+#         - apps/v1/StatefulSet
+#         - apps/v1/DaemonSet
+#         - batch/v1/Job
+#         - batch/v1/CronJob
+#         - v1/ReplicationController
+#       operations: [CREATE, UPDATE]
+#       conditions:
+#         - name: template-changes
+#           expression: >-
+#             request.operation == 'CREATE'
+#             || object.spec.?template != oldObject.spec.?template
+#             || object.spec.?jobTemplate.?spec.?template != oldObject.spec.?jobTemplate.?spec.?template
+package image_sources
+
+import data.lib.mirror_pods
+import data.lib.pod_specs
+import data.review
+import data.settings
+
+# METADATA
+# description: What this intent has to say of the request.
+decision := {"deny": deny, "patch": [], "warn": set()}
+
+# METADATA
+# description: Why the request is refused.
+deny contains sprintf("%s: %s", [_subject, problem]) if {
+	input.request.operation in {"CREATE", "UPDATE"}
+	not mirror_pods.is_mirror
+	some problem in (pod_specs.problems | _problems)
+}
+
+_subject := sprintf("%s %q", [lower(input.request.kind.kind), review.name])
+
+_problems contains sprintf("%s has the image %q, which is no valid reference: write it like registry.example.com/team/app:1.0", [
+	image.title,
+	image.reference,
+]) if {
+	some image in _checked
+	not repository_of(image.reference)
+}
+
+_problems contains sprintf("%s has the image %q from %s, which is not an allowed source: use an image from %s", [
+	image.title,
+	image.reference,
+	repository,
+	concat(" or ", settings.parameters.image_sources.sources),
+]) if {
+	some image in _checked
+	repository := repository_of(image.reference)
+	not _allowed(repository)
+}
+
+_problems contains sprintf("%s has the image %q without a digest: write it like registry.example.com/team/app@sha256:DIGEST", [
+	image.title,
+	image.reference,
+]) if {
+	settings.parameters.image_sources.require_digest
+	some image in _checked
+	repository_of(image.reference)
+	not is_pinned(image.reference)
+}
+
+_allowed(repository) if {
+	some source in settings.parameters.image_sources.sources
+	startswith(concat("", [repository, "/"]), concat("", [source, "/"]))
+}
+
+# The images that the request is about, by their paths.
+_checked := _images(input.request.object) if input.request.operation == "CREATE"
+
+_checked := _images(input.request.object) if {
+	input.request.operation == "UPDATE"
+	pod_specs.is_template
+	_images(input.request.object) != _images(input.request.oldObject)
+}
+
+_checked := object.remove(_images(input.request.object), _unchanged) if {
+	input.request.operation == "UPDATE"
+	pod_specs.is_pod
+}
+
+_unchanged contains path if {
+	before := _images(input.request.oldObject)
+	some path, image in _images(input.request.object)
+	before[path].reference == image.reference
+}
+
+_images(workload) := {path: image |
+	spec := pod_specs.of(workload)
+	some [path, title, reference] in array.concat(_of_containers(spec), _of_volumes(spec))
+	image := {"title": title, "reference": reference}
+}
+
+_of_containers(spec) := [[entry.path, entry.title, object.get(entry.container, "image", "")] |
+	some entry in pod_specs.containers(spec)
+]
+
+_of_volumes(spec) := [[path, title, object.get(volume.image, "reference", "")] |
+	some index, volume in spec.volumes
+	path := sprintf("volumes[%d]", [index])
+	title := sprintf("volume %q", [volume.name])
+]

@@ -1,0 +1,226 @@
+# METADATA
+# title: Resource limits
+# description: |
+#   Every container requests resources and has limits, and neither is above a maximum for a container or for a pod.
+#   Quantities compare by their values, so 1Gi is more than 1G. A pod's amount is what the scheduler counts: sidecars add
+#   up with containers, the other init containers run one after another, and the pod's overhead comes on top. Pod-level
+#   resources count for all containers. A quantity of 0 is the same as none. An update, such as a resize, is refused only
+#   for what it makes wrong. Mirror pods are left alone, because their nodes run them anyway.
+# schemas:
+#   - input: schema.admission_review
+# custom:
+#   enabled: false
+#   parameters:
+#     properties:
+#       requests:
+#         description: What containers request.
+#         type: object
+#         additionalProperties: false
+#         default: {}
+#         properties:
+#           required:
+#             description: The resources that every container has to request. A limit is a request, too, unless that is given.
+#             type: array
+#             maxItems: 32
+#             x-kubernetes-list-type: set
+#             items: &resource
+#               type: string
+#               maxLength: 253
+#               pattern: ^(cpu|memory|ephemeral-storage|hugepages-.+|.+/.+)$
+#             default: [cpu, memory]
+#           container_max: &maxima
+#             description: "The maximum of each resource for a container, such as `{cpu: '4', memory: 8Gi}`."
+#             type: object
+#             maxProperties: 32
+#             default: {}
+#             additionalProperties:
+#               type: string
+#               maxLength: 32
+#               pattern: ^[0-9]+(\.[0-9]+)?([numkMGTP]|[KMGTP]i|[eE][+-]?[0-9]{1,2})?$
+#               x-kubernetes-validations:
+#                 - rule: isQuantity(self) && quantity(self).compareTo(quantity('1P')) <= 0
+#                   messageExpression: "self + ' is no quantity from 0 to 1P: write it like 500m or 1Gi'"
+#             x-kubernetes-validations:
+#               - rule: self.all(name, name in ['cpu', 'memory', 'ephemeral-storage'] || name.startsWith('hugepages-') || name.contains('/'))
+#                 message: "a resource is cpu, memory, ephemeral-storage, hugepages-SIZE or an extended one, such as example.com/gpu"
+#           pod_max:
+#             <<: *maxima
+#             description: The maximum of each resource for a pod.
+#       limits:
+#         description: >-
+#           The limits of containers. A maximum of cpu, memory or ephemeral-storage makes the limit required, because a
+#           container without one may use all that its node has.
+#         type: object
+#         additionalProperties: false
+#         default: {}
+#         properties:
+#           required:
+#             description: The resources that every container has to limit.
+#             type: array
+#             maxItems: 32
+#             x-kubernetes-list-type: set
+#             items: *resource
+#             default: [memory]
+#           container_max: *maxima
+#           pod_max:
+#             <<: *maxima
+#             description: The maximum of each resource for a pod.
+#       templates:
+#         description: >-
+#           Whether the templates of workloads are checked, too. Set it to false where LimitRanges give pods what their
+#           templates lack.
+#         type: boolean
+#         default: true
+#   requests:
+#     - kinds: [v1/Pod]
+#       operations: [CREATE]
+#       conditions:
+#         # A mirror pod shows a static pod, which its node runs whatever the API server has.
+#         - name: no-mirror-pod
+#           expression: >-
+#             !('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({})
+#             && 'system:nodes' in request.userInfo.?groups.orValue([])
+#             && request.userInfo.username == 'system:node:' + object.spec.?nodeName.orValue(''))
+#     - name: resize
+#       kinds: [v1/Pod/resize]
+#       operations: [UPDATE]
+#     - name: templates
+#       when: "{{ parameters.templates }}"
+#       kinds:
+#         - apps/v1/Deployment
+#         - apps/v1/ReplicaSet
+#         - apps/v1/StatefulSet
+#         - apps/v1/DaemonSet
+#         - batch/v1/Job
+#         - batch/v1/CronJob
+#         - v1/ReplicationController
+#       operations: [CREATE, UPDATE]
+#       conditions:
+#         - name: template-changes
+#           expression: >-
+#             request.operation == 'CREATE'
+#             || object.spec.?template != oldObject.spec.?template
+#             || object.spec.?jobTemplate.?spec.?template != oldObject.spec.?jobTemplate.?spec.?template
+package resource_limits
+
+import data.lib.mirror_pods
+import data.lib.pod_specs
+import data.lib.quantities
+import data.review
+import data.settings
+
+# METADATA
+# description: What this intent has to say of the request.
+decision := {"deny": deny, "patch": [], "warn": set()}
+
+# METADATA
+# description: Why the request is refused.
+deny contains sprintf("%s %q: %s", [lower(input.request.kind.kind), review.name, problem]) if {
+	not mirror_pods.is_mirror
+	some problem in (pod_specs.problems | _problems)
+}
+
+_problems := _of(pod_specs.of(input.request.object)) if input.request.operation == "CREATE"
+
+# What was wrong before, somebody else has to put right.
+_problems := _of(pod_specs.of(input.request.object)) - _of(pod_specs.of(input.request.oldObject)) if {
+	input.request.operation == "UPDATE"
+}
+
+_of(spec) := ((_unreadable(spec) | _missing(spec)) | _large_containers(spec)) | _large_pods(spec)
+
+_unreadable(spec) := {problem |
+	some entry in _containers(spec)
+	some list, names in _names
+	some name in names
+	value := entry.container.resources[list][name]
+	not _is_quantity(value)
+	problem := sprintf("%s has the %s %s %s, which is no quantity: write it like 500m or 1Gi", [
+		entry.title,
+		name,
+		_nouns[list],
+		json.marshal(value),
+	])
+} | {problem |
+	some path in [["resources", "requests"], ["resources", "limits"], ["overhead"]]
+	some name, value in object.get(spec, path, {})
+	name in (_names.requests | _names.limits)
+	not _is_quantity(value)
+	problem := sprintf("the pod has %s %s, which is no quantity: write it like 500m or 1Gi", [name, json.marshal(value)])
+}
+
+_is_quantity(value) if quantities.nano(value) >= 0
+
+_missing(spec) := {problem |
+	some list, names in _required
+	some name in names
+	not pod_level(spec, list, name)
+	some entry in _containers(spec)
+	not amount_of(entry.container, list, name)
+	problem := sprintf("%s has no %s %s: set resources.%s.%s", [entry.title, name, _nouns[list], list, name])
+}
+
+_large_containers(spec) := {problem |
+	some list, rules in _rules
+	some name, most in rules.container_max
+	some entry in _containers(spec)
+	holder := _holder(spec, entry.container, list, name)
+	amount_of(holder, list, name) > quantities.nano(most)
+	problem := sprintf("%s has the %s %s %s, above the maximum %s: set resources.%s.%s to at most %s", [
+		entry.title,
+		name,
+		_nouns[list],
+		_shown(written(holder, list, name)),
+		most,
+		list,
+		name,
+		most,
+	])
+}
+
+# A container without a limit of its own may use the limit of its pod.
+_holder(spec, container, list, name) := container if {
+	amount_of(container, list, name)
+} else := spec if {
+	list == "limits"
+	pod_level(spec, list, name)
+}
+
+_large_pods(spec) := {problem |
+	some list, rules in _rules
+	some name, most in rules.pod_max
+	total := total_of(spec, list, name)
+	total > quantities.nano(most)
+	problem := sprintf("all containers together have the %s %s %s, above the maximum %s: lower resources.%s.%s", [
+		name,
+		_nouns[list],
+		quantities.text(total),
+		most,
+		list,
+		name,
+	])
+}
+
+# Ephemeral containers have no resources.
+_containers(spec) := [entry | some entry in pod_specs.containers(spec); entry.list != "ephemeralContainers"]
+
+_nouns := {"limits": "limit", "requests": "request"}
+
+_rules[list] := settings.parameters.resource_limits[list] if some list, _ in _nouns
+
+_required["requests"] := {name | some name in _rules.requests.required}
+
+_required["limits"] := {name | some name in _rules.limits.required} | {name |
+	some name in ["cpu", "ephemeral-storage", "memory"]
+	name in _limited
+}
+
+_limited := object.keys(_rules.limits.container_max) | object.keys(_rules.limits.pod_max)
+
+_names[list] := (names | object.keys(_rules[list].container_max)) | object.keys(_rules[list].pod_max) if {
+	some list, names in _required
+}
+
+_shown(value) := value if is_string(value)
+
+_shown(value) := json.marshal(value) if not is_string(value)

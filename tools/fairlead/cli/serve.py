@@ -1,0 +1,73 @@
+"""`fairlead serve`: run an admission webhook that decides by the policies in Python."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from fairlead.cli import component_options, options
+from fairlead.cli.component_options import FILE
+from fairlead.common.errors import UsageError
+from fairlead.deployment import component_flags as flags
+from fairlead.engines.python.serving import server
+
+
+@click.command()
+@options.settings
+@component_options.kubeconfig
+@click.option(
+    "--listen",
+    default="127.0.0.1:8443",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="The address to serve at.",
+)
+@click.option(
+    flags.TLS_CERT_FILE,
+    type=FILE,
+    required=True,
+    help="The certificate to serve with; read again when it changes.",
+)
+@click.option(
+    flags.TLS_PRIVATE_KEY_FILE, type=FILE, required=True, help="The key of the certificate."
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=min(os.cpu_count() or 1, 4),
+    help="Processes that decide.  [default: the processors, at most 4]",
+)
+@component_options.log_level
+def command(
+    settings_file: Path | None,
+    kubeconfig: Path | None,
+    listen: str,
+    tls_cert_file: Path,
+    tls_private_key_file: Path,
+    workers: int,
+    log_level: str,
+) -> None:
+    """Run an admission webhook that decides by the policies in Python.
+
+    It answers AdmissionReviews (admission.k8s.io/v1 and v1beta1) at POST /, and serves /health,
+    /health/ready and /metrics. It reads the labels of namespaces from the API server, and needs the
+    right to get, list and watch them. On SIGTERM it answers the requests that have arrived, and
+    ends.
+    """
+    host, colon, port = listen.rpartition(":")
+    if not (host and colon and port.isdigit() and int(port) < 65536):
+        raise UsageError(f"--listen: {listen!r} is not an address such as 127.0.0.1:8443")
+    server.run(
+        server.Options(
+            settings=options.load(settings_file),
+            host=host.strip("[]"),
+            port=int(port),
+            certificate=tls_cert_file,
+            key=tls_private_key_file,
+            kubeconfig=kubeconfig,
+            workers=workers,
+            log_level={"warn": "warning"}.get(log_level, log_level),
+        )
+    )

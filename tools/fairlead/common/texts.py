@@ -1,0 +1,20 @@
+"""Spells times and counts for people, everywhere in the same way."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def time(moment: datetime) -> str:
+    """`moment` (with a time zone) as RFC 3339 in UTC and whole seconds: 2026-11-22T15:04:05Z."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def now() -> str:
+    """The present time; see `time`."""
+    return time(datetime.now(UTC))
+
+
+def counted(count: int, noun: str) -> str:
+    """The count with its noun, such as `1 pod` or `3 pods`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,283 @@
+"""The constraints of Gatekeeper's library that intents of Fairlead can express, with what the
+parameters of an intent cannot say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from fairlead.common import files
+from fairlead.convert.reading import LENIENT, unknown
+from fairlead.convert.targets import Untakable
+
+_MOST = 2147483647
+_REPLICATED = ("Deployment", "StatefulSet", "ReplicaSet")
+
+# The versions of Kubernetes' own API groups.
+_VERSIONS = {
+    "": "v1",
+    "apps": "apps/v1",
+    "autoscaling": "autoscaling/v2",
+    "batch": "batch/v1",
+    "networking.k8s.io": "networking.k8s.io/v1",
+    "policy": "policy/v1",
+    "rbac.authorization.k8s.io": "rbac.authorization.k8s.io/v1",
+    "storage.k8s.io": "storage.k8s.io/v1",
+}
+
+Kinds = Sequence[tuple[str, str]]
+"""Groups and kinds; `*` stands for all."""
+
+
+@dataclass
+class Parameters:
+    """The parameters of an instance, with what they leave out and what differs."""
+
+    intent: str
+    values: dict[str, Any]
+    left_out: list[str] = field(default_factory=list)
+    differences: list[str] = field(default_factory=list)
+
+
+class _Lenient(BaseModel):
+    model_config = LENIENT
+
+
+class _Range(_Lenient):
+    min_replicas: int | None = Field(None, alias="min_replicas")
+    max_replicas: int | None = Field(None, alias="max_replicas")
+
+
+class _ReplicaLimits(_Lenient):
+    ranges: list[_Range] = []
+
+
+class _Label(_Lenient):
+    key: str
+    allowed_regex: str = ""
+
+
+class _RequiredLabels(_Lenient):
+    labels: list[_Label] = []
+    message: str = ""
+
+
+class _AllowedRepos(_Lenient):
+    repos: list[str] = []
+
+
+class _ContainerLimits(_Lenient):
+    cpu: str | int | float | None = None
+    memory: str | int | float | None = None
+    exempt_images: list[str] = []
+
+
+def parameters(kind: str, document: files.Document, kinds: Kinds) -> Parameters:
+    """The parameters for a constraint of a kind in CONSTRAINTS; `document` has the constraint's
+    own. Raises Untakable, and InputError for values of a wrong type.
+    """
+    return CONSTRAINTS[kind](document, kinds)
+
+
+def _replica_limits(document: files.Document, kinds: Kinds) -> Parameters:
+    given = document.parse(_ReplicaLimits)
+    _all_known(given)
+    result = Parameters("replica-limits", {"ranges": []})
+    for number, each in enumerate(given.ranges):
+        least, most = each.min_replicas, each.max_replicas
+        if least is None or most is None or max(least, 0) > most:
+            result.left_out.append(
+                f"parameters.ranges[{number}] includes no number, because it has no "
+                "min_replicas, no max_replicas, or a minimum above the maximum: correct it, if "
+                "it was to include some"
+            )
+        else:
+            values = {"min_replicas": max(least, 0), "max_replicas": min(most, _MOST)}
+            result.values["ranges"].append(values)
+    if not result.values["ranges"]:
+        raise Untakable("its ranges include no number at all, so it refuses everything")
+    ours, others = _split(kinds, lambda group, kind: _in(group, "apps") and kind in _REPLICATED)
+    if not ours:
+        raise Untakable(
+            f"replica-limits is about apps/{', apps/'.join(_REPLICATED)}, none of which "
+            "match.kinds names: write a policy (fairlead new policy NAME)"
+        )
+    missing = [kind for kind in _REPLICATED if kind not in {kind for _, kind in ours}]
+    if missing:
+        result.left_out.append(
+            f"match.kinds leaves out {' and '.join(missing)}, which replica-limits decides about, "
+            "too: check that these keep the limits, or set enforcement to warn first"
+        )
+    _other_kinds(result, others)
+    return result
+
+
+def _required_labels(document: files.Document, kinds: Kinds) -> Parameters:
+    given = document.parse(_RequiredLabels)
+    _all_known(given)
+    if not given.labels:
+        raise Untakable("it requires no label")
+    ours, others = _split(kinds, lambda group, kind: group in _VERSIONS and kind != "*")
+    if not ours:
+        raise Untakable(
+            "required-labels takes kinds of Kubernetes by their names, and match.kinds names "
+            "none: name kinds, and custom resources as custom_resources"
+        )
+    result = Parameters(
+        "required-labels",
+        {
+            "labels": [
+                {"key": each.key, "pattern": whole_value(each.allowed_regex)}
+                for each in given.labels
+            ],
+            "kinds": [f"{_VERSIONS[group]}/{kind}" for group, kind in ours],
+        },
+    )
+    if given.message:
+        result.left_out.append(
+            "parameters.message: Fairlead's refusals have their own words: set `contact` to say "
+            "whom to ask"
+        )
+    _other_kinds(result, others)
+    return result
+
+
+def whole_value(regex: str) -> str:
+    """A pattern that the whole value matches if a part of it matches `regex`."""
+    if not regex:
+        return ".*"
+    inner = regex.removeprefix("^").removesuffix("$")
+    anchored = len(inner) == len(regex) - 2 and not re.search(r"[|\\^$]", inner)
+    return inner if anchored and inner else f".*(?:{regex}).*"
+
+
+def _allowed_repos(document: files.Document, kinds: Kinds) -> Parameters:
+    given = document.parse(_AllowedRepos)
+    _all_known(given)
+    _only_pods(kinds, "image-sources")
+    sources = [source_of(prefix) for prefix in given.repos]
+    if not sources:
+        raise Untakable("it allows no image at all")
+    result = Parameters("image-sources", {"sources": list(dict.fromkeys(sources))})
+    for prefix, source in zip(given.repos, sources, strict=True):
+        if not prefix.endswith("/"):
+            result.left_out.append(
+                f"parameters.repos: the prefix {prefix!r} allows whatever begins so, such as "
+                f"{prefix + '-other'!r}; fairlead.yaml allows {source} and what is below it: add "
+                "the other repositories that you use to sources"
+            )
+    if any(source.startswith("docker.io") for source in sources):
+        result.differences.append(
+            "image-sources reads references as container runtimes do, so nginx and "
+            "docker.io/library/nginx are the same"
+        )
+    _other_kinds(result, _split(kinds, _is_pod)[1])
+    return result
+
+
+def source_of(prefix: str) -> str:
+    """The registry or repository that a prefix of references means. Raises Untakable."""
+    parts = prefix.removesuffix("/").split("/")
+    host, rest = parts[0], parts[1:]
+    registry = bool(re.search(r"[.:A-Z]", host)) or host == "localhost"
+    if not registry:
+        alone = len(parts) == 1 and not prefix.endswith("/")
+        host, rest = "docker.io", ["library", *parts] if alone else parts
+    elif host in ("docker.io", "index.docker.io"):
+        alone = len(rest) == 1 and not prefix.endswith("/")
+        host, rest = "docker.io", ["library", *rest] if alone else rest
+    elif host == prefix and _may_be_a_tag(host):
+        raise Untakable(_no_source(prefix))
+    if not all(parts) or any(":" in part or "@" in part for part in rest):
+        raise Untakable(_no_source(prefix))
+    return "/".join([host.lower(), *rest])
+
+
+def _may_be_a_tag(host: str) -> bool:
+    """Whether a text without a slash may be an image with a tag, such as nginx:1."""
+    name, colon, port = host.partition(":")
+    return bool(colon) and not (port.isdecimal() and ("." in name or name == "localhost"))
+
+
+def _no_source(prefix: str) -> str:
+    return (
+        f"parameters.repos: the prefix {prefix!r} is no registry or repository, which is all that "
+        "image-sources allows, so all images of it would be refused: write a repository, "
+        "or a registry with a slash at its end"
+    )
+
+
+def _container_limits(document: files.Document, kinds: Kinds) -> Parameters:
+    given = document.parse(_ContainerLimits)
+    _all_known(given)
+    _only_pods(kinds, "resource-limits")
+    if given.exempt_images:
+        raise Untakable(
+            "parameters.exemptImages: resource-limits exempts namespaces, users and groups, but no "
+            "images: move these containers to a namespace of their own, and exempt that"
+        )
+    maxima = {"cpu": given.cpu, "memory": given.memory}
+    limits = {
+        "required": ["cpu", "memory"],
+        "container_max": {name: str(value) for name, value in maxima.items() if value is not None},
+    }
+    result = Parameters(
+        "resource-limits",
+        {"requests": {"required": []}, "limits": limits, "templates": False},
+        differences=["resource-limits counts the limits of a pod for its containers, too"],
+    )
+    _other_kinds(result, _split(kinds, _is_pod)[1])
+    return result
+
+
+CONSTRAINTS: Mapping[str, Callable[[files.Document, Kinds], Parameters]] = {
+    "K8sAllowedRepos": _allowed_repos,
+    "K8sContainerLimits": _container_limits,
+    "K8sReplicaLimits": _replica_limits,
+    "K8sRequiredLabels": _required_labels,
+}
+"""By the kind of the constraint, what makes the parameters."""
+
+
+def _all_known(given: BaseModel) -> None:
+    if fields := unknown(given):
+        raise Untakable(f"parameters.{fields[0]} is none of the library's parameters: remove it")
+
+
+def _only_pods(kinds: Kinds, intent: str) -> None:
+    if not any(_is_pod(*each) for each in kinds):
+        raise Untakable(
+            f"{intent} is about pods, which match.kinds does not name: name them, or write a "
+            "policy (fairlead new policy NAME)"
+        )
+
+
+def _other_kinds(result: Parameters, others: Kinds) -> None:
+    if others:
+        names = ", ".join(sorted(f"{group or 'core'}/{kind}" for group, kind in others))
+        result.left_out.append(
+            f"match.kinds: {result.intent} takes no kind {names} from it: write a policy "
+            "(fairlead new policy NAME), or name custom resources as custom_resources"
+            if result.intent == "required-labels"
+            else f"match.kinds: {result.intent} is not about {names}: write a policy "
+            "(fairlead new policy NAME)"
+        )
+
+
+def _split(kinds: Kinds, ours: Callable[[str, str], bool]) -> tuple[Kinds, Kinds]:
+    return (
+        [each for each in kinds if ours(*each)],
+        [each for each in kinds if not ours(*each)],
+    )
+
+
+def _is_pod(group: str, kind: str) -> bool:
+    return _in(group, "") and kind == "Pod"
+
+
+def _in(group: str, expected: str) -> bool:
+    return group in (expected, "*")

@@ -1,0 +1,164 @@
+"""Converts documents of other programs into fairlead.yaml."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fairlead.common import files
+from fairlead.common.mistakes import Mistake
+from fairlead.common.progress import Progress
+from fairlead.convert import gatekeeper, kyverno
+from fairlead.convert.findings import (
+    Findings,
+    Instance,
+    NotTakenOver,
+    origin_of,
+    printable,
+)
+from fairlead.convert.pod_node_selector import Plugin
+from fairlead.convert.pools import Pools, compile_pools
+from fairlead.convert.reading import read
+from fairlead.policy import parameter_rules
+from fairlead.settings import intents, loading
+from fairlead.settings.intents import Intent
+from fairlead.settings.loading import Given
+
+_LONGEST = 40
+"""The most characters of the name of an instance, which is a part of names of webhooks."""
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """The settings as in fairlead.yaml, the file itself, and what is left to do.
+
+    `next_steps` are commands, `differences` what Fairlead does differently, in sentences.
+    """
+
+    settings: Mapping[str, Any]
+    text: str
+    next_steps: tuple[str, ...]
+    differences: tuple[str, ...]
+    not_taken_over: tuple[NotTakenOver, ...]
+
+
+def convert(paths: Sequence[Path], progress: Progress) -> Conversion:
+    """The settings that do what the documents of files, folders and standard input (files.STDIN)
+    do.
+
+    Raises InputError if a document has a mistake or there is nothing to convert, and FairleadError
+    if the program that checks parameters cannot be built.
+    """
+    findings = Findings()
+    plugin = Plugin()
+    for document in read(paths):
+        if plugin.concerns(document.value):
+            plugin.collect(document, findings)
+        elif gatekeeper.concerns(document.value):
+            gatekeeper.collect(document, findings)
+        elif kyverno.concerns(document.value):
+            kyverno.collect(document, findings)
+        else:
+            findings.leave_out(
+                origin_of(document), "it is no policy that convert reads: leave it out"
+            )
+    plugin.finish(findings)
+    pools = compile_pools(findings)
+    settings = _settings(findings, pools, progress)
+    text = _text(settings, pools, findings)
+    (written,) = files.parse_yaml(text, Path(loading.FILE))
+    loading.parse(written)
+    return Conversion(
+        settings=settings,
+        text=text,
+        next_steps=tuple(pools.next_steps),
+        differences=tuple(findings.differences),
+        not_taken_over=tuple(findings.not_taken_over),
+    )
+
+
+def _settings(findings: Findings, pools: Pools, progress: Progress) -> dict[str, Any]:
+    settings = pools.settings()
+    known = {intent.name: intent for intent in intents.in_folder(intents.builtin_folder())}
+    chosen: dict[str, Any] = dict(settings.pop("intents", {}))
+    enforcement: dict[str, str] = {}
+    for instance in _valid(findings, known, progress):
+        name = _name_of(instance, known, chosen)
+        chosen[name] = _instance(instance, name)
+        if instance.mode == "warn":
+            enforcement[name] = "warn"
+    return {
+        **settings,
+        **({"intents": chosen} if chosen else {}),
+        **({"enforcement": enforcement} if enforcement else {}),
+    }
+
+
+def _valid(findings: Findings, known: Mapping[str, Intent], progress: Progress) -> list[Instance]:
+    """The instances whose parameters the intents take; the findings say what is wrong with the
+    others.
+    """
+    mistakes: dict[int, list[Mistake]] = {}
+    given: list[tuple[int, Given]] = []
+    for number, each in enumerate(findings.instances):
+        intent = known[each.intent]
+        mistakes[number] = intent.problems(each.parameters)
+        if not mistakes[number]:
+            parameters = intent.parameters(each.parameters)
+            given.append((number, Given(str(number), intent, parameters)))
+    for broken, mistake in parameter_rules.broken([each for _, each in given], progress):
+        mistakes[int(broken.name)].append(mistake)
+    for number, each in enumerate(findings.instances):
+        if mistakes[number]:
+            texts = "; ".join(mistake.text for mistake in mistakes[number])
+            findings.leave_out(each.origin, f"{each.intent} does not take {texts}")
+    return [each for number, each in enumerate(findings.instances) if not mistakes[number]]
+
+
+def _name_of(instance: Instance, known: Mapping[str, Intent], taken: Mapping[str, Any]) -> str:
+    """The name of the constraint as that of an instance, which no other one has."""
+    words = re.findall(r"[a-z0-9]+", instance.name.lower())
+    base = "-".join(words)[:_LONGEST].strip("-")
+    foreign = base in known and base != instance.intent
+    if foreign or not base[:1].isalpha() or intents.name_problem(base.replace("-", "_")):
+        base = f"{instance.intent}-{base}".strip("-")
+    name, number = base, 1
+    while name in taken:
+        number += 1
+        name = f"{base}-{number}"
+    return name
+
+
+def _instance(instance: Instance, name: str) -> dict[str, Any]:
+    namespaces = instance.namespaces.model_dump(by_alias=True, exclude_defaults=True)
+    exempt = instance.exempt.model_dump(by_alias=True, exclude_defaults=True)
+    return {
+        **({"intent": instance.intent} if name != instance.intent else {}),
+        **({"enabled": False} if instance.mode is None else {}),
+        "parameters": dict(instance.parameters),
+        **({"namespaces": namespaces} if namespaces else {}),
+        **({"exempt": exempt} if exempt else {}),
+    }
+
+
+def _text(settings: Mapping[str, Any], pools: Pools, findings: Findings) -> str:
+    """The file, with what is left to do as comments."""
+    left_out = [
+        f"{each.origin.source}: {each.origin.object}: {each.reason}"
+        for each in findings.not_taken_over
+    ]
+    comments = ["Made by `fairlead convert`."]
+    for title, lines in (
+        ("Then run:", pools.next_steps),
+        ("Not taken over:", left_out),
+        ("Fairlead does differently:", findings.differences),
+    ):
+        if lines:
+            comments += ["", title, *(f"  {printable(line)}" for line in lines)]
+    head = "".join(f"# {line}".rstrip() + "\n" for line in comments)
+    return head + yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True, width=100)

@@ -1,0 +1,306 @@
+"""Reads objects of Gatekeeper: mutators that place pods, and constraints of its library."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from fairlead.common import files
+from fairlead.convert import constraints
+from fairlead.convert.findings import (
+    REPLACED,
+    Assignment,
+    Findings,
+    Instance,
+    Placement,
+    Target,
+    origin_of,
+)
+from fairlead.convert.reading import (
+    LENIENT,
+    AnySelector,
+    Metadata,
+    group_of,
+    node_selector,
+    tolerations,
+    unknown,
+)
+from fairlead.convert.targets import NAME_LABEL, Untakable, check_names, selected, targets
+from fairlead.settings.models import Exempt
+from fairlead.settings.selectors import Expression, Selector
+
+_MUTATORS = "mutations.gatekeeper.sh"
+_CONSTRAINTS = "constraints.gatekeeper.sh"
+_TEMPLATES = "templates.gatekeeper.sh"
+
+# A part of a location: a name, one in quotes, or a name with the key of an item of a list.
+_STEP = re.compile(
+    r"""(?:"(?P<double>[^"\\]+)"|'(?P<single>[^'\\]+)'|(?P<name>[^."'\[\]\s]+))"""
+    r"""(?:\[\s*(?P<item>[^\]]*?)\s*\])?(?:\.|$)"""
+)
+
+
+class _Lenient(BaseModel):
+    model_config = LENIENT
+
+
+class _Kinds(_Lenient):
+    api_groups: list[str] = ["*"]
+    kinds: list[str] = ["*"]
+
+
+class _Match(_Lenient):
+    kinds: list[_Kinds] | None = None
+    scope: str = "*"
+    source: str = "All"
+    name: str = ""
+    namespaces: list[str] | None = None
+    excluded_namespaces: list[str] | None = None
+    namespace_selector: AnySelector | None = None
+    label_selector: AnySelector | None = None
+
+
+class _ApplyTo(_Lenient):
+    groups: list[str] = []
+    kinds: list[str] = []
+    versions: list[str] = []
+
+
+class _Assigned(_Lenient):
+    assign: dict[str, Any] = {}
+    path_tests: list[dict[str, Any]] | None = None
+    operation: str = "merge"
+    values: dict[str, Any] = {}
+
+
+class _MutatorSpec(_Lenient):
+    apply_to: list[_ApplyTo] = []
+    match: _Match = _Match()
+    location: str
+    parameters: _Assigned = _Assigned()
+
+
+class _Mutator(_Lenient):
+    metadata: Metadata
+    spec: _MutatorSpec
+
+
+class _ConstraintSpec(_Lenient):
+    match: _Match = _Match()
+    parameters: dict[str, Any] = {}
+    enforcement_action: str = "deny"
+
+
+class _Constraint(_Lenient):
+    metadata: Metadata
+    spec: _ConstraintSpec = _ConstraintSpec()
+
+
+def concerns(value: dict[str, Any]) -> bool:
+    """Whether an object is one of Gatekeeper's."""
+    return f".{group_of(value)}".endswith(".gatekeeper.sh")
+
+
+def collect(document: files.Document, findings: Findings) -> None:
+    """Add what an object of Gatekeeper says. Raises InputError."""
+    kind, group = document.value["kind"], group_of(document.value)
+    origin = origin_of(document)
+    try:
+        if group == _MUTATORS and kind in ("Assign", "ModifySet"):
+            _collect_mutator(document, findings)
+        elif group == _CONSTRAINTS and kind in constraints.CONSTRAINTS:
+            _collect_constraint(document, findings)
+        elif group == _MUTATORS:
+            raise Untakable(f"{kind} changes other things than the placement: keep Gatekeeper")
+        elif group == _CONSTRAINTS:
+            raise Untakable(
+                "no intent of Fairlead says the same: write a policy (fairlead new policy NAME)"
+            )
+        elif group != _TEMPLATES:
+            raise Untakable("it configures Gatekeeper, and Fairlead has no counterpart")
+        elif _defines(document.value) not in constraints.CONSTRAINTS:
+            raise Untakable("its Rego is not read: write a policy (fairlead new policy NAME)")
+    except Untakable as error:
+        findings.leave_out(origin, str(error))
+
+
+def _defines(template: dict[str, Any]) -> str:
+    """The kind of the constraints of a ConstraintTemplate."""
+    value: Any = template
+    for key in ("spec", "crd", "spec", "names", "kind"):
+        value = value.get(key) if isinstance(value, dict) else None
+    return str(value)
+
+
+def _collect_mutator(document: files.Document, findings: Findings) -> None:
+    origin = origin_of(document)
+    spec = document.parse(_Mutator).spec
+    if fields := unknown(spec) or unknown(spec.parameters):
+        raise Untakable(f"it has the unknown field {fields[0]}")
+    pods = [each for each in spec.apply_to if _any(each.groups, "") and _any(each.kinds, "Pod")]
+    if not pods:
+        raise Untakable(
+            "it does not change pods (applyTo), and Fairlead places pods and the templates of "
+            "DaemonSets: change pods"
+        )
+    assignment = _assignment(document, spec)
+    selected_targets = _targets(spec.match)
+    others = {kind for each in spec.apply_to for kind in each.kinds} - {"Pod"}
+    if others:
+        findings.leave_out(origin, f"applyTo: it changes {', '.join(sorted(others))}, too")
+    if spec.parameters.path_tests:
+        if any(test.get("condition") != "MustNotExist" for test in spec.parameters.path_tests):
+            raise Untakable("parameters.pathTests: Fairlead places every pod of a namespace")
+        if assignment.node_selector:
+            findings.leave_out(
+                origin,
+                "parameters.pathTests: pods that set the field themselves keep it there, but "
+                "Fairlead refuses another value than the pool's: remove it from these pods",
+            )
+    elif assignment.node_selector:
+        findings.differ([REPLACED])
+    findings.placements += [Placement(origin, target, assignment) for target in selected_targets]
+
+
+def _assignment(document: files.Document, spec: _MutatorSpec) -> Assignment:
+    """What a mutator gives a pod. Raises Untakable, InputError."""
+    where = _steps(spec.location)
+    if document.value["kind"] == "ModifySet":
+        if where != ("spec", "tolerations") or spec.parameters.operation != "merge":
+            raise Untakable("it changes a list that does not place pods: keep Gatekeeper")
+        at = ["spec", "parameters", "values", "fromList"]
+        values = spec.parameters.values.get("fromList", [])
+        return Assignment(tolerations=tolerations(document, at, values))
+    if "value" not in spec.parameters.assign:
+        raise Untakable(
+            "parameters.assign: the value comes from elsewhere (externalData or fromMetadata), "
+            "and a pool has constants: write the value"
+        )
+    value = spec.parameters.assign["value"]
+    at = ["spec", "parameters", "assign", "value"]
+    match where:
+        case ("spec", "nodeSelector"):
+            return Assignment(node_selector=node_selector(document, at, value), closed=True)
+        case ("spec", "nodeSelector", key):
+            return Assignment(node_selector=node_selector(document, at, {key: value}))
+        case ("spec", "tolerations"):
+            return Assignment(tolerations=tolerations(document, at, value))
+        case ("spec", "tolerations", _):
+            return Assignment(tolerations=tolerations(document, at, [value]))
+    raise Untakable(
+        f"location {spec.location}: Fairlead places pods by their nodeSelector and tolerations: "
+        "keep Gatekeeper for the rest"
+    )
+
+
+def _steps(location: str) -> tuple[str, ...]:
+    """The parts of a location. Raises Untakable."""
+    steps: list[str] = []
+    end = 0
+    for match in _STEP.finditer(location):
+        if match.start() != end:
+            break
+        end = match.end()
+        steps.append(match["double"] or match["single"] or match["name"])
+        if match["item"] is not None:
+            steps.append(match["item"])
+    if end != len(location) or location.endswith("."):
+        raise Untakable(f"location {location!r} cannot be read")
+    return tuple(steps)
+
+
+def _targets(match: _Match) -> list[Target]:
+    _whole(match)
+    if match.kinds and not any(
+        _any(each.api_groups, "") and _any(each.kinds, "Pod") for each in match.kinds
+    ):
+        raise Untakable("match.kinds does not name pods")
+    return targets(
+        match.namespaces or [], match.namespace_selector, match.excluded_namespaces or []
+    )
+
+
+def _whole(match: _Match) -> None:
+    """Raises Untakable if a policy is about some objects of a namespace only."""
+    if fields := unknown(match):
+        raise Untakable(f"match.{fields[0]} is not known")
+    labels = match.label_selector
+    if labels and (labels.match_labels or labels.match_expressions or unknown(labels)):
+        raise Untakable(
+            "match.labelSelector: Fairlead decides about all objects of a namespace: give those "
+            "objects a namespace of their own"
+        )
+    if match.name not in ("", "*"):
+        raise Untakable("match.name: Fairlead decides about objects of any name: remove it")
+    if match.source not in ("", "All", "Original"):
+        raise Untakable(f"match.source {match.source}: Fairlead decides about what is requested")
+    if match.scope == "Cluster":
+        raise Untakable("match.scope Cluster: it is about no object of a namespace")
+
+
+def _any(values: Sequence[str], expected: str) -> bool:
+    return expected in values or "*" in values
+
+
+def _collect_constraint(document: files.Document, findings: Findings) -> None:
+    origin = origin_of(document)
+    constraint = document.parse(_Constraint)
+    spec, match = constraint.spec, constraint.spec.match
+    if fields := unknown(spec):
+        raise Untakable(f"{fields[0]}: Fairlead has one enforcement for each instance: remove it")
+    if match.scope == "Cluster":  # a Namespace is an object of the cluster
+        match = match.model_copy(update={"scope": "*"})
+        if document.value["kind"] != "K8sRequiredLabels":
+            raise Untakable("match.scope Cluster: it is about no object of a namespace")
+    _whole(match)
+    part = files.Document(document.path, spec.parameters, document.part(["spec", "parameters"]))
+    kinds = [
+        (group, kind)
+        for each in match.kinds or [_Kinds()]
+        for group in each.api_groups
+        for kind in each.kinds
+    ]
+    result = constraints.parameters(document.value["kind"], part, kinds)
+    excluded = match.excluded_namespaces or []
+    check_names(excluded)
+    instance = Instance(
+        origin=origin,
+        name=constraint.metadata.name,
+        intent=result.intent,
+        parameters=result.values,
+        namespaces=_namespaces(match),
+        exempt=Exempt(namespaces=excluded),
+        mode=_mode(spec.enforcement_action),
+    )
+    findings.instances.append(instance)
+    findings.leave_out(origin, *result.left_out)
+    findings.differ(result.differences)
+    if instance.mode is None:
+        findings.leave_out(
+            origin,
+            f"enforcementAction {spec.enforcement_action} only reports, so the instance is "
+            "switched off: use fairlead audit, or remove enabled: false and set enforcement to "
+            "warn",
+        )
+
+
+def _mode(action: str) -> str | None:
+    """The enforcement; None if it only reports. Raises Untakable."""
+    if action not in ("deny", "warn", "dryrun"):
+        raise Untakable(
+            f"enforcementAction {action}: Fairlead has deny and warn: write one of them"
+        )
+    return None if action == "dryrun" else action
+
+
+def _namespaces(match: _Match) -> Selector:
+    names = match.namespaces or []
+    check_names(names)
+    selector = selected(match.namespace_selector)
+    if not names:
+        return selector
+    named = Expression(key=NAME_LABEL, operator="In", values=list(dict.fromkeys(names)))
+    return selector.model_copy(update={"match_expressions": [*selector.match_expressions, named]})

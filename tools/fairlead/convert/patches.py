@@ -1,0 +1,150 @@
+"""Reads what Kyverno's patches of a pod say about its placement."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from fairlead.common import files, mistakes
+from fairlead.common.errors import InputError
+from fairlead.common.files import Location
+from fairlead.convert.findings import Assignment
+from fairlead.convert.reading import node_selector, tolerations
+from fairlead.convert.targets import Untakable
+from fairlead.settings.models import Toleration
+
+_ADDED = re.compile(r"\+\((.*)\)")
+_ANCHOR = re.compile(r"[X^=<]?\(.*\)")
+
+
+@dataclass
+class Patched:
+    """What the patches of a rule give a pod. `left_out` are reasons; `yields` says whether a pod's
+    own value stays.
+    """
+
+    node_selector: dict[str, str] = field(default_factory=dict)
+    tolerations: tuple[Toleration, ...] = ()
+    closed: bool = False
+    yields: bool = False
+    left_out: list[str] = field(default_factory=list)
+
+    def assignment(self) -> Assignment:
+        """What the pod gets."""
+        return Assignment(self.node_selector, self.tolerations, self.closed)
+
+
+def merged(document: files.Document, at: Location, patch: Mapping[str, Any]) -> Patched:
+    """What a patchStrategicMerge gives. Raises Untakable, InputError."""
+    result = Patched()
+    for key, value, where, _ in _entries(patch, at):
+        if key == "spec" and isinstance(value, dict):
+            _merge_spec(document, where, value, result)
+        elif value:
+            result.left_out.append(_other(where))
+    return result
+
+
+def _merge_spec(
+    document: files.Document, at: Location, spec: Mapping[str, Any], result: Patched
+) -> None:
+    for key, value, where, added in _entries(spec, at):
+        if key == "nodeSelector" and isinstance(value, dict):
+            entries = list(_entries(value, where))
+            result.yields |= added or any(each for *_, each in entries)
+            values = {name: part for name, part, *_ in entries}
+            for name in [name for name, part in values.items() if part is None]:
+                del values[name]
+                result.left_out.append(f"{mistakes.path((*where, name))}: no pool removes a key")
+            result.node_selector = node_selector(document, where, values)
+        elif key == "tolerations":
+            result.yields |= added
+            result.tolerations = tolerations(document, where, value)
+        elif value:
+            result.left_out.append(_other(where))
+
+
+def _entries(
+    mapping: Mapping[str, Any], at: Location
+) -> Iterator[tuple[str, Any, tuple[str | int, ...], bool]]:
+    """The entries without their anchors: key, value, location, and whether it is only added where
+    it is missing. Raises Untakable for conditions.
+    """
+    for key, value in mapping.items():
+        added = _ADDED.fullmatch(key)
+        if not added and _ANCHOR.fullmatch(key):
+            raise Untakable(
+                f"{mistakes.path((*at, key))} is a condition on the pod, and Fairlead places every "
+                "pod of a namespace: give these pods a namespace of their own"
+            )
+        yield added[1] if added else key, value, (*at, key), bool(added)
+
+
+def applied(document: files.Document, at: Location, text: str) -> Patched:
+    """What patchesJson6902 give, a list of operations as text. Raises Untakable, InputError."""
+    result = Patched()
+    for number, operation in enumerate(_operations(document, at, text)):
+        if not isinstance(operation, dict) or not isinstance(operation.get("path"), str):
+            raise InputError(
+                document.path,
+                f"{mistakes.path((*at, number))}: write an operation with op, path and value",
+                line=document.line(at),
+            )
+        _apply(document, (*at, number), operation, result)
+    return result
+
+
+def _operations(document: files.Document, at: Location, text: str) -> list[Any]:
+    try:
+        operations = files.yaml_value(text)
+    except (yaml.YAMLError, RecursionError, TypeError, ValueError) as error:
+        problem = f"{mistakes.path(tuple(at))} is not valid YAML"
+        raise InputError(document.path, problem, line=document.line(at)) from error
+    if not isinstance(operations, list):
+        problem = f"{mistakes.path(tuple(at))}: write a list of operations"
+        raise InputError(document.path, problem, line=document.line(at))
+    return operations
+
+
+def _apply(
+    document: files.Document, at: Location, operation: Mapping[str, Any], result: Patched
+) -> None:
+    steps = [step.replace("~1", "/").replace("~0", "~") for step in operation["path"].split("/")]
+    value, name = operation.get("value"), operation.get("op")
+    where = (*at, "value")
+    if name != "add":
+        result.left_out.append(
+            f"{mistakes.path(tuple(at))}: {name} {operation['path']}: a pool only adds: use add, "
+            "or keep Kyverno for it"
+        )
+        return
+    match steps:
+        case ["", "spec", "nodeSelector"]:
+            result.node_selector = node_selector(document, where, value)
+            result.closed = True
+        case ["", "spec", "nodeSelector", key]:
+            result.node_selector |= node_selector(document, where, {key: value})
+        case ["", "spec", "tolerations"]:
+            result.tolerations = tolerations(document, where, value)
+        case ["", "spec", "tolerations", _]:
+            result.tolerations += tolerations(document, where, [value])
+        case _:
+            result.left_out.append(_other((*at, operation["path"])))
+
+
+def _other(at: Location) -> str:
+    return (
+        f"{mistakes.path(tuple(at))}: Fairlead places pods by their nodeSelector and tolerations: "
+        "keep Kyverno for the rest"
+    )
+
+
+def has_variables(value: Any) -> bool:
+    """Whether Kyverno would replace a part of the value."""
+    text = json.dumps(value)
+    return "{{" in text or "$(" in text

@@ -1,0 +1,158 @@
+"""Reads the documents to convert, and the parts that several kinds of them have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from fairlead.common import files, mistakes
+from fairlead.common.errors import InputError
+from fairlead.common.files import Location
+from fairlead.kube import review_files
+from fairlead.settings.models import Toleration
+from fairlead.settings.selectors import Selector
+
+PLUGIN_FILE = "podNodeSelectorPluginConfig"
+"""The only key of the file of PodNodeSelector, which has no apiVersion and no kind."""
+
+_GROUPS = ("gatekeeper.sh", "kyverno.io", "apiserver.config.k8s.io")
+"""The API groups, with those below them, whose objects in folders are converted."""
+
+
+LENIENT = ConfigDict(
+    extra="allow", strict=True, frozen=True, alias_generator=to_camel, validate_by_name=True
+)
+"""For models of other programs' objects: types are checked, and unknown fields are kept, to be
+named."""
+
+
+class _Lenient(BaseModel):
+    model_config = LENIENT
+
+
+class Metadata(_Lenient):
+    """The metadata of an object."""
+
+    name: str = ""
+    namespace: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class Expression(_Lenient):
+    """A requirement of a label selector."""
+
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class _Tolerations(_Lenient):
+    tolerations: list[Toleration]
+
+
+class AnySelector(_Lenient):
+    """A label selector, which may have what Kubernetes does not take, such as wildcards."""
+
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[Expression] | None = None
+
+    def selector(self) -> Selector:
+        """The same as Kubernetes reads it. Raises ValueError."""
+        expressions = [
+            {"key": each.key, "operator": each.operator, "values": each.values or []}
+            for each in self.match_expressions or []
+        ]
+        try:
+            return Selector.model_validate(
+                {"matchLabels": self.match_labels or {}, "matchExpressions": expressions}
+            )
+        except ValidationError as error:
+            details = error.errors()[0]
+            cause = (details.get("ctx") or {}).get("error", details["msg"])
+            raise ValueError(str(cause)) from error
+
+
+def read(paths: Sequence[Path]) -> list[files.Document]:
+    """The documents of files, folders and standard input (files.STDIN), in the order of `paths`;
+    each file once. Of folders, only objects of the sources and namespaces.
+
+    Raises InputError if a file cannot be read, or if there is nothing to convert.
+    """
+    documents: list[files.Document] = []
+    seen: set[Path] = set()
+    for path in paths:
+        if path.is_dir():
+            in_folder, _ = review_files.read_folder(path, also=PLUGIN_FILE)
+            found = [document for document in in_folder if _concerns(document.value)]
+        else:
+            found = review_files.read(path, also=PLUGIN_FILE)
+        places = {file: file.resolve() for file in {document.path for document in found}}
+        documents += [document for document in found if places[document.path] not in seen]
+        seen |= {*places.values()}
+    if not any(is_policy(document.value) for document in documents):
+        raise InputError(
+            ", ".join(str(files.shown(path)) for path in paths),
+            "holds nothing to convert: name files with objects of Gatekeeper or Kyverno, "
+            "with namespaces that have annotations, or the configuration of PodNodeSelector",
+        )
+    return documents
+
+
+def unknown(model: BaseModel, *ignored: str) -> list[str]:
+    """The fields with a value that the model does not have, but those `ignored`, sorted."""
+    extra = model.model_extra or {}
+    return sorted(key for key, value in extra.items() if value and key not in ignored)
+
+
+def is_policy(value: dict[str, Any]) -> bool:
+    """Whether a document is more than a namespace that says nothing about placement."""
+    if not is_namespace(value):
+        return True
+    return bool((value.get("metadata") or {}).get("annotations"))
+
+
+def is_namespace(value: dict[str, Any]) -> bool:
+    """Whether a document is a Namespace."""
+    return (value.get("apiVersion"), value.get("kind")) == ("v1", "Namespace")
+
+
+def group_of(value: dict[str, Any]) -> str:
+    """The API group of an object."""
+    return str(value.get("apiVersion", "")).rpartition("/")[0]
+
+
+def node_selector(document: files.Document, at: Location, value: Any) -> dict[str, str]:
+    """The nodeSelector `value`, which is the part of the document `at`. Raises InputError."""
+    where = mistakes.path(tuple(at))
+    if not isinstance(value, dict):
+        raise InputError(document.path, f"{where}: write a mapping", line=document.line(at))
+    try:
+        return dict(Selector.model_validate({"matchLabels": value}).match_labels)
+    except ValidationError as error:
+        details = error.errors()[0]
+        cause = (details.get("ctx") or {}).get("error", "write its values as text, in quotes")
+        problem = f"{where} is no nodeSelector: {cause}"
+        raise InputError(document.path, problem, line=document.line(at)) from error
+
+
+def tolerations(document: files.Document, at: Location, value: Any) -> tuple[Toleration, ...]:
+    """The tolerations in the list `value`, the part of the document `at`. Raises InputError."""
+    try:
+        return tuple(_Tolerations.model_validate({"tolerations": value}).tolerations)
+    except ValidationError as error:
+        problem = "; ".join(
+            each.text for each in mistakes.of(error, _Tolerations, {"tolerations": value})
+        )
+        where = mistakes.path(tuple(at))
+        raise InputError(document.path, f"{where}: {problem}", line=document.line(at)) from error
+
+
+def _concerns(value: dict[str, Any]) -> bool:
+    group = group_of(value)
+    ours = any(group == own or group.endswith(f".{own}") for own in _GROUPS)
+    return ours or PLUGIN_FILE in value or is_namespace(value)

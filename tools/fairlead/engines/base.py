@@ -1,0 +1,85 @@
+"""What every engine implements (class Engine), and the outcomes of a case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from fairlead.common.errors import UsageError
+from fairlead.common.mistakes import Mistake
+from fairlead.common.progress import Progress
+from fairlead.policy.cases import Case
+from fairlead.policy.instances import Instance
+from fairlead.settings.models import Settings
+
+
+@dataclass(frozen=True)
+class Decision:
+    """An engine's answer to a case. `object` is the object afterwards, None if it is refused or
+    deleted.
+    """
+
+    allowed: bool
+    message: str = ""
+    object: Any = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Inexpressible:
+    """A case that an engine cannot express, with the reason. The table in docs/conformance.md lists
+    all of them.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """A case without a decision, because the policies or the engine failed on it, with the reason.
+    Such a case fails.
+    """
+
+    reason: str
+
+
+Outcome = Decision | Inexpressible | Undecided
+
+
+class UnsupportedSettings(UsageError):
+    """Settings that an engine cannot express, each with its location in fairlead.yaml."""
+
+    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+        super().__init__("\n".join(mistake.text for mistake in mistakes))
+        self.mistakes = tuple(mistakes)
+
+
+class Engine(Protocol):
+    """Decides on cases with its own real program. Its constructor takes the folder of the policies,
+    None for the project's.
+    """
+
+    name: str
+    asks_cluster: bool
+    """Whether its constructor also takes a cluster, as `target`."""
+
+    def inexpressible(self, case: Case) -> str | None:
+        """Why the engine cannot express the case, as far as that shows without its program; None if
+        it can.
+        """
+
+    def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
+        """The outcome of each case, in any order: of cases for which `inexpressible` gives no
+        reason, at least one. Raises FairleadError if the engine itself does not work.
+        """
+
+
+@runtime_checkable
+class Renderer(Protocol):
+    """An engine that is put in force by objects of a cluster, without a program of Fairlead's."""
+
+    def render(self, active: Sequence[Instance], settings: Settings) -> list[dict[str, Any]]:
+        """The objects of the instances in force, in the order in which to apply them; the same ones
+        for the same arguments. Raises InputError, and UnsupportedSettings.
+        """

@@ -1,0 +1,113 @@
+"""Reads what an intent does as CEL: `engines/cel.yaml` in its folder. docs/engines.md describes the
+file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from jinja2 import TemplateError
+from pydantic import BaseModel, Field, model_validator
+
+from fairlead.common import files
+from fairlead.common.errors import InputError
+from fairlead.settings.intents import Intent, rendered
+from fairlead.settings.strict import STRICT
+
+FILE = Path("engines") / "cel.yaml"
+
+
+class _Strict(BaseModel):
+    model_config = STRICT
+
+
+class Variable(_Strict):
+    """A variable, which later expressions may use as `variables.NAME`."""
+
+    name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    expression: str = Field(min_length=1)
+
+
+class Validation(_Strict):
+    """An expression that has to be true, and the message if it is not."""
+
+    expression: str = Field(min_length=1)
+    message_expression: str | None = Field(None, min_length=1)
+    message: str | None = Field(None, min_length=1)
+
+    @model_validator(mode="after")
+    def _one_message(self) -> Validation:
+        if (self.message is None) == (self.message_expression is None):
+            raise ValueError("a validation has either a message or a messageExpression")
+        return self
+
+
+class Mutation(_Strict):
+    """A change of the object. It changes nothing if it is applied once more.
+
+    `done` is true if it would not change the object. Kyverno needs it: unlike an API server, it
+    does not repeat a change that another webhook undoes, and so has to refuse the object.
+    """
+
+    patch_type: Literal["JSONPatch", "ApplyConfiguration"]
+    expression: str = Field(min_length=1)
+    done: str | None = Field(None, min_length=1)
+
+
+class Inexpressible(_Strict):
+    """Requests about which the expressions cannot decide, and why.
+
+    `when` is a Jinja2 expression of `settings` (as in fairlead.yaml), `parameters`, `request`
+    (operation, kind, subResource, userInfo, object, oldObject) and `namespace` (name, labels).
+    """
+
+    when: str = Field(pattern=r"^\{\{.*\}\}$")
+    reason: str = Field(min_length=1)
+
+
+class Definition(_Strict):
+    """An intent as CEL.
+
+    `settings` are the settings that it reads, as data.settings has them, with their schemas; the
+    expressions see them as `params.settings`.
+    """
+
+    settings: dict[str, dict[str, Any]] = {}
+    variables: list[Variable] = []
+    validations: list[Validation] = []
+    warnings: list[Validation] = []
+    mutations: list[Mutation] = []
+    inexpressible: list[Inexpressible] = []
+
+    def reason(self, names: Mapping[str, Any]) -> str | None:
+        """Why the expressions cannot decide about a request; None if they can. Raises InputError if
+        a condition is wrong.
+        """
+        for each in self.inexpressible:
+            if rendered(each.when, names):
+                return each.reason
+        return None
+
+
+def of(intent: Intent) -> Definition | None:
+    """The intent as CEL; None if it has no such file. Raises InputError."""
+    path = Path(intent.source).parent / FILE
+    if not path.is_file():
+        return None
+    documents = files.read_yaml(path)
+    if len(documents) != 1:
+        raise InputError(path, "holds more than one document" if documents else "is empty")
+    return documents[0].parse(Definition)
+
+
+def reason(intent: Intent, names: Mapping[str, Any]) -> str | None:
+    """Why no policy in CEL can decide about a request; None if one can. Raises InputError."""
+    definition = of(intent)
+    if definition is None:
+        return f"the intent {intent.name} has no {FILE}"
+    try:
+        return definition.reason(names)
+    except TemplateError as error:
+        path = Path(intent.source).parent / FILE
+        raise InputError(path, f"inexpressible: {error}") from error

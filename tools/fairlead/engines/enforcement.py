@@ -1,0 +1,229 @@
+"""Deploys, changes and describes what enforces the policies of a cluster, whatever engine it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fairlead.clusters.base import Cluster
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
+from fairlead.clusters.kind import KindCluster
+from fairlead.common import remarks
+from fairlead.common.errors import UsageError
+from fairlead.common.progress import Progress
+from fairlead.deployment import sidecars
+from fairlead.engines.native import bring, deployment, record
+from fairlead.engines.native import disabling as native_disabling
+from fairlead.engines.native import status as native_status
+from fairlead.kube.errors import Refused
+from fairlead.operations import deploy as opa_deployment
+from fairlead.operations import disabling as opa_disabling
+from fairlead.operations import history, preflight, up
+from fairlead.operations import push as opa_push
+from fairlead.operations import rollback as opa_rollback
+from fairlead.operations import status as opa_status
+from fairlead.operations.applying import Applier, Outcome
+from fairlead.settings.models import Settings
+
+
+def deployed(cluster: Cluster) -> str:
+    """The engine that enforces the policies of the cluster; `opa` if nothing is deployed, or if the
+    user may not read what is.
+    """
+    try:
+        return record.engine_of(record.deployed(cluster.objects()))
+    except Refused as error:
+        if error.status != 403:
+            raise
+        return record.OPA
+
+
+def deploy(
+    cluster: Cluster,
+    settings: Settings,
+    folder: Path | None = None,
+    *,
+    engine: str | None = None,
+    sidecar: str | None = None,
+    message: str | None = None,
+    report: Callable[[list[Outcome]], None] = lambda _: None,
+    progress: Progress,
+) -> list[dict[str, Any]]:
+    """Deploy with this engine, by default the one that is deployed. Another engine is removed once
+    this one enforces the policies. Returns what each OPA serves, as {url, ready, revision}; nothing
+    for an engine without OPA.
+
+    See fairlead.operations.deploy.deploy. Raises UsageError, FairleadError.
+    """
+    objects = cluster.objects()
+    former = record.deployed(objects)
+    chosen = engine or record.engine_of(former)
+    if chosen != record.OPA:
+        _refuse_sidecar(chosen, sidecar)
+        deployment.deploy(
+            cluster, chosen, settings, folder, message=message, report=report, progress=progress
+        )
+        return []
+    states = opa_deployment.deploy(
+        cluster,
+        settings,
+        folder,
+        sidecar=sidecar,
+        message=message,
+        report=report,
+        progress=progress,
+    )
+    applier = Applier(objects)
+    try:
+        if record.engine_of(former) != record.OPA:
+            bring.wait_for_others(progress)
+        bring.leave(objects, applier)
+    finally:
+        report(applier.outcomes)
+    return [{"url": s.opa.url, "ready": s.ready, "revision": s.revision} for s in states]
+
+
+@contextmanager
+def started(
+    name: str,
+    settings: Settings,
+    nodes: Mapping[str, int],
+    *,
+    engine: str,
+    replicas: int = 1,
+    sidecar: str | None = None,
+    progress: Progress,
+) -> Iterator[EmbeddedCluster]:
+    """A new embedded cluster with Fairlead by this engine; see fairlead.operations.up.started."""
+    if engine == record.OPA:
+        chosen = sidecar or sidecars.DEFAULT_EMBEDDED.name
+        with up.started(
+            name, settings, nodes, replicas=replicas, sidecar=chosen, progress=progress
+        ) as cluster:
+            yield cluster
+        return
+    _refuse_sidecar(engine, sidecar)
+    if replicas != 1:
+        raise UsageError(f"--replicas is about OPA: leave it out with --engine {engine}")
+
+    def install(cluster: EmbeddedCluster) -> None:
+        deployment.deploy(cluster, engine, settings, progress=progress)
+
+    with up.started(name, settings, nodes, install=install, progress=progress) as cluster:
+        yield cluster
+
+
+def kind(
+    name: str,
+    settings: Settings,
+    *,
+    engine: str,
+    sidecar: str | None = None,
+    deployed: bool = True,
+    progress: Progress,
+) -> tuple[KindCluster, bool]:
+    """A KIND cluster with Fairlead by this engine; see fairlead.operations.up.kind."""
+    if engine == record.OPA:
+        return up.kind(name, settings, sidecar=sidecar, deployed=deployed, progress=progress)
+    _refuse_sidecar(engine, sidecar)
+    cluster, new = up.kind(name, settings, deployed=False, progress=progress)
+    if deployed:
+        with up.telling_fate(cluster):
+            deployment.deploy(cluster, engine, settings, progress=progress)
+    return cluster, new
+
+
+def check(
+    cluster: Cluster,
+    settings: Settings,
+    folder: Path | None = None,
+    *,
+    engine: str | None = None,
+    sidecar: str | None = None,
+) -> list[preflight.Finding]:
+    """What `deploy` checks before it applies anything. Raises UsageError, FairleadError."""
+    chosen = engine or deployed(cluster)
+    if chosen == record.OPA:
+        return opa_deployment.check(cluster, settings, folder, sidecar=sidecar)
+    _refuse_sidecar(chosen, sidecar)
+    return deployment.check(cluster, record.made(chosen, settings, folder), settings)
+
+
+def plan(
+    cluster: Cluster,
+    settings: Settings,
+    folder: Path | None = None,
+    *,
+    engine: str | None = None,
+    sidecar: str | None = None,
+    progress: Progress,
+) -> list[Outcome]:
+    """What `deploy` would do to each object. Changes nothing. Raises UsageError, FairleadError."""
+    chosen = engine or deployed(cluster)
+    if chosen == record.OPA:
+        return opa_deployment.plan(cluster, settings, folder, sidecar=sidecar, progress=progress)
+    _refuse_sidecar(chosen, sidecar)
+    return deployment.plan(cluster, chosen, settings, folder, progress=progress)
+
+
+def push(
+    cluster: Cluster,
+    settings: Settings,
+    folder: Path | None = None,
+    *,
+    message: str | None = None,
+    restart: bool = False,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Push the policies to the engine that is deployed; see fairlead.operations.push.push."""
+    if (name := deployed(cluster)) == record.OPA:
+        return opa_push.push(
+            cluster, settings, folder, message=message, restart=restart, progress=progress
+        )
+    if restart:
+        raise UsageError(f"--restart is about OPA, and {name} enforces the policies: leave it out")
+    return deployment.push(cluster, settings, folder, message=message, progress=progress)
+
+
+def rollback(
+    cluster: Cluster, reference: str | None, *, message: str | None = None, progress: Progress
+) -> dict[str, Any]:
+    """Go back to an entry of the history; see fairlead.operations.rollback.rollback."""
+    remarks.check("--message", message)
+    objects = cluster.objects()
+    config_map = record.deployed(objects)
+    if record.engine_of(config_map) != record.OPA:
+        return deployment.rollback(cluster, reference, message=message, progress=progress)
+    if config_map is not None and config_map.get("data"):
+        entry = opa_rollback.chosen(history.entries(objects), reference, config_map)
+        deployment.require_same_engine(entry, config_map)
+    return opa_rollback.rollback(cluster, reference, message=message, progress=progress)
+
+
+def status(cluster: Cluster) -> dict[str, Any]:
+    """The status of the engine that is deployed; see fairlead.operations.status.status."""
+    config_map = record.deployed(cluster.objects())
+    if config_map is None or record.engine_of(config_map) == record.OPA:
+        return opa_status.status(cluster)
+    return native_status.status(cluster, config_map)
+
+
+def disable(cluster: Cluster, intent: str | None, reason: str | None) -> dict[str, Any]:
+    """Disable an intent; see fairlead.operations.disabling.disable."""
+    if deployed(cluster) == record.OPA:
+        return opa_disabling.disable(cluster, intent, reason)
+    return native_disabling.disable(cluster, intent, reason)
+
+
+def enable(cluster: Cluster, intent: str | None) -> dict[str, Any]:
+    """Enable an intent again; see fairlead.operations.disabling.enable."""
+    if deployed(cluster) == record.OPA:
+        return opa_disabling.enable(cluster, intent)
+    return native_disabling.enable(cluster, intent)
+
+
+def _refuse_sidecar(engine: str, sidecar: str | None) -> None:
+    if sidecar:
+        raise UsageError(f"--sidecar is about OPA: leave it out with --engine {engine}")

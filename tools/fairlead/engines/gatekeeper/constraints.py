@@ -1,0 +1,166 @@
+"""Renders instances of intents as Constraints, and intents as ConstraintTemplates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fairlead.deployment.names import EXEMPT, INTENT_LABEL, PART_OF
+from fairlead.engines.gatekeeper import modules
+from fairlead.engines.gatekeeper.modules import Code
+from fairlead.policy import tables
+from fairlead.policy.instances import Instance
+from fairlead.policy.parameter_rules import structural
+from fairlead.settings.intents import Intent
+from fairlead.settings.models import Settings
+
+TEMPLATES = "templates.gatekeeper.sh/v1"
+CONSTRAINTS = "constraints.gatekeeper.sh/v1beta1"
+OWN = "fairlead"
+"""The parameter of a constraint that has what the policies read besides their own parameters."""
+_POINTS = ("validation.gatekeeper.sh", "gator.gatekeeper.sh")
+"""Where constraints are enforced. Gatekeeper's audit is none of them: it reviews objects as they
+are stored, and policies decide on requests."""
+_READ = re.compile(r"\bsettings\.([a-z_]+)")
+# What policies read by `settings`, but for their own parameters.
+_SETTINGS = (
+    *("contact", "default_pool", "enforcement", "exempt", "namespace_label", "node_label"),
+    *("pod_selector", "pools"),
+)
+_ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_TEXT = {"type": "string"}
+
+
+def kind(intent: Intent) -> str:
+    """The kind of the intent's constraints."""
+    return "Fairlead" + "".join(part.capitalize() for part in intent.package.split("_"))
+
+
+def template(intent: Intent, code: Code) -> dict[str, Any]:
+    """The ConstraintTemplate of an intent."""
+    own = {
+        "type": "object",
+        "required": ["answer", "instance", "package", "requests", "settings"],
+        "properties": {
+            "answer": {"type": "string", "enum": ["refusals", "warnings"]},
+            "complete": {"type": "array", "items": _TEXT},
+            "instance": _TEXT,
+            "package": _TEXT,
+            "requests": _ANYTHING,
+            "settings": _ANYTHING,
+        },
+    }
+    schema = structural(intent.schema)
+    schema["properties"] = {**schema.get("properties", {}), OWN: own}
+    schema["required"] = [*schema.get("required", ()), OWN]
+    source = {"version": "v1", "rego": code.entry, "libs": list(code.libraries)}
+    return {
+        "apiVersion": TEMPLATES,
+        "kind": "ConstraintTemplate",
+        "metadata": {
+            "name": kind(intent).lower(),
+            "labels": {PART_OF: "fairlead"},
+            "annotations": {"description": intent.title},
+        },
+        "spec": {
+            "crd": {
+                "spec": {
+                    "names": {"kind": kind(intent)},
+                    "validation": {"legacySchema": False, "openAPIV3Schema": schema},
+                }
+            },
+            "targets": [
+                {
+                    "target": "admission.k8s.gatekeeper.sh",
+                    "code": [{"engine": "Rego", "source": source}],
+                }
+            ],
+        },
+    }
+
+
+def constraints(
+    instance: Instance, settings: Settings, read: Mapping[str, Any], code: Code
+) -> Iterator[dict[str, Any]]:
+    """The Constraints of an instance: one that refuses, unless the instance only warns, and one
+    that warns. `read` are the settings as policies read them.
+    """
+    warns = settings.mode(instance.name) == "warn"
+    if not warns:
+        yield _constraint(instance, read, code, "refusals", "deny")
+    if warns or _has_warnings(instance.intent, code):
+        yield _constraint(instance, read, code, "warnings", "warn")
+
+
+def _constraint(
+    instance: Instance, read: Mapping[str, Any], code: Code, answer: str, action: str
+) -> dict[str, Any]:
+    intent = instance.intent
+    used = {name for text in code.libraries for name in _READ.findall(text)}
+    own = {
+        "answer": answer,
+        "complete": sorted(
+            {
+                kind.path
+                for request in instance.requests
+                if {"mutating", "validating"} <= {*request.webhooks}
+                for kind in request.kinds
+            }
+        ),
+        "instance": instance.name,
+        "package": intent.package,
+        "requests": tables.requests([instance]),
+        "settings": {name: read[name] for name in _SETTINGS if name in used},
+    }
+    name = f"fairlead.{instance.name}" + (".warnings" if answer == "warnings" else "")
+    return {
+        "apiVersion": CONSTRAINTS,
+        "kind": kind(intent),
+        "metadata": {
+            "name": name,
+            "labels": {PART_OF: "fairlead", INTENT_LABEL: instance.name},
+        },
+        "spec": {
+            "enforcementAction": "scoped",
+            "scopedEnforcementActions": [
+                {"action": action, "enforcementPoints": [{"name": point} for point in _POINTS]}
+            ],
+            "match": _match(instance),
+            "parameters": {**instance.parameters, OWN: own},
+        },
+    }
+
+
+def _match(instance: Instance) -> dict[str, Any]:
+    """The objects that Gatekeeper asks the policy about: of the requests' kinds, in the namespaces
+    that all requests select. The policy itself decides on the rest.
+    """
+    groups: dict[str, list[str]] = {}
+    for request in instance.requests:
+        for each in request.kinds:
+            group, name = each.path.split("/")[:2]
+            groups.setdefault(group, []).append(name)
+    selectors = [
+        [expression.document() for expression in request.namespaces.expressions]
+        for request in instance.requests
+    ]
+    common = [
+        expression
+        for expression in selectors[0]
+        if all(expression in selector for selector in selectors)
+    ]
+    return {
+        "kinds": [
+            {"apiGroups": [group], "kinds": sorted({*kinds})}
+            for group, kinds in sorted(groups.items())
+        ],
+        "excludedNamespaces": [*EXEMPT],
+        **({"namespaceSelector": {"matchExpressions": common}} if common else {}),
+    }
+
+
+def _has_warnings(intent: Intent, code: Code) -> bool:
+    """Whether the policy may warn: its modules do not say that it never does."""
+    own = f"package {modules.LIBRARY}.{intent.package}\n"
+    return not any(own in text and '"warn": set()' in text for text in code.libraries)

@@ -1,0 +1,48 @@
+"""What Gatekeeper has to be asked about: the values of its Helm chart that Fairlead needs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fairlead.common import files
+from fairlead.policy.instances import Instance
+from fairlead.settings.intents import Kind
+
+VALUES = Path(__file__).parent / "values.yaml"
+_PHASES = ("mutating", "validating")
+
+
+@functools.cache
+def values() -> dict[str, Any]:
+    """The values of the chart."""
+    return dict(yaml.safe_load(files.read_text(VALUES)))
+
+
+def unasked(instance: Instance, mutated: set[str | None]) -> Iterator[str]:
+    """The requests of an instance that Gatekeeper is not asked about, in words. `mutated` are the
+    names of the requests that have mutators.
+    """
+    given = values()
+    for request in instance.requests:
+        for phase in _PHASES if request.name in mutated else ("validating",):
+            rules = given[f"{phase}WebhookCustomRules"]
+            for operation in request.operations:
+                if phase == "mutating" and operation == "UPDATE":
+                    continue  # what is not added then is refused
+                for kind in request.kinds:
+                    if not any(_covers(rule, operation, kind) for rule in rules):
+                        yield f"{operation} of {kind.resources}"
+
+
+def _covers(rule: dict[str, Any], operation: str, kind: Kind) -> bool:
+    resources = {"*"} if not kind.subresource else set()
+    return (
+        operation in rule["operations"]
+        and bool({"*", kind.group} & {*rule["apiGroups"]})
+        and bool(({kind.resources} | resources) & {*rule["resources"]})
+    )

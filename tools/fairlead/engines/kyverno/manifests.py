@@ -1,0 +1,111 @@
+"""Renders instances of intents as policies of Kyverno, from the same expressions in CEL as the
+admission policies of API servers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairlead.common.errors import UsageError
+from fairlead.deployment.names import INTENT_LABEL, PART_OF
+from fairlead.engines.cel import definition as definitions
+from fairlead.engines.cel import literals, policies
+from fairlead.engines.cel.policies import Policy
+from fairlead.kube import admission_reviews
+from fairlead.policy import bundles
+from fairlead.policy.instances import Instance
+from fairlead.settings.models import Settings
+
+VERSION = "policies.kyverno.io/v1"
+MUTATING = "MutatingPolicy"
+VALIDATING = "ValidatingPolicy"
+
+_PARAMETERS = "fairlead_parameters"
+_READS = re.compile(r"\bparams\b")
+_UNWRITABLE = "intents.{}: its parameters cannot be written in CEL: {}"
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """The policies of one instance, in the order in which to apply them. Those that refuse come
+    first, so that nothing is changed that is not checked.
+    """
+
+    policies: list[dict[str, Any]]
+
+
+def render(active: Sequence[Instance], settings: Settings) -> list[Rendered]:
+    """The instances that can be expressed in CEL, in their order. Raises InputError, UsageError."""
+    read = bundles.settings_document(settings, active)
+    rendered = []
+    for instance in active:
+        definition = definitions.of(instance.intent)
+        if definition is None:
+            continue
+        values = policies.parameters(instance, definition, read)
+        try:
+            literal = literals.value(values) if values else None
+        except ValueError as error:
+            raise UsageError(_UNWRITABLE.format(instance.name, error)) from error
+        every = [
+            _manifest(policy, instance.name, literal)
+            for policy in policies.of(instance, definition, settings, repeated=False)
+        ]
+        rendered.append(Rendered(sorted(every, key=lambda each: each["kind"] == MUTATING)))
+    return rendered
+
+
+def path(policy: Mapping[str, Any]) -> str:
+    """The path of the collection that a policy belongs to."""
+    return f"/apis/{VERSION}/{admission_reviews.plural(policy['kind'])}"
+
+
+def _manifest(policy: Policy, instance: str, parameters: str | None) -> dict[str, Any]:
+    spec = {
+        **_with_parameters(policy.spec, parameters),
+        # The reports controller would evaluate it without a request.
+        "evaluation": {"background": {"enabled": False}},
+        # Kyverno writes rules of its own for the templates of pods.
+        "autogen": {"podControllers": {"controllers": []}},
+        "webhookConfiguration": {"timeoutSeconds": policy.timeout_seconds},
+    }
+    if policy.actions:
+        spec["validationActions"] = [*policy.actions]
+    return {
+        "apiVersion": VERSION,
+        "kind": MUTATING if policy.mutates else VALIDATING,
+        "metadata": {
+            "name": policy.name,
+            "labels": {PART_OF: "fairlead", INTENT_LABEL: instance},
+        },
+        "spec": spec,
+    }
+
+
+def _with_parameters(spec: Mapping[str, Any], literal: str | None) -> dict[str, Any]:
+    """The spec with the parameters as its first variable."""
+    if literal is None:
+        return dict(spec)
+    bound: dict[str, Any] = _bound({key: spec[key] for key in spec if key != "matchConditions"})
+    variable = {"name": _PARAMETERS, "expression": literal}
+    return {**spec, **bound, "variables": [variable, *bound["variables"]]}
+
+
+def _bound(part: Any) -> Any:
+    """The part of a spec in which expressions find the parameters as `params`.
+
+    CEL itself binds the name, so that it means the same wherever an expression may have it, and
+    nothing where a macro has a variable of that name. An expression may end with a comment.
+    """
+    if isinstance(part, list):
+        return [_bound(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    return {
+        key: f"cel.bind(params, variables.{_PARAMETERS},\n{value}\n)"
+        if key in ("expression", "messageExpression") and _READS.search(value)
+        else _bound(value)
+        for key, value in part.items()
+    }

@@ -1,0 +1,28 @@
+"""The cluster of engines that do without OPA."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fairlead.clusters.embedded.bare_cluster import BareCluster
+from fairlead.common.progress import Progress
+from fairlead.kube import clients
+from fairlead.kube.rest import Rest
+from fairlead.operations import up
+from fairlead.settings.models import Settings
+
+
+@contextmanager
+def bare(progress: Progress) -> Iterator[BareCluster]:
+    """A new embedded cluster with nodes, and without OPA."""
+    with BareCluster(f"verify-{secrets.token_hex(4)}") as cluster:
+        cluster.start_control_plane(progress=progress)
+        cluster.add_nodes(up.default_nodes(Settings()))
+        yield cluster
+
+
+def rest(cluster: BareCluster) -> Rest:
+    """The cluster's API server, asked by its administrator."""
+    return Rest(clients.connect(cluster.kubeconfig))

@@ -1,0 +1,59 @@
+"""Makes an API server serve custom resources."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fairlead.common import waiting
+from fairlead.common.errors import FairleadError
+from fairlead.kube.rest import Rest, path_of
+from fairlead.policy import bundles, workspace
+from fairlead.policy.cases import Case
+
+_DEADLINE = 30.0
+"""Seconds within which an API server knows a new kind."""
+
+
+def of(cases: Sequence[Case], folder: Path | None = None) -> list[dict[str, Any]]:
+    """The CustomResourceDefinitions that the cases' policies bring along: those of their settings,
+    and of `folder`, if it takes the place of the project's. Raises InputError.
+    """
+    places = dict.fromkeys(
+        place for case in cases for place in bundles.folders(case.settings, folder)
+    )
+    return [document.value for place in places for document in workspace.crds(place)]
+
+
+def serve(rest: Rest, definitions: Sequence[Mapping[str, Any]]) -> None:
+    """Create CustomResourceDefinitions, and wait until the API server knows their kinds. Raises
+    FairleadError.
+    """
+    for definition in definitions:
+        answer = rest.call("POST", path_of(definition, None), definition)
+        if not answer.ok and answer.status != 409:
+            name = definition["metadata"]["name"]
+            raise FairleadError(f"the API server refuses the kind {name}: {answer.message}")
+    wait(rest, definitions)
+
+
+def wait(rest: Rest, definitions: Sequence[Mapping[str, Any]]) -> None:
+    """Wait until the API server knows the kinds. Raises FairleadError."""
+    for definition in definitions:
+        version, kind = identity(definition)
+        waiting.until(
+            functools.partial(rest.serves, {"apiVersion": version, "kind": kind}),
+            deadline=_DEADLINE,
+            what=f"the API server knows the kind {kind}",
+        )
+
+
+def identity(definition: Mapping[str, Any]) -> tuple[str, str]:
+    """The apiVersion, in the first version that is served, and the kind of the resources that the
+    definition defines.
+    """
+    spec = definition["spec"]
+    version = next(each["name"] for each in spec["versions"] if each["served"])
+    return f"{spec['group']}/{version}", str(spec["names"]["kind"])

@@ -1,0 +1,232 @@
+"""Shows when an API server has policies and webhooks in force, and what it knows about namespaces.
+
+An API server learns of each change a moment later, and nothing says when. So a marker is created
+after the objects that have to be in force. It concerns nothing but ConfigMaps with its own label,
+which are sent as dry runs. An API server learns of the objects of one kind in the order of their
+changes, so once it applies the marker, it also applies what was there before.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from fairlead.common import waiting
+from fairlead.common.errors import FairleadError
+from fairlead.kube.rest import Response, Rest, path_of
+
+_LABEL = "fairlead.dev/verify"
+_MUTATED = "fairlead.dev/verify-mutated"
+_VERSION = "admissionregistration.k8s.io/v1"
+_WEBHOOK = ".verify.fairlead.dev"
+_DEADLINE = 180.0
+"""Seconds within which an API server applies a marker. It looks at policies every second, and
+compiles each for some milliseconds."""
+_DRY_RUN = {"dryRun": "All"}
+_KNOWN = "fairlead verify: this is known"
+_PHASES = {
+    "MutatingWebhookConfiguration": "mutating",
+    "ValidatingWebhookConfiguration": "validating",
+}
+VALIDATING = "ValidatingAdmissionPolicy"
+MUTATING = "MutatingAdmissionPolicy"
+
+
+class Marker:
+    """A marker that is in force in one API server."""
+
+    def __init__(
+        self,
+        rest: Rest,
+        configuration: str | None,
+        mutating: bool,
+        parameters: Sequence[Mapping[str, Any]],
+    ) -> None:
+        self._rest = rest
+        self._name = f"fairlead-verify-{secrets.token_hex(4)}"
+        self._configuration = configuration
+        self._mutating = mutating
+        # The last one of each kind.
+        self._parameters = list({each["kind"]: each for each in parameters}.values())
+        self._manifests = [
+            *(policy for each in self._parameters for policy in self._parameter_policy(each)),
+            *(self._mutating_policy() if mutating else ()),
+            *self._policy(),
+        ]
+
+    def knows(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether the policies and webhooks of the API server see exactly these labels of the
+        namespace.
+        """
+        expected = {**labels, "kubernetes.io/metadata.name": namespace}
+        return _KNOWN in self._send(self._name, namespace, expected).message
+
+    def _policy(self) -> list[dict[str, Any]]:
+        """A policy that refuses a ConfigMap whose annotations are the labels of its namespace."""
+        policy = _object(
+            VALIDATING,
+            self._name,
+            {
+                "matchConstraints": self._matched(self._name),
+                "validations": [
+                    {
+                        "expression": "object.metadata.annotations != "
+                        "namespaceObject.metadata.labels",
+                        "message": _KNOWN,
+                    }
+                ],
+            },
+        )
+        return [policy, self._binding(VALIDATING, {"validationActions": ["Deny"]})]
+
+    def _mutating_policy(self) -> list[dict[str, Any]]:
+        labels = f"Object{{metadata: Object.metadata{{labels: {{'{_MUTATED}': 'applied'}}}}}}"
+        policy = _object(
+            MUTATING,
+            self._name,
+            {
+                "matchConstraints": self._matched(self._name),
+                "reinvocationPolicy": "Never",
+                "mutations": [
+                    {
+                        "patchType": "ApplyConfiguration",
+                        "applyConfiguration": {"expression": labels},
+                    }
+                ],
+            },
+        )
+        return [policy, self._binding(MUTATING, {})]
+
+    def _binding(self, kind: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+        return _object(f"{kind}Binding", self._name, {"policyName": self._name, **spec})
+
+    def _matched(self, mark: str) -> dict[str, Any]:
+        rule = {
+            "apiGroups": [""],
+            "apiVersions": ["v1"],
+            "operations": ["CREATE"],
+            "resources": ["configmaps"],
+        }
+        return {"objectSelector": {"matchLabels": {_LABEL: mark}}, "resourceRules": [rule]}
+
+    def _webhook(self, mark: str) -> dict[str, Any]:
+        """A webhook that nobody serves, so that the API server refuses what it is called for."""
+        matched = self._matched(mark)
+        return {
+            "name": mark + _WEBHOOK,
+            "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "rules": matched["resourceRules"],
+            "objectSelector": matched["objectSelector"],
+            "failurePolicy": "Fail",
+            "sideEffects": "None",
+            "timeoutSeconds": 1,
+            "admissionReviewVersions": ["v1"],
+        }
+
+    def _parameter_policy(self, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """A policy that refuses a ConfigMap if the API server knows these parameters."""
+        kind = {key: parameters[key] for key in ("apiVersion", "kind")}
+        name = self._mark(parameters["kind"].lower())
+        spec = {
+            "paramKind": kind,
+            "matchConstraints": self._matched(name),
+            "validations": [{"expression": "false", "message": _KNOWN}],
+        }
+        reference = {
+            "name": parameters["metadata"]["name"],
+            "parameterNotFoundAction": "Deny",
+        }
+        bound = {"policyName": name, "paramRef": reference, "validationActions": ["Deny"]}
+        return [_object(VALIDATING, name, spec), _object(f"{VALIDATING}Binding", name, bound)]
+
+    def _place(self) -> None:
+        for manifest in self._manifests:
+            answer = self._rest.call("POST", path_of(manifest, None), manifest)
+            if not answer.ok:
+                raise FairleadError(f"creating {manifest['kind']} {self._name}: {answer.message}")
+        if self._configuration:
+            for kind in _PHASES:
+                self._set_webhooks(kind, [self._webhook(self._mark(_PHASES[kind]))])
+
+    def _set_webhooks(self, kind: str, markers: list[dict[str, Any]]) -> None:
+        """Make these the only markers of a configuration, if there is one of that name."""
+        path = path_of({"apiVersion": _VERSION, "kind": kind}, None, self._configuration or "")
+
+        def attempt() -> bool:
+            answer = self._rest.call("GET", path)
+            if answer.status == 404:
+                return True
+            there = answer.body.get("webhooks") or []
+            own = [webhook for webhook in there if not webhook["name"].endswith(_WEBHOOK)]
+            body = {**answer.body, "webhooks": [*own, *markers]}
+            return self._rest.call("PUT", path, body).ok  # somebody may have changed it meanwhile
+
+        waiting.until(attempt, deadline=_DEADLINE, what=f"the webhooks of {kind} change")
+
+    def _mark(self, what: str) -> str:
+        return f"{self._name}-{what}"
+
+    def _wait(self) -> None:
+        def in_force() -> bool:
+            phases = _PHASES.values() if self._configuration else ()
+            marks = [self._mark(phase) for phase in phases]
+            if not all(mark in self._send(mark, "default", {}).message for mark in marks):
+                return False
+            kinds = [self._mark(parameters["kind"].lower()) for parameters in self._parameters]
+            if not all(_KNOWN in self._send(mark, "default", {}).message for mark in kinds):
+                return False
+            # Annotations that are the labels of no namespace, which the marker admits.
+            admitted = self._send(self._name, "default", {_LABEL: "no label"}).body
+            labels = admitted.get("metadata", {}).get("labels", {})
+            if self._mutating and _MUTATED not in labels:
+                return False
+            labels = self._rest.call("GET", "/api/v1/namespaces/default").body["metadata"]["labels"]
+            return self.knows("default", labels)
+
+        what = "the API server applies the policies and webhooks that were created"
+        waiting.until(in_force, deadline=_DEADLINE, what=what)
+
+    def _remove(self) -> None:
+        for manifest in reversed(self._manifests):
+            self._rest.call("DELETE", path_of(manifest, None, manifest["metadata"]["name"]))
+        if self._configuration:
+            for kind in _PHASES:
+                self._set_webhooks(kind, [])
+
+    def _send(self, mark: str, namespace: str, annotations: Mapping[str, str]) -> Response:
+        metadata = {
+            "name": "fairlead-verify",
+            "labels": {_LABEL: mark},
+            "annotations": dict(annotations),
+        }
+        config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+        return self._rest.call("POST", path_of(config_map, namespace), config_map, query=_DRY_RUN)
+
+
+@contextmanager
+def placed(
+    rest: Rest,
+    *,
+    configuration: str | None = None,
+    mutating: bool = False,
+    parameters: Sequence[Mapping[str, Any]] = (),
+) -> Iterator[Marker]:
+    """A marker during the block, which begins once the API server applies it.
+
+    All policies that deny are then in force, with `mutating` also those that mutate, and also the
+    webhook configurations of the name `configuration`. Policies find all of `parameters`, which are
+    custom resources in the order of their creation. Raises FairleadError.
+    """
+    marker = Marker(rest, configuration, mutating, parameters)
+    try:
+        marker._place()
+        marker._wait()
+        yield marker
+    finally:
+        marker._remove()
+
+
+def _object(kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": _VERSION, "kind": kind, "metadata": {"name": name}, "spec": dict(spec)}

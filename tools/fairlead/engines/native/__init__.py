@@ -1,0 +1,1 @@
+"""Engines whose policies are enforced by objects of the cluster alone, without OPA."""

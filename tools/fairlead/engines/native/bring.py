@@ -1,0 +1,212 @@
+"""Brings the policies of a record into force, or those of the record before.
+
+API servers enforce a binding as soon as they know it, and its policy must be there by then. So
+policies and parameters are new objects for each revision, and the bindings move last. An API
+server that learns of the bindings later than others still finds the policies of the revision
+before: these are deleted by the deployment after the next.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from fairlead.clusters.base import Cluster
+from fairlead.common.errors import FairleadError, UsageError
+from fairlead.common.progress import Progress
+from fairlead.deployment import switches
+from fairlead.deployment.names import INTENT_LABEL, PARAMETERS_GROUP, PART_OF
+from fairlead.engines.live import custom_resources, marker
+from fairlead.engines.native import disabling
+from fairlead.engines.native.record import Record, deployed
+from fairlead.kube import clients, discovery
+from fairlead.kube.errors import Refused
+from fairlead.kube.rest import Rest
+from fairlead.operations import applying
+from fairlead.operations.applying import Applier
+
+_ADMISSION = "admissionregistration.k8s.io/v1"
+_DEFINITION = "CustomResourceDefinition"
+_EXTENSIONS = "apiextensions.k8s.io/v1"
+_SINCE = {
+    "ValidatingAdmissionPolicy": "1.30",
+    "MutatingAdmissionPolicy": "1.36",
+}
+"""The first version of Kubernetes that serves a kind as v1."""
+_OTHERS = 5.0
+"""Seconds within which all API servers of a cluster enforce a change."""
+_PREPARED = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
+_BINDINGS = tuple(f"{kind}Binding" for kind in _PREPARED)
+
+Key = tuple[str, str, str, str | None]
+"""An object's apiVersion, kind, name and namespace."""
+
+
+def wait_for_others(progress: Progress) -> None:
+    """Wait until API servers that were not asked enforce what the one that was asked enforces: they
+    look at admission policies every second, and at webhooks at once.
+    """
+    progress.update("policies", "waiting until all API servers enforce them")
+    time.sleep(_OTHERS)
+
+
+def require_served(cluster: Cluster, record: Record) -> None:
+    """Raises UsageError if the API server does not serve a kind of admission policy."""
+    served = {
+        (kind.api_version, kind.name)
+        for kind in discovery.kinds(clients.connect(cluster.kubeconfig))
+    }
+    for kind in sorted({each["kind"] for each in record.prepared} & _SINCE.keys()):
+        if (_ADMISSION, kind) not in served:
+            raise UsageError(
+                f"the API server does not serve {kind} of {_ADMISSION}, which Kubernetes has since "
+                f"{_SINCE[kind]}: use a newer cluster, or `--engine opa`"
+            )
+
+
+def bring(
+    cluster: Cluster,
+    applier: Applier,
+    record: Record,
+    before: Record | None,
+    *,
+    progress: Progress,
+) -> None:
+    """Put a record in force, and wait until the API server enforces it. If that fails, the record
+    `before` is put back.
+
+    Raises UsageError if the API server does not accept a policy (nothing was changed), and
+    FairleadError.
+    """
+    require_served(cluster, record)
+    objects = cluster.objects()
+    applying.require_acceptable(objects, record.objects)
+    rest = Rest(clients.connect(cluster.kubeconfig))
+    try:
+        _bring(rest, applier, record, progress)
+    except (FairleadError, KeyboardInterrupt) as error:
+        if before is None:
+            raise
+        progress.update("policies", f"putting revision {before.revision} back")
+        _bring(rest, applier, before, progress)
+        _drop_bindings(rest, applier, before, progress)
+        reason = str(error) or "interrupted"
+        raise FairleadError(
+            f"{reason}; revision {before.revision} was put back and is in force"
+        ) from error
+    if (deployed(objects) or {}).get("data") != record.manifest["data"]:
+        raise FairleadError(
+            "somebody else changed the policies at the same time: run `fairlead status`, and then "
+            "deploy again"
+        )
+    _drop_bindings(rest, applier, record, progress)
+    _drop_superseded(objects, applier, record, before)
+    progress.finish("deploy", f"applied {len(applier.outcomes)} objects")
+    progress.finish("policies", f"revision {record.revision} in force")
+
+
+def _bring(rest: Rest, applier: Applier, record: Record, progress: Progress) -> None:
+    def apply(manifests: Iterable[Mapping[str, Any]]) -> None:
+        for manifest in manifests:
+            progress.update("deploy", f"applying {manifest['kind']} {manifest['metadata']['name']}")
+            applier.apply(manifest)
+
+    apply(record.guards)
+    apply(record.definitions)
+    custom_resources.wait(rest, record.definitions)
+    apply(record.prepared)
+    _wait(rest, record.prepared, "knows the policies", progress)
+    apply([record.manifest])
+    disabled = disabling.read(applier.objects).records
+    apply(
+        switches.binding_off(binding)
+        if binding["metadata"]["labels"][INTENT_LABEL] in disabled
+        else binding
+        for binding in record.bindings
+    )
+    _wait(rest, record.prepared, "enforces them", progress)
+
+
+def _wait(rest: Rest, changed: Sequence[Mapping[str, Any]], what: str, progress: Progress) -> None:
+    """Wait until the API server knows of all changes of objects of these kinds."""
+    progress.update("policies", f"waiting until the API server {what}")
+    parameters = [each for each in changed if each["apiVersion"].startswith(f"{PARAMETERS_GROUP}/")]
+    mutating = any(each["kind"].startswith("MutatingAdmissionPolicy") for each in changed)
+    with marker.placed(rest, mutating=mutating, parameters=parameters):
+        pass
+
+
+def _drop_bindings(rest: Rest, applier: Applier, record: Record, progress: Progress) -> None:
+    """Delete the bindings of instances that are not in the record, and wait until the API server
+    enforces them no longer.
+    """
+    if keys := _others(applier.objects, _BINDINGS, record.bindings):
+        _delete(applier, keys)
+        dropped = [{"apiVersion": version, "kind": kind} for version, kind, *_ in keys]
+        _wait(rest, dropped, "enforces no others", progress)
+
+
+def _drop_superseded(
+    objects: clients.Objects, applier: Applier, record: Record, before: Record | None
+) -> None:
+    """Delete the policies and parameters of all revisions but this one and the one before."""
+    kept = (*record.prepared, *(before.prepared if before else ()))
+    _delete(applier, _others(objects, _PREPARED, kept))
+    definitions = (*record.definitions, *(before.definitions if before else ()))
+    _delete(applier, _other_definitions(objects, definitions))
+    names = {(each["kind"], each["metadata"]["name"]) for each in kept}
+    for definition in {each["metadata"]["name"]: each for each in definitions}.values():
+        version, kind = custom_resources.identity(definition)
+        for item in _listed(objects, version, kind, f"{PART_OF}=fairlead"):
+            if (kind, item["metadata"]["name"]) not in names:
+                applier.delete(version, kind, item["metadata"]["name"], None)
+
+
+def _other_definitions(
+    objects: clients.Objects, kept: Iterable[Mapping[str, Any]]
+) -> Iterator[Key]:
+    """The kinds of parameters that are not among `kept`."""
+    names = {each["metadata"]["name"] for each in kept}
+    for item in _listed(objects, _EXTENSIONS, _DEFINITION, f"{PART_OF}=fairlead"):
+        name = str(item["metadata"]["name"])
+        if name.endswith(f".{PARAMETERS_GROUP}") and name not in names:
+            yield _EXTENSIONS, _DEFINITION, name, None
+
+
+def _others(
+    objects: clients.Objects, kinds: Sequence[str], kept: Iterable[Mapping[str, Any]]
+) -> list[Key]:
+    """The objects of such engines of these kinds that are not among `kept`."""
+    names = {(each["kind"], each["metadata"]["name"]) for each in kept}
+    return [
+        (_ADMISSION, kind, name, None)
+        for kind in kinds
+        for item in _listed(objects, _ADMISSION, kind, f"{PART_OF}=fairlead,{INTENT_LABEL}")
+        for name in [str(item["metadata"]["name"])]
+        if name.startswith("fairlead.") and (kind, name) not in names
+    ]
+
+
+def _listed(objects: clients.Objects, version: str, kind: str, labels: str) -> list[dict[str, Any]]:
+    """The objects that the selector matches; none if the API server does not serve the kind, or
+    does not let the user list it: such a user did not create one either.
+    """
+    try:
+        return objects.list(version, kind, None, labels)
+    except Refused as error:
+        if error.status in (403, 404):
+            return []
+        raise
+
+
+def _delete(applier: Applier, keys: Iterable[Key]) -> None:
+    for key in keys:
+        applier.delete(*key)
+
+
+def leave(objects: clients.Objects, applier: Applier) -> None:
+    """Delete all objects of such engines, once OPA enforces the policies."""
+    _delete(applier, _others(objects, _BINDINGS, ()))
+    _delete(applier, _others(objects, _PREPARED, ()))
+    _delete(applier, _other_definitions(objects, ()))

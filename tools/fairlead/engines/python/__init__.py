@@ -1,0 +1,1 @@
+"""The engine `python`: intents as plain typed functions (`policies/<intent>/engines/python.py`)."""

@@ -1,0 +1,164 @@
+"""Answers AdmissionReviews by the intents in Python, merged as policies/main.rego merges those in
+Rego."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fairlead.common.errors import UsageError
+from fairlead.engines.python import loading, reviews
+from fairlead.engines.python.api import Decision, Patch, Request, quoted
+from fairlead.engines.python.loading import Decide
+from fairlead.engines.python.scope import Table
+from fairlead.policy import bundles
+from fairlead.policy.instances import Instance
+from fairlead.settings.models import Settings
+
+_LONGEST = 4096
+"""Characters of a message. Messages quote the request, whose fields can have a megabyte."""
+
+
+class MissingError(UsageError):
+    """An intent is not written in Python."""
+
+
+class Policies:
+    """The intents that are in force under some settings."""
+
+    def __init__(self, settings: Settings, folder: Path | None = None) -> None:
+        """`folder` holds further policies. Raises InputError, UsageError, and MissingError if an
+        intent is not written in Python.
+        """
+        active = bundles.bundle(settings, folder).active(settings)
+        self.settings = settings
+        self.names = frozenset(one.name for one in active)
+        self._table = Table(active)
+        self._instances = {one.name: one for one in active}
+        self._functions = {one.name: _function(one) for one in active}
+
+    def answer(
+        self,
+        review: Any,
+        namespace_labels: Mapping[str, str] | None,
+        asked: Collection[str] | None = None,
+    ) -> dict[str, Any]:
+        """The AdmissionReview that answers `review`. The labels of its namespace are None if they
+        are not known. `asked` are the intents that the caller asks for; None for all. Raises
+        whatever an intent raises.
+        """
+        uid = reviews.uid(review)
+        version = review.get("apiVersion") if isinstance(review, dict) else None
+        problems = frozenset(reviews.problems(review))
+        decisions: Mapping[str, Decision] = {}
+        unclear: Iterable[str] = ()
+        if not problems:
+            request = reviews.read(review, namespace_labels)
+            scope = self._table.scope(request, self.names if asked is None else asked)
+            decisions = {name: self._decide(name, request) for name in sorted(scope.concerned)}
+            if any(not self._warns(name) for name in scope.unclear):
+                unclear = [_unknown(request.namespace)]
+        return {
+            "apiVersion": version if version in reviews.VERSIONS else reviews.VERSIONS[0],
+            "kind": "AdmissionReview",
+            "response": {"uid": uid, **self._merged(decisions, problems.union(unclear), uid)},
+        }
+
+    def doubts(
+        self,
+        review: Any,
+        namespace_labels: Mapping[str, str] | None,
+        asked: Collection[str] | None = None,
+    ) -> bool:
+        """Whether these labels of the review's namespace are not enough to decide: they are not
+        known, or old by what API servers ask about.
+        """
+        if any(reviews.problems(review)):
+            return False
+        request = reviews.read(review, namespace_labels)
+        return self._table.doubts(request, self.names if asked is None else asked)
+
+    def _decide(self, name: str, request: Request) -> Decision:
+        instance = self._instances[name]
+        return self._functions[name](request, instance.parameters, self.settings)
+
+    def _warns(self, name: str) -> bool:
+        return self.settings.mode(name) == "warn"
+
+    def _merged(
+        self, decisions: Mapping[str, Decision], problems: frozenset[str], uid: str
+    ) -> dict[str, Any]:
+        refusals = _union(decision.deny for decision in decisions.values())
+        denials = problems | _union(
+            decision.deny for name, decision in decisions.items() if not self._warns(name)
+        )
+        warnings = (refusals - denials) | _union(decision.warn for decision in decisions.values())
+        response: dict[str, Any] = {"allowed": not denials}
+        patch = _joined(decision.patch for decision in decisions.values())
+        if patch and not denials:
+            response["patchType"] = "JSONPatch"
+            response["patch"] = base64.b64encode(json.dumps(patch).encode()).decode()
+        if warnings:
+            response["warnings"] = sorted({_cut(message) for message in warnings})
+        if annotations := self._annotations(decisions, admitted=not denials):
+            response["auditAnnotations"] = {**annotations, "decisionUID": uid}
+        if denials:
+            contact = f" (ask {self.settings.contact})" if self.settings.contact else ""
+            message = _cut("; ".join(sorted(denials))) + contact
+            response["status"] = {"code": 403, "reason": "Forbidden", "message": message}
+        return response
+
+    def _annotations(self, decisions: Mapping[str, Decision], *, admitted: bool) -> dict[str, str]:
+        """What the API server's audit log says of each intent."""
+        annotations = {}
+        for name, decision in decisions.items():
+            if decision.deny:
+                word = "would be refused" if self._warns(name) else "refused"
+                annotations[name] = _cut(f"{word}: {'; '.join(sorted(decision.deny))}")
+            elif admitted and decision.audit:
+                annotations[name] = _cut(decision.audit)
+        return annotations
+
+
+def _function(instance: Instance) -> Decide:
+    function = loading.load(instance.intent)
+    if function is None:
+        path = loading.path_of(instance.intent)
+        raise MissingError(
+            f"the intent {instance.intent.name} is not written in Python: write {path}, or switch "
+            f"it off by `intents: {{{instance.name}: false}}` in fairlead.yaml"
+        )
+    return function
+
+
+def _unknown(namespace: str) -> str:
+    return f"namespace {quoted(namespace)} is not known to the policy yet: retry in a moment"
+
+
+def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
+    return frozenset[str]().union(*sets)
+
+
+def _joined(patches: Iterable[Iterable[Patch]]) -> list[Patch]:
+    """One patch of several. Two may add a list that the object lacks: the items of the second are
+    appended, or its list would replace the first.
+    """
+    joined: list[Patch] = []
+    lists = set()
+    for operation in (operation for patch in patches for operation in patch):
+        path, value = operation["path"], operation.get("value")
+        if operation["op"] != "add" or not isinstance(value, list):
+            joined.append(operation)
+        elif path in lists:
+            joined += ({"op": "add", "path": f"{path}/-", "value": item} for item in value)
+        else:
+            lists.add(path)
+            joined.append(operation)
+    return joined
+
+
+def _cut(message: str) -> str:
+    return message if len(message) <= _LONGEST else f"{message[:_LONGEST]}..."

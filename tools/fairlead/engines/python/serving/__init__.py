@@ -1,0 +1,1 @@
+"""`fairlead serve`: an admission webhook that decides by the intents in Python."""

@@ -1,0 +1,82 @@
+"""The labels of namespaces: from a watch of the API server, or asked for at this moment."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from fairlead.common.errors import FairleadError
+from fairlead.engines.python.serving import metrics
+from fairlead.kube.apiserver import ApiServer
+from fairlead.sync.desired import Source
+from fairlead.sync.watches import Watch
+
+log = logging.getLogger(__name__)
+
+Labels = Mapping[str, str]
+
+
+class Namespaces:
+    """What a watch has seen of all namespaces. Its thread writes, other threads may read."""
+
+    def __init__(self, kubeconfig: Path | None) -> None:
+        """Reads the credentials of `kubeconfig`, or of the pod. Raises UsageError."""
+        self._labels: dict[str, Labels] = {}
+        self._api = ApiServer(kubeconfig)
+        self._stop = Event()
+        self._watch = Watch(
+            ApiServer(kubeconfig), Source("namespaces"), {}, self, metrics.Watched()
+        )
+
+    def start(self) -> None:
+        """Begin to watch, in a thread of its own."""
+        Thread(target=self._watch.run, args=(self._stop, _nothing), daemon=True).start()
+
+    def stop(self) -> None:
+        """End the watch soon."""
+        self._stop.set()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the labels may be old or missing; None while the watch is open."""
+        return self._watch.trouble
+
+    def seen(self, name: str) -> Labels | None:
+        """The labels as the watch has seen them; None for a namespace that it has not seen."""
+        return self._labels.get(name)
+
+    def look_up(self, name: str) -> Labels | None:
+        """The labels at this moment; None if there is no such namespace or no answer."""
+        try:
+            found = self._api.namespace(name)
+        except FairleadError as error:
+            log.warning("looking up namespace %s: %s", name, error)
+            metrics.LOOKUPS.labels("failed").inc()
+            self._api.renew()
+            return None
+        metrics.LOOKUPS.labels("found" if found else "absent").inc()
+        return found[0] if found else None
+
+    def replace(self, source: Source, objects: Iterable[Mapping[str, Any]]) -> None:
+        """Take a complete list."""
+        self._labels = dict(map(_read, objects))
+
+    def apply(self, source: Source, removed: bool, value: Mapping[str, Any]) -> None:
+        """Take one event."""
+        name, labels = _read(value)
+        if removed:
+            self._labels.pop(name, None)
+        else:
+            self._labels[name] = labels
+
+
+def _read(namespace: Mapping[str, Any]) -> tuple[str, Labels]:
+    metadata = namespace["metadata"]
+    return metadata["name"], metadata.get("labels") or {}
+
+
+def _nothing() -> None:
+    """The watch reports its progress to nobody."""

@@ -1,0 +1,317 @@
+"""Reads the conformance cases: each is one request with the answer that every engine must give. The
+format is described in docs/conformance.md."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from fairlead.common import files, paths
+from fairlead.common.errors import InputError, UsageError
+from fairlead.kube import admission_reviews
+from fairlead.policy import bundles
+from fairlead.policy.revision import MAIN
+from fairlead.settings import intents, loading
+from fairlead.settings.models import Settings
+from fairlead.settings.strict import LabelKey, LabelValue
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, validate_by_name=True)
+
+
+class Namespace(_Strict):
+    """The namespace of the request.
+
+    `state` is `known` (it exists, and OPA knows it), `new` (it exists, but OPA has not seen it yet)
+    or `absent` (it does not exist).
+    """
+
+    name: str = Field(min_length=1)
+    labels: dict[LabelKey, LabelValue] = {}
+    state: Literal["known", "new", "absent"] = "known"
+
+
+class Request(_Strict):
+    """The request, with the fields of an AdmissionReview's request. DELETE has an oldObject, other
+    operations have an object. `parent` is the object whose subresource gets another kind of object:
+    the Deployment that gets a Scale. Without it, that is a pod.
+    """
+
+    operation: Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+    object: dict[str, Any] | None = None
+    old_object: dict[str, Any] | None = Field(None, alias="oldObject")
+    user_info: dict[str, Any] | None = Field(None, alias="userInfo")
+    sub_resource: str | None = Field(None, alias="subResource")
+    parent: dict[str, Any] | None = None
+    dry_run: bool = Field(False, alias="dryRun")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _what_goes(cls, value: Any) -> Any:
+        """Move the object of a DELETE to oldObject, which is what it deletes."""
+        if (
+            isinstance(value, dict)
+            and value.get("operation") == "DELETE"
+            and "oldObject" not in value
+        ):
+            return {"oldObject" if key == "object" else key: part for key, part in value.items()}
+        return value
+
+    @model_validator(mode="after")
+    def _objects(self) -> Request:
+        needed = {"UPDATE": ("object", "oldObject"), "DELETE": ("oldObject",)}.get(
+            self.operation, ("object",)
+        )
+        objects = {"object": self.object, "oldObject": self.old_object, "parent": self.parent}
+        for field, value in objects.items():
+            if field != "parent" and (field in needed) != (value is not None):
+                raise ValueError(
+                    f"{self.operation} {'needs an' if field in needed else 'has no'} {field}"
+                )
+            for key in ("apiVersion", "kind"):
+                if value is not None and not isinstance(value.get(key), str):
+                    raise ValueError(f"{field} has no {key}")
+            if value is not None and not isinstance(value.get("metadata", {}), dict):
+                raise ValueError(f"{field}.metadata is not a mapping")
+        return self
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The object of the request, or for DELETE the object that is deleted."""
+        manifest = self.old_object if self.object is None else self.object
+        assert manifest is not None  # noqa: S101 - each operation has one, see _objects
+        return manifest
+
+
+class Expect(_Strict):
+    """The expected answer. `message` and each of `warnings` are parts of the actual text, `object`
+    is a part of the object afterwards.
+
+    In `object`, lists are compared as a whole, and null means absent or empty.
+    """
+
+    allowed: bool
+    message: str | None = None
+    object: dict[str, Any] | None = None
+    warnings: list[str] | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Expect:
+        if self.allowed and self.message is not None:
+            raise ValueError("an allowed request has no message: use warnings")
+        if not self.allowed and self.object is not None:
+            raise ValueError("a refused request has no object")
+        return self
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case. `settings` are complete; `given` has those of the file, which differ from the
+    defaults. `path` and `line` are where it begins.
+    """
+
+    name: str
+    intent: str
+    settings: Settings
+    given: Mapping[str, Any]
+    namespace: Namespace | None
+    request: Request
+    expect: Expect
+    path: Path
+    line: int
+
+    def names(self) -> dict[str, Any]:
+        """What the conditions in an intent's files for engines see of the case."""
+        request, namespace = self.request, self.namespace
+        return {
+            "request": {
+                **request.model_dump(by_alias=True, exclude={"object", "old_object"}),
+                "object": request.object,
+                "oldObject": request.old_object,
+                "kind": request.manifest["kind"],
+            },
+            "namespace": namespace.model_dump() if namespace else {"name": "", "labels": {}},
+        }
+
+    def review(self) -> dict[str, Any]:
+        """The AdmissionReview that an API server would send."""
+        request = self.request
+        return admission_reviews.build(
+            request.manifest,
+            operation=request.operation,
+            namespace=self.namespace.name if self.namespace else None,
+            old=request.old_object,
+            user=request.user_info,
+            sub_resource=request.sub_resource,
+            parent=request.parent,
+            dry_run=request.dry_run,
+        )
+
+
+_KEYS = ("name", "intent", "settings", "namespace", "request", "expect")
+_SUFFIXES = (".yaml", ".yml")
+_Part = TypeVar("_Part", bound=_Strict)
+
+
+def load(
+    path: Path | None = None, settings: Settings | None = None, folder: Path | None = None
+) -> list[Case]:
+    """Read the cases of a file, or of every *.yaml and *.yml below a folder. If `path` is None,
+    they are those in testdata/cases and in the folders of the policies, for the intents in force.
+
+    `settings` name the folders of policies besides the project's, or besides `folder`, and which
+    intents are switched off. The project's own cases know only its own policies: others may refuse
+    the same request. Raises InputError with file and line for an invalid case, and for a name that
+    is used twice, and UsageError if there is no case.
+    """
+    settings = settings or Settings()
+    sources = _sources(path, settings, folder)
+    project = (bundles.folders(settings, folder)[0], bundles.folder().resolve(), _shared())
+    own = settings.model_copy(update={"policies": []})
+    cases: list[Case] = []
+    seen: dict[str, str] = {}
+    for source in sources:
+        for document in _listed(source):
+            base = own if any(map(source.resolve().is_relative_to, project)) else settings
+            case = _case(document, base, folder)
+            if path is None and case.intent in settings.disabled():
+                continue
+            where = f"{case.path}:{case.line}"
+            if case.name in seen:
+                raise InputError(
+                    where,
+                    f"the name {case.name!r} is used at {seen[case.name]}, too: names are unique",
+                )
+            seen[case.name] = where
+            cases.append(case)
+    if not cases:
+        raise UsageError("no intent in force has a case: write one, or name others with --cases")
+    return cases
+
+
+def require_known(cases: Iterable[Case], settings: Settings, folder: Path | None) -> None:
+    """Raises InputError for a case of an intent that none of the policies is, by which no engine
+    would decide. The arguments are those of `load`.
+    """
+    places = bundles.folders(settings, folder)
+    known = {intent.name for place in places for intent in intents.in_folder(place)}
+    for case in cases:
+        if case.intent not in known:
+            close = difflib.get_close_matches(case.intent, known, 1)
+            listed = ", ".join(sorted(known))
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {listed}"
+            problem = f"intent: there is no intent {case.intent!r}: {hint}"
+            raise InputError(case.path, problem, line=case.line)
+
+
+def _sources(path: Path | None, settings: Settings, source: Path | None) -> list[Path]:
+    if path is not None:
+        if not path.is_dir():
+            return [path]
+        sources = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES)
+        if not sources:
+            raise InputError(path, "holds no *.yaml file with cases: add one, or name another")
+        return sources
+    places = bundles.folders(settings, source)
+    policies = (path for place in places for path in sorted(place.glob("*/")))
+    return list(dict.fromkeys(source for policy in policies for source in of_policy(policy)))
+
+
+def of_policy(folder: Path) -> list[Path]:
+    """The files that may have cases of one policy, by its folder: its own, and for a policy beside
+    main.rego those of testdata/cases.
+    """
+    ours = (folder.parent / MAIN).is_file()
+    return [*(sorted(_shared().glob("*.yaml")) if ours else ()), *folder.glob("cases/**/*.yaml")]
+
+
+def _shared() -> Path:
+    """The folder of the cases that take several files. `opa test policies` reads YAML in the
+    folders of policies, and takes only one list from each.
+    """
+    return (paths.root() / "testdata" / "cases").resolve()
+
+
+def _listed(source: Path) -> list[files.Document]:
+    documents = []
+    for document in files.read_yaml(source):
+        if not isinstance(document.value, list) or not isinstance(document.node, yaml.SequenceNode):
+            raise InputError(source, "a list of cases is expected", line=document.line(()))
+        pairs = zip(document.value, document.node.value, strict=True)
+        documents += [files.Document(source, value, node) for value, node in pairs]
+    if not documents:
+        raise InputError(source, "is an empty list: add a case")
+    return documents
+
+
+def _case(document: files.Document, base: Settings, folder: Path | None) -> Case:
+    _check_keys(document, _KEYS, "a case")
+    for key in ("name", "intent"):
+        value = document.value.get(key)
+        if not isinstance(value, str) or not value:
+            raise InputError(
+                document.path, f"{key}: every case needs one, as text", line=document.line([key])
+            )
+    part = _part(document, "settings")
+    further = [*base.policies, *([str(folder)] if folder else [])]
+    settings = loading.parse(part, further) if part else Settings()
+    settings = settings.model_copy(
+        update={"policies": base.policies, "intents": {**base.disabled(), **settings.intents}}
+    )
+    namespace = _part(document, "namespace")
+    return Case(
+        name=document.value["name"],
+        intent=document.value["intent"],
+        settings=settings,
+        given=part.value if part else {},
+        namespace=_parsed(namespace, Namespace) if namespace else None,
+        request=_parsed(_needed(document, "request"), Request),
+        expect=_parsed(_needed(document, "expect"), Expect),
+        path=document.path,
+        line=document.line(["name"]) or 1,
+    )
+
+
+def _part(document: files.Document, key: str) -> files.Document | None:
+    """The value of `key` as a document of its own."""
+    if document.value.get(key) is None:
+        return None
+    assert isinstance(document.node, yaml.MappingNode)  # noqa: S101 - its value is a mapping
+    node = next(value for name, value in document.node.value if name.value == key)
+    return files.Document(document.path, document.value[key], node)
+
+
+def _needed(document: files.Document, key: str) -> files.Document:
+    part = _part(document, key)
+    if part is None:
+        raise InputError(document.path, f"{key}: every case needs one", line=document.line([key]))
+    return part
+
+
+def _parsed(document: files.Document, model: type[_Part]) -> _Part:
+    keys = [field.alias or name for name, field in model.model_fields.items()]
+    _check_keys(document, keys, f"the {model.__name__.lower()} of a case")
+    return document.parse(model)
+
+
+def _check_keys(
+    document: files.Document, known: Mapping[str, Any] | list[str] | tuple[str, ...], what: str
+) -> None:
+    """Raises InputError if the document is not a mapping or has other keys than `known`."""
+    if not isinstance(document.value, dict):
+        raise InputError(
+            document.path, f"{what} is a mapping with {', '.join(known)}", line=document.line(())
+        )
+    for key in document.value:
+        if key not in known:
+            line = document.line([key])
+            raise InputError(
+                document.path, f"unknown key {key!r}: {what} has {', '.join(known)}", line=line
+            )

@@ -1,0 +1,96 @@
+"""The instances of intents that are in force: each applies an intent with parameters of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairlead.settings.intents import Condition, Intent, Request
+from fairlead.settings.models import Exempt, IntentSettings, Settings
+from fairlead.settings.selectors import Expression, Selector
+
+NAME_LABEL = "kubernetes.io/metadata.name"
+"""API servers set this label of each namespace to its name."""
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An intent in force under a name, with its parameters and the requests that it decides on.
+
+    The requests are those of the intent, narrowed to the instance's namespaces and without those
+    that are exempt.
+    """
+
+    name: str
+    intent: Intent
+    parameters: Mapping[str, Any]
+    exempt: Exempt
+    requests: Sequence[Request]
+
+    @property
+    def labels(self) -> set[str]:
+        """The labels of namespaces that decide about it."""
+        selected = (request.namespaces.expressions for request in self.requests)
+        return {*self.intent.metadata.namespace_labels, *(e.key for es in selected for e in es)}
+
+    @property
+    def has_intents_name(self) -> bool:
+        """Whether it is the instance that has the name of its intent."""
+        return self.name == self.intent.name
+
+
+def of(intent: Intent, settings: Settings, document: Mapping[str, Any]) -> Iterator[Instance]:
+    """The instances of an intent, by name; `document` is the file form of `settings`. Raises
+    InputError if the METADATA are wrong, and ValueError for parameters that are.
+    """
+    for name, chosen in settings.instances(intent.name, default=intent.metadata.enabled).items():
+        try:
+            parameters = intent.parameters(chosen.parameters)
+        except ValueError as error:
+            raise ValueError(f"intents.{name}.{error}") from error
+        requests = [_narrowed(request, chosen) for request in intent.requests(document, parameters)]
+        yield Instance(name, intent, parameters, chosen.exempt, requests)
+
+
+def exempt_namespaces(exempt: Exempt) -> list[Expression]:
+    """The requirement that leaves the exempt namespaces alone; none if there are none."""
+    if not exempt.namespaces:
+        return []
+    return [Expression(key=NAME_LABEL, operator="NotIn", values=sorted(exempt.namespaces))]
+
+
+def _narrowed(request: Request, chosen: IntentSettings) -> Request:
+    expressions = [
+        *request.namespaces.expressions,
+        *chosen.namespaces.expressions,
+        *exempt_namespaces(chosen.exempt),
+    ]
+    conditions = [*request.conditions, *_exempt_users(chosen.exempt)]
+    return request.model_copy(
+        update={
+            "namespaces": Selector(match_expressions=expressions),
+            "conditions": conditions,
+        }
+    )
+
+
+def _exempt_users(exempt: Exempt) -> Iterator[Condition]:
+    """Conditions in CEL, by which the API server does not ask about requests of these users."""
+    if exempt.users:
+        yield Condition(
+            name="no-exempt-user",
+            expression=f"!(request.userInfo.username in {_cel(exempt.users)})",
+        )
+    if exempt.groups:
+        yield Condition(
+            name="no-exempt-group",
+            expression="!request.userInfo.?groups.orValue([])"
+            f".exists(group, group in {_cel(exempt.groups)})",
+        )
+
+
+def _cel(names: Sequence[str]) -> str:
+    """A list of strings in CEL, which has JSON's escapes but those of surrogates."""
+    return json.dumps(sorted(names), ensure_ascii=False)

@@ -1,0 +1,35 @@
+"""The policies in Rego and in Python give equal answers, and the comparison notices if they do
+not."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from fairlead.checks.fuzz import engines
+from fairlead.common.progress import Progress
+from fairlead.policy import bundles
+
+
+def test_rego_and_python_give_equal_answers() -> None:
+    result = engines.run(seed=1, progress=Progress(), examples=200)
+    assert result["why"] is None
+    assert result["tried"] >= 200
+    assert {outcome["outcome"] for outcome in result["outcomes"]} >= {
+        "allowed",
+        "changed",
+        "refused",
+        "warned",
+    }
+
+
+def test_a_difference_is_found_and_shown_with_its_request(tmp_path: Path) -> None:
+    folder = tmp_path / "policies"
+    shutil.copytree(bundles.folder(), folder)
+    module = folder / "node_pool" / "mutation.rego"
+    right = '"add", "path": pointer("nodeSelector")'
+    assert right in module.read_text()
+    module.write_text(module.read_text().replace(right, right.replace("add", "replace")))
+    result = engines.run(seed=1, progress=Progress(), policies=folder, examples=200, shrink=False)
+    assert result["why"].startswith("Rego answers {")
+    assert len(result["example"]["asked"]) >= 1
