@@ -33,8 +33,9 @@ def outcome(case: Case, outcome: Outcome, failed: re.Pattern[str]) -> Outcome:
     """The outcome of a case, of which policies in CEL were part. A message that matches `failed`
     says that a policy failed: that refuses the request, but it is no decision.
     """
-    refused = isinstance(outcome, Decision) and not outcome.allowed
-    if refused and failed.search(outcome.message):
+    if not isinstance(outcome, Decision) or outcome.allowed:
+        return outcome
+    if failed.search(outcome.message):
         return Undecided(f"a policy fails: {outcome.message}")
     return answers.refused_early(case, outcome, "a policy")
 

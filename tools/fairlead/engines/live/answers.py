@@ -54,8 +54,9 @@ def refused_early(case: Case, outcome: Outcome, asked: str) -> Outcome:
     API servers validate objects after what changes them and before what refuses them. So they may
     refuse what the case expects to be refused in words of their own.
     """
-    refused = isinstance(outcome, Decision) and not outcome.allowed
-    if refused and not case.expect.allowed and _INVALID.search(outcome.message):
+    if not isinstance(outcome, Decision) or outcome.allowed or case.expect.allowed:
+        return outcome
+    if _INVALID.search(outcome.message):
         return Inexpressible(f"the API server itself refuses the object before it asks {asked}")
     return outcome
 
