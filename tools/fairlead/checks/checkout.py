@@ -25,7 +25,12 @@ COVERAGE = 100.0
 
 
 # Each process starts its own cluster for the session, so the tests of a file stay together.
-_PARALLEL = ("--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile")
+# The files of tests run in the order of `testpaths`: the long ones first. By default pytest-xdist
+# starts with the files that have most tests, and these are the short ones.
+_PARALLEL = (
+    *("--numprocesses=auto", "--maxprocesses=4"),
+    *("--dist=loadfile", "--no-loadscope-reorder"),
+)
 _CODE = ("tools", "policies", "integration", "bench", "conftest.py", "setup.py")
 _PACKAGES = {
     "ruff": ("ruff",),

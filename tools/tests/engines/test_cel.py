@@ -1,4 +1,4 @@
-"""The manifests of the engine cel. integration/tests/test_conformance.py puts them in force."""
+"""The manifests of the engine cel; integration/tests/test_native_conformance.py enforces them."""
 
 from __future__ import annotations
 

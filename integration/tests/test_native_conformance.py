@@ -1,0 +1,22 @@
+"""Every conformance case, on a real API server that decides by itself, by admission policies."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairlead import engines
+from fairlead.clusters import registry
+from fairlead.common.progress import Progress
+from fairlead.engines.verify import verify
+from fairlead.policy import cases
+
+
+@pytest.mark.skipif(
+    registry.of_environment().kind != "embedded", reason="the engine cel starts its own cluster"
+)
+def test_every_case_holds_on_admission_policies() -> None:
+    every = cases.load(None)
+    results = verify(every, engines.load(["cel"]), Progress())
+    assert [f"{r.case}: {r.detail}" for r in results if r.passed is False] == []
+    decided = [result for result in results if result.passed]
+    assert len(decided) >= 150
