@@ -22,6 +22,9 @@ from fairlead.policy.revision import MAIN, fingerprint
 
 _UNLOADED = 10.0
 """Seconds in which a sidecar that unloads old modules has to do it, before it is done here."""
+_LOOK = 1.0
+"""Seconds between two looks into an OPA whose sidecar has not reported yet. A look makes OPA send
+all that it has loaded, while it is busy loading."""
 _UNSETTLED = 10.0
 """Seconds after which an error counts although kube-mgmt has retries left."""
 
@@ -92,6 +95,7 @@ class _Wait:
         # The kube-mgmts of pods that end give each other new retries for as long as they last.
         self._unsettled_until = time.monotonic() + _UNSETTLED
         self._switched_at: float | None = None
+        self._looked_at = float("-inf")
         # How often kube-mgmt refused, with nothing left in OPA that may be the cause.
         self._refusals = 0
 
@@ -111,7 +115,9 @@ class _Wait:
         opas = self._cluster.opas()
         current = config_map.get("data") == dict(self._modules)  # nobody else is pushing
         if self._cluster.sidecars():
-            self._require_no_refusal(config_map)
+            if not self._reported(config_map) and time.monotonic() < self._looked_at + _LOOK:
+                return None
+            self._looked_at = time.monotonic()
         elif self._kube_mgmt_has_to_retry(config_map, opas, current):
             return None
         if not all(self._switched(opa) for opa in opas):
@@ -125,14 +131,18 @@ class _Wait:
         in_force = all(state.ready and state.revision == self.revision for state in states)
         return states if states and in_force else None
 
-    def _require_no_refusal(self, config_map: dict[str, Any]) -> None:
-        """Raises _Refusal if a replica of `fairlead sync` reports that its OPA does not take this
-        content.
+    def _reported(self, config_map: dict[str, Any]) -> bool:
+        """Whether each replica of `fairlead sync` reports that its OPA has taken this content.
+        Raises _Refusal if one reports that its OPA does not.
         """
         about = fingerprint(self._modules)
-        for report in policy_status.replicas(config_map):
-            if report.get("of") == about and report.get("status") == "error":
+        reports = [
+            report for report in policy_status.replicas(config_map) if report.get("of") == about
+        ]
+        for report in reports:
+            if report.get("status") == "error":
                 raise _Refusal(policy_status.line(report.get("error")))
+        return len(reports) >= len(self._cluster.sidecars())
 
     def _kube_mgmt_has_to_retry(
         self, config_map: dict[str, Any], opas: Sequence[OpaServer], current: bool

@@ -76,10 +76,10 @@ class Rejection:
 class Memory:
     """What the reconciler remembers about its OPA besides what OPA serves.
 
-    `accepted` has the last text of each item that OPA accepted. It is loaded again if OPA loses it
-    while a newer text is rejected. `fingerprints` are those of documents as OPA served them right
-    after it accepted them. `owned` are the items that the sidecar (this process or an earlier one)
-    put into OPA. It never removes anything else.
+    `accepted` has the last text of each item that OPA accepted, in the order in which OPA did. It
+    is loaded again if OPA loses it while a newer text is rejected. `fingerprints` are those of
+    documents as OPA served them right after it accepted them. `owned` are the items that the
+    sidecar (this process or an earlier one) put into OPA. It never removes anything else.
     """
 
     accepted: dict[Item, str] = field(default_factory=dict)
@@ -98,6 +98,7 @@ class Memory:
             self.accepted.pop(operation.item, None)
             self.owned.discard(operation.item)
             return
+        self.accepted.pop(operation.item, None)
         self.accepted[operation.item] = operation.text
         if fingerprint is not None:
             self.fingerprints[operation.item[1]] = fingerprint
@@ -267,10 +268,16 @@ def _removals(desired: Snapshot, served: Served, memory: Memory, now: float) -> 
     """The removals, except those of a ConfigMap whose new content OPA does not fully hold: its old
     content may still need the items.
 
+    What OPA accepted last is removed first, because OPA keeps a policy whose functions others use.
     If OPA rejected a text only because it conflicts with a policy that is due for removal, the text
     is first loaded under that policy's id.
     """
-    gone = sorted(memory.owned - desired.texts.keys() - desired.broken, reverse=True)
+    accepted = {item: number for number, item in enumerate(memory.accepted)}
+    gone = sorted(
+        memory.owned - desired.texts.keys() - desired.broken,
+        key=lambda item: (accepted.get(item, len(accepted)), item),
+        reverse=True,
+    )
     left = {_of(item) for item in desired.broken}
     stand_ins: list[Operation] = []
     for item, text in desired.texts.items():

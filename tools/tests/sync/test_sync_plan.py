@@ -138,6 +138,18 @@ def test_new_policies_that_need_each_other_are_all_there_before_one_changes() ->
     ]
 
 
+def test_what_opa_accepted_last_is_removed_first() -> None:
+    opa = Opa(held())
+    opa.accepts = lambda operation: operation.item != A or B[1] in opa.served.policies
+    opa.settle(snapshot({A: "needs b", B: "b", C: "c"}))
+    assert opa.settle(snapshot()) == [Remove(A), Remove(C), Remove(B)]
+    restarted = Memory(owned={A, B})
+    assert operations(snapshot(), held({A[1]: "a", B[1]: "b"}), restarted, 0) == [
+        Remove(B),
+        Remove(A),
+    ]
+
+
 def test_a_half_accepted_update_takes_nothing_away_from_the_old_one_until_it_is_whole() -> None:
     opa = Opa(held())
     opa.settle(snapshot({A: "a", B: "b", OTHER: "x"}))

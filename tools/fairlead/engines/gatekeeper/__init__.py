@@ -57,7 +57,7 @@ class GatekeeperEngine:
             rendered = [self._objects(settings) for settings, _ in groups.values()]
             templates = [each for objects in rendered for each in objects if _is_template(each)]
             in_force.put({each["metadata"]["name"]: each for each in templates}.values())
-            with marker.placed(rest, configuration=controller.WEBHOOKS) as known:
+            with marker.placed(rest, webhooks=True) as known:
                 scene = Scene(rest, known)
                 for objects, (_, group) in zip(rendered, groups.values(), strict=True):
                     in_force.put(objects)

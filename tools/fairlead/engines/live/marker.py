@@ -40,13 +40,13 @@ class Marker:
     def __init__(
         self,
         rest: Rest,
-        configuration: str | None,
+        webhooks: bool,
         mutating: bool,
         parameters: Sequence[Mapping[str, Any]],
     ) -> None:
         self._rest = rest
         self._name = f"fairlead-verify-{secrets.token_hex(4)}"
-        self._configuration = configuration
+        self._phases = _PHASES if webhooks else {}
         self._mutating = mutating
         # The last one of each kind.
         self._parameters = list({each["kind"]: each for each in parameters}.values())
@@ -54,6 +54,7 @@ class Marker:
             *(policy for each in self._parameters for policy in self._parameter_policy(each)),
             *(self._mutating_policy() if mutating else ()),
             *self._policy(),
+            *(self._webhook(kind, phase) for kind, phase in self._phases.items()),
         ]
 
     def knows(self, namespace: str, labels: Mapping[str, str]) -> bool:
@@ -111,10 +112,11 @@ class Marker:
         }
         return {"objectSelector": {"matchLabels": {_LABEL: mark}}, "resourceRules": [rule]}
 
-    def _webhook(self, mark: str) -> dict[str, Any]:
+    def _webhook(self, kind: str, phase: str) -> dict[str, Any]:
         """A webhook that nobody serves, so that the API server refuses what it is called for."""
+        mark = self._mark(phase)
         matched = self._matched(mark)
-        return {
+        webhook = {
             "name": mark + _WEBHOOK,
             "clientConfig": {"url": "https://127.0.0.1:1/"},
             "rules": matched["resourceRules"],
@@ -124,6 +126,8 @@ class Marker:
             "timeoutSeconds": 1,
             "admissionReviewVersions": ["v1"],
         }
+        metadata = {"name": self._name}
+        return {"apiVersion": _VERSION, "kind": kind, "metadata": metadata, "webhooks": [webhook]}
 
     def _parameter_policy(self, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         """A policy that refuses a ConfigMap if the API server knows these parameters."""
@@ -146,32 +150,13 @@ class Marker:
             answer = self._rest.call("POST", path_of(manifest, None), manifest)
             if not answer.ok:
                 raise FairleadError(f"creating {manifest['kind']} {self._name}: {answer.message}")
-        if self._configuration:
-            for kind in _PHASES:
-                self._set_webhooks(kind, [self._webhook(self._mark(_PHASES[kind]))])
-
-    def _set_webhooks(self, kind: str, markers: list[dict[str, Any]]) -> None:
-        """Make these the only markers of a configuration, if there is one of that name."""
-        path = path_of({"apiVersion": _VERSION, "kind": kind}, None, self._configuration or "")
-
-        def attempt() -> bool:
-            answer = self._rest.call("GET", path)
-            if answer.status == 404:
-                return True
-            there = answer.body.get("webhooks") or []
-            own = [webhook for webhook in there if not webhook["name"].endswith(_WEBHOOK)]
-            body = {**answer.body, "webhooks": [*own, *markers]}
-            return self._rest.call("PUT", path, body).ok  # somebody may have changed it meanwhile
-
-        waiting.until(attempt, deadline=_DEADLINE, what=f"the webhooks of {kind} change")
 
     def _mark(self, what: str) -> str:
         return f"{self._name}-{what}"
 
     def _wait(self) -> None:
         def in_force() -> bool:
-            phases = _PHASES.values() if self._configuration else ()
-            marks = [self._mark(phase) for phase in phases]
+            marks = [self._mark(phase) for phase in self._phases.values()]
             if not all(mark in self._send(mark, "default", {}).message for mark in marks):
                 return False
             kinds = [self._mark(parameters["kind"].lower()) for parameters in self._parameters]
@@ -191,9 +176,6 @@ class Marker:
     def _remove(self) -> None:
         for manifest in reversed(self._manifests):
             self._rest.call("DELETE", path_of(manifest, None, manifest["metadata"]["name"]))
-        if self._configuration:
-            for kind in _PHASES:
-                self._set_webhooks(kind, [])
 
     def _send(self, mark: str, namespace: str, annotations: Mapping[str, str]) -> Response:
         metadata = {
@@ -209,17 +191,17 @@ class Marker:
 def placed(
     rest: Rest,
     *,
-    configuration: str | None = None,
+    webhooks: bool = False,
     mutating: bool = False,
     parameters: Sequence[Mapping[str, Any]] = (),
 ) -> Iterator[Marker]:
     """A marker during the block, which begins once the API server applies it.
 
-    All policies that deny are then in force, with `mutating` also those that mutate, and also the
-    webhook configurations of the name `configuration`. Policies find all of `parameters`, which are
+    All policies that deny are then in force, with `mutating` also those that mutate, and with
+    `webhooks` all webhook configurations. Policies find all of `parameters`, which are
     custom resources in the order of their creation. Raises FairleadError.
     """
-    marker = Marker(rest, configuration, mutating, parameters)
+    marker = Marker(rest, webhooks, mutating, parameters)
     try:
         marker._place()
         marker._wait()

@@ -14,7 +14,6 @@ from fairlead.clusters import registry
 from fairlead.clusters.base import Cluster
 from fairlead.clusters.registry import Target
 from fairlead.common.progress import Progress
-from fairlead.deployment import names
 from fairlead.engines.base import Outcome
 from fairlead.engines.live import custom_resources, marker
 from fairlead.engines.live.namespaces import Knows
@@ -60,7 +59,7 @@ class WebhookEngine:
             for group in sorted(groups.values(), key=self._of_pods):
                 settings = _with_setup_user(group[0].settings, self._folder)
                 cluster.configure(settings)
-                with marker.placed(rest, configuration=names.WEBHOOKS) as in_force:
+                with marker.placed(rest, webhooks=True) as in_force:
                     knows = cluster.namespaces_known(settings)
                     scene = Scene(rest, in_force, engine_knows=knows)
                     for case in group:
