@@ -37,11 +37,10 @@ def verify(cases: Sequence[Case], engines: Sequence[Engine], progress: Progress)
     """
     results = []
     for engine in engines:
-        reasons = {case.name: engine.inexpressible(case) for case in cases}
         by_case = {
             case.name: _result(case, engine, Inexpressible(reason))
             for case in cases
-            if (reason := reasons[case.name])
+            if (reason := engine.inexpressible(case))
         }
         expressible = [case for case in cases if case.name not in by_case]
         for case, outcome in engine.decide(expressible, progress) if expressible else ():

@@ -204,22 +204,27 @@ def test_policies_that_do_not_compile_are_an_error_of_the_engine(
 
 
 class Mute:
-    """An engine that can express nothing."""
+    """An engine that can express nothing. It knows so before it is asked, or only then."""
 
     name = "mute"
     asks_cluster = False
 
-    def inexpressible(self, case: Case) -> str:
-        return f"{case.name}: it has no mouth"
+    def __init__(self, *, knows: bool) -> None:
+        self._knows = knows
+
+    def inexpressible(self, case: Case) -> str | None:
+        return "it has no mouth" if self._knows else None
 
     def decide(
         self, asked: Sequence[Case], progress: Progress
     ) -> Iterator[tuple[Case, Inexpressible]]:
+        assert not self._knows, "it is asked what it cannot express"
         yield from ((case, Inexpressible("it has no mouth")) for case in asked)
 
 
-def test_what_cannot_be_expressed_is_neither_passed_nor_failed(case: Case) -> None:
-    (result,) = verify.verify([case], [Mute()], Progress())
+@pytest.mark.parametrize("knows", [True, False])
+def test_what_cannot_be_expressed_is_neither_passed_nor_failed(case: Case, knows: bool) -> None:
+    (result,) = verify.verify([case], [Mute(knows=knows)], Progress())
     assert (result.passed, result.detail) == (None, "not expressible: it has no mouth")
 
 
