@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -52,9 +51,7 @@ def definitions(progress: Progress) -> list[dict[str, Any]]:
 def serve_definitions(rest: Rest, progress: Progress) -> None:
     """Make an API server serve Gatekeeper's kinds. Raises FairleadError."""
     progress.update(PROGRAM, "creating its kinds")
-    every = definitions(progress)
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda each: custom_resources.serve(rest, [each]), every))
+    custom_resources.serve(rest, definitions(progress))
 
 
 def start(cluster: BareCluster, rest: Rest, progress: Progress) -> None:

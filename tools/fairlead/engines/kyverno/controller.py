@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -65,9 +64,7 @@ def running(progress: Progress) -> Iterator[BareCluster]:
     with clusters.bare(progress) as cluster:
         rest = clusters.rest(cluster)
         progress.update(PROGRAM, "creating its kinds")
-        with ThreadPoolExecutor(2) as pool:
-            serve = functools.partial(custom_resources.serve, rest)
-            list(pool.map(serve, ([each] for each in definitions(progress))))
+        custom_resources.serve(rest, definitions(progress))
         for manifest in _objects():
             create(rest, path_of(manifest, manifest["metadata"].get("namespace")), manifest)
         progress.update(PROGRAM, "starting")

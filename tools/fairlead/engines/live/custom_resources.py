@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,16 @@ def serve(rest: Rest, definitions: Sequence[Mapping[str, Any]]) -> None:
     """Create CustomResourceDefinitions, and wait until the API server knows their kinds. Raises
     FairleadError.
     """
-    for definition in definitions:
-        answer = rest.call("POST", path_of(definition, None), definition)
-        if not answer.ok and answer.status != 409:
-            name = definition["metadata"]["name"]
-            raise FairleadError(f"the API server refuses the kind {name}: {answer.message}")
+    with ThreadPoolExecutor(2) as pool:  # some are large
+        list(pool.map(functools.partial(_create, rest), definitions))
     wait(rest, definitions)
+
+
+def _create(rest: Rest, definition: Mapping[str, Any]) -> None:
+    answer = rest.call("POST", path_of(definition, None), definition)
+    if not answer.ok and answer.status != 409:
+        name = definition["metadata"]["name"]
+        raise FairleadError(f"the API server refuses the kind {name}: {answer.message}")
 
 
 def wait(rest: Rest, definitions: Sequence[Mapping[str, Any]]) -> None:
