@@ -23,4 +23,5 @@ def command(folder: Path, intent: str, output: str) -> None:
     It gets settings, a policy with its test and cases, a workflow for CI, and a README.
     """
     out.files(new_policy.repository(folder, intent), output)
-    out.note(f"next: cd {folder}; fairlead test --policies policies; fairlead up")
+    into = "" if folder == Path() else f"cd {folder}; "
+    out.note(f"next: {into}fairlead test --policies policies; fairlead up")
