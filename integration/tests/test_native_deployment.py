@@ -8,13 +8,12 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from dry_runs import pod, selector, writer
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths, waiting
@@ -71,52 +70,12 @@ def fairlead(native: EmbeddedCluster, tmp_path: Path) -> Callable[..., Any]:
     return run
 
 
-def pod(namespace: str, **spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "a", "namespace": namespace},
-        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
-    }
-
-
-def selector(objects: clients.Objects, manifest: dict[str, Any]) -> Any:
-    """The nodeSelector that the API server gives a pod."""
-    return objects.apply(manifest, dry_run=True)["spec"].get("nodeSelector")
-
-
 def problems(fairlead: Callable[..., Any]) -> list[str]:
     shown = fairlead("status", "-o", "json")
     document = json.loads(shown.stdout)
     assert shown.returncode == (1 if document["problems"] else 0)
     assert document["engine"] == "cel"
     return list(document["problems"])
-
-
-@contextmanager
-def writer(cluster: EmbeddedCluster) -> Iterator[list[Any]]:
-    """Creates pods by dry runs all the time. Yields the nodeSelectors that they get; refusals are
-    left out.
-    """
-    selectors: list[Any] = []
-    refused: list[bool] = []
-    ended = threading.Event()
-
-    def write() -> None:
-        own = cluster.objects()
-        while not ended.is_set():
-            try:
-                selectors.append(selector(own, pod("mapped")))
-            except Refused:
-                refused.append(True)
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        yield selectors
-    finally:
-        ended.set()
-        thread.join()
 
 
 def test_it_places_and_refuses_without_a_pod_a_certificate_or_a_webhook(
@@ -189,7 +148,7 @@ def test_a_policy_without_parameters_refuses(objects: clients.Objects) -> None:
 def test_a_push_and_a_rollback_leave_no_pod_unplaced(
     native: EmbeddedCluster, objects: clients.Objects, fairlead: Callable[..., Any]
 ) -> None:
-    with writer(native) as selectors:
+    with writer(native.kubeconfig) as selectors:
         for label in ("gke", "agentpool"):
             enforcement.deploy(native, Settings(node_label=label), message=label, progress=QUIET)
         pushed = fairlead("push", "-m", "by hand", settings="nodeLabel: gke\n")
@@ -335,7 +294,7 @@ def test_an_intent_is_disabled_until_it_is_enabled(
 def test_opa_takes_over_and_gives_back_without_a_pod_unplaced(
     native: EmbeddedCluster, objects: clients.Objects, fairlead: Callable[..., Any]
 ) -> None:
-    with writer(native) as selectors:
+    with writer(native.kubeconfig) as selectors:
         opa = fairlead("deploy", "--engine", "opa")
         assert opa.returncode == 0, opa.stderr
         assert json.loads(fairlead("status", "-o", "json").stdout)["engine"] == "opa"

@@ -6,14 +6,12 @@ import itertools
 import os
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from kubernetes import client
+from second_api_server import start_second
 
-from fairlead.clusters.embedded import ports
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
@@ -47,19 +45,6 @@ def servers(first: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory) ->
     second = tmp_path_factory.mktemp("second") / "kubeconfig"
     start_second(first, second)
     return [client.CoreV1Api(clients.connect(path)) for path in (first.kubeconfig, second)]
-
-
-def start_second(cluster: EmbeddedCluster, kubeconfig: Path) -> None:
-    """Start another API server like the first, and write an administrator's kubeconfig for it."""
-    (port,) = ports.free_ports(1)
-    url = f"https://{ports.HOST}:{port}"
-    pid = cluster.servers()["kube-apiserver"]["pid"]
-    argv = Path(f"/proc/{pid}/cmdline").read_bytes().decode().rstrip("\0").split("\0")
-    argv = [f"--secure-port={port}" if flag.startswith("--secure-port=") else flag for flag in argv]
-    cluster.start_server("kube-apiserver-second", argv, ready=f"{url}/readyz", deadline=60.0)
-    document = yaml.safe_load(cluster.kubeconfig.read_text())
-    document["clusters"][0]["cluster"]["server"] = url
-    kubeconfig.write_text(yaml.safe_dump(document))
 
 
 def make(api: Any, labels: dict[str, str]) -> str:

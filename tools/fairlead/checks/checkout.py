@@ -27,8 +27,9 @@ COVERAGE = 100.0
 # Each process starts its own cluster for the session, so the tests of a file stay together.
 # The files of tests run in the order of `testpaths`: the long ones first. By default pytest-xdist
 # starts with the files that have most tests, and these are the short ones.
+# They often wait for servers, so there are more processes than processors.
 _PARALLEL = (
-    *("--numprocesses=auto", "--maxprocesses=4"),
+    f"--numprocesses={min(4, (os.cpu_count() or 2) * 3 // 2)}",
     *("--dist=loadfile", "--no-loadscope-reorder"),
 )
 _CODE = ("tools", "policies", "integration", "bench", "conftest.py", "setup.py")

@@ -1,0 +1,165 @@
+"""Policies that the API server enforces itself, while what deploys them is killed or works twice,
+and beside a second API server: no pod is created unplaced."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from dry_runs import pod, selector, writer
+from second_api_server import start_second
+
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
+from fairlead.common import waiting
+from fairlead.common.progress import Progress
+from fairlead.deployment.names import NAMESPACE, POLICIES
+from fairlead.engines import enforcement
+from fairlead.kube import clients
+from fairlead.settings.models import Settings
+
+pytestmark = pytest.mark.embedded("it has a cluster of its own with two API servers")
+
+ADMISSION = "admissionregistration.k8s.io/v1"
+NODE_LABELS = {"agentpool": "agentpool", "gke": "cloud.google.com/gke-nodepool"}
+"""Values of the setting nodeLabel, and the label that each stands for."""
+Objects = clients.Objects
+
+
+@pytest.fixture(scope="module")
+def native() -> Iterator[EmbeddedCluster]:
+    with enforcement.started(
+        f"native-twice-{os.getpid()}", Settings(), {}, engine="cel", progress=Progress()
+    ) as cluster:
+        metadata = {"name": "mapped", "labels": {"agentpool": "pool1"}}
+        cluster.objects().apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def servers(native: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The kubeconfigs of both API servers; Fairlead knows the first."""
+    second = tmp_path_factory.mktemp("second") / "kubeconfig"
+    start_second(native, second)
+    return [native.kubeconfig, second]
+
+
+@pytest.fixture
+def objects(native: EmbeddedCluster) -> Objects:
+    return native.objects()
+
+
+@pytest.fixture
+def push(native: EmbeddedCluster, tmp_path: Path) -> Callable[[str], subprocess.Popen[str]]:
+    """Starts `fairlead push` with this nodeLabel."""
+
+    def start(node_label: str) -> subprocess.Popen[str]:
+        settings = tmp_path / f"{node_label}.yaml"
+        settings.write_text(f"nodeLabel: {node_label}\n")
+        argv = [sys.executable, "-m", "fairlead", "push", "--name", native.name]
+        return subprocess.Popen([*argv, "--settings", str(settings)], text=True)
+
+    return start
+
+
+def require_in_force(native: EmbeddedCluster, servers: list[Path], node_label: str) -> None:
+    """Both API servers place pods by this label, and the status has no problem."""
+    expected = {NODE_LABELS[node_label]: "pool1"}
+    each = [Objects(clients.connect(server)) for server in servers]
+    waiting.until(
+        lambda: all(selector(objects, pod("mapped")) == expected for objects in each),
+        deadline=30,
+        what=f"both API servers place by {node_label}",
+    )
+    assert enforcement.status(native)["problems"] == []
+
+
+def require_placed(selectors: list[list[object]]) -> None:
+    """The pods of all writers were placed, by one of the labels."""
+    legal = [{label: "pool1"} for label in NODE_LABELS.values()]
+    for of_writer in selectors:
+        assert len(of_writer) > 5
+        assert [each for each in of_writer if each not in legal] == []
+
+
+def test_a_push_leaves_no_pod_unplaced_at_either_api_server(
+    native: EmbeddedCluster,
+    servers: list[Path],
+    push: Callable[[str], subprocess.Popen[str]],
+) -> None:
+    with ExitStack() as writing:
+        selectors = [writing.enter_context(writer(server)) for server in servers]
+        for node_label in ("gke", "agentpool", "gke"):
+            assert push(node_label).wait() == 0
+        require_in_force(native, servers, "gke")
+    require_placed(selectors)
+    assert push("agentpool").wait() == 0
+
+
+def policies(objects: Objects) -> object:
+    """The names of all policies that refuse."""
+    found = objects.list(ADMISSION, "ValidatingAdmissionPolicy", None)
+    return {each["metadata"]["name"] for each in found}
+
+
+def config_map(objects: Objects) -> object:
+    """What the cluster records as the policies in force."""
+    return (objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}).get("data")
+
+
+def binding(objects: Objects) -> object:
+    """The policy that a binding puts in force."""
+    found = objects.get(ADMISSION, "MutatingAdmissionPolicyBinding", "fairlead.node-pool")
+    return found and found["spec"]["policyName"]
+
+
+@pytest.mark.parametrize("seen", [policies, config_map, binding])
+def test_a_push_that_is_killed_leaves_no_pod_unplaced_and_can_be_repeated(
+    native: EmbeddedCluster,
+    servers: list[Path],
+    push: Callable[[str], subprocess.Popen[str]],
+    objects: Objects,
+    seen: Callable[[Objects], object],
+) -> None:
+    """It is killed as soon as it has changed what is `seen`."""
+    before = seen(objects)
+    with ExitStack() as writing:
+        selectors = [writing.enter_context(writer(server)) for server in servers]
+        process = push("gke")
+        try:
+            waiting.until(
+                lambda: seen(objects) != before,
+                deadline=120,
+                what="the push changes it",
+                pause=0.01,
+            )
+        finally:
+            process.kill()
+            process.wait()
+        assert push("gke").wait() == 0
+        require_in_force(native, servers, "gke")
+        assert push("agentpool").wait() == 0
+        require_in_force(native, servers, "agentpool")
+    require_placed(selectors)
+
+
+def test_of_two_pushes_at_once_each_leaves_all_pods_placed(
+    native: EmbeddedCluster,
+    servers: list[Path],
+    push: Callable[[str], subprocess.Popen[str]],
+    objects: Objects,
+) -> None:
+    with ExitStack() as writing:
+        selectors = [writing.enter_context(writer(server)) for server in servers]
+        for process in [push(node_label) for node_label in NODE_LABELS]:
+            assert process.wait() in (0, 1)
+        assert push("agentpool").wait() == 0
+        require_in_force(native, servers, "agentpool")
+    require_placed(selectors)
+    recorded = json.dumps(config_map(objects))
+    assert "gke-nodepool" not in recorded
