@@ -49,9 +49,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "embedded(why): runs on an embedded cluster alone, for this reason"
     )
+    config.addinivalue_line(
+        "markers", "long: takes minutes, and therefore begins before the others"
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     for item in items:
         marker = item.get_closest_marker("embedded")
         if marker and not EMBEDDED:

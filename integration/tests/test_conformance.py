@@ -13,6 +13,8 @@ from fairlead.engines.verify import verify
 from fairlead.operations import deploy
 from fairlead.policy import cases
 
+pytestmark = pytest.mark.long
+
 TARGET = registry.of_environment()
 
 

@@ -31,6 +31,8 @@ from fairlead.settings import loading
 from fairlead.settings.models import IntentSettings, Settings
 from fairlead.settings.selectors import Selector
 
+pytestmark = pytest.mark.long
+
 POLICIES = paths.root() / "policies"
 REFUSING = (
     *("image_sources", "replica_limits", "required_labels"),

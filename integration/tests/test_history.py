@@ -34,7 +34,10 @@ from fairlead.operations.rollback import rollback
 from fairlead.policy import bundles, staging
 from fairlead.settings.models import Pool, Settings
 
-pytestmark = pytest.mark.embedded("it deletes the history, and changes settings")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.embedded("it deletes the history, and changes settings"),
+]
 
 QUIET = Progress()
 Record = Callable[..., history.Entry]

@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 
 from fairlead import engines
-from fairlead.clusters import registry
 from fairlead.common.progress import Progress
 from fairlead.engines.verify import verify
 from fairlead.policy import cases
 
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.embedded("the engine cel starts its own cluster"),
+]
 
-@pytest.mark.skipif(
-    registry.of_environment().kind != "embedded", reason="the engine cel starts its own cluster"
-)
+
 def test_every_case_holds_on_admission_policies() -> None:
     every = cases.load(None)
     results = verify(every, engines.load(["cel"]), Progress())

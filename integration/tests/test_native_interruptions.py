@@ -23,7 +23,10 @@ from fairlead.engines import enforcement
 from fairlead.kube import clients
 from fairlead.settings.models import Settings
 
-pytestmark = pytest.mark.embedded("it has a cluster of its own with two API servers")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.embedded("it has a cluster of its own with two API servers"),
+]
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 NODE_LABELS = {"agentpool": "agentpool", "gke": "cloud.google.com/gke-nodepool"}

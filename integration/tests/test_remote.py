@@ -34,7 +34,10 @@ from fairlead.operations import deployed_state, rotate
 from fairlead.pki import certificates
 from fairlead.policy import bundles
 
-pytestmark = pytest.mark.embedded("it has a cluster of its own, with simulated nodes")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.embedded("it has a cluster of its own, with simulated nodes"),
+]
 
 FAIRLEAD = [sys.executable, "-m", "fairlead"]
 

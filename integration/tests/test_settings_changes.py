@@ -27,7 +27,10 @@ from fairlead.operations.deploy import deploy
 from fairlead.operations.up import started
 from fairlead.settings.models import DecisionLogs, Pool, Replicated, Settings, Toleration
 
-pytestmark = pytest.mark.embedded("it has a cluster of its own, which is deployed again and again")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.embedded("it has a cluster of its own, which is deployed again and again"),
+]
 
 QUIET = Progress()
 BASE = Settings()

@@ -24,10 +24,10 @@ COVERAGE = 100.0
 """Percent of the policies' lines that their tests must reach."""
 
 
-# Each process starts its own cluster for the session, so the tests of a file stay together.
-# The files of tests run in the order of `testpaths`: the long ones first. By default pytest-xdist
-# starts with the files that have most tests, and these are the short ones.
-# They often wait for servers, so there are more processes than processors.
+# Each process starts its own cluster for the session, so the tests of a file stay together. The
+# files run in the order in which they are collected, long ones first: pytest-xdist would begin with
+# those that have most tests, which are short. Tests often wait for servers, so there are more
+# processes than processors.
 _PARALLEL = (
     f"--numprocesses={min(4, (os.cpu_count() or 2) * 3 // 2)}",
     *("--dist=loadfile", "--no-loadscope-reorder"),
