@@ -11,7 +11,7 @@ from typing import Any
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 
-_PAUSE = 0.02
+_PAUSE = 0.05
 """Seconds between two pods of a writer, in which the processors run what changes the policies."""
 
 
