@@ -21,13 +21,6 @@ from fairlead.policy.cases import Case
 GATEKEEPER, KYVERNO, NATIVE = "replicas-gatekeeper", "replicas-kyverno", "replicas-vap"
 
 
-def asked(sample: str) -> list[Case]:
-    return [
-        *samples.creations(sample, "allowed"),
-        *samples.creations(sample, "refused", allowed=False),
-    ]
-
-
 def kind_and_replicas(case: Case) -> tuple[str, int]:
     """An object as an API server fills it in: without a number, there is one replica."""
     manifest = case.request.manifest
@@ -37,7 +30,7 @@ def kind_and_replicas(case: Case) -> tuple[str, int]:
 @pytest.mark.parametrize("name", ["opa", "python"])
 @pytest.mark.parametrize("sample", [GATEKEEPER, KYVERNO, NATIVE])
 def test_the_intent_beside_the_sample_decides_as_the_folders_say(sample: str, name: str) -> None:
-    cases = asked(sample)
+    cases = samples.both(sample)
     (engine,) = engines.load([name])
     decided = samples.decisions(engine, cases)
     assert {case.name: decided[case.name].allowed for case in cases} == {
@@ -53,7 +46,7 @@ def test_the_objects_are_on_both_sides_of_each_limit(
     sample: str, lowest: int, highest: int | None
 ) -> None:
     numbers: dict[bool, set[int]] = {True: set(), False: set()}
-    for case in asked(sample):
+    for case in samples.both(sample):
         numbers[case.expect.allowed].add(kind_and_replicas(case)[1])
     assert lowest in numbers[True]
     assert not lowest or lowest - 1 in numbers[False]
@@ -79,7 +72,7 @@ def test_the_rego_of_the_constraint_template_decides_as_the_folders_say() -> Non
     assert constraint["apiVersion"].split("/")[0] == "constraints.gatekeeper.sh"
     match = constraint["spec"]["match"]
     assert selected(match["namespaceSelector"], GATEKEEPER)
-    cases = asked(GATEKEEPER)
+    cases = samples.both(GATEKEEPER)
     kinds = {kind for group in match["kinds"] for kind in group["kinds"]}
     assert {kind_and_replicas(case)[0] for case in cases} == kinds
     (target,) = template["spec"]["targets"]
@@ -114,7 +107,7 @@ def test_the_pattern_of_the_cluster_policy_decides_as_the_folders_say() -> None:
     assert selected(resources["namespaceSelector"], KYVERNO)
     comparison = re.fullmatch(r">(\d+)", rule["validate"]["pattern"]["spec"]["replicas"])
     assert comparison
-    cases = asked(KYVERNO)
+    cases = samples.both(KYVERNO)
     kinds = {kind.rpartition("/")[2] for kind in resources["kinds"]}
     assert {kind_and_replicas(case)[0] for case in cases} == kinds
     for case in cases:
