@@ -208,6 +208,18 @@ def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, words: str
         (constraint("K8sAllowedRepos", "{repos: ['']}", PODS), "no registry or repository"),
         (constraint("K8sAllowedRepos", "{repos: [a.b/C/]}", PODS), "image-sources does not take"),
         (constraint("K8sAllowedRepos", "{repos: [a.b/]}", REPLICAS), "is about pods"),
+        (constraint("K8sAllowedReposv2", "{allowedImages: []}", PODS), "no image at all"),
+        (constraint("K8sAllowedReposv2", "{allowedImages: ['*']}", PODS), "every image"),
+        (constraint("K8sAllowedReposv2", "{allowedImages: [nginx]}", PODS), "this reference alone"),
+        (
+            constraint("K8sAllowedReposv2", "{allowedImages: ['a.b/c:*', 'a.b/*']}", PODS),
+            "allowedImages: the prefix 'a.b/c:' is no registry or repository",
+        ),
+        (
+            constraint("K8sAllowedReposv2", "{allowedImages: ['a.b/c*']}", PODS),
+            "allowedImages: the prefix 'a.b/c' allows whatever begins so",
+        ),
+        (constraint("K8sAllowedReposv2", "{repos: [a.b/]}", PODS), "parameters.repos is none"),
         (constraint("K8sRequiredLabels", "{labels: [{key: a}]}"), "names none"),
         (constraint("K8sRequiredLabels", "{labels: []}", PODS), "requires no label"),
         (
