@@ -89,7 +89,7 @@ def test_gatekeeper_refuses_an_update_that_leaves_the_number_and_the_intent_does
     (copy / "suite.yaml").write_text(yaml.safe_dump(suite))
     done = gator.verify(copy)
     assert done.returncode == 0, done.stdout + done.stderr
-    update = Request(operation="UPDATE", object=two, oldObject=two)
+    update = Request(operation="UPDATE", object=two, old_object=two)
     case = samples.case(SAMPLE, update, allowed=True, name="update")
     for engine in engines.load(["opa", "python"]):
         assert samples.decisions(engine, [case])["update"].allowed

@@ -106,7 +106,7 @@ def test_the_differences_are_those_of_the_readme(by_hand: Webhook, served: Serve
     template = {**two["spec"]["template"], "spec": {**pod, "volumes": [volume]}}
     mounted = {**two, "spec": {**two["spec"], "template": template}}
     asked = {
-        "an update that leaves the number": Request(operation="UPDATE", object=one, oldObject=one),
+        "an update that leaves the number": Request(operation="UPDATE", object=one, old_object=one),
         "an image volume": Request(operation="CREATE", object=mounted),
     }
     for server, expected in ((by_hand, [False, True]), (served, [True, False])):
