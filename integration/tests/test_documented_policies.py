@@ -134,11 +134,7 @@ def scaled(replicas: int) -> Case:
 
 
 def test_replicas_are_limited_as_by_our_intent(rest: Rest) -> None:
-    asked = [
-        *samples.creations("replicas-vap", "allowed"),
-        *samples.creations("replicas-vap", "refused", allowed=False),
-        *map(scaled, (0, 3, 4)),
-    ]
+    asked = [*samples.both("replicas-vap"), *map(scaled, (0, 3, 4))]
     expected = {case.name: case.expect.allowed for case in asked}
     with in_force(rest, "replicas-vap/limit.yaml", "replicas-vap/policy.yaml") as scene:
         by_sample = live(scene, asked)

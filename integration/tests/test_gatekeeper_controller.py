@@ -3,14 +3,14 @@ case in its controller, which a real API server asks, and the samples of the pol
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import gator
 import pytest
+import samples
 import yaml
 
 from fairlead import engines
@@ -26,7 +26,6 @@ from fairlead.engines.verify import verify
 from fairlead.kube.rest import Response, Rest
 from fairlead.policy import cases
 from fairlead.policy.instances import NAME_LABEL
-from fairlead.programs import toolchain
 from fairlead.settings import loading
 from fairlead.settings.models import IntentSettings, Settings
 from fairlead.settings.selectors import Selector
@@ -124,26 +123,13 @@ def messages(folder: Path, settings: Settings, objects: Path) -> dict[str, list[
         for name in sorted(spaces - {each["metadata"]["name"] for each in given})
     ]
     (folder / "namespaces.yaml").write_text(yaml.safe_dump_all(namespaces))
-    gator = toolchain.ensure(["gator"])["gator"]
-    completed = subprocess.run(
-        [gator, "test", "--filename", folder, "--filename", objects, "--output", "json"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    said: dict[str, list[str]] = {}
-    for violation in json.loads(completed.stdout) or ():
-        of = violation["violatingObject"]
-        said.setdefault(f"{of['kind']} {of['metadata']['name']}", []).append(violation["msg"])
-    assert completed.returncode == (1 if said else 0), completed.stderr
-    return said
+    return gator.violations(folder, objects)
 
 
 @pytest.mark.parametrize("policy", REFUSING)
 def test_gator_refuses_the_samples_that_each_policy_refuses(tmp_path: Path, policy: str) -> None:
-    samples = POLICIES / policy / "samples"
-    loaded = loading.load(samples / "fairlead.yaml")
+    examples = POLICIES / policy / "samples"
+    loaded = loading.load(examples / "fairlead.yaml")
     # gator gives policies no labels of namespaces, so no instance selects by them.
     intents = {
         name: chosen.model_copy(update={"namespaces": Selector()})
@@ -156,8 +142,8 @@ def test_gator_refuses_the_samples_that_each_policy_refuses(tmp_path: Path, poli
     folders = {kind: tmp_path / kind for kind in ("allowed", "refused")}
     for folder in folders.values():
         folder.mkdir()
-    assert messages(folders["allowed"], settings, samples / "allowed" / "objects.yaml") == {}
-    refused = samples / "refused" / "objects.yaml"
+    assert messages(folders["allowed"], settings, examples / "allowed" / "objects.yaml") == {}
+    refused = examples / "refused" / "objects.yaml"
     said = messages(folders["refused"], settings, refused)
     every = yaml.safe_load_all(refused.read_text())
-    assert sorted(said) == sorted(f"{each['kind']} {each['metadata']['name']}" for each in every)
+    assert sorted(said) == sorted(map(samples.title, every))

@@ -47,7 +47,7 @@ COMMANDS = {
     "image": "Build the image of the sidecar and of OPA's proxy.",
     "e2e": "Run the integration tests on a cluster of any kind.",
     "docker-e2e": "Run the end-to-end tests in a container.",
-    "convert": "Write fairlead.yaml from policies of Gatekeeper, Kyverno or PodNodeSelector.",
+    "convert": "Write fairlead.yaml from policies of Gatekeeper, Kyverno or admission plugins.",
     "init": "Start a repository of policies.",
     "new": "Create a policy: its folder, its test and its cases.",
     "generate": "Write the files that are made from the policies' METADATA and cases.",

@@ -22,9 +22,10 @@ from fairlead.convert import conversion
 @options.output
 def command(paths: tuple[Path, ...], output: str) -> int:
     """Print the fairlead.yaml that does what policies of other programs do: mutators and
-    constraints of Gatekeeper, mutate rules of Kyverno, and the configuration of PodNodeSelector.
+    constraints of Gatekeeper, mutate rules of Kyverno, and the configuration of the admission
+    plugins PodNodeSelector and PodTolerationRestriction.
 
-    A FILE holds their objects, namespaces with annotations, or the plugin's file, as YAML or JSON;
+    A FILE holds their objects, namespaces with annotations, or a plugin's file, as YAML or JSON;
     - is standard input. Of a FOLDER, all .yaml, .yml and .json files are read, except hidden ones.
     What the settings cannot say is listed on stderr and at the top of the result. See
     docs/convert.md.

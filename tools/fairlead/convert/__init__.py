@@ -1,2 +1,2 @@
 """Writes the settings that do what policies of other programs do: Gatekeeper, Kyverno, and the
-admission plugin PodNodeSelector."""
+admission plugins PodNodeSelector and PodTolerationRestriction."""

@@ -70,6 +70,10 @@ class _AllowedRepos(_Lenient):
     repos: list[str] = []
 
 
+class _AllowedImages(_Lenient):
+    allowed_images: list[str] = []
+
+
 class _ContainerLimits(_Lenient):
     cpu: str | int | float | None = None
     memory: str | int | float | None = None
@@ -158,19 +162,55 @@ def whole_value(regex: str) -> str:
 def _allowed_repos(document: files.Document, kinds: Kinds) -> Parameters:
     given = document.parse(_AllowedRepos)
     _all_known(given)
-    _only_pods(kinds, "image-sources")
-    sources = [source_of(prefix) for prefix in given.repos]
-    if not sources:
+    if not given.repos:
         raise Untakable("it allows no image at all")
-    result = Parameters("image-sources", {"sources": list(dict.fromkeys(sources))})
-    for prefix, source in zip(given.repos, sources, strict=True):
+    return _image_sources({prefix: source_of(prefix) for prefix in given.repos}, "repos", kinds)
+
+
+def _allowed_images(document: files.Document, kinds: Kinds) -> Parameters:
+    """Of K8sAllowedReposv2, in which only what ends with `*` is a prefix."""
+    given = document.parse(_AllowedImages)
+    _all_known(given)
+    if not given.allowed_images:
+        raise Untakable("it allows no image at all")
+    if "*" in given.allowed_images:
+        raise Untakable(
+            "parameters.allowedImages: '*' allows every image: leave the constraint out"
+        )
+    sources: dict[str, str] = {}
+    left_out: list[str] = []
+    for image in given.allowed_images:
+        if not image.endswith("*"):
+            left_out.append(
+                f"parameters.allowedImages: {image!r} allows this reference alone, and "
+                "image-sources allows repositories with all of their tags and digests, so it is "
+                "refused: add its repository to sources, if that will do"
+            )
+            continue
+        prefix = image[:-1]
+        try:
+            sources[prefix] = source_of(prefix, "allowedImages")
+        except Untakable as error:
+            left_out.append(str(error))
+    if not sources:
+        raise Untakable("; ".join(left_out))
+    result = _image_sources(sources, "allowedImages", kinds)
+    result.left_out += left_out
+    return result
+
+
+def _image_sources(sources: Mapping[str, str], parameter: str, kinds: Kinds) -> Parameters:
+    """The parameters for these sources, each by the prefix of references that it is for."""
+    _only_pods(kinds, "image-sources")
+    result = Parameters("image-sources", {"sources": list(dict.fromkeys(sources.values()))})
+    for prefix, source in sources.items():
         if not prefix.endswith("/"):
             result.left_out.append(
-                f"parameters.repos: the prefix {prefix!r} allows whatever begins so, such as "
+                f"parameters.{parameter}: the prefix {prefix!r} allows whatever begins so, such as "
                 f"{prefix + '-other'!r}; fairlead.yaml allows {source} and what is below it: add "
                 "the other repositories that you use to sources"
             )
-    if any(source.startswith("docker.io") for source in sources):
+    if any(source.startswith("docker.io") for source in sources.values()):
         result.differences.append(
             "image-sources reads references as container runtimes do, so nginx and "
             "docker.io/library/nginx are the same"
@@ -179,8 +219,10 @@ def _allowed_repos(document: files.Document, kinds: Kinds) -> Parameters:
     return result
 
 
-def source_of(prefix: str) -> str:
-    """The registry or repository that a prefix of references means. Raises Untakable."""
+def source_of(prefix: str, parameter: str = "repos") -> str:
+    """The registry or repository that a prefix of references means. Raises Untakable, which names
+    the parameter.
+    """
     parts = prefix.removesuffix("/").split("/")
     host, rest = parts[0], parts[1:]
     registry = bool(re.search(r"[.:A-Z]", host)) or host == "localhost"
@@ -191,9 +233,9 @@ def source_of(prefix: str) -> str:
         alone = len(rest) == 1 and not prefix.endswith("/")
         host, rest = "docker.io", ["library", *rest] if alone else rest
     elif host == prefix and _may_be_a_tag(host):
-        raise Untakable(_no_source(prefix))
+        raise Untakable(_no_source(prefix, parameter))
     if not all(parts) or any(":" in part or "@" in part for part in rest):
-        raise Untakable(_no_source(prefix))
+        raise Untakable(_no_source(prefix, parameter))
     return "/".join([host.lower(), *rest])
 
 
@@ -203,10 +245,10 @@ def _may_be_a_tag(host: str) -> bool:
     return bool(colon) and not (port.isdecimal() and ("." in name or name == "localhost"))
 
 
-def _no_source(prefix: str) -> str:
+def _no_source(prefix: str, parameter: str) -> str:
     return (
-        f"parameters.repos: the prefix {prefix!r} is no registry or repository, which is all that "
-        "image-sources allows, so all images of it would be refused: write a repository, "
+        f"parameters.{parameter}: the prefix {prefix!r} is no registry or repository, which is all "
+        "that image-sources allows, so all images of it would be refused: write a repository, "
         "or a registry with a slash at its end"
     )
 
@@ -236,6 +278,7 @@ def _container_limits(document: files.Document, kinds: Kinds) -> Parameters:
 
 CONSTRAINTS: Mapping[str, Callable[[files.Document, Kinds], Parameters]] = {
     "K8sAllowedRepos": _allowed_repos,
+    "K8sAllowedReposv2": _allowed_images,
     "K8sContainerLimits": _container_limits,
     "K8sReplicaLimits": _replica_limits,
     "K8sRequiredLabels": _required_labels,

@@ -14,6 +14,7 @@ from fairlead.common import files
 from fairlead.common.mistakes import Mistake
 from fairlead.common.progress import Progress
 from fairlead.convert import gatekeeper, kyverno
+from fairlead.convert.admission_plugins import Plugins
 from fairlead.convert.findings import (
     Findings,
     Instance,
@@ -21,7 +22,6 @@ from fairlead.convert.findings import (
     origin_of,
     printable,
 )
-from fairlead.convert.pod_node_selector import Plugin
 from fairlead.convert.pools import Pools, compile_pools
 from fairlead.convert.reading import read
 from fairlead.policy import parameter_rules
@@ -55,10 +55,10 @@ def convert(paths: Sequence[Path], progress: Progress) -> Conversion:
     if the program that checks parameters cannot be built.
     """
     findings = Findings()
-    plugin = Plugin()
+    plugins = Plugins()
     for document in read(paths):
-        if plugin.concerns(document.value):
-            plugin.collect(document, findings)
+        if plugins.concerns(document.value):
+            plugins.collect(document, findings)
         elif gatekeeper.concerns(document.value):
             gatekeeper.collect(document, findings)
         elif kyverno.concerns(document.value):
@@ -67,7 +67,7 @@ def convert(paths: Sequence[Path], progress: Progress) -> Conversion:
             findings.leave_out(
                 origin_of(document), "it is no policy that convert reads: leave it out"
             )
-    plugin.finish(findings)
+    plugins.finish(findings)
     pools = compile_pools(findings)
     settings = _settings(findings, pools, progress)
     text = _text(settings, pools, findings)

@@ -63,18 +63,25 @@ Target = Everywhere | Labelled | Named
 @dataclass(frozen=True)
 class Assignment:
     """What pods of a namespace get. `closed` means that they have no nodeSelector of their own;
-    `allowed` are the keys and values that they may have, None for any.
+    `allowed` are the keys and values that they may have, and `allowed_tolerations` the tolerations,
+    None for any.
     """
 
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
     closed: bool = False
     allowed: Mapping[str, str] | None = None
+    allowed_tolerations: tuple[Toleration, ...] | None = None
+
+    @property
+    def about_tolerations(self) -> bool:
+        """Whether pods get tolerations, or may have some only."""
+        return bool(self.tolerations) or self.allowed_tolerations is not None
 
     @property
     def empty(self) -> bool:
-        """Whether pods get nothing."""
-        return not self.node_selector and not self.tolerations
+        """Whether pods get nothing, and may have any toleration."""
+        return not self.node_selector and not self.about_tolerations
 
 
 @dataclass(frozen=True)

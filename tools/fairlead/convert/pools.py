@@ -208,14 +208,19 @@ def _merged(findings: Findings, parts: Sequence[Placement], where: str) -> Assig
         tolerations=_each_once(each for part in parts for each in part.assignment.tolerations),
         closed=any(part.assignment.closed for part in parts),
         allowed=whitelists[0] if whitelists else None,
+        allowed_tolerations=next(
+            (each for part in parts if (each := part.assignment.allowed_tolerations)), None
+        ),
     )
-    if merged.tolerations and not merged.node_selector:
+    if merged.about_tolerations and not merged.node_selector:
         for part in parts:
-            findings.leave_out(
-                part.origin,
-                f"it gives {where} tolerations without a nodeSelector, and a pool of Fairlead "
-                "always has one: write a pool with the nodeSelector of the tainted nodes",
-            )
+            if part.assignment.about_tolerations:
+                does = "gives" if part.assignment.tolerations else "allows"
+                findings.leave_out(
+                    part.origin,
+                    f"it {does} {where} tolerations without a nodeSelector, and a pool of Fairlead "
+                    "always has one: write a pool with the nodeSelector of the tainted nodes",
+                )
         return None
     return merged
 
@@ -272,10 +277,9 @@ def _document(pool: Assignment, *, alike: bool) -> dict[str, Any]:
     """A pool as in fairlead.yaml. If all pools are `alike`, podSelector says what pods may have."""
     document: dict[str, Any] = {"nodeSelector": dict(pool.node_selector)}
     if pool.tolerations:
-        document["tolerations"] = [
-            each.model_dump(by_alias=True, exclude_defaults=True, exclude_none=True)
-            for each in pool.tolerations
-        ]
+        document["tolerations"] = _written(pool.tolerations)
+    if pool.allowed_tolerations is not None:
+        document["allowedTolerations"] = _written(pool.allowed_tolerations)
     if not alike and (pool.closed or pool.allowed is not None):
         allowed = {} if pool.closed else pool.allowed or {}
         document["allowedNodeSelector"] = {
@@ -284,3 +288,10 @@ def _document(pool: Assignment, *, alike: bool) -> dict[str, Any]:
             if pool.node_selector.get(key) != value
         }
     return document
+
+
+def _written(tolerations: Sequence[Toleration]) -> list[dict[str, Any]]:
+    return [
+        each.model_dump(by_alias=True, exclude_defaults=True, exclude_none=True)
+        for each in tolerations
+    ]

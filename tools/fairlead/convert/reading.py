@@ -19,7 +19,10 @@ from fairlead.settings.selectors import Selector
 PLUGIN_FILE = "podNodeSelectorPluginConfig"
 """The only key of the file of PodNodeSelector, which has no apiVersion and no kind."""
 
-_GROUPS = ("gatekeeper.sh", "kyverno.io", "apiserver.config.k8s.io")
+TOLERATIONS_GROUP = "podtolerationrestriction.admission.k8s.io"
+"""The API group of the file of PodTolerationRestriction."""
+
+_GROUPS = ("gatekeeper.sh", "kyverno.io", "apiserver.config.k8s.io", TOLERATIONS_GROUP)
 """The API groups, with those below them, whose objects in folders are converted."""
 
 
@@ -98,7 +101,8 @@ def read(paths: Sequence[Path]) -> list[files.Document]:
         raise InputError(
             ", ".join(str(files.shown(path)) for path in paths),
             "holds nothing to convert: name files with objects of Gatekeeper or Kyverno, "
-            "with namespaces that have annotations, or the configuration of PodNodeSelector",
+            "with namespaces that have annotations, or the configuration of PodNodeSelector or "
+            "PodTolerationRestriction",
         )
     return documents
 

@@ -31,6 +31,11 @@ spec:
 GPU = "{namespaceSelector: {matchLabels: {agentpool: gpu}}}"
 NAMESPACE = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, annotations: {X: 'y', %s}}\n"
 SELECTOR = "scheduler.alpha.kubernetes.io/node-selector"
+WHITELIST = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
+TOLERATIONS = """\
+apiVersion: podtolerationrestriction.admission.k8s.io/v1alpha1
+kind: Configuration
+"""
 
 
 def mutator(
@@ -116,6 +121,12 @@ RANGES = "{ranges: [{min_replicas: 1, max_replicas: 2}]}"
         ("podNodeSelectorPluginConfig: {a: 3}", "write text, in quotes"),
         ("podNodeSelectorPluginConfig: {a: b}", "'b' is not KEY=VALUE"),
         ("podNodeSelectorPluginConfig: {a: b=c}\n---\npodNodeSelectorPluginConfig: {}", "too"),
+        (NAMESPACE % f"{WHITELIST}: '['", "input.yaml:3: .*tolerationsWhitelist is not valid JSON"),
+        (NAMESPACE % f"{WHITELIST}: '3'", "tolerationsWhitelist"),
+        (NAMESPACE % (WHITELIST + """: '[{"key": "a b"}]'"""), "a b"),
+        (NAMESPACE % f"{WHITELIST}: '{'[' * 100000}'", "is not valid JSON"),
+        (TOLERATIONS + "default: [{key: a, effect: Never}]", "input.yaml:3: default"),
+        (TOLERATIONS + "---\n" + TOLERATIONS, "PodTolerationRestriction stands at .*, too"),
         ("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}", "holds nothing to convert"),
         ("apiVersion: v1\nkind: Namespace\nmetadata: {name: $(x), annotations: {a: b}}", "name"),
         ("kind: Assign", "apiVersion is missing"),
@@ -197,6 +208,18 @@ def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, words: str
         (constraint("K8sAllowedRepos", "{repos: ['']}", PODS), "no registry or repository"),
         (constraint("K8sAllowedRepos", "{repos: [a.b/C/]}", PODS), "image-sources does not take"),
         (constraint("K8sAllowedRepos", "{repos: [a.b/]}", REPLICAS), "is about pods"),
+        (constraint("K8sAllowedReposv2", "{allowedImages: []}", PODS), "no image at all"),
+        (constraint("K8sAllowedReposv2", "{allowedImages: ['*']}", PODS), "every image"),
+        (constraint("K8sAllowedReposv2", "{allowedImages: [nginx]}", PODS), "this reference alone"),
+        (
+            constraint("K8sAllowedReposv2", "{allowedImages: ['a.b/c:*', 'a.b/*']}", PODS),
+            "allowedImages: the prefix 'a.b/c:' is no registry or repository",
+        ),
+        (
+            constraint("K8sAllowedReposv2", "{allowedImages: ['a.b/c*']}", PODS),
+            "allowedImages: the prefix 'a.b/c' allows whatever begins so",
+        ),
+        (constraint("K8sAllowedReposv2", "{repos: [a.b/]}", PODS), "parameters.repos is none"),
         (constraint("K8sRequiredLabels", "{labels: [{key: a}]}"), "names none"),
         (constraint("K8sRequiredLabels", "{labels: []}", PODS), "requires no label"),
         (
@@ -250,8 +273,12 @@ def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, words: str
         ),
         (rule(patch("{nodeSelector: {a: b}}")) + "  admission: false", "places no new pod"),
         (
-            NAMESPACE % "scheduler.alpha.kubernetes.io/tolerationsWhitelist: '[]'",
-            "allowedTolerations of the pool",
+            NAMESPACE % (WHITELIST + """: '[{"key": "a", "operator": "Exists"}]'"""),
+            "it allows namespace a tolerations without a nodeSelector",
+        ),
+        (
+            NAMESPACE % f"{SELECTOR}: ''" + "---\n" + TOLERATIONS + "default: [{key: gpu}]",
+            "it gives namespace a tolerations without a nodeSelector",
         ),
         ("podNodeSelectorPluginConfig: {a: b=c}", "kubectl get namespace a -o yaml"),
         (
@@ -264,8 +291,10 @@ def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, words: str
         ),
         (
             "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n"
-            "plugins: [{name: PodNodeSelector, path: other.yaml}, {name: EventRateLimit}]",
-            "the plugin EventRateLimit is not read.*\n.*name that file, too",
+            "plugins: [{name: PodNodeSelector, path: other.yaml}, {name: EventRateLimit},"
+            " {name: PodTolerationRestriction, path: third.yaml}]",
+            "the plugin EventRateLimit is not read.*\n.*'other.yaml' of PodNodeSelector: name that "
+            "file, too.*\n.*'third.yaml' of PodTolerationRestriction",
         ),
         ("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}", "is no policy"),
         ("apiVersion: config.gatekeeper.sh/v1alpha1\nkind: Config", "no counterpart"),

@@ -10,29 +10,21 @@ import re
 import signal
 import socket
 import ssl
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import fake_apiserver
 import pytest
-import requests
 from click.testing import CliRunner
-from fake_apiserver import FakeApiServer
+from webhook_process import HOUR, Served, serving, write_certificate
 
 from fairlead.cli.serve import command
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.opa.arguments import LARGEST_REVIEW
 from fairlead.pki.certificates import CA
-
-HOUR = timedelta(hours=1)
 
 
 def pod(namespace: str, **spec: Any) -> dict[str, Any]:
@@ -55,87 +47,6 @@ def pod(namespace: str, **spec: Any) -> dict[str, Any]:
             },
         },
     }
-
-
-@dataclass
-class Served:
-    """A running server."""
-
-    process: subprocess.Popen[bytes]
-    url: str
-    port: int
-    folder: Path
-    api: FakeApiServer
-
-    def send(self, body: Any, path: str = "/", **headers: str) -> requests.Response:
-        """The answer to a POST of `body`, which is JSON or bytes."""
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        ca = str(self.folder / "ca.crt")
-        return requests.post(f"{self.url}{path}", data=data, headers=headers, verify=ca, timeout=20)
-
-    def get(self, path: str) -> requests.Response:
-        return requests.get(f"{self.url}{path}", verify=str(self.folder / "ca.crt"), timeout=20)
-
-    def connect(self) -> ssl.SSLSocket:
-        """A TLS connection of its own."""
-        context = ssl.create_default_context(cafile=self.folder / "ca.crt")
-        raw = socket.create_connection(("127.0.0.1", self.port), timeout=20)
-        return context.wrap_socket(raw, server_hostname="127.0.0.1")
-
-    def log(self) -> str:
-        return (self.folder / "log").read_text()
-
-
-def write_certificate(folder: Path, ca: CA, name: str) -> None:
-    """Replace the server's certificate and key by new ones."""
-    issued = ca.issue(name, ips=["127.0.0.1"], server=True, valid=HOUR)
-    for file, text in (("tls.crt", issued.cert_pem), ("tls.key", issued.key_pem)):
-        (folder / f"{file}.new").write_bytes(text)
-        (folder / f"{file}.new").rename(folder / file)
-
-
-@contextmanager
-def serving(folder: Path, settings: str, workers: int = 2) -> Iterator[Served]:
-    """Run `fairlead serve` until the block ends."""
-    ca = CA.create("test", HOUR)
-    (folder / "ca.crt").write_bytes(ca.cert_pem)
-    write_certificate(folder, ca, "first")
-    (folder / "fairlead.yaml").write_text(settings)
-    with fake_apiserver.running() as api, socket.socket() as free:
-        api.put("namespaces", "payments", labels={"agentpool": "pool1"})
-        api.put("namespaces", "free")
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-        free.close()
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "fairlead", "serve"),
-                    f"--settings={folder / 'fairlead.yaml'}",
-                    f"--kubeconfig={api.kubeconfig(folder)}",
-                    f"--listen=127.0.0.1:{port}",
-                    f"--tls-cert-file={folder / 'tls.crt'}",
-                    f"--tls-private-key-file={folder / 'tls.key'}",
-                    f"--workers={workers}",
-                ],
-                stderr=log,
-            )
-        served = Served(process, f"https://127.0.0.1:{port}", port, folder, api)
-        try:
-            waiting.until(lambda: ready(served), deadline=60.0, what="the server is ready")
-            yield served
-        finally:
-            process.terminate()
-            process.wait(30)
-
-
-def ready(served: Served) -> bool:
-    """Whether all workers answer; a new connection may reach any of them."""
-    assert served.process.poll() is None, served.log()
-    try:
-        return all(served.get("/health/ready").ok for _ in range(8))
-    except requests.ConnectionError:
-        return False
 
 
 @pytest.fixture(scope="module")
@@ -353,7 +264,7 @@ def test_a_worker_that_dies_is_replaced(tmp_path: Path) -> None:
         worker = children(served)[-1]
         os.kill(worker, signal.SIGKILL)
         waiting.until(
-            lambda: worker not in children(served) and ready(served),
+            lambda: worker not in children(served) and served.ready(),
             deadline=60.0,
             what="another worker answers",
         )

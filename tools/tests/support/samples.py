@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fairlead.common import files, paths
@@ -19,18 +20,18 @@ def manifests(*names: str) -> list[dict[str, Any]]:
 
 
 def case(sample: str, request: Request, *, allowed: bool, name: str) -> Case:
-    """The case of a request in the sample's namespace."""
+    """The case of a request in the sample's namespace. Of several intents, it names the first."""
     path = FOLDER / sample / "fairlead.yaml"
     settings = loading.load(path)
-    (intent,) = {chosen.intent for chosen in settings.intents.values() if chosen.intent}
+    chosen = {name: each for name, each in settings.intents.items() if each.enabled}
     (namespace,) = manifests(f"{sample}/namespace.yaml")
     metadata = namespace["metadata"]
     return Case(
         name=name,
-        intent=intent,
+        intent=min(each.intent or name for name, each in chosen.items()),
         settings=settings,
         given={},
-        namespace=Namespace(name=metadata["name"], labels=metadata["labels"]),
+        namespace=Namespace(name=metadata["name"], labels=metadata.get("labels", {})),
         request=request,
         expect=Expect(allowed=allowed),
         path=path,
@@ -40,15 +41,26 @@ def case(sample: str, request: Request, *, allowed: bool, name: str) -> Case:
 
 def creations(sample: str, part: str, *, allowed: bool = True) -> list[Case]:
     """A case for each object in a folder of the sample, named like the object."""
+    paths = sorted((FOLDER / sample / part).glob("*.yaml"))
     return [
         case(
             sample,
             Request(operation="CREATE", object=manifest),
             allowed=allowed,
-            name=f"{part}: {manifest['kind']} {manifest['metadata']['name']}",
+            name=f"{part}: {title(manifest)}",
         )
-        for manifest in manifests(f"{sample}/{part}/objects.yaml")
+        for manifest in manifests(*(str(path.relative_to(FOLDER)) for path in paths))
     ]
+
+
+def both(sample: str) -> list[Case]:
+    """A case for each object that the sample allows, and for each that it refuses."""
+    return [*creations(sample, "allowed"), *creations(sample, "refused", allowed=False)]
+
+
+def title(manifest: Mapping[str, Any]) -> str:
+    """The kind and the name of an object."""
+    return f"{manifest['kind']} {manifest['metadata']['name']}"
 
 
 def decisions(engine: Engine, asked: list[Case]) -> dict[str, Decision]:
