@@ -87,7 +87,7 @@ CHANGES: Mapping[str, tuple[Settings, Settings]] = {
 }
 """Pairs of settings; the cluster changes from each to the other and back."""
 WRITERS = 2
-PAUSE = 0.02
+PAUSE = 0.05
 """Seconds between two pods of a writer. Two cores have to run the deployment, too."""
 NAMES = r"web-\d+"
 """The variable parts of refusals."""

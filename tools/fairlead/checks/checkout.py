@@ -132,12 +132,13 @@ def _tested(progress: Progress) -> str:
     result = cli.test(bundles.folder(), progress)
     if result.failed:
         raise FairleadError("failed: " + "; ".join(result.failed))
-    if result.coverage < COVERAGE:
+    coverage = cli.coverage(bundles.folder(), progress)
+    if coverage.percent < COVERAGE:
         raise FairleadError(
-            f"{result.coverage} % of the lines are covered; no test reaches: "
-            f"{', '.join(result.uncovered)}"
+            f"{coverage.percent} % of the lines are covered; no test reaches: "
+            f"{', '.join(coverage.uncovered)}"
         )
-    return f"{result.passed} tests, {result.coverage:g} % of the lines"
+    return f"{result.passed} tests, {coverage.percent:g} % of the lines"
 
 
 def _typed(mypy: list[str]) -> str:

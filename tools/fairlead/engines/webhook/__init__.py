@@ -14,6 +14,7 @@ from fairlead.clusters import registry
 from fairlead.clusters.base import Cluster
 from fairlead.clusters.registry import Target
 from fairlead.common.progress import Progress
+from fairlead.deployment import names
 from fairlead.engines.base import Outcome
 from fairlead.engines.live import custom_resources, marker
 from fairlead.engines.live.namespaces import Knows
@@ -69,12 +70,12 @@ class WebhookEngine:
     def _cluster(self, progress: Progress) -> Iterator[_Deployed]:
         """The cluster to ask."""
         if self._target is not None:
-            yield _Deployed(registry.find(self._target), self._folder, progress)
+            yield _Deployed(registry.find(self._target), self._folder, progress, own=False)
             return
         settings = Settings()
         name = f"verify-{secrets.token_hex(4)}"
         with up.started(name, settings, up.default_nodes(settings), progress=progress) as cluster:
-            yield _Deployed(cluster, self._folder, progress)
+            yield _Deployed(cluster, self._folder, progress, own=True)
 
     def _of_pods(self, group: Sequence[Case]) -> tuple[str, ...]:
         """What OPA's pods depend on. Sorting by it avoids new pods between groups of cases."""
@@ -115,6 +116,7 @@ class _Deployed:
     cluster: Cluster
     folder: Path | None
     progress: Progress
+    own: bool
 
     @property
     def kubeconfig(self) -> Path:
@@ -122,7 +124,13 @@ class _Deployed:
         return self.cluster.kubeconfig
 
     def configure(self, settings: Settings) -> None:
-        """Deploy `settings`, and wait until OPA decides by them."""
+        """Deploy `settings`, and wait until OPA decides by them.
+
+        OPA compiles all policies again for each one that it loads or unloads, so in a cluster of
+        our own the old policies go before the new ones come.
+        """
+        if self.own:
+            self.cluster.objects().delete("v1", "ConfigMap", names.POLICIES, names.NAMESPACE)
         images = overridden(settings.images, os.environ)
         deploy.deploy(
             self.cluster,
