@@ -26,10 +26,9 @@ COVERAGE = 100.0
 
 # Each process starts its own cluster for the session, so the tests of a file stay together. The
 # files run in the order in which they are collected, long ones first: pytest-xdist would begin with
-# those that have most tests, which are short. Tests often wait for servers, so there are more
-# processes than processors.
+# those that have most tests, which are short.
 _PARALLEL = (
-    f"--numprocesses={min(4, (os.cpu_count() or 2) * 3 // 2)}",
+    *("--numprocesses=auto", "--maxprocesses=4"),
     *("--dist=loadfile", "--no-loadscope-reorder"),
 )
 _CODE = ("tools", "policies", "integration", "bench", "conftest.py", "setup.py")

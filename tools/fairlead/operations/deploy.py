@@ -232,7 +232,6 @@ def _apply(
         credentials.token,
         bundle.modules,
         progress=progress,
-        deadline=60.0,
         stale=stale,
     )
     if cluster.examined:

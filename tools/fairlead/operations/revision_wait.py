@@ -1,5 +1,4 @@
-"""Waits until every OPA serves a revision of the policies, or until OPA refuses it: 30 s for a
-push, 60 s for a deployment."""
+"""Waits until every OPA serves a revision of the policies, or until OPA refuses it."""
 
 from __future__ import annotations
 
@@ -20,6 +19,9 @@ from fairlead.operations.deployed_state import Served
 from fairlead.policy import bundles
 from fairlead.policy.revision import MAIN, fingerprint
 
+_DEADLINE = 60.0
+"""Seconds within which every OPA serves a revision. It takes three, and many more where OPA gets
+little of a processor."""
 _UNLOADED = 10.0
 """Seconds in which a sidecar that unloads old modules has to do it, before it is done here."""
 _LOOK = 1.0
@@ -40,7 +42,7 @@ def until_in_force(
     modules: Mapping[str, str],
     *,
     progress: Progress,
-    deadline: float = 30.0,
+    deadline: float = _DEADLINE,
     stale: str | None = None,
 ) -> list[Served]:
     """Return when every OPA of the cluster is ready and serves `modules`, the data of the policies'
