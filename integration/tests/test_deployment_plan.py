@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -145,21 +146,21 @@ def test_what_others_changed_or_removed_is_planned_and_then_restored(
 
 
 @pytest.mark.usefixtures("restored")
-@pytest.mark.usefixtures("restored")
 def test_what_is_applied_is_applied_again_only_if_it_is_not_ours_as_it_stands(
     cluster: EmbeddedCluster, objects: clients.Objects
 ) -> None:
     kind, name = "ClusterRole", "fairlead-opa"
     fresh = objects.get(RIGHTS, kind, name)
     assert fresh is not None
+    labels = fresh["metadata"].get("labels") or {}
     manifest = {
         "apiVersion": RIGHTS,
         "kind": kind,
-        "metadata": {"name": name, "labels": fresh["metadata"]["labels"]},
+        "metadata": {"name": name, "labels": labels},
         "rules": fresh["rules"],
     }
     assert drift.is_applied(manifest, fresh)
-    extra = {"labels": {**fresh["metadata"]["labels"], "extra": "x"}}
+    extra = {"labels": {**labels, "extra": "x"}}
     assert not drift.is_applied({**manifest, "metadata": {"name": name, **extra}}, fresh)
     assert not drift.is_applied({**manifest, "rules": []}, fresh)
 
@@ -167,7 +168,7 @@ def test_what_is_applied_is_applied_again_only_if_it_is_not_ours_as_it_stands(
     assert not drift.is_applied(manifest, objects.get(RIGHTS, kind, name) or {})
     Applier(objects).apply(manifest)
     live = objects.get(RIGHTS, kind, name) or {}
-    assert "extra" not in live["metadata"]["labels"]
+    assert "extra" not in (live["metadata"].get("labels") or {})
     assert drift.is_applied(manifest, live)
 
     objects.merge(manifest, {"metadata": {"labels": {"theirs": "y"}}})
@@ -175,6 +176,13 @@ def test_what_is_applied_is_applied_again_only_if_it_is_not_ours_as_it_stands(
     assert drift.is_applied(manifest, live)
     objects.merge(manifest, {"rules": []})
     assert not drift.is_applied(manifest, objects.get(RIGHTS, kind, name) or {})
+
+
+def test_policies_of_another_revision_are_not_what_is_applied(objects: clients.Objects) -> None:
+    live = objects.get("v1", "ConfigMap", "fairlead-policies", "fairlead") or {}
+    renamed = {re.sub(r"^[0-9a-f]{12}", "0" * 12, key): text for key, text in live["data"].items()}
+    assert renamed != live["data"]
+    assert not drift.is_applied(live, {**live, "data": renamed})
 
 
 def test_values_of_secrets_are_never_shown(
