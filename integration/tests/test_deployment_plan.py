@@ -17,6 +17,8 @@ import pytest
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
+from fairlead.deployment import manifests
+from fairlead.deployment.names import REVISION_ANNOTATION, SETTINGS_ANNOTATION
 from fairlead.kube import clients
 from fairlead.operations import deploy, drift
 from fairlead.operations.applying import Applier
@@ -181,8 +183,11 @@ def test_what_is_applied_is_applied_again_only_if_it_is_not_ours_as_it_stands(
 def test_policies_of_another_revision_are_not_what_is_applied(objects: clients.Objects) -> None:
     live = objects.get("v1", "ConfigMap", "fairlead-policies", "fairlead") or {}
     renamed = {re.sub(r"^[0-9a-f]{12}", "0" * 12, key): text for key, text in live["data"].items()}
-    assert renamed != live["data"]
-    assert not drift.is_applied(live, {**live, "data": renamed})
+    present = live["metadata"]["annotations"]
+    ours = {key: present[key] for key in (REVISION_ANNOTATION, SETTINGS_ANNOTATION)}
+    manifest = manifests.policies_of(live["data"], ours)
+    assert drift.is_applied(manifest, live)
+    assert not drift.is_applied(manifest, {**live, "data": renamed})
 
 
 def test_values_of_secrets_are_never_shown(
