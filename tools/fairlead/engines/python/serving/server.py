@@ -29,6 +29,9 @@ CONNECTIONS = 512
 """The most connections of one worker; more get 503."""
 HEAD = 16 * 1024
 """The most bytes of a request line with its headers."""
+_HUNG = 20
+"""Seconds after which a worker that does not answer its parent is replaced. It answers only once it
+has imported everything, which takes its time on a busy machine."""
 PATIENCE = 5.0
 """Seconds for a request line with its headers."""
 GRACE = 10
@@ -75,6 +78,7 @@ def run(options: Options) -> None:
             h11_max_incomplete_event_size=HEAD,
             timeout_keep_alive=DRAIN,
             timeout_graceful_shutdown=GRACE,
+            timeout_worker_healthcheck=_HUNG,
             ssl_context_factory=_Tls(options.certificate, options.key),
         )
         Multiprocess(config, sockets=[listener]).run()
