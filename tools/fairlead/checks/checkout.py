@@ -31,7 +31,10 @@ _PARALLEL = (
     *("--numprocesses=auto", "--maxprocesses=4"),
     *("--dist=loadfile", "--no-loadscope-reorder"),
 )
-_CODE = ("tools", "policies", "integration", "bench", "conftest.py", "setup.py")
+_CODE = (
+    *("tools", "policies", "integration", "bench"),
+    *("testdata", "conftest.py", "setup.py"),
+)
 _PACKAGES = {
     "ruff": ("ruff",),
     "ruff format": ("ruff",),
@@ -49,6 +52,7 @@ _TYPED = (
     ("integration/tests",),
     ("--explicit-package-bases", "policies"),  # their files have equal names
     ("conftest.py", "setup.py", "bench", "tools/capture.py", "integration/image/collect.py"),
+    ("testdata/samples/python-webhook/webhook.py",),
 )
 
 
