@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import click
+import yaml
 from rich.console import Console
 
 from fairlead.checks import developers
 from fairlead.cli import options
 from fairlead.cli import output as out
-from fairlead.common.errors import FairleadError
+from fairlead.common.errors import FairleadError, UsageError
 
 _KINDS = ("guard", "reviews", "engines", "load")
+_ENGINES = ("opa", "python", "cel")
 
 
 @click.command()
@@ -35,33 +37,47 @@ _KINDS = ("guard", "reviews", "engines", "load")
     type=click.IntRange(0),
     help="Seed of the random examples.  [default: a new one each time]",
 )
+@click.option(
+    "--engine",
+    "engines",
+    multiple=True,
+    type=click.Choice(_ENGINES),
+    help="An engine that `engines` compares; at least two.  [default: all three]",
+)
 @options.policies
 @options.output
 def command(
     kinds: tuple[str, ...],
     examples: int | None,
     seed: int | None,
+    engines: tuple[str, ...],
     policies_folder: Path | None,
     output: str,
 ) -> None:
     """Fuzz OPAs that the command starts for itself, as a deployment would.
 
     There are four suites. `guard` sends requests to OPA's API, `reviews` malformed
-    admission reviews. `engines` compares the answers of the policies in Rego with those in Python.
+    admission reviews. `engines` compares the answers of the policies in Rego with those in Python,
+    and asks an API server about every fifth example, which decides by admission policies in CEL.
     `load` sends huge, deep, compressed and slow requests to an embedded cluster;
     its OPA and sidecar must stay within their memory and go on serving others.
 
     If an example fails, the smallest one is printed. Save it as a file in the suite's folder below
-    testdata/fuzz, and each later run tries it first. Exit code: 0 if everything holds, 1 if not.
+    testdata/fuzz, and each later run tries it first. What an API server decides differently is
+    printed as a conformance case. Exit code: 0 if everything holds, 1 if not.
     """
     if seed is None:
         seed = random.SystemRandom().randrange(1_000_000)
     developers.require("fuzzing", "hypothesis", "h2")
+    if engines and kinds != ("engines",):
+        raise UsageError("--engine is for the suite `engines`: fairlead fuzz engines --engine NAME")
     results = []
     with out.progress() as progress:
         for kind in dict.fromkeys(kinds or _KINDS):
             module = importlib.import_module(f"fairlead.checks.fuzz.{kind}")
-            overrides = {} if examples is None else {"examples": examples}
+            overrides: dict[str, Any] = {} if examples is None else {"examples": examples}
+            if engines:
+                overrides["engines"] = engines
             results.append(
                 module.run(seed=seed, progress=progress, policies=policies_folder, **overrides)
             )
@@ -83,12 +99,20 @@ def _draw(results: list[dict[str, Any]], console: Console) -> None:
         if result["why"]:
             console.print(f"\nDoes not hold: {result['why']}")
         if result["example"]:
-            text = json.dumps(result["example"], ensure_ascii=True)
-            console.print(
-                f"The smallest example, for testdata/fuzz/{result['fuzz']}/NAME.json:\n{text}",
-                soft_wrap=True,
-            )
+            console.print(_smallest(result), soft_wrap=True, markup=False, highlight=False)
         console.print()
+
+
+def _smallest(result: dict[str, Any]) -> str:
+    """The smallest failing example, in the form in which it stays: as a conformance case if it is
+    one, and otherwise as a file that the suite tries first.
+    """
+    example = result["example"]
+    if "expect" in example:
+        text = yaml.safe_dump([example], sort_keys=False, allow_unicode=True)
+        return f"The smallest example, as a conformance case:\n{text}"
+    text = json.dumps(example, ensure_ascii=True)
+    return f"The smallest example, for testdata/fuzz/{result['fuzz']}/NAME.json:\n{text}"
 
 
 def _draw_figures(result: dict[str, Any], console: Console) -> None:

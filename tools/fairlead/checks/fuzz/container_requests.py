@@ -9,11 +9,11 @@ from typing import Any
 
 import hypothesis.strategies as st
 
+from fairlead.checks.fuzz import parts
+from fairlead.checks.fuzz.parts import Strategy, some
 from fairlead.engines.python.api import get
 from fairlead.engines.python.pods import TEMPLATES
-from fairlead.kube import admission_reviews
 
-_Strategy = st.SearchStrategy[Any]
 _DIGEST = "@sha256:" + "0" * 64
 _IMAGES = (
     "nginx",
@@ -50,7 +50,7 @@ _VALUES = ("", "a", "b", "production", "prod\n")
 _INJECTED = "proxy"
 
 
-def intents() -> _Strategy:
+def intents() -> Strategy:
     """Some of the intents, each for all namespaces or for some, with or without exemptions."""
     instances = {
         "image-sources": _images(),
@@ -64,7 +64,7 @@ def intents() -> _Strategy:
     )
 
 
-def _instance(parameters: _Strategy) -> _Strategy:
+def _instance(parameters: Strategy) -> Strategy:
     return st.fixed_dictionaries(
         {"parameters": parameters},
         optional={
@@ -74,30 +74,26 @@ def _instance(parameters: _Strategy) -> _Strategy:
     )
 
 
-def _some(**fields: _Strategy) -> _Strategy:
-    return st.fixed_dictionaries({}, optional=fields)
-
-
-def _unique(values: tuple[Any, ...], *, least: int = 0, most: int = 2) -> _Strategy:
+def _unique(values: tuple[Any, ...], *, least: int = 0, most: int = 2) -> Strategy:
     return st.lists(st.sampled_from(values), min_size=least, max_size=most, unique=True)
 
 
-def _images() -> _Strategy:
+def _images() -> Strategy:
     return st.fixed_dictionaries(
         {"sources": _unique(_SOURCES, least=1)}, optional={"require_digest": st.booleans()}
     )
 
 
-def _users() -> _Strategy:
+def _users() -> Strategy:
     bounds = st.tuples(st.sampled_from(_USERS), st.sampled_from(_USERS)).map(sorted)
     users = st.lists(
         bounds.map(lambda pair: {"min": pair[0], "max": pair[1]}), min_size=1, max_size=2
     )
-    return _some(users=users, require_user=st.booleans())
+    return some(users=users, require_user=st.booleans())
 
 
-def _labels() -> _Strategy:
-    wanted: _Strategy = st.one_of(
+def _labels() -> Strategy:
+    wanted: Strategy = st.one_of(
         st.just({}),
         st.just({"values": ["a", "production"]}),
         st.just({"pattern": "prod.*"}),
@@ -111,13 +107,13 @@ def _labels() -> _Strategy:
     )
 
 
-def _resources() -> _Strategy:
+def _resources() -> Strategy:
     maxima = st.dictionaries(st.sampled_from(_RESOURCES), st.sampled_from(_MAXIMA), max_size=2)
-    part = _some(required=_unique(_RESOURCES), container_max=maxima, pod_max=maxima)
-    return _some(requests=part, limits=part, templates=st.booleans())
+    part = some(required=_unique(_RESOURCES), container_max=maxima, pod_max=maxima)
+    return some(requests=part, limits=part, templates=st.booleans())
 
 
-def _sidecars() -> _Strategy:
+def _sidecars() -> Strategy:
     container = st.fixed_dictionaries(
         {"name": st.just(_INJECTED), "image": st.sampled_from(("proxy:1", "proxy:2"))},
         optional={"args": st.just(["run"]), "volumeMounts": st.just(_MOUNTS)},
@@ -132,7 +128,7 @@ def _sidecars() -> _Strategy:
         },
         container,
         volumes,
-        _some(
+        some(
             on_conflict=st.sampled_from(("warn", "refuse")),
             position=st.sampled_from(("first", "last")),
         ),
@@ -142,10 +138,10 @@ def _sidecars() -> _Strategy:
 _MOUNTS = [{"name": "run", "mountPath": "/run/proxy"}]
 
 
-def labels() -> _Strategy:
+def labels() -> Strategy:
     """The labels of a namespace; None if there is none."""
-    some = _some(env=st.sampled_from(("prod", "test")), team=st.just("a"))
-    return st.one_of(some, some, some, some, st.none())
+    labelled = some(env=st.sampled_from(("prod", "test")), team=st.just("a"))
+    return st.one_of(labelled, labelled, labelled, labelled, st.none())
 
 
 @st.composite
@@ -165,15 +161,15 @@ def reviews(draw: st.DrawFn) -> dict[str, Any]:
         {"username": "bob", "groups": ["admins"]},
         {"username": "system:node:n1", "groups": ["system:nodes"]},
     )
-    review = admission_reviews.build(
-        manifest,
-        operation="UPDATE" if updated else "CREATE",
-        namespace=draw(st.sampled_from(("payments", "training"))),
-        old=old,
-        user=draw(st.sampled_from(users)),
-        sub_resource=sub_resource,
+    review: dict[str, Any] = draw(
+        parts.review(
+            manifest,
+            operation="UPDATE" if updated else "CREATE",
+            old=old,
+            user=draw(st.sampled_from(users)),
+            sub_resource=sub_resource,
+        )
     )
-    review["request"]["uid"] = "42"
     return review
 
 
@@ -186,33 +182,19 @@ def _with_other_containers(kind: str, manifest: Any, spec: dict[str, Any]) -> An
     return other
 
 
-@st.composite
-def _manifests(draw: st.DrawFn, kind: str) -> dict[str, Any]:
-    group, _, name = kind.partition("/")
-    version = {"": "v1", "apps": "apps/v1", "batch": "batch/v1"}[group]
-    manifest: dict[str, Any] = {
-        "apiVersion": version,
-        "kind": name,
-        "metadata": {"name": "web", **draw(_metadata())},
-    }
-    if name == "Namespace":
-        return manifest
-    template = {"metadata": draw(_metadata()), "spec": draw(_specs())}
-    if name == "Pod":
-        return {**manifest, "spec": template["spec"]}
-    body: Any = template
-    for key in reversed(TEMPLATES[kind]):
-        body = {key: body}
-    return {**manifest, **body}
+def _manifests(kind: str) -> Strategy:
+    named = _metadata().map(lambda metadata: {"name": "web", **metadata})
+    template = st.fixed_dictionaries({"metadata": _metadata(), "spec": _specs()})
+    return parts.manifests(kind, named, template)
 
 
-def _metadata() -> _Strategy:
+def _metadata() -> Strategy:
     values = st.dictionaries(st.sampled_from(_KEYS), st.sampled_from(_VALUES), max_size=2)
     mirror = st.just({"kubernetes.io/config.mirror": "x"})
-    return _some(labels=values, annotations=mirror)
+    return some(labels=values, annotations=mirror)
 
 
-def _specs() -> _Strategy:
+def _specs() -> Strategy:
     containers = st.lists(_containers(), max_size=2)
     volumes = st.lists(
         st.sampled_from(
@@ -242,7 +224,7 @@ def _specs() -> _Strategy:
     )
 
 
-def _containers() -> _Strategy:
+def _containers() -> Strategy:
     return st.fixed_dictionaries(
         {"name": st.sampled_from(("a", "b", _INJECTED))},
         optional={
@@ -256,10 +238,10 @@ def _containers() -> _Strategy:
     )
 
 
-def _security() -> _Strategy:
-    return _some(runAsUser=st.sampled_from(_USERS), runAsNonRoot=st.booleans())
+def _security() -> Strategy:
+    return some(runAsUser=st.sampled_from(_USERS), runAsNonRoot=st.booleans())
 
 
-def _amounts() -> _Strategy:
+def _amounts() -> Strategy:
     amounts = st.dictionaries(st.sampled_from(_RESOURCES), st.sampled_from(_AMOUNTS), max_size=2)
-    return _some(requests=amounts, limits=amounts)
+    return some(requests=amounts, limits=amounts)

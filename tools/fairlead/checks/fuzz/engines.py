@@ -1,7 +1,8 @@
-"""Compares the policies in Rego with those in Python: both must give the same answer to any
-request, under any settings.
+"""Compares the engines: all must give the same answer to any request, under any settings.
 
-An example is a batch, because one process of OPA answers many questions as fast as one.
+The policies in Rego and those in Python get any request that OPA could get, and their answers must
+be the same to the letter. They and the admission policies of an API server then get requests that
+an API server accepts (agreement.py).
 """
 
 from __future__ import annotations
@@ -10,50 +11,23 @@ import base64
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import hypothesis.strategies as st
-
 from fairlead.analysis import evaluate
-from fairlead.analysis.evaluate import Question
-from fairlead.checks.fuzz import container_requests, placement_requests, replica_requests
-from fairlead.checks.fuzz.search import Violation, search
+from fairlead.checks.fuzz import agreement
+from fairlead.checks.fuzz.batches import BATCH, Asked, Batch, batches
+from fairlead.checks.fuzz.search import Search, Violation, search
+from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.engines.python.decisions import Policies
 from fairlead.settings.models import Settings
 
-BATCH = 5
-"""Questions to one process of OPA. Hypothesis bounds the size of an example: it would make more of
-them plainer."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A review, and the labels of its namespace; None if there is no such namespace. OPA has those
-    that are `replicated`, and looks others up.
-    """
-
-    review: Mapping[str, Any]
-    labels: Mapping[str, str] | None
-    replicated: bool
-
-    def question(self, settings: Settings) -> Question:
-        """The same for OPA."""
-        name = self.review["request"].get("namespace", "")
-        found = {} if self.labels is None else {name: _namespace(name, self.labels)}
-        known, unknown = (found, {}) if self.replicated else ({}, found)
-        return Question(self.review, settings, known, unknown)
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Requests under the same settings, which are in the form of the file."""
-
-    settings: Mapping[str, Any]
-    asked: tuple[Asked, ...]
+ENGINES = ("opa", "python", "cel")
+_SHARE = 5
+"""One of so many examples is also asked of an API server, where it takes longer."""
 
 
 def run(
@@ -62,52 +36,54 @@ def run(
     progress: Progress,
     policies: Path | None = None,
     examples: int = 5_000,
+    engines: Collection[str] = ENGINES,
     shrink: bool = True,
 ) -> dict[str, Any]:
-    """Ask about `examples` requests, and look for the smallest that gets different answers if
-    `shrink`. Returns the result as Search.result does.
+    """Ask `engines` about `examples` requests, and look for the smallest that gets different
+    answers if `shrink`. Returns the result as Search.result does. Raises UsageError if there is
+    only one engine.
     """
     began = time.monotonic()
+    names = [name for name in ENGINES if name in engines]
+    if len(names) < 2:
+        raise UsageError(f"name two engines to compare, of {', '.join(ENGINES)}: --engine NAME")
+    result: Search[Any] = Search()
+    if {"opa", "python"} <= {*names}:
+        result.add(_alone(seed, progress, policies, examples, shrink))
+    if "cel" in names and not result.why:
+        count = -(-examples // _SHARE)
+        result.add(
+            agreement.run(
+                names,
+                seed=seed,
+                progress=progress,
+                examples=count,
+                folder=policies,
+                shrink=shrink,
+            )
+        )
+    return result.result("engines", seed, began, lambda document: document)
+
+
+def _alone(
+    seed: int, progress: Progress, folder: Path | None, examples: int, shrink: bool
+) -> Search[Any]:
+    """The comparison of opa and python without an API server. An example is a batch, because one
+    process of OPA answers many questions as fast as one.
+    """
     outcomes: Counter[str] = Counter()
-    result = search(
+    searched = search(
         batches(),
-        lambda batch: _compared(batch, policies, progress, outcomes),
+        lambda batch: _compared(batch, folder, progress, outcomes),
         examples=-(-examples // BATCH),
         seed=seed,
         name="engines",
         progress=progress,
         shrink=shrink,
     )
-    result.tried, result.outcomes = outcomes.total(), outcomes
-    return result.result("engines", seed, began, lambda batch: _document(batch, policies))
-
-
-def batches() -> st.SearchStrategy[Batch]:
-    """Requests about which some policy has a say, and settings that shape its answers."""
-    placement = _batches(
-        placement_requests.settings(),
-        placement_requests.reviews() | replica_requests.reviews(),
-        placement_requests.labels(),
-    )
-    containers = _batches(
-        st.fixed_dictionaries(
-            {"intents": container_requests.intents()},
-            optional={"enforcement": st.sampled_from(("deny", "warn"))},
-        ),
-        container_requests.reviews(),
-        container_requests.labels(),
-    )
-    return placement | containers
-
-
-def _batches(
-    settings: st.SearchStrategy[Any],
-    reviews: st.SearchStrategy[Any],
-    labels: st.SearchStrategy[Any],
-) -> st.SearchStrategy[Batch]:
-    asked = st.builds(Asked, review=reviews, labels=labels, replicated=st.booleans())
-    several = st.lists(asked, min_size=BATCH, max_size=BATCH).map(tuple)
-    return st.builds(Batch, settings=settings, asked=several)
+    smallest = searched.failing
+    document = None if smallest is None else _document(smallest, folder)
+    return Search(outcomes.total(), outcomes, document, searched.why)
 
 
 @dataclass(frozen=True)
@@ -157,10 +133,6 @@ def _compared(batch: Batch, folder: Path | None, progress: Progress, outcomes: C
 def _document(batch: Batch, folder: Path | None) -> Any:
     different = [each for each in ask(batch, folder, Progress()) if each.rego != each.python]
     return {"settings": batch.settings, "asked": [asdict(each.asked) for each in different]}
-
-
-def _namespace(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
-    return {"metadata": {"name": name, "labels": labels}}
 
 
 def _readable(answer: Mapping[str, Any] | None) -> Any:

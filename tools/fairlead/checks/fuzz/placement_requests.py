@@ -8,29 +8,23 @@ from typing import Any
 
 import hypothesis.strategies as st
 
-from fairlead.checks.fuzz import replica_requests
+from fairlead.checks.fuzz import parts, replica_requests
+from fairlead.checks.fuzz.parts import Strategy, some
 from fairlead.engines.python.api import get
 from fairlead.engines.python.pods import TEMPLATES
-from fairlead.kube import admission_reviews
 
 _NOTE = "fairlead.dev/assigned"
 _KEYS = ("agentpool", "zone", "disk")
 _VALUES = ("pool1", "pool2", "a", "b")
 _NAMES = ("pool1", "pool2", "pool9")
 _PLACED = ("/Pod", "apps/DaemonSet")
-_Strategy = st.SearchStrategy[Any]
 
 
-def _some(**fields: _Strategy) -> _Strategy:
-    """A mapping with any of these fields."""
-    return st.fixed_dictionaries({}, optional=fields)
-
-
-def _selectors(keys: tuple[str, ...] = _KEYS) -> _Strategy:
+def _selectors(keys: tuple[str, ...] = _KEYS) -> Strategy:
     return st.dictionaries(st.sampled_from(keys), st.sampled_from(_VALUES), max_size=2)
 
 
-def _tolerations(*, legal: bool = False) -> _Strategy:
+def _tolerations(*, legal: bool = False) -> Strategy:
     """Lists of tolerations; `legal` ones are such as settings may name."""
     keys = ("gpu", "spot", "node.kubernetes.io/not-ready", "node.kubernetes.io/disk-pressure")
     equal = st.fixed_dictionaries(
@@ -40,12 +34,12 @@ def _tolerations(*, legal: bool = False) -> _Strategy:
     exists = st.fixed_dictionaries(
         {"operator": st.just("Exists")}, optional={"key": st.sampled_from(keys)}
     )
-    odd = _some(
+    odd = some(
         key=st.sampled_from((*keys, "")),
         operator=st.sampled_from(("Exists", "Equal", "Lt", "Gt", "")),
         value=st.sampled_from(("", "1", "2")),
     )
-    further = _some(
+    further = some(
         effect=st.sampled_from(("NoSchedule", "NoExecute")),
         tolerationSeconds=st.sampled_from((0, 60, 300, 301)),
     )
@@ -53,7 +47,7 @@ def _tolerations(*, legal: bool = False) -> _Strategy:
     return st.lists(st.builds(lambda one, two: one | two, kinds, further), max_size=3)
 
 
-def settings() -> _Strategy:
+def settings() -> Strategy:
     """Settings in the form of the file."""
     rejecting = {
         "nodeSelector": _selectors(),
@@ -64,12 +58,12 @@ def settings() -> _Strategy:
         st.sampled_from(_KEYS), st.lists(st.sampled_from(_VALUES), max_size=2), max_size=2
     )
     merging = {**rejecting, "allowedNodeSelector": st.none() | choices}
-    exempt = _some(
+    exempt = some(
         users=st.just(["alice"]),
         groups=st.just(["admins"]),
         namespaces=st.just(["payments"]),
     )
-    common: dict[str, _Strategy] = {
+    common: dict[str, Strategy] = {
         "contact": st.sampled_from(("#platform", 'say "hello"')),
         "nodeLabel": st.sampled_from(("agentpool", "disk")),
         "namespaceLabel": st.sampled_from(("agentpool", "agentpool", "agentpool", "team/pool")),
@@ -93,13 +87,13 @@ def settings() -> _Strategy:
     )
 
 
-def _pools(pool: _Strategy) -> _Strategy:
+def _pools(pool: Strategy) -> Strategy:
     """Some pools; the default pool is always there."""
     others = st.dictionaries(st.sampled_from(_NAMES[1:]), pool, max_size=2)
     return st.builds(lambda first, rest: {"pool1": first, **rest}, pool, others)
 
 
-def labels() -> _Strategy:
+def labels() -> Strategy:
     """The labels of a namespace; None if there is none."""
     pools = st.sampled_from(("pool1", "pool1", "pool2", "pool9", ""))
     further = {"team/pool": pools, "env": st.sampled_from(("prod", "test"))}
@@ -127,14 +121,9 @@ def reviews(draw: st.DrawFn) -> dict[str, Any]:
             )
         )
     )
-    review = admission_reviews.build(
-        manifest,
-        operation="CREATE" if old is None else "UPDATE",
-        namespace=draw(st.sampled_from(("payments", "training"))),
-        old=old,
-        user=user,
+    review: dict[str, Any] = draw(
+        parts.review(manifest, operation="CREATE" if old is None else "UPDATE", old=old, user=user)
     )
-    review["request"]["uid"] = "42"
     return review
 
 
@@ -148,26 +137,18 @@ def _mixed(kind: str, manifest: Mapping[str, Any], other: Mapping[str, Any]) -> 
     return mixed
 
 
-@st.composite
-def _manifests(draw: st.DrawFn, kind: str) -> dict[str, Any]:
-    group, _, name = kind.partition("/")
-    version = {"": "v1", "apps": "apps/v1", "batch": "batch/v1"}[group]
-    metadata = draw(_metadata())
-    manifest: dict[str, Any] = {"apiVersion": version, "kind": name, "metadata": metadata}
-    if name == "Namespace":
-        return {**manifest, "metadata": {"name": "payments", "labels": draw(labels()) or {}}}
-    template = {"metadata": draw(_metadata()), "spec": draw(_specs())}
-    if name == "Pod":
-        return {**manifest, "spec": template["spec"]}
-    body: Any = template
-    for key in reversed(TEMPLATES[kind]):
-        body = {key: body}
-    return {**manifest, **body}
+def _manifests(kind: str) -> Strategy:
+    metadata = _metadata()
+    if kind == "/Namespace":
+        given = labels().map(lambda chosen: chosen or {})
+        metadata = st.fixed_dictionaries({"name": st.just("payments"), "labels": given})
+    template = st.fixed_dictionaries({"metadata": _metadata(), "spec": _specs()})
+    return parts.manifests(kind, metadata, template)
 
 
-def _metadata() -> _Strategy:
+def _metadata() -> Strategy:
     owners = st.lists(
-        _some(
+        some(
             kind=st.sampled_from(("DaemonSet", "Deployment")),
             name=st.just("agent"),
             controller=st.booleans(),
@@ -175,18 +156,18 @@ def _metadata() -> _Strategy:
         max_size=2,
     )
     note = st.one_of(
-        _some(nodeSelector=_selectors(), tolerations=_tolerations()).map(json.dumps),
+        some(nodeSelector=_selectors(), tolerations=_tolerations()).map(json.dumps),
         st.sampled_from(("", "{", "null", "[]", "7", '{"nodeSelector":null}')),
     )
-    annotations = _some(
+    annotations = some(
         **{_NOTE: note, "kubernetes.io/config.mirror": st.just("x"), "other": st.just("x")}
     )
     named = st.sampled_from(({"name": "web"}, {"generateName": "web-"}, {"name": 'a"b'}, {}))
-    further = _some(annotations=annotations, ownerReferences=owners)
+    further = some(annotations=annotations, ownerReferences=owners)
     return st.builds(lambda one, two: one | two, named, further)
 
 
-def _specs() -> _Strategy:
+def _specs() -> Strategy:
     usual = st.sampled_from((None, {}, {}, {"agentpool": "pool1"}))
     return st.fixed_dictionaries(
         {

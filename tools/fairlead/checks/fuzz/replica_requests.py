@@ -6,13 +6,13 @@ from typing import Any
 
 import hypothesis.strategies as st
 
-from fairlead.kube import admission_reviews
+from fairlead.checks.fuzz import parts
+from fairlead.checks.fuzz.parts import Strategy
 
-_Strategy = st.SearchStrategy[Any]
 _NUMBERS = st.sampled_from((0, 1, 2, 3, 10, 11))
 
 
-def intents() -> _Strategy:
+def intents() -> Strategy:
     """The limits in force: none, one for all namespaces, one for some, or both."""
     some = st.fixed_dictionaries(
         {
@@ -25,7 +25,7 @@ def intents() -> _Strategy:
     return st.fixed_dictionaries({}, optional={"replica-limits": everywhere, "large": some})
 
 
-def _parameters() -> _Strategy:
+def _parameters() -> Strategy:
     limits = st.tuples(_NUMBERS, _NUMBERS).map(sorted)
     ranges = st.builds(
         lambda bounds, kept: {key: bounds[key] for key in kept},
@@ -45,19 +45,19 @@ def reviews(draw: st.DrawFn) -> dict[str, Any]:
     what = draw(st.sampled_from((_workload, _workload, _scale, _autoscaler)))
     manifest = draw(what(kind))
     updated = what is _scale or draw(st.booleans())
-    review = admission_reviews.build(
-        manifest,
-        operation="UPDATE" if updated else "CREATE",
-        namespace=draw(st.sampled_from(("payments", "training"))),
-        old=draw(what(kind)) if updated else None,
-        sub_resource="scale" if what is _scale else None,
-        parent={"apiVersion": "apps/v1", "kind": kind} if what is _scale else None,
+    review: dict[str, Any] = draw(
+        parts.review(
+            manifest,
+            operation="UPDATE" if updated else "CREATE",
+            old=draw(what(kind)) if updated else None,
+            sub_resource="scale" if what is _scale else None,
+            parent={"apiVersion": "apps/v1", "kind": kind} if what is _scale else None,
+        )
     )
-    review["request"]["uid"] = "42"
     return review
 
 
-def _workload(kind: str) -> _Strategy:
+def _workload(kind: str) -> Strategy:
     owners = [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "controller": True}]
     return st.fixed_dictionaries(
         {
@@ -73,7 +73,7 @@ def _workload(kind: str) -> _Strategy:
     )
 
 
-def _scale(_: str) -> _Strategy:
+def _scale(_: str) -> Strategy:
     return st.fixed_dictionaries(
         {
             "apiVersion": st.just("autoscaling/v1"),
@@ -84,7 +84,7 @@ def _scale(_: str) -> _Strategy:
     )
 
 
-def _autoscaler(_: str) -> _Strategy:
+def _autoscaler(_: str) -> Strategy:
     return st.fixed_dictionaries(
         {
             "apiVersion": st.just("autoscaling/v2"),

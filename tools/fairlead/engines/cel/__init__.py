@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Outcome
 from fairlead.engines.cel import inexpressible, manifests, policies
@@ -24,16 +26,17 @@ _FAILED = re.compile(r"resulted in error|failed expression|failed to|cost limit|
 
 
 class CelEngine:
-    """Sends every request as a dry run to the API server of a new embedded cluster, in which the
-    policies of all settings are in force at once: the policies of each concern only its own
-    requests, by a group of the user.
+    """Sends every request as a dry run to the API server of an embedded `cluster`, by default a new
+    one, in which the policies of all settings are in force at once: the policies of each concern
+    only its own requests, by a group of the user.
     """
 
     name = "cel"
     asks_cluster = False
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, cluster: BareCluster | None = None) -> None:
         self._folder = folder
+        self._cluster = cluster
 
     def render(self, active: Sequence[Instance], settings: Settings) -> list[dict[str, Any]]:
         """See fairlead.engines.base.Renderer."""
@@ -54,15 +57,21 @@ class CelEngine:
         """See fairlead.engines.base.Engine."""
         world = World(self._folder, manifests.render)
         groups = {case.name: world.add(case) for case in cases}
-        with clusters.bare(progress) as cluster:
+        with self._running(progress) as cluster:
             rest = clusters.rest(cluster)
             custom_resources.serve(rest, custom_resources.of(cases, self._folder))
-            parameters = _create(world, rest, progress)
-            with marker.placed(rest, mutating=True, parameters=parameters) as in_force:
+            own = self._cluster is None
+            with (
+                _created(world, rest, progress, stay=own) as parameters,
+                marker.placed(rest, mutating=True, parameters=parameters) as in_force,
+            ):
                 scene = Scene(rest, in_force)
                 for case in cases:
                     decided = scene.decide(case, (groups[case.name],))
                     yield case, inexpressible.outcome(case, decided, _FAILED)
+
+    def _running(self, progress: Progress) -> AbstractContextManager[BareCluster]:
+        return clusters.bare(progress) if self._cluster is None else nullcontext(self._cluster)
 
 
 def _definitions(rendered: Sequence[Rendered]) -> list[dict[str, Any]]:
@@ -71,25 +80,36 @@ def _definitions(rendered: Sequence[Rendered]) -> list[dict[str, Any]]:
     return list({each["metadata"]["name"]: each for each in every}.values())
 
 
-def _create(world: World[Rendered], rest: Rest, progress: Progress) -> list[dict[str, Any]]:
-    """Create all policies; returns their parameters, in the order of creation. Raises
+@contextmanager
+def _created(
+    world: World[Rendered], rest: Rest, progress: Progress, *, stay: bool
+) -> Iterator[list[dict[str, Any]]]:
+    """All policies during the block, which gets their parameters, in the order of creation.
+    Afterwards only the kinds of parameters stay, unless everything may `stay`. Raises
     FairleadError.
     """
     rendered = [instance.rendered for instance in world]
     custom_resources.serve(rest, _definitions(rendered))
     every = [each.parameters for each in rendered if each.parameters is not None]
-    created = list({(each["kind"], each["metadata"]["name"]): each for each in every}.values())
-    for parameters in created:
-        plural = parameters["kind"].lower()
-        create(rest, f"/apis/{parameters['apiVersion']}/{plural}", parameters)
-    for number, instance in enumerate(world):
-        progress.update("cel", "creating the policies", done=number, total=len(world))
-        pairs = zip(instance.rendered.policies, instance.rendered.bindings, strict=True)
-        for policy, binding in pairs:
-            if not instance.concerns(policy):
-                continue
-            named, bound = instance.named(policy, number), numbered(binding, number)
-            bound["spec"]["policyName"] = named["metadata"]["name"]
-            for manifest in (named, bound):
-                create(rest, path_of(manifest, None), manifest)
-    return created
+    parameters = list({(each["kind"], each["metadata"]["name"]): each for each in every}.values())
+    with ExitStack() as stack:
+
+        def create_at(path: str, manifest: dict[str, Any]) -> None:
+            create(rest, path, manifest)
+            stack.callback(rest.call, "DELETE", f"{path}/{manifest['metadata']['name']}")
+
+        for each in parameters:
+            create_at(f"/apis/{each['apiVersion']}/{each['kind'].lower()}", each)
+        for number, instance in enumerate(world):
+            progress.update("cel", "creating the policies", done=number, total=len(world))
+            pairs = zip(instance.rendered.policies, instance.rendered.bindings, strict=True)
+            for policy, binding in pairs:
+                if not instance.concerns(policy):
+                    continue
+                named, bound = instance.named(policy, number), numbered(binding, number)
+                bound["spec"]["policyName"] = named["metadata"]["name"]
+                for manifest in (named, bound):
+                    create_at(path_of(manifest, None), manifest)
+        yield parameters
+        if stay:
+            stack.pop_all()
