@@ -70,7 +70,7 @@ class Toleration(_Strict):
 
     key: LabelKey | None = None
     operator: Literal["Exists", "Equal", "Lt", "Gt"] = "Equal"
-    value: str | None = None
+    value: LabelValue | None = None
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
     toleration_seconds: int | None = None
 
@@ -94,6 +94,15 @@ class Pool(_Strict):
     tolerations: list[Toleration] = []
     allowed_node_selector: dict[LabelKey, list[LabelValue]] | None = None
     allowed_tolerations: list[Toleration] | None = None
+
+    @field_validator("tolerations")
+    @classmethod
+    def _accepted(cls, tolerations: list[Toleration]) -> list[Toleration]:
+        """API servers would refuse every pod that gets such a toleration."""
+        for toleration in tolerations:
+            if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
+                raise ValueError("a toleration with tolerationSeconds has the effect NoExecute")
+        return tolerations
 
 
 class Replicated(_Strict):

@@ -138,6 +138,16 @@ def test_what_a_kubelet_may_set_is_what_node_restriction_lets_it(key: str, may: 
             "Exists has no value",
         ),
         (
+            "pools:\n  gpu:\n    tolerations:\n      - {key: a, value: b c}\n",
+            4,
+            "is not a label value",
+        ),
+        (
+            "pools:\n  gpu:\n    tolerations:\n      - {key: a, value: b, tolerationSeconds: 60}\n",
+            4,
+            "tolerationSeconds has the effect NoExecute",
+        ),
+        (
             "pools:\n  gpu:\n    allowedTolerations:\n      - {key: a, operator: exists}\n",
             4,
             "'Exists', 'Equal'",

@@ -3,8 +3,10 @@ answers.
 
 guard.py sends requests with every path, method, spelling and credential (api_requests.py), and
 reviews.py sends malformed AdmissionReviews (bodies.py). Their oracles are written from the
-contract, not from the policies. engines.py compares the answers of two engines to requests about
-node pools (placement_requests.py) and replicas (replica_requests.py). load.py tries to exhaust an
+contract, not from the policies. engines.py compares the answers of engines to batches of requests
+(batches.py) about node pools (placement_requests.py), replicas (replica_requests.py), and
+containers and labels (container_requests.py). agreement.py adds an API server to the engines, for
+requests that it accepts (acceptable.py, completion.py). load.py tries to exhaust an
 OPA or a whole cluster (sites.py) within the limits of the deployment (limits.py) by costly requests
 (costly_requests.py), while others send ordinary ones (bystanders.py). search.py drives hypothesis
 and keeps the smallest failing example, server.py runs the OPA, and client.py sends requests exactly

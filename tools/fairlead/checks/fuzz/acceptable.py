@@ -8,6 +8,7 @@ admission plugins NodeRestriction, ServiceAccount and DefaultTolerationSeconds.
 from __future__ import annotations
 
 import copy
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +19,9 @@ from fairlead.engines.python.api import get
 from fairlead.engines.python.pods import CONTAINER_LISTS, TEMPLATES
 
 _MIRROR = "kubernetes.io/config.mirror"
+_NOTE = "fairlead.dev/assigned"
+_NODE = "pool2-0"
+"""A node of every embedded cluster."""
 _LABELS = {"app": "web"}
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _NATIVE = ("cpu", "memory")
@@ -40,6 +44,8 @@ def request(drawn: Mapping[str, Any]) -> dict[str, Any]:
     group, kind = drawn["kind"]["group"], drawn["kind"]["kind"]
     path, below = f"{group}/{kind}", drawn.get("subResource")
     user, old = dict(drawn["userInfo"]), drawn["oldObject"]
+    if user["username"].startswith("system:node:"):
+        user["username"] = f"system:node:{_NODE}"
     manifest = _manifest(path, drawn["object"], user)
     asked = {"operation": drawn["operation"], "userInfo": user, "object": manifest}
     if below:
@@ -47,11 +53,16 @@ def request(drawn: Mapping[str, Any]) -> dict[str, Any]:
     if kind == "Scale":
         resource = drawn["resource"]["resource"]
         owner = next(name for name in _SCALED if f"{name}s".lower() == resource)
-        asked["parent"] = {"apiVersion": "apps/v1", "kind": owner}
+        template = {"metadata": {"labels": _LABELS}, "spec": {}}
+        _complete_template_spec(template["spec"])
+        asked["parent"] = {"apiVersion": "apps/v1", "kind": owner, "spec": {"template": template}}
     if old is not None:
         before = _manifest(path, old, user)
         # The garbage collector would remove an object whose owner does not exist.
         before["metadata"].pop("ownerReferences", None)
+        for each in (before, manifest):
+            if each["metadata"].pop("generateName", None):
+                each["metadata"]["name"] = "web"
         asked["oldObject"] = before
         asked["object"] = _updated(path, before, manifest, drawn["object"], below)
     elif path == "/Namespace":
@@ -80,6 +91,8 @@ def _metadata(drawn: Mapping[str, Any]) -> dict[str, Any]:
         metadata["name"] = "web"
     labels = metadata.get("labels") or {}
     metadata["labels"] = {k: v for k, v in labels.items() if _LABEL_VALUE.fullmatch(v)}
+    if _NOTE in (annotations := metadata.get("annotations", {})):
+        metadata["annotations"] = {**annotations, _NOTE: _note(annotations[_NOTE])}
     owners = metadata.pop("ownerReferences", [])
     controls = False
     for number, owner in enumerate(owners):
@@ -89,6 +102,17 @@ def _metadata(drawn: Mapping[str, Any]) -> dict[str, Any]:
         complete = {"apiVersion": "apps/v1", **owner, "uid": uid, "controller": controller}
         metadata.setdefault("ownerReferences", []).append(complete)
     return metadata
+
+
+def _note(drawn: str) -> str:
+    """A note in the only form in which policies write it, unless it is unreadable."""
+    try:
+        note = json.loads(drawn)
+    except ValueError:
+        return drawn
+    if isinstance(note, dict) and isinstance(note.get("tolerations"), list):
+        note["tolerations"] = [_toleration(each) for each in note["tolerations"]]
+    return json.dumps(note, sort_keys=True, separators=(",", ":"))
 
 
 def _complete_autoscaler(spec: dict[str, Any]) -> None:
@@ -108,15 +132,15 @@ def _complete_pod(pod: dict[str, Any], user: Mapping[str, Any]) -> None:
     if spec.get("nodeName"):
         spec.pop("schedulingGates", None)
     if "system:nodes" in user.get("groups", ()) and _MIRROR in _annotations(pod):
-        _complete_mirror(pod, user["username"].rpartition(":")[2])
+        _complete_mirror(pod)
 
 
-def _complete_mirror(pod: dict[str, Any], node: str) -> None:
+def _complete_mirror(pod: dict[str, Any]) -> None:
     """Nodes may create only mirror pods of their own, which read nothing of the cluster."""
-    owner = {"apiVersion": "v1", "kind": "Node", "name": node, "controller": True}
+    owner = {"apiVersion": "v1", "kind": "Node", "name": _NODE, "controller": True}
     pod["metadata"]["ownerReferences"] = [{**owner, "uid": "7d9f3f5e-60a5-4a2c-8f6c-0a4f1f2f9a11"}]
     spec = pod["spec"]
-    spec["nodeName"] = node
+    spec["nodeName"] = _NODE
     spec.pop("schedulingGates", None)
     spec.pop("volumes", None)
     for container in _containers(spec):
@@ -131,9 +155,7 @@ def _complete_workload(path: str, workload: dict[str, Any]) -> None:
     for key in ("name", "generateName"):
         template["metadata"].pop(key, None)
     template["metadata"]["labels"] |= _LABELS
-    _complete_spec(template["spec"])
-    # Without its service account, no controller can create a pod.
-    template["spec"]["serviceAccountName"] = "nobody"
+    _complete_template_spec(template["spec"])
     spec = workload["spec"]
     if kind in ("Job", "CronJob"):
         template["spec"]["restartPolicy"] = "Never"
@@ -146,6 +168,12 @@ def _complete_workload(path: str, workload: dict[str, Any]) -> None:
         spec["selector"] = _LABELS
     if kind == "Job":
         spec["manualSelector"] = True
+
+
+def _complete_template_spec(spec: dict[str, Any]) -> None:
+    _complete_spec(spec)
+    # Without its service account, no controller can create a pod.
+    spec["serviceAccountName"] = "nobody"
 
 
 def _complete_spec(spec: dict[str, Any]) -> None:
@@ -236,20 +264,14 @@ def _updated(
     """The old object with those changes of the new one that its kind allows."""
     if path == "/Pod":
         return _updated_pod(old, new, drawn["spec"], below)
-    # Names do not change.
-    names = {
-        key: old["metadata"][key] for key in ("name", "generateName") if key in old["metadata"]
-    }
-    metadata = {k: v for k, v in new["metadata"].items() if k not in ("name", "generateName")}
-    updated = {**new, "metadata": {**metadata, **names}}
     if path == "batch/Job":  # a suspended one that never started
-        template, before = updated["spec"]["template"], old["spec"]["template"]
+        template, before = new["spec"]["template"], old["spec"]["template"]
         placement = {
             key: template["spec"].get(key, default)
             for key, default in (("nodeSelector", {}), ("tolerations", []))
         }
         template["spec"] = {**copy.deepcopy(before["spec"]), **placement}
-    return updated
+    return new
 
 
 def _updated_pod(

@@ -47,11 +47,17 @@ def _tolerations(*, legal: bool = False) -> Strategy:
     return st.lists(st.builds(lambda one, two: one | two, kinds, further), max_size=3)
 
 
+def _given(tolerations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The tolerations as a pool can give them: those with an end tolerate what ends pods."""
+    timed = {"effect": "NoExecute"}
+    return [{**t, **(timed if "tolerationSeconds" in t else {})} for t in tolerations]
+
+
 def settings() -> Strategy:
     """Settings in the form of the file."""
     rejecting = {
         "nodeSelector": _selectors(),
-        "tolerations": _tolerations(legal=True),
+        "tolerations": _tolerations(legal=True).map(_given),
         "allowedTolerations": st.none() | _tolerations(legal=True),
     }
     choices = st.dictionaries(
