@@ -14,12 +14,12 @@ import yaml
 from rich.console import Console
 
 from fairlead.checks import developers
+from fairlead.checks.fuzz import ENGINES
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.common.errors import FairleadError, UsageError
 
 _KINDS = ("guard", "reviews", "engines", "load")
-_ENGINES = ("opa", "python", "cel")
 
 
 @click.command()
@@ -41,7 +41,7 @@ _ENGINES = ("opa", "python", "cel")
     "--engine",
     "engines",
     multiple=True,
-    type=click.Choice(_ENGINES),
+    type=click.Choice(ENGINES),
     help="An engine that `engines` compares; at least two.  [default: all three]",
 )
 @options.policies

@@ -83,6 +83,13 @@ class Toleration(_Strict):
         return self
 
 
+def _accepted(toleration: Toleration) -> Toleration:
+    """A toleration that pods can get: API servers refuse every other one."""
+    if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
+        raise ValueError("a toleration with tolerationSeconds has the effect NoExecute")
+    return toleration
+
+
 class Pool(_Strict):
     """What a pod of this pool gets, and what else it may have.
 
@@ -91,18 +98,9 @@ class Pool(_Strict):
     """
 
     node_selector: dict[LabelKey, LabelValue] = {}
-    tolerations: list[Toleration] = []
+    tolerations: list[Annotated[Toleration, AfterValidator(_accepted)]] = []
     allowed_node_selector: dict[LabelKey, list[LabelValue]] | None = None
     allowed_tolerations: list[Toleration] | None = None
-
-    @field_validator("tolerations")
-    @classmethod
-    def _accepted(cls, tolerations: list[Toleration]) -> list[Toleration]:
-        """API servers would refuse every pod that gets such a toleration."""
-        for toleration in tolerations:
-            if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
-                raise ValueError("a toleration with tolerationSeconds has the effect NoExecute")
-        return tolerations
 
 
 class Replicated(_Strict):

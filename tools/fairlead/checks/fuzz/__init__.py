@@ -12,3 +12,6 @@ OPA or a whole cluster (sites.py) within the limits of the deployment (limits.py
 and keeps the smallest failing example, server.py runs the OPA, and client.py sends requests exactly
 as they are spelt.
 """
+
+ENGINES = ("opa", "python", "cel")
+"""The engines that engines.py compares."""

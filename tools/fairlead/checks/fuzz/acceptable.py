@@ -131,8 +131,12 @@ def _complete_pod(pod: dict[str, Any], user: Mapping[str, Any]) -> None:
     spec["tolerations"] += [t for t in _DEFAULT_TOLERATIONS if t not in spec["tolerations"]]
     if spec.get("nodeName"):
         spec.pop("schedulingGates", None)
-    if "system:nodes" in user.get("groups", ()) and _MIRROR in _annotations(pod):
+    if "system:nodes" in user.get("groups", ()) and _MIRROR in pod["metadata"].get(
+        "annotations", {}
+    ):
         _complete_mirror(pod)
+    if not spec.get("nodeName"):
+        pod["metadata"].get("annotations", {}).pop(_MIRROR, None)
 
 
 def _complete_mirror(pod: dict[str, Any]) -> None:
@@ -152,6 +156,7 @@ def _complete_workload(path: str, workload: dict[str, Any]) -> None:
     template = get(workload, *TEMPLATES[path])
     template["metadata"] = _metadata(template.get("metadata", {}))
     template["metadata"].pop("ownerReferences", None)
+    template["metadata"].get("annotations", {}).pop(_MIRROR, None)
     for key in ("name", "generateName"):
         template["metadata"].pop(key, None)
     template["metadata"]["labels"] |= _LABELS
@@ -182,7 +187,8 @@ def _complete_spec(spec: dict[str, Any]) -> None:
     spec.pop("ephemeralContainers", None)
     windows = get(spec, "os", "name") == "windows"
     if windows:
-        get(spec, "securityContext", default={}).pop("runAsUser", None)
+        spec.get("securityContext", {}).pop("runAsUser", None)
+        spec.pop("resources", None)
     if "resources" in spec:
         spec["resources"] = _resources(spec["resources"], only=_NATIVE)
     for volume in spec.get("volumes", []):
@@ -313,8 +319,3 @@ def _updated_pod(
 
 def _containers(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [container for key in CONTAINER_LISTS for container in spec.get(key) or []]
-
-
-def _annotations(manifest: Mapping[str, Any]) -> Mapping[str, str]:
-    annotations: Mapping[str, str] = get(manifest, "metadata", "annotations", default={})
-    return annotations

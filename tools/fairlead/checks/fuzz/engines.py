@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.analysis import evaluate
-from fairlead.checks.fuzz import agreement
+from fairlead.checks.fuzz import ENGINES, agreement
 from fairlead.checks.fuzz.batches import BATCH, Asked, Batch, batches
 from fairlead.checks.fuzz.search import Search, Violation, search
 from fairlead.common.errors import UsageError
@@ -25,7 +25,6 @@ from fairlead.common.progress import Progress
 from fairlead.engines.python.decisions import Policies
 from fairlead.settings.models import Settings
 
-ENGINES = ("opa", "python", "cel")
 _SHARE = 5
 """One of so many examples is also asked of an API server, where it takes longer."""
 
