@@ -37,18 +37,18 @@ def test_the_engines_decide_alike(bare: BareCluster) -> None:
     names = ("opa", "python", "cel")
     result = agreement.run(names, seed=1, progress=Progress(), examples=EXAMPLES, cluster=bare)
     assert result.why == ""
-    assert result.outcomes.keys() >= {"allowed", "changed", "refused", "warned"}
+    assert result.outcomes.keys() >= {"allowed", "changed", "refused"}
     refused = result.outcomes["refused by the API server itself"]
-    assert result.tried - refused > EXAMPLES / 2
+    assert result.tried - refused > EXAMPLES / 4
 
 
 def test_a_wrong_comparison_is_found_and_shown_as_a_case(bare: BareCluster, tmp_path: Path) -> None:
     folder = tmp_path / "policies"
     shutil.copytree(bundles.folder(), folder)
     definition = folder / "node_pool" / "engines" / "cel.yaml"
-    right = "size(variables.ownSelector) > 0"
+    right = "variables.pool != '' && (variables.anyPool"
     assert right in definition.read_text()
-    definition.write_text(definition.read_text().replace(right, right.replace("0", "1")))
+    definition.write_text(definition.read_text().replace(right, right.replace("!=", "==")))
     result = agreement.run(
         ("opa", "cel"),
         seed=1,

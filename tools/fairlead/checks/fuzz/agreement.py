@@ -127,7 +127,7 @@ class _Answer:
     def of(cls, outcome: Outcome, asked: Completed) -> _Answer:
         if not isinstance(outcome, Decision):
             return cls(None, outcome.reason, None, ())
-        after = None if outcome.object is None else _filled(plain(outcome.object))
+        after = None if outcome.object is None else plain(outcome.object)
         warnings = tuple(w for w in outcome.warnings if w not in asked.warnings)
         return cls(outcome.allowed, outcome.message, after, warnings)
 
@@ -135,7 +135,7 @@ class _Answer:
         """The answer in a few words."""
         if not self.allowed:
             return "refused" if self.allowed is False else "undecided"
-        changed = self.object != _filled(plain(case.request.manifest))
+        changed = _filled(self.object) != _filled(plain(case.request.manifest))
         words = [word for word, holds in (("changed", changed), ("warned", self.warnings)) if holds]
         return " and ".join(words) or "allowed"
 
@@ -159,7 +159,8 @@ def _different(expected: _Answer, answer: _Answer) -> str:
         line
         for one, other in ((expected, answer), (answer, expected))
         for line in comparison.differences(
-            Expect(allowed=True, object=one.object), Decision(True, "", other.object)
+            Expect(allowed=True, object=_filled(one.object)),
+            Decision(True, "", _filled(other.object)),
         )
     )
     return "; ".join(lines)
