@@ -13,6 +13,7 @@ from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests, render
+from fairlead.deployment.names import PYTHON_ENGINE
 from fairlead.engines import enforcement
 from fairlead.engines.native import record
 from fairlead.operations.applying import UNCHANGED, Outcome
@@ -55,7 +56,8 @@ def command(
     output: str,
 ) -> int:
     """Deploy the policies and what enforces them into a running cluster: OPA, its sidecar and the
-    webhooks, or with --engine cel only objects of the API server. It is safe to repeat. It prints
+    webhooks, with --engine python a server in OPA's place, or with --engine cel only objects of the
+    API server. It is safe to repeat. It prints
     for each object whether it was created, configured or unchanged.
 
     If another engine is deployed, it is removed once the new one enforces the policies.
@@ -66,12 +68,15 @@ def command(
     if check and (dry_run or diff):
         raise UsageError("--check does not go with --dry-run or --diff: leave one of them out")
     settings = options.load(settings_file)
-    if dry_run and not diff and engine not in (None, record.OPA):
+    if dry_run and not diff and engine not in (None, *record.ASKED):
         native = record.made(engine, settings, policies_folder)
         objects = [*native.objects, dict(native.manifest)]
         out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))
         return 0
     if dry_run and not diff:
+        if engine == PYTHON_ENGINE:
+            enforcement.refuse_sidecar(engine, sidecar)
+            sidecar = enforcement.in_python(settings, policies_folder)
         with out.progress() as progress:
             rendered = render.render(settings, policies_folder, sidecar=sidecar, progress=progress)
         for note in rendered.notes:

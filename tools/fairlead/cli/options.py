@@ -16,7 +16,7 @@ from fairlead.cli.output import FORMATS
 from fairlead.clusters import registry
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
-from fairlead.deployment.sidecars import SIDECARS
+from fairlead.deployment.sidecars import BESIDE_OPA
 from fairlead.engines import ENFORCING
 from fairlead.policy import parameter_rules
 from fairlead.settings import loading
@@ -46,23 +46,23 @@ yes = click.option(
 )
 sidecar = click.option(
     "--sidecar",
-    type=click.Choice(list(SIDECARS)),
+    type=click.Choice(BESIDE_OPA),
     help="What keeps OPA current.  [default: the deployed one; in a new deployment sync (embedded) "
     "or kube-mgmt (others)]",
 )
 engine = click.option(
     "--engine",
     type=click.Choice(ENFORCING),
-    help="What enforces the policies: opa, or cel for admission policies of the API server without "
-    "any pod.  [default: the deployed one; in a new deployment opa]",
+    help="What enforces the policies: opa; cel for admission policies of the API server without any "
+    "pod; or python for functions in Python.  [default: the deployed one; in a new deployment opa]",
 )
 new_engine = click.option(
     "--engine",
     type=click.Choice(ENFORCING),
     default=ENFORCING[0],
     show_default=True,
-    help="What enforces the policies: opa, or cel for admission policies of the API server without "
-    "any pod.",
+    help="What enforces the policies: opa; cel for admission policies of the API server without any "
+    "pod; or python for functions in Python.",
 )
 message = click.option(
     "-m",

@@ -13,10 +13,10 @@ from fairlead.cli import output as out
 from fairlead.common.errors import UsageError
 from fairlead.deployment import kustomize, manifests
 from fairlead.deployment import render as library
+from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
+from fairlead.engines import enforcement
 from fairlead.engines.base import UnsupportedSettings
 from fairlead.settings import loading
-
-_OPA = "opa"
 
 
 @click.command()
@@ -24,11 +24,11 @@ _OPA = "opa"
 @options.policies
 @click.option(
     "--engine",
-    default=_OPA,
+    default=OPA_ENGINE,
     show_default=True,
     metavar="NAME",
-    help="What enforces the policies: opa, cel for admission policies without OPA, gatekeeper, or "
-    "kyverno.",
+    help="What enforces the policies: opa, python, cel for admission policies without OPA, "
+    "gatekeeper, or kyverno.",
 )
 @options.sidecar
 @click.option(
@@ -65,10 +65,13 @@ def command(
     docs/gitops.md.
     """
     settings = options.load(settings_file)
-    if engine != _OPA:
+    if engine == PYTHON_ENGINE:
+        enforcement.refuse_sidecar(engine, sidecar)
+        sidecar = enforcement.in_python(settings, policies_folder)
+    elif engine != OPA_ENGINE:
         if sidecar or secrets_file or renew or base:
             raise UsageError(
-                "--sidecar, --secrets, --renew and --kustomize are about OPA: leave them out with "
+                "--sidecar, --secrets, --renew and --kustomize are about pods: leave them out with "
                 f"--engine {engine}"
             )
         try:

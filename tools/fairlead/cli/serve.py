@@ -16,9 +16,15 @@ from fairlead.engines.python.serving import server
 
 @click.command()
 @options.settings
+@click.option(
+    flags.DEPLOYED,
+    is_flag=True,
+    help="Decide by the policies and settings that `fairlead deploy --engine python` has put into "
+    "the cluster, and follow their changes.",
+)
 @component_options.kubeconfig
 @click.option(
-    "--listen",
+    flags.LISTEN,
     default="127.0.0.1:8443",
     show_default=True,
     metavar="HOST:PORT",
@@ -34,7 +40,7 @@ from fairlead.engines.python.serving import server
     flags.TLS_PRIVATE_KEY_FILE, type=FILE, required=True, help="The key of the certificate."
 )
 @click.option(
-    "--workers",
+    flags.WORKERS,
     type=click.IntRange(1, 64),
     default=min(os.cpu_count() or 1, 4),
     help="Processes that decide.  [default: the processors, at most 4]",
@@ -42,6 +48,7 @@ from fairlead.engines.python.serving import server
 @component_options.log_level
 def command(
     settings_file: Path | None,
+    deployed: bool,
     kubeconfig: Path | None,
     listen: str,
     tls_cert_file: Path,
@@ -59,9 +66,11 @@ def command(
     host, colon, port = listen.rpartition(":")
     if not (host and colon and port.isdigit() and int(port) < 65536):
         raise UsageError(f"--listen: {listen!r} is not an address such as 127.0.0.1:8443")
+    if deployed and settings_file:
+        raise UsageError("--deployed reads the settings from the cluster: leave --settings out")
     server.run(
         server.Options(
-            settings=options.load(settings_file),
+            settings=None if deployed else options.load(settings_file),
             host=host.strip("[]"),
             port=int(port),
             certificate=tls_cert_file,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from fairlead.common.progress import Progress
 from fairlead.deployment.credentials import Credentials
+from fairlead.deployment.names import OPA_ENGINE
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.kube import clients
 from fairlead.settings.models import Settings
@@ -17,13 +18,14 @@ from fairlead.settings.models import Settings
 @dataclass(frozen=True)
 class OpaServer:
     """One OPA: its address, the file of the CA to verify it by, its pid if it runs on this
-    machine, and the name of its pod.
+    machine, and the name of its pod. With another `engine`, a server in its place.
     """
 
     url: str
     ca: Path
     pid: int | None = None
     pod: str = ""
+    engine: str = OPA_ENGINE
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,9 @@ class Cluster(Protocol):
 
     examined: bool
     """Whether a deployment first checks the cluster, as others created it, or its nodes."""
+
+    usual: Sidecar
+    """What stands beside OPA, unless another was chosen."""
 
     @property
     def kubeconfig(self) -> Path:
@@ -126,6 +131,11 @@ class Cluster(Protocol):
         """The servers of this cluster, name -> {pid, restarts, ...}; empty if they are not known.
 
         A server that does not run has the pid None; on other machines, `running` is False.
+        """
+
+    def retire(self, wait: Callable[[], None]) -> None:
+        """Stop what another engine than the chosen one runs beside the cluster. If there is
+        anything, `wait` is called first, until nothing in the cluster calls it any more.
         """
 
     def stop(self) -> None:

@@ -23,6 +23,7 @@ from fairlead.clusters.remote import RemoteCluster
 from fairlead.common import atomic_files, locks, paths, waiting
 from fairlead.common.errors import FairleadError, InputError, UsageError
 from fairlead.common.progress import Progress
+from fairlead.deployment.names import OPA_ENGINE
 from fairlead.kube import clients
 from fairlead.programs import docker, images, kind, toolchain
 from fairlead.settings.images import IMAGE_VARIABLES
@@ -122,9 +123,8 @@ class KindCluster(RemoteCluster):
         if policy == "Always":
             return
         docker.available()
-        fields = dict.fromkeys(
-            IMAGES[container] for container in ("opa", "proxy", self.sidecar.name)
-        )
+        beside = ("opa", "proxy") if self.sidecar.engine == OPA_ENGINE else ()
+        fields = dict.fromkeys(IMAGES[container] for container in (*beside, self.sidecar.name))
         needed = {getattr(settings.images, field): IMAGE_VARIABLES[field] for field in fields}
         for image, variable in needed.items():
             _have(image, variable, pull=policy != "Never", progress=progress)

@@ -26,6 +26,7 @@ IMAGES = {
     "proxy": "fairlead",
     "kube-mgmt": "kube_mgmt",
     "sync": "fairlead",
+    "serve": "fairlead",
 }  # container -> field of Images
 
 _HOPELESS = {"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from fairlead.deployment.names import (
     CREDENTIALS_ANNOTATION,
     NAMESPACE,
     PART_OF,
+    PYTHON_ENGINE,
     TLS_SECRET,
     TOKEN_SECRET,
 )
@@ -45,6 +46,7 @@ class RemoteCluster:
     """
 
     examined = True
+    usual = sidecars.DEFAULT
     webhook_url: str | None = None
     replicas: int | None = None
 
@@ -65,7 +67,7 @@ class RemoteCluster:
         names = {c.name for c in deployment.spec.template.spec.containers} if deployment else set()
         return next(
             (sidecar for name, sidecar in sidecars.SIDECARS.items() if name in names),
-            sidecars.DEFAULT,
+            self.usual,
         )
 
     def choose(self, sidecar: Sidecar) -> None:
@@ -100,8 +102,8 @@ class RemoteCluster:
     def opas(self) -> Sequence[OpaServer]:
         """Every OPA whose container runs."""
         return [
-            OpaServer(url, self._ca(), pod=name)
-            for name, url in self._urls("opa", arguments.OPA_PORT)
+            OpaServer(url, self._ca(), pod=name, engine=self.sidecar.engine)
+            for name, url in self._urls(self._decider, arguments.OPA_PORT)
         ]
 
     def sidecars(self) -> Sequence[SidecarServer]:
@@ -151,7 +153,7 @@ class RemoteCluster:
     def logs(self, server: str, lines: int, follow: bool) -> Iterator[str]:
         """See the protocol; a server is named <pod>/<container>."""
         names = list(self.servers())
-        container = self.sidecar.name if server == "sidecar" else server
+        container = {"sidecar": self.sidecar.name, "opa": self._decider}.get(server, server)
         chosen = [name for name in names if name == server or name.endswith(f"/{container}")]
         if not chosen:
             raise UsageError(f"no server {server!r} in cluster {self.name!r}: {_one_of(names)}")
@@ -173,6 +175,9 @@ class RemoteCluster:
                 _request_timeout=(clients.TIMEOUT[0], _SILENCE if follow else clients.TIMEOUT[1]),
             )
         return self._text(answer, server)
+
+    def retire(self, wait: Callable[[], None]) -> None:
+        """Nothing runs beside the cluster: the rollout of the Deployment replaced the pods."""
 
     def stop(self) -> None:
         """End the forwards; the pods go with their Deployment."""
@@ -196,6 +201,12 @@ class RemoteCluster:
         except Refused as error:
             nodes = f"nodes unknown ({error.status})"
         return f"context {self.name}, server {self._api.configuration.host}, {nodes}"
+
+    @property
+    def _decider(self) -> str:
+        """The container that decides."""
+        sidecar = self.sidecar
+        return sidecar.name if sidecar.engine == PYTHON_ENGINE else "opa"
 
     @cached_property
     def _api(self) -> client.ApiClient:

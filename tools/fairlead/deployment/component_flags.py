@@ -1,4 +1,4 @@
-"""The flags that deployments start `fairlead sync` and `fairlead keeper` with.
+"""The flags that deployments start `fairlead sync`, `keeper` and `serve` with.
 
 The commands read them (fairlead.cli), and fairlead.deployment.sidecars writes them. kube-mgmt gets
 the same flags, as far as it knows them. The defaults are those of fairlead.sync.sidecar.Options.
@@ -25,3 +25,6 @@ RENEW_BEFORE = "--renew-before"
 OPAS = "--opas"
 SIDECARS = "--sidecars"
 ROLL_OUT = "--roll-out"
+DEPLOYED = "--deployed"
+LISTEN = "--listen"
+WORKERS = "--workers"

@@ -19,9 +19,11 @@ from fairlead.common.digests import digest
 from fairlead.deployment import names, pod_sizes, sidecars, webhooks
 from fairlead.deployment.credentials import LOOPBACK, SERVICE_NAMES, Credentials
 from fairlead.deployment.names import (
+    ENGINE_ANNOTATION,
     KEEPER,
     NAMESPACE,
     OPA,
+    OPA_ENGINE,
     PART_OF,
     POLICIES,
     POLICY_LABEL,
@@ -117,7 +119,7 @@ def render_files(
         "settings": settings,
         "size": pod_sizes,
         "names": names,
-        "settings_annotation": json.dumps(settings.deployed_document()),
+        "policies": policies(settings, bundle, sidecar.engine),
         "bundle": bundle,
         "credentials": credentials,
         "file_modules": bundles.file_modules([credentials.token]),
@@ -156,7 +158,7 @@ def render_files(
             arguments.MOUNTED,
             settings,
             opa,
-            f"0.0.0.0:{arguments.SYNC_PORT}",
+            f"0.0.0.0:{sidecar.liveness.port}",
             labels=namespace_labels(active, settings),
         ),
         "keeper": keeper(settings, sidecar),
@@ -170,7 +172,10 @@ def render_files(
         "renewal_seconds": int(settings.certificates.renewal.total_seconds()),
         "renewed_by": RENEWED_BY,
         "keeper_arguments": sidecars.keeper(
-            arguments.MOUNTED, settings, f"0.0.0.0:{arguments.SYNC_PORT}"
+            arguments.MOUNTED,
+            settings,
+            f"0.0.0.0:{arguments.SYNC_PORT}",
+            roll_out=not sidecar.rereads,
         ),
         "read_once": "" if sidecar.rereads else _read_once(settings, credentials),
     }
@@ -197,15 +202,17 @@ def _read_once(settings: Settings, credentials: Credentials) -> str:
     return digest(credentials.token.encode())
 
 
-def policies(settings: Settings, bundle: bundles.Bundle) -> dict[str, Any]:
+def policies(
+    settings: Settings, bundle: bundles.Bundle, engine: str = OPA_ENGINE
+) -> dict[str, Any]:
     """The ConfigMap of the policies, the same as in `render_objects`."""
-    return policies_of(
-        bundle.modules,
-        {
-            REVISION_ANNOTATION: bundle.revision,
-            SETTINGS_ANNOTATION: json.dumps(settings.deployed_document()),
-        },
-    )
+    annotations = {
+        REVISION_ANNOTATION: bundle.revision,
+        SETTINGS_ANNOTATION: json.dumps(settings.deployed_document()),
+    }
+    if engine != OPA_ENGINE:
+        annotations[ENGINE_ANNOTATION] = engine
+    return policies_of(bundle.modules, annotations)
 
 
 def policies_of(modules: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, Any]:

@@ -79,8 +79,8 @@ def render_files(
     if too_short := settings.certificates.too_short_for_kubelets():
         raise UsageError(too_short)
     secrets_file = load(secrets, settings.certificates, renew=renew) if secrets else None
-    bundle = staging.stage(bundles.bundle(settings, folder), progress)
     chosen = sidecars.SIDECARS[sidecar] if sidecar else sidecars.DEFAULT
+    bundle = staging.deployed(bundles.bundle(settings, folder), settings, chosen.engine, progress)
     credentials = (
         secrets_file.credentials
         if secrets_file

@@ -1,5 +1,5 @@
-"""The two sidecars of OPA: their arguments, abilities and liveness probes, and which one is the
-default.
+"""The two sidecars of OPA, and the server that takes the place of OPA and its sidecar with the
+engine `python`: their arguments, abilities and liveness probes, and which one is the default.
 
 To add one, write a class here, its line in SIDECARS, and its container in
 integration/deploy/sidecars.
@@ -16,7 +16,7 @@ from typing import Protocol
 from fairlead.common import durations
 from fairlead.common.errors import UsageError
 from fairlead.deployment import component_flags as flags
-from fairlead.deployment.names import NAMESPACE
+from fairlead.deployment.names import NAMESPACE, OPA_ENGINE, PYTHON_ENGINE
 from fairlead.kube import resources
 from fairlead.kube.resources import Resource
 from fairlead.opa.arguments import OPA_PORT, SYNC_PORT, Files, Liveness
@@ -36,6 +36,10 @@ class Sidecar(Protocol):
     """What keeps an OPA's policies and data current."""
 
     name: str
+
+    engine: str
+    """The engine that decides: OPA_ENGINE for what stands beside OPA, PYTHON_ENGINE for a server
+    that takes its place."""
 
     look_up: bool
     """Whether it answers lookups of namespaces that are not replicated; see policies/namespaces."""
@@ -85,6 +89,7 @@ class Sync:
     """`fairlead sync`."""
 
     name = "sync"
+    engine = OPA_ENGINE
     look_up = True
     unloads = True
     rereads = True
@@ -165,6 +170,7 @@ class KubeMgmt:
     """
 
     name = "kube-mgmt"
+    engine = OPA_ENGINE
     look_up = False
     unloads = False
     rereads = False
@@ -223,6 +229,59 @@ class KubeMgmt:
         return _uploaded(files, settings.decision_logs)
 
 
+class Serve:
+    """`fairlead serve`, which decides by policies in Python. It follows the policies' ConfigMap and
+    the namespaces by itself, with rights to read alone: the keeper renews its certificate.
+    """
+
+    name = "serve"
+    engine = PYTHON_ENGINE
+    look_up = False
+    unloads = True
+    rereads = True
+    renews = False
+    liveness = Liveness(OPA_PORT, "/health", period=5, timeout=5, failures=3, startup=60)
+
+    def require(self, settings: Settings) -> None:
+        for key, given in (
+            ("maxStaleness", settings.max_staleness),
+            ("replicate", settings.replicate),
+            ("decisionLogs.service", settings.decision_logs.service),
+        ):
+            if given:
+                raise UsageError(
+                    f"{key} is about OPA, and has no effect with the engine {self.engine}: leave "
+                    "it out"
+                )
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "fairlead"]
+
+    def arguments(
+        self,
+        files: Files,
+        settings: Settings,
+        opa_address: str,
+        listen: str,
+        *,
+        labels: Sequence[str] = (),
+    ) -> list[str]:
+        return [
+            "serve",
+            flags.DEPLOYED,
+            f"{flags.LISTEN}={listen}",
+            f"{flags.TLS_CERT_FILE}={files.tls / 'tls.crt'}",
+            f"{flags.TLS_PRIVATE_KEY_FILE}={files.tls / 'tls.key'}",
+            f"{flags.WORKERS}=2",
+        ]
+
+    def opa_environment(self, files: Files, address: str) -> dict[str, str]:
+        return {}
+
+    def decision_logs(self, files: Files, settings: Settings, address: str) -> list[str]:
+        return []
+
+
 def replication(replicated: Iterable[Resource]) -> list[str]:
     """The flags that have these resources replicated."""
     arguments = []
@@ -246,9 +305,12 @@ def renewal(settings: Settings) -> list[str]:
     ]
 
 
-def keeper(files: Files, settings: Settings, listen: str) -> list[str]:
-    """The arguments of the keeper, for sidecars that neither renew nor read their CAs again."""
-    return ["keeper", *renewal(settings), flags.ROLL_OUT, *_served(files, listen)]
+def keeper(files: Files, settings: Settings, listen: str, *, roll_out: bool) -> list[str]:
+    """The arguments of the keeper, for sidecars that do not renew. With `roll_out`, it replaces the
+    pods, as these do not read their CAs again.
+    """
+    rolling = [flags.ROLL_OUT] if roll_out else []
+    return ["keeper", *renewal(settings), *rolling, *_served(files, listen)]
 
 
 def _served(files: Files, listen: str) -> list[str]:
@@ -279,9 +341,14 @@ def _uploaded(files: Files, logs: DecisionLogs) -> list[str]:
     return [*console, *service_flags, *token, *ca, *_BATCHES]
 
 
-SIDECARS: Mapping[str, Sidecar] = {sidecar.name: sidecar for sidecar in (Sync(), KubeMgmt())}
+SIDECARS: Mapping[str, Sidecar] = {
+    sidecar.name: sidecar for sidecar in (Sync(), KubeMgmt(), Serve())
+}
 SYNC = SIDECARS[Sync.name]
 KUBE_MGMT = SIDECARS[KubeMgmt.name]
+SERVE = SIDECARS[Serve.name]
+BESIDE_OPA = tuple(name for name, sidecar in SIDECARS.items() if sidecar.engine == OPA_ENGINE)
+"""The names of those that stand beside OPA."""
 
 DEFAULT = KUBE_MGMT
 """The sidecar of KIND clusters, existing clusters and rendered files, unless one is chosen. An

@@ -26,7 +26,7 @@ ENGINES = {
 }
 
 
-ENFORCING = ("opa", "cel")
+ENFORCING = ("opa", "cel", "python")
 """Those that `fairlead deploy` can put in force in a cluster."""
 
 

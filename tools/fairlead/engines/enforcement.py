@@ -14,9 +14,11 @@ from fairlead.common import remarks
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
+from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
 from fairlead.engines.native import bring, deployment, record
 from fairlead.engines.native import disabling as native_disabling
 from fairlead.engines.native import status as native_status
+from fairlead.engines.python import decisions
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy as opa_deployment
 from fairlead.operations import disabling as opa_disabling
@@ -37,7 +39,7 @@ def deployed(cluster: Cluster) -> str:
     except Refused as error:
         if error.status != 403:
             raise
-        return record.OPA
+        return OPA_ENGINE
 
 
 def deploy(
@@ -60,8 +62,8 @@ def deploy(
     objects = cluster.objects()
     former = record.deployed(objects)
     chosen = engine or record.engine_of(former)
-    if chosen != record.OPA:
-        _refuse_sidecar(chosen, sidecar)
+    if chosen not in record.ASKED:
+        refuse_sidecar(chosen, sidecar)
         deployment.deploy(
             cluster, chosen, settings, folder, message=message, report=report, progress=progress
         )
@@ -70,16 +72,17 @@ def deploy(
         cluster,
         settings,
         folder,
-        sidecar=sidecar,
+        sidecar=_sidecar_of(cluster, chosen, sidecar, settings, folder),
         message=message,
         report=report,
         progress=progress,
     )
     applier = Applier(objects)
     try:
-        if record.engine_of(former) != record.OPA:
+        if record.engine_of(former) not in record.ASKED:
             bring.wait_for_others(progress)
         bring.leave(objects, applier)
+        cluster.retire(lambda: bring.wait_for_others(progress))
     finally:
         report(applier.outcomes)
     return [{"url": s.opa.url, "ready": s.ready, "revision": s.revision} for s in states]
@@ -97,16 +100,19 @@ def started(
     progress: Progress,
 ) -> Iterator[EmbeddedCluster]:
     """A new embedded cluster with Fairlead by this engine; see fairlead.operations.up.started."""
-    if engine == record.OPA:
+    if engine != OPA_ENGINE:
+        refuse_sidecar(engine, sidecar)
+        if replicas != 1:
+            raise UsageError(f"--replicas is about OPA: leave it out with --engine {engine}")
+    if engine in record.ASKED:
         chosen = sidecar or sidecars.DEFAULT_EMBEDDED.name
+        if engine == PYTHON_ENGINE:
+            chosen = in_python(settings, None)
         with up.started(
             name, settings, nodes, replicas=replicas, sidecar=chosen, progress=progress
         ) as cluster:
             yield cluster
         return
-    _refuse_sidecar(engine, sidecar)
-    if replicas != 1:
-        raise UsageError(f"--replicas is about OPA: leave it out with --engine {engine}")
 
     def install(cluster: EmbeddedCluster) -> None:
         deployment.deploy(cluster, engine, settings, progress=progress)
@@ -125,9 +131,11 @@ def kind(
     progress: Progress,
 ) -> tuple[KindCluster, bool]:
     """A KIND cluster with Fairlead by this engine; see fairlead.operations.up.kind."""
-    if engine == record.OPA:
-        return up.kind(name, settings, sidecar=sidecar, deployed=deployed, progress=progress)
-    _refuse_sidecar(engine, sidecar)
+    if engine != OPA_ENGINE:
+        refuse_sidecar(engine, sidecar)
+    if engine in record.ASKED:
+        chosen = in_python(settings, None) if engine == PYTHON_ENGINE else sidecar
+        return up.kind(name, settings, sidecar=chosen, deployed=deployed, progress=progress)
     cluster, new = up.kind(name, settings, deployed=False, progress=progress)
     if deployed:
         with up.telling_fate(cluster):
@@ -145,9 +153,10 @@ def check(
 ) -> list[preflight.Finding]:
     """What `deploy` checks before it applies anything. Raises UsageError, FairleadError."""
     chosen = engine or deployed(cluster)
-    if chosen == record.OPA:
-        return opa_deployment.check(cluster, settings, folder, sidecar=sidecar)
-    _refuse_sidecar(chosen, sidecar)
+    if chosen in record.ASKED:
+        beside = _sidecar_of(cluster, chosen, sidecar, settings, folder)
+        return opa_deployment.check(cluster, settings, folder, sidecar=beside)
+    refuse_sidecar(chosen, sidecar)
     return deployment.check(cluster, record.made(chosen, settings, folder), settings)
 
 
@@ -162,9 +171,10 @@ def plan(
 ) -> list[Outcome]:
     """What `deploy` would do to each object. Changes nothing. Raises UsageError, FairleadError."""
     chosen = engine or deployed(cluster)
-    if chosen == record.OPA:
-        return opa_deployment.plan(cluster, settings, folder, sidecar=sidecar, progress=progress)
-    _refuse_sidecar(chosen, sidecar)
+    if chosen in record.ASKED:
+        beside = _sidecar_of(cluster, chosen, sidecar, settings, folder)
+        return opa_deployment.plan(cluster, settings, folder, sidecar=beside, progress=progress)
+    refuse_sidecar(chosen, sidecar)
     return deployment.plan(cluster, chosen, settings, folder, progress=progress)
 
 
@@ -178,7 +188,9 @@ def push(
     progress: Progress,
 ) -> dict[str, Any]:
     """Push the policies to the engine that is deployed; see fairlead.operations.push.push."""
-    if (name := deployed(cluster)) == record.OPA:
+    if (name := deployed(cluster)) in record.ASKED:
+        if name == PYTHON_ENGINE:
+            in_python(settings, folder)
         return opa_push.push(
             cluster, settings, folder, message=message, restart=restart, progress=progress
         )
@@ -194,7 +206,7 @@ def rollback(
     remarks.check("--message", message)
     objects = cluster.objects()
     config_map = record.deployed(objects)
-    if record.engine_of(config_map) != record.OPA:
+    if record.engine_of(config_map) not in record.ASKED:
         return deployment.rollback(cluster, reference, message=message, progress=progress)
     if config_map is not None and config_map.get("data"):
         entry = opa_rollback.chosen(history.entries(objects), reference, config_map)
@@ -205,25 +217,49 @@ def rollback(
 def status(cluster: Cluster) -> dict[str, Any]:
     """The status of the engine that is deployed; see fairlead.operations.status.status."""
     config_map = record.deployed(cluster.objects())
-    if config_map is None or record.engine_of(config_map) == record.OPA:
+    if config_map is None or record.engine_of(config_map) in record.ASKED:
         return opa_status.status(cluster)
     return native_status.status(cluster, config_map)
 
 
 def disable(cluster: Cluster, intent: str | None, reason: str | None) -> dict[str, Any]:
     """Disable an intent; see fairlead.operations.disabling.disable."""
-    if deployed(cluster) == record.OPA:
+    if deployed(cluster) in record.ASKED:
         return opa_disabling.disable(cluster, intent, reason)
     return native_disabling.disable(cluster, intent, reason)
 
 
 def enable(cluster: Cluster, intent: str | None) -> dict[str, Any]:
     """Enable an intent again; see fairlead.operations.disabling.enable."""
-    if deployed(cluster) == record.OPA:
+    if deployed(cluster) in record.ASKED:
         return opa_disabling.enable(cluster, intent)
     return native_disabling.enable(cluster, intent)
 
 
-def _refuse_sidecar(engine: str, sidecar: str | None) -> None:
+def _sidecar_of(
+    cluster: Cluster, engine: str, sidecar: str | None, settings: Settings, folder: Path | None
+) -> str | None:
+    """The name of what runs in the pods with an engine that API servers ask; None for what runs
+    there now. Raises as `in_python`, and UsageError.
+    """
+    if engine == PYTHON_ENGINE:
+        refuse_sidecar(engine, sidecar)
+        return in_python(settings, folder)
+    if sidecar is None and cluster.sidecar.engine != engine:
+        return cluster.usual.name
+    return sidecar
+
+
+def in_python(settings: Settings, folder: Path | None) -> str:
+    """The name of the server in Python. Raises UsageError for settings that it does not know, and
+    for an intent that is not written in Python, and InputError for one that cannot be loaded.
+    """
+    sidecars.SERVE.require(settings)
+    decisions.of_folder(settings, folder)
+    return sidecars.SERVE.name
+
+
+def refuse_sidecar(engine: str, sidecar: str | None) -> None:
+    """Raises UsageError if a sidecar is named for another engine than OPA."""
     if sidecar:
         raise UsageError(f"--sidecar is about OPA: leave it out with --engine {engine}")

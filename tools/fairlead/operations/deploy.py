@@ -68,7 +68,9 @@ def deploy(
     (sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar).require(settings)
     if sidecar:
         cluster.choose(sidecars.SIDECARS[sidecar])
-    bundle = staging.stage(bundles.bundle(settings, folder), progress)
+    bundle = staging.deployed(
+        bundles.bundle(settings, folder), settings, cluster.sidecar.engine, progress
+    )
     objects = cluster.objects()
     applier = Applier(objects)
     try:
@@ -129,7 +131,8 @@ def _deploy(
     )
     for superfluous in removed:
         applier.delete(*superfluous)
-    history.record(objects, manifests.policies(settings, bundle), "deploy", message)
+    manifest = manifests.policies(settings, bundle, cluster.sidecar.engine)
+    history.record(objects, manifest, "deploy", message)
     return states
 
 
@@ -197,6 +200,7 @@ def _apply(
        one of them is always there.
 
     If no intact policies are in force, the policies come first: no OPA becomes Ready without them.
+    So it is if another engine was deployed, whose servers go on to decide by the policies before.
     """
     admission = [o for o in rendered if o["apiVersion"].startswith("admissionregistration.k8s.io/")]
     last = (
@@ -290,7 +294,7 @@ def plan(
     """
     chosen = sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar
     chosen.require(settings)
-    bundle = staging.stage(bundles.bundle(settings, folder), progress)
+    bundle = staging.deployed(bundles.bundle(settings, folder), settings, chosen.engine, progress)
     objects = cluster.objects()
     if settings.certificates.by == "cert-manager":
         rotate.require_cert_manager(cluster)

@@ -3,8 +3,10 @@ deployed credentials."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import requests
@@ -16,6 +18,7 @@ from fairlead.deployment.names import (
     CONFIRMED,
     NAMESPACE,
     POLICIES,
+    PYTHON_ENGINE,
     TLS_SECRET,
     TOKEN_SECRET,
 )
@@ -34,6 +37,9 @@ class Served:
     `confirmed` is the time up to which its sidecar has confirmed all of its data, and `age` how
     many seconds ago that is, by OPA's own clock. Both are None if nobody has confirmed any, or if
     OPA cannot be reached: `error` says why.
+
+    Of a server in Python, `trouble` says why it is not ready, and `rejected` which policies it
+    cannot use: {revision, error}.
     """
 
     opa: OpaServer
@@ -42,6 +48,8 @@ class Served:
     confirmed: datetime | None = None
     age: float | None = None
     error: str | None = None
+    trouble: str | None = None
+    rejected: Mapping[str, str] | None = None
 
 
 def credentials(objects: clients.Objects) -> Credentials | None:
@@ -64,6 +72,8 @@ def certificates(objects: clients.Objects) -> Certificates:
 
 def served(opa: OpaServer, token: str | None) -> Served:
     """The state of `opa`."""
+    if opa.engine == PYTHON_ENGINE:
+        return _of_python(opa)
     api = OpaApi(opa.url, ca=opa.ca, token=token)
     try:
         ready = api.ready()
@@ -81,6 +91,21 @@ def served(opa: OpaServer, token: str | None) -> Served:
     return Served(opa, ready, bundles.revision(modules) if modules else None, *confirmed)
 
 
+def _of_python(server: OpaServer) -> Served:
+    try:
+        report = _fetched(f"{server.url}/health/ready", server.ca)
+        ready, trouble = report["status"] == "ok", str(report["status"])
+        return Served(
+            server,
+            ready,
+            report.get("revision"),
+            trouble=None if ready else trouble,
+            rejected=report.get("rejected"),
+        )
+    except (FairleadError, KeyError) as error:
+        return Served(server, False, None, error=str(error))
+
+
 def _confirmed(api: OpaApi) -> tuple[datetime | None, float | None]:
     """The time up to which data are confirmed, and how many seconds ago that is. Raises
     FairleadError.
@@ -95,11 +120,14 @@ def health(sidecar: SidecarServer) -> dict[str, Any]:
     """A sidecar's own health report, healthy or not. Raises FairleadError if it cannot be
     reached.
     """
+    return _fetched(f"{sidecar.url}/health", sidecar.ca)
+
+
+def _fetched(url: str, ca: Path) -> dict[str, Any]:
+    """The JSON object at `url`, whatever the status. Raises FairleadError."""
     with requests.Session() as session:
         session.trust_env = False  # REQUESTS_CA_BUNDLE would override `verify`
         try:
-            return dict(
-                session.get(f"{sidecar.url}/health", verify=str(sidecar.ca), timeout=5).json()
-            )
-        except (requests.RequestException, ValueError, OSError) as error:
-            raise FairleadError(f"{sidecar.url}: {error}") from error
+            return dict(session.get(url, verify=str(ca), timeout=5).json())
+        except (requests.RequestException, ValueError, TypeError, OSError) as error:
+            raise FairleadError(f"{url}: {error}") from error

@@ -22,22 +22,22 @@ _SHOWN = 5
 """The number of names of a list that are shown."""
 
 
-def of_opas(states: Sequence[Served], replicas: int) -> Iterator[str]:
-    """OPAs that are missing (there have to be `replicas`), not Ready, or decide by other policies
-    than the rest.
+def of_opas(states: Sequence[Served], replicas: int, noun: str = "OPA") -> Iterator[str]:
+    """OPAs, or servers in their place, that are missing (there have to be `replicas`), not Ready, or
+    decide by other policies than the rest.
     """
     if len(states) < replicas:
-        yield f"{len(states)} of {texts.counted(replicas, 'OPA')} run"
+        yield f"{len(states)} of {texts.counted(replicas, noun)} run"
     for state in states:
         if state.error:
             yield f"{_opa(state)} cannot be asked: {state.error}"
         elif not state.ready:
-            yield f"{_opa(state)} is not Ready; {_age(state)}"
+            yield f"{_opa(state)} is not Ready; {state.trouble or _age(state)}"
         elif state.revision is None:
             yield f"{_opa(state)} serves no policies of Fairlead"
     revisions = sorted({state.revision for state in states if state.revision})
     if len(revisions) > 1:
-        yield f"OPAs serve different revisions: {', '.join(revisions)}"
+        yield f"{noun}s serve different revisions: {', '.join(revisions)}"
 
 
 def of_sidecars(

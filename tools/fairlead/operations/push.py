@@ -18,6 +18,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import (
+    ENGINE_ANNOTATION,
     NAMESPACE,
     POLICIES,
     REVISION_ANNOTATION,
@@ -77,12 +78,13 @@ def push(
         raise FairleadError(f"{error}\nnothing was pushed") from error
     objects = cluster.objects()
     warnings = unused_packages(bundle, objects, progress)
-    bundle = staging.stage(bundle, progress)
+    engine = cluster.sidecar.engine
+    bundle = staging.deployed(bundle, settings, engine, progress)
     _require_same_file_modules(objects)
     _require_same_deployment(
         deployed(cluster, objects), json.loads(json.dumps(settings.deployed_document()))
     )
-    manifest = manifests.policies(settings, bundle)
+    manifest = manifests.policies(settings, bundle, engine)
     result = bring(
         cluster, objects, manifest, Change("push", message), progress=progress, restart=restart
     )
@@ -287,7 +289,7 @@ def _previous(cluster: Cluster, objects: clients.Objects) -> dict[str, Any]:
     annotations = config_map["metadata"].get("annotations") or {}
     own_annotations = {
         key: annotations[key]
-        for key in (REVISION_ANNOTATION, SETTINGS_ANNOTATION)
+        for key in (REVISION_ANNOTATION, SETTINGS_ANNOTATION, ENGINE_ANNOTATION)
         if key in annotations
     }
     return manifests.policies_of(config_map["data"], own_annotations)

@@ -10,7 +10,7 @@ from fairlead.clusters.base import Cluster, OpaServer
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import NAMESPACE, POLICIES, RETRIES
+from fairlead.deployment.names import NAMESPACE, OPA_ENGINE, POLICIES, PYTHON_ENGINE, RETRIES
 from fairlead.kube import clients
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaRefused
@@ -55,14 +55,14 @@ def until_in_force(
     about this revision.
     """
     wait = _Wait(cluster, objects, token, modules, stale)
-    revision = wait.revision
-    progress.update("policies", f"waiting until every OPA serves {revision}")
+    revision, server = wait.revision, wait.server
+    progress.update("policies", f"waiting until every {server} serves {revision}")
     try:
         states = waiting.until(
-            wait.check, deadline=deadline, what=f"every OPA serves revision {revision}"
+            wait.check, deadline=deadline, what=f"every {server} serves revision {revision}"
         )
     except _Refusal as error:
-        raise RevisionRejected(f"OPA rejects revision {revision}: {error}") from None
+        raise RevisionRejected(f"{server} rejects revision {revision}: {error}") from None
     except FairleadError as error:
         if isinstance(error.__cause__, leftovers.Stuck):
             raise leftovers.Stuck(str(error.__cause__)) from error
@@ -89,6 +89,7 @@ class _Wait:
         stale: str | None,
     ) -> None:
         self.revision = bundles.revision(modules)
+        self.server = "OPA" if cluster.sidecar.engine == OPA_ENGINE else "server"
         self._cluster = cluster
         self._objects = objects
         self._token = token
@@ -115,6 +116,8 @@ class _Wait:
     def _look(self) -> list[Served] | None:
         config_map = self._objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
         opas = self._cluster.opas()
+        if self._cluster.sidecar.engine == PYTHON_ENGINE:
+            return self._in_force(opas)
         current = config_map.get("data") == dict(self._modules)  # nobody else is pushing
         if self._cluster.sidecars():
             if not self._reported(config_map) and time.monotonic() < self._looked_at + _LOOK:
@@ -129,7 +132,13 @@ class _Wait:
         if current and (not self._cluster.sidecar.unloads or sidecar_had_time):
             for opa in opas:
                 leftovers.remove(opa, self._token, self._modules)
+        return self._in_force(opas)
+
+    def _in_force(self, opas: Sequence[OpaServer]) -> list[Served] | None:
         states = [deployed_state.served(opa, self._token) for opa in opas]
+        for state in states:
+            if state.rejected and state.rejected["revision"] == self.revision:
+                raise _Refusal(state.rejected["error"])
         in_force = all(state.ready and state.revision == self.revision for state in states)
         return states if states and in_force else None
 

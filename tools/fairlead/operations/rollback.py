@@ -15,7 +15,7 @@ from fairlead.common import remarks
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
-from fairlead.deployment.names import REVISION_ANNOTATION, SETTINGS_ANNOTATION
+from fairlead.deployment.names import ENGINE_ANNOTATION, REVISION_ANNOTATION, SETTINGS_ANNOTATION
 from fairlead.operations import history, push
 from fairlead.operations.history import Entry
 from fairlead.policy import bundles, staging
@@ -64,7 +64,7 @@ def rollback(
     listed = history.entries(objects)
     entry = chosen(listed, reference, deployed)
     manifest = kept(entry)
-    staging.require_none_of_opas_own(manifest["data"], {}, progress)
+    staging.require_none_of_opas_own(bundles.modules_of(manifest["data"]), {}, progress)
     now = history.settings_of(deployed)
     missing = _missing(now, entry)
     in_force = history.current(listed, deployed)
@@ -165,9 +165,9 @@ def _manifest(
     then: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """The policies' ConfigMap with the settings that are in force after the rollback."""
-    annotations = {
-        REVISION_ANNOTATION: manifest["metadata"]["annotations"][REVISION_ANNOTATION],
-    }
+    kept_as_they_are = (REVISION_ANNOTATION, ENGINE_ANNOTATION)
+    present = manifest["metadata"]["annotations"]
+    annotations = {key: present[key] for key in kept_as_they_are if key in present}
     restored = {key: value for key, value in (then or {}).items() if key in push.POLICY_ONLY}
     settings = then if now is None else {**now, **restored}
     if settings is not None:

@@ -24,7 +24,7 @@ from fairlead.common.digests import digest
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment.credentials import Credentials, Tls
-from fairlead.deployment.names import NAMESPACE, TLS_SECRET, TOKEN_SECRET
+from fairlead.deployment.names import NAMESPACE, OPA_ENGINE, TLS_SECRET, TOKEN_SECRET
 from fairlead.keeper import renewal, servers
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed
@@ -49,6 +49,11 @@ def token(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
     Raises FairleadError if a step is not done in time: both tokens are valid then, and the next
     rotation completes the change.
     """
+    if cluster.sidecar.engine != OPA_ENGINE:
+        raise UsageError(
+            f"the token is for OPA's API, and {cluster.sidecar.engine} enforces the policies: there "
+            "is none to rotate"
+        )
     objects, credentials = _deployed(cluster)
     old, new = credentials.token, Credentials.fresh().token
 

@@ -9,7 +9,7 @@ from typing import Any
 from fairlead.clusters.base import Cluster, SidecarServer
 from fairlead.common import texts
 from fairlead.common.errors import FairleadError
-from fairlead.deployment.names import NAMESPACE, POLICIES, TLS_SECRET
+from fairlead.deployment.names import NAMESPACE, OPA_ENGINE, POLICIES, TLS_SECRET
 from fairlead.kube import clients
 from fairlead.operations import (
     certificate_status,
@@ -20,6 +20,7 @@ from fairlead.operations import (
     problems,
     replication_lag,
 )
+from fairlead.operations.deployed_state import Served
 from fairlead.policy import bundles
 
 
@@ -29,6 +30,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
 
     - `intents`: the deployed ones, as {name, enforcement, kinds}; empty if they cannot be read
     - `deployed`: whether anything of Fairlead is there
+    - `engine`: `opa`, or `python`; `sidecar` is None then, and `opa` lists the servers in Python
     - `opa`: a list of {pod, url, ca, pid, ready, revision, confirmed}; `confirmed` is the time up
       to which all of its data are confirmed (RFC 3339), None if nobody has confirmed any
     - `sidecars`: those that report their health, as {pod, url, pid, healthy, reasons}
@@ -45,8 +47,14 @@ def status(cluster: Cluster) -> dict[str, Any]:
     objects = cluster.objects()
     credentials = deployed_state.credentials(objects)
     token = credentials.token if credentials else None
+    by_opa = cluster.sidecar.engine == OPA_ENGINE
     states = [deployed_state.served(opa, token) for opa in cluster.opas()]
-    policies = policy_status.policies(objects) if objects.get("v1", "Namespace", NAMESPACE) else []
+    config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
+    if by_opa:
+        there = objects.get("v1", "Namespace", NAMESPACE) is not None
+        policies = policy_status.policies(objects) if there else []
+    else:
+        policies = [_in_python(config_map, states)] if config_map else []
     sidecars = [_sidecar(sidecar) for sidecar in cluster.sidecars()]
     running = servers(cluster)
     comparison = drift.compare(cluster, objects)
@@ -61,8 +69,8 @@ def status(cluster: Cluster) -> dict[str, Any]:
         "cluster": cluster.kind,
         "kubeconfig": str(cluster.kubeconfig),
         "deployed": credentials is not None or bool(policies),
-        "engine": "opa",
-        "sidecar": cluster.sidecar.name,
+        "engine": cluster.sidecar.engine,
+        "sidecar": cluster.sidecar.name if by_opa else None,
         "opa": [
             {
                 "pod": state.opa.pod,
@@ -76,7 +84,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
             for state in states
         ],
         "sidecars": sidecars,
-        "intents": intents(objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)),
+        "intents": intents(config_map),
         "policies": policies,
         "objects": documents(comparison),
         "disabled": [asdict(record) for record in disabled.records.values()],
@@ -84,9 +92,11 @@ def status(cluster: Cluster) -> dict[str, Any]:
         "servers": running,
         "problems": [
             *problems.of_disabled(disabled),
-            *problems.of_opas(states, _expected_opas(objects)),
+            *problems.of_opas(
+                states, _expected_opas(objects), "OPA" if by_opa else "server in Python"
+            ),
             *problems.of_sidecars(states, sidecars if cluster.sidecar.look_up else None),
-            *problems.of_replication(_lags(cluster, states, token)),
+            *problems.of_replication(_lags(cluster, states, token) if by_opa else ()),
             *problems.of_policies(policies),
             *problems.of_objects(comparison),
             *problems.of_certificates(dated),
@@ -140,6 +150,16 @@ def intents(config_map: Mapping[str, Any] | None) -> list[dict[str, Any]]:
         }
         for one in active
     ]
+
+
+def _in_python(config_map: Mapping[str, Any], states: Iterable[Served]) -> dict[str, Any]:
+    """The policies' ConfigMap, and whether the servers in Python use it, as a row of `policies`."""
+    revision = bundles.revision(config_map.get("data") or {})
+    errors = [state.rejected["error"] for state in states if state.rejected]
+    served = all(state.revision == revision for state in states)
+    state = "error" if errors else "ok" if served else "pending"
+    name = config_map["metadata"]["name"]
+    return {"name": name, "status": state, "error": (errors or [None])[0], "used": True}
 
 
 def _lags(

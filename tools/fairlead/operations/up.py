@@ -63,7 +63,8 @@ def started(
     if install is None:
         sidecars.SIDECARS[sidecar].command()
     # In one call, as missing programs are built in parallel.
-    of_opa = () if install else ("opa", toolchain.PROXY)
+    proxy = (toolchain.PROXY,) if sidecar in sidecars.BESIDE_OPA else ()
+    of_opa = () if install else ("opa", *proxy)
     toolchain.ensure((*of_opa, *control_plane.PROGRAMS), progress)
     with telling_fate(EmbeddedCluster(name)), EmbeddedCluster(name) as cluster:
         cluster.start_control_plane(progress=progress)

@@ -17,9 +17,10 @@ from fairlead.common import files
 from fairlead.common.errors import FairleadError, InputError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import bundles
+from fairlead.policy import bundles, python_code
 from fairlead.policy.bundles import Bundle
 from fairlead.policy.revision import PACKAGE
+from fairlead.settings.models import Settings
 
 _ENTRY = "system"
 """The package that OPA itself queries (the decision, health), which keeps its name."""
@@ -39,6 +40,16 @@ def stage(bundle: Bundle, progress: Progress) -> Bundle:
     return Bundle(
         {f"{name}.{key}" if packages[key] in inner else key: text for key, text in moved.items()}
     )
+
+
+def deployed(bundle: Bundle, settings: Settings, engine: str, progress: Progress) -> Bundle:
+    """The bundle as this engine gets it: for `python` with the code of its intents. Raises as
+    `stage`, and python_code.MissingError.
+    """
+    staged = stage(bundle, progress)
+    if engine != "python":
+        return staged
+    return Bundle({**staged.modules, **python_code.read(bundle.active(settings))})
 
 
 def require_none_of_opas_own(

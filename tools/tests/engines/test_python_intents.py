@@ -13,9 +13,11 @@ import pytest
 
 from fairlead.common import paths
 from fairlead.common.errors import InputError
+from fairlead.engines.python import decisions
 from fairlead.engines.python.api import as_json, get, pointer, quoted
-from fairlead.engines.python.decisions import MissingError, Policies
+from fairlead.engines.python.decisions import Policies
 from fairlead.kube import admission_reviews
+from fairlead.policy.python_code import MissingError
 from fairlead.settings import loading
 
 REGO = """\
@@ -52,7 +54,7 @@ def policies(folder: Path, python: str | None, settings: str = "") -> Policies:
         (place / "engines" / "python.py").write_text(python)
     path = folder / "fairlead.yaml"
     path.write_text(f"policies: [policies]\n{settings or 'intents: {node-pool: false}'}\n")
-    return Policies(loading.load(path))
+    return decisions.of_folder(loading.load(path))
 
 
 def review(namespace: str = "payments", user: str = "eve", **spec: Any) -> dict[str, Any]:

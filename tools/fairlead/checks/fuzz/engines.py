@@ -22,7 +22,7 @@ from fairlead.checks.fuzz.batches import BATCH, Asked, Batch, batches
 from fairlead.checks.fuzz.search import Search, Violation, search
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.engines.python.decisions import Policies
+from fairlead.engines.python import decisions
 from fairlead.settings.models import Settings
 
 _SHARE = 5
@@ -111,7 +111,7 @@ def ask(batch: Batch, folder: Path | None, progress: Progress) -> list[Answers]:
     settings = Settings.model_validate(batch.settings)
     questions = [asked.question(settings) for asked in batch.asked]
     in_rego = evaluate.ask(questions, progress, folder=folder)
-    policies = Policies(settings, folder)
+    policies = decisions.of_folder(settings, folder)
     return [
         Answers(
             asked, _readable(answer.review), _readable(policies.answer(asked.review, asked.labels))

@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,14 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import component_flags as flags
 from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import Credentials
-from fairlead.deployment.names import NAMESPACE, TLS_SECRET, TOKEN_SECRET
+from fairlead.deployment.names import NAMESPACE, PYTHON_ENGINE, TLS_SECRET, TOKEN_SECRET
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.opa import arguments
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
 
 KUBELET = "kubelet"
+_SERVE = sidecars.SERVE.name
 
 _COLLECTED = {"GOGC": "400"}
 """Makes Go collect garbage more rarely: here, memory is less scarce than processors. OPA's limit of
@@ -43,10 +44,12 @@ class EmbeddedCluster(BareCluster):
     """An embedded cluster with OPA; see fairlead.clusters.base.Cluster.
 
     API servers call a single OPA at its proxy. Several OPAs are behind a balancer, which routes to
-    those that are Ready.
+    those that are Ready. With the engine `python`, they call one server at a port of its own, so
+    that OPA and the server run side by side while one takes over from the other.
     """
 
     examined = False
+    usual = sidecars.DEFAULT_EMBEDDED
     # The nodes are simulated, so that a pod of OPA would only seem to run: the Deployment is scaled
     # to zero.
     replicas = 0
@@ -55,20 +58,25 @@ class EmbeddedCluster(BareCluster):
     def webhook_url(self) -> str:
         """The URL of the proxy, or of the balancer if there are several OPAs, on loopback."""
         plan = self._plan()
+        if self._in_python:
+            return f"https://{ports.HOST}:{plan[_SERVE]}/"
         return f"https://{ports.HOST}:{plan[BALANCER] or plan['proxies'][0]}/"
 
     @property
     def sidecar(self) -> Sidecar:
         """The kind that was chosen, else the default of embedded clusters."""
         plan = self._remembered("pods") or {}
-        return sidecars.SIDECARS[plan.get("sidecar", sidecars.DEFAULT_EMBEDDED.name)]
+        return sidecars.SIDECARS[plan.get("sidecar", self.usual.name)]
 
     def choose(self, sidecar: Sidecar) -> None:
         """Use this kind of sidecar from the next `serve` on. Raises UsageError if its program
         is not available.
         """
         sidecar.command()
-        self._remember("pods", {**self._plan(), "sidecar": sidecar.name})
+        plan = {**self._plan(), "sidecar": sidecar.name}
+        if sidecar.engine == PYTHON_ENGINE and _SERVE not in plan:
+            (plan[_SERVE],) = self.free_ports(1)
+        self._remember("pods", plan)
 
     def planned(self) -> bool:
         """Whether OPAs run beside this cluster, or are about to."""
@@ -107,7 +115,10 @@ class EmbeddedCluster(BareCluster):
                 ((Path(replica.files.logs), secret) for replica in replicas), f"Secret {logs}"
             )
         for replica in replicas:
-            self._serve(replica, settings, labels, progress)
+            if self._in_python:
+                self._serve_in_python(replica, settings, progress)
+            else:
+                self._serve(replica, settings, labels, progress)
         if len(replicas) > 1:
             backends = [
                 f"{replica.opa}={replica.proxy_address}={replica.files.ca}" for replica in replicas
@@ -120,7 +131,13 @@ class EmbeddedCluster(BareCluster):
         """Every OPA that was started."""
         running = self.servers()
         return [
-            OpaServer(replica.opa_url(), replica.ca, running[replica.opa]["pid"], replica.opa)
+            OpaServer(
+                replica.opa_url(),
+                replica.ca,
+                running[replica.opa]["pid"],
+                replica.opa,
+                self.sidecar.engine,
+            )
             for replica in self._replicas()
             if replica.opa in running
         ]
@@ -165,6 +182,11 @@ class EmbeddedCluster(BareCluster):
         """See fairlead.clusters.base.Cluster."""
         for replica in self._replicas():
             progress.update(replica.opa, "restarting")
+            if self._in_python:
+                self.restart_server(replica.opa)
+                self.wait_for(replica.opa, replica.opa_url("/health/ready"), replica.ca)
+                progress.finish(replica.opa, "restarted")
+                continue
             if replica.proxy in self.servers():
                 # first, as API servers leave a pod that ends before its OPA ends
                 self.stop_server(replica.proxy)
@@ -205,16 +227,32 @@ class EmbeddedCluster(BareCluster):
         """The file of a server's output; for a kind with several servers, that of the first."""
         return super().log(getattr(self._replicas()[0], server) if server in KINDS else server)
 
+    def retire(self, wait: Callable[[], None]) -> None:
+        """See fairlead.clusters.base.Cluster. Raises FairleadError."""
+        others = self._of_opa() if self._in_python else [_SERVE]
+        if self.servers().keys() & set(others):
+            wait()
+            self._stop_servers(others)
+
     def stop(self) -> None:
-        """Stop every OPA, proxy and sidecar, and the balancer. Raises FairleadError."""
-        replicas, running = self._replicas(), self.servers()
-        for name in [
+        """Stop every OPA, proxy and sidecar, and what else decides or leads to it. Raises
+        FairleadError.
+        """
+        self._stop_servers([_SERVE, *self._of_opa(), KUBELET])
+
+    def _of_opa(self) -> list[str]:
+        """The names of all servers that may run with OPA, in the order in which to stop them."""
+        replicas = replica_plan.of(self._plan(), self.usual, self.path / "mounted")
+        return [
             BALANCER,
             *(replica.proxy for replica in replicas),
             *(replica.opa for replica in replicas),
-            *(replica.sidecar for replica in replicas),
-            KUBELET,
-        ]:
+            *(name for each in replicas for name in (each.sidecar, *each.other_sidecars)),
+        ]
+
+    def _stop_servers(self, names: Sequence[str]) -> None:
+        running = self.servers()
+        for name in names:
             if name in running:
                 self.stop_server(name)
 
@@ -300,6 +338,19 @@ class EmbeddedCluster(BareCluster):
         if started and again:
             self.wait_for(replica.opa, replica.opa_url("/health/ready"), replica.ca)
 
+    def _serve_in_python(self, replica: Replica, settings: Settings, progress: Progress) -> None:
+        kubeconfig, server = self.path / "opa.kubeconfig", self.sidecar
+        address = replica.opa_address
+        argv = [
+            *server.command(),
+            *server.arguments(replica.files, settings, address, address),
+            f"{flags.KUBECONFIG}={kubeconfig}",
+        ]
+        if not self._runs(replica.opa, argv, {}):
+            self.service_account_kubeconfig(NAMESPACE, "opa", kubeconfig)
+        ready, probe = replica.opa_url(server.liveness.path), replica.probe(server.liveness)
+        self._run(replica.opa, argv, progress, ready=ready, ca=replica.ca, probe=probe)
+
     def _serve_proxy(self, replica: Replica, progress: Progress) -> None:
         program = toolchain.ensure([toolchain.PROXY], progress)[toolchain.PROXY]
         argv = [
@@ -350,7 +401,13 @@ class EmbeddedCluster(BareCluster):
     def _runs(self, name: str, argv: list[str], env: Mapping[str, str]) -> bool:
         return name in self.servers() and self._remembered(f"{name}-started") == [argv, dict(env)]
 
+    @property
+    def _in_python(self) -> bool:
+        return self.sidecar.engine == PYTHON_ENGINE
+
     def _replicas(self) -> list[Replica]:
+        if self._in_python:
+            return [replica_plan.in_place_of_opa(self._plan()[_SERVE], self.path / "mounted")]
         return replica_plan.of(self._plan(), self.sidecar, self.path / "mounted")
 
     def _plan(self) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def of(plan: Mapping[str, Any], sidecar: Sidecar, mounted: Path) -> list[Replica
             f"opa{suffix}",
             f"proxy{suffix}",
             f"{sidecar.name}{suffix}",
-            [f"{name}{suffix}" for name in sidecars.SIDECARS if name != sidecar.name],
+            [f"{name}{suffix}" for name in sidecars.BESIDE_OPA if name != sidecar.name],
             f"{ports.HOST}:{opa_port}",
             f"{ports.HOST}:{proxy_port}",
             f"{ports.HOST}:{sidecar_port}",
@@ -92,6 +92,12 @@ def of(plan: Mapping[str, Any], sidecar: Sidecar, mounted: Path) -> list[Replica
             _suffixes(len(chosen)), chosen, plan["proxies"], strict=True
         )
     ]
+
+
+def in_place_of_opa(port: int, mounted: Path) -> Replica:
+    """The one server that takes the place of OPA, its proxy and its sidecar."""
+    name, address = sidecars.SERVE.name, f"{ports.HOST}:{port}"
+    return Replica(name, name, name, [], address, address, address, _files(mounted / name))
 
 
 def _files(folder: Path) -> arguments.Files:

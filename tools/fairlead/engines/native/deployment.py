@@ -31,8 +31,8 @@ from fairlead.operations.applying import DELETED, Applier, Outcome
 from fairlead.policy import bundles, staging, workspace
 from fairlead.settings.models import Settings
 
-_LAST_OF_OPA = ("v1", "ServiceAccount", OPA, NAMESPACE)
-"""The object of a deployment of OPA that is deleted last."""
+_LAST_OF_PODS = ("v1", "ServiceAccount", OPA, NAMESPACE)
+"""The object of a deployment with pods that is deleted last."""
 
 
 def deploy(
@@ -63,7 +63,7 @@ def deploy(
         progress.finish("cluster", "can take the deployment")
     objects = cluster.objects()
     config_map = record.deployed(objects)
-    former = _of_opa(cluster, objects, config_map, new)
+    former = _with_pods(cluster, objects, config_map, new)
     applier = Applier(objects)
     try:
         bring.bring(cluster, applier, new, _before(config_map), progress=progress)
@@ -97,7 +97,7 @@ def plan(
     for done, manifest in enumerate(every):
         progress.update("plan", "comparing the objects", done=done, total=len(every))
         outcomes.append(applying.preview(objects, manifest))
-    former = _of_opa(cluster, objects, record.deployed(objects), new)
+    former = _with_pods(cluster, objects, record.deployed(objects), new)
     outcomes += [Outcome(*key, DELETED) for key in former if objects.get(*key) is not None]
     progress.finish("plan", f"compared {len(outcomes)} objects")
     return outcomes
@@ -205,24 +205,24 @@ def _changed(
 
 def _before(config_map: dict[str, Any] | None) -> Record | None:
     """The record that is in force; None if another engine is, or if somebody damaged it."""
-    if config_map is None or record.engine_of(config_map) == record.OPA:
+    if config_map is None or record.engine_of(config_map) in record.ASKED:
         return None
     with suppress(FairleadError):
         return record.read(config_map)
     return None
 
 
-def _of_opa(
+def _with_pods(
     cluster: Cluster, objects: clients.Objects, config_map: dict[str, Any] | None, new: Record
 ) -> Sequence[bring.Key]:
-    """The objects of a deployment of OPA that this engine does not need, in the order in which to
-    delete them. The validating webhooks go first, as they would refuse pods without the mutating
-    ones, and OPA after all webhooks.
+    """The objects of a deployment of an engine with pods that this engine does not need, in the
+    order in which to delete them. The validating webhooks go first, as they would refuse pods
+    without the mutating ones, and what they ask after all webhooks.
     """
     if config_map is None:
         return ()
     # An interrupted deployment of this engine may have left some, and the last one among them.
-    if record.engine_of(config_map) != record.OPA and objects.get(*_LAST_OF_OPA) is None:
+    if record.engine_of(config_map) not in record.ASKED and objects.get(*_LAST_OF_PODS) is None:
         return ()
     credentials = deployed_state.credentials(objects) or Credentials("", b"", b"", b"")
     remaining = {_key(each) for each in (*new.objects, new.manifest)}

@@ -17,7 +17,9 @@ from fairlead.deployment.names import (
     ENGINE_ANNOTATION,
     NAMESPACE,
     OBJECTS,
+    OPA_ENGINE,
     POLICIES,
+    PYTHON_ENGINE,
     REVISION_ANNOTATION,
     SETTINGS_ANNOTATION,
 )
@@ -26,8 +28,8 @@ from fairlead.operations import drift
 from fairlead.policy import bundles
 from fairlead.settings.models import Settings
 
-OPA = "opa"
-"""The engine that needs pods of its own."""
+ASKED = (OPA_ENGINE, PYTHON_ENGINE)
+"""The engines that API servers ask, and that need pods of their own."""
 _DEFINITION = "CustomResourceDefinition"
 
 
@@ -98,7 +100,7 @@ def deployed(objects: clients.Objects) -> dict[str, Any] | None:
 def engine_of(config_map: Mapping[str, Any] | None) -> str:
     """The engine that enforces the policies of the ConfigMap; `opa` if there is none."""
     annotations = (config_map or {}).get("metadata", {}).get("annotations") or {}
-    return str(annotations.get(ENGINE_ANNOTATION) or OPA)
+    return str(annotations.get(ENGINE_ANNOTATION) or OPA_ENGINE)
 
 
 def _record(

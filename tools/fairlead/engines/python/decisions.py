@@ -5,40 +5,38 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlead.common.errors import UsageError
 from fairlead.engines.python import loading, reviews
 from fairlead.engines.python.api import Decision, Patch, Request, quoted
 from fairlead.engines.python.loading import Decide
 from fairlead.engines.python.scope import Table
-from fairlead.policy import bundles
+from fairlead.policy import bundles, python_code
 from fairlead.policy.instances import Instance
+from fairlead.settings.intents import Intent
 from fairlead.settings.models import Settings
 
 _LONGEST = 4096
 """Characters of a message. Messages quote the request, whose fields can have a megabyte."""
 
 
-class MissingError(UsageError):
-    """An intent is not written in Python."""
-
-
 class Policies:
     """The intents that are in force under some settings."""
 
-    def __init__(self, settings: Settings, folder: Path | None = None) -> None:
-        """`folder` holds further policies. Raises InputError, UsageError, and MissingError if an
-        intent is not written in Python.
-        """
-        active = bundles.bundle(settings, folder).active(settings)
+    def __init__(
+        self,
+        settings: Settings,
+        active: Sequence[Instance],
+        load: Callable[[Intent], Decide | None],
+    ) -> None:
+        """Raises InputError, and MissingError if an intent is not written in Python."""
         self.settings = settings
         self.names = frozenset(one.name for one in active)
         self._table = Table(active)
         self._instances = {one.name: one for one in active}
-        self._functions = {one.name: _function(one) for one in active}
+        self._functions = {one.name: _function(one, load) for one in active}
 
     def answer(
         self,
@@ -123,14 +121,23 @@ class Policies:
         return annotations
 
 
-def _function(instance: Instance) -> Decide:
-    function = loading.load(instance.intent)
+def of_folder(settings: Settings, folder: Path | None = None) -> Policies:
+    """The policies of the project and the settings; `folder` holds further ones. Raises InputError,
+    UsageError, and MissingError if an intent is not written in Python.
+    """
+    return Policies(settings, bundles.bundle(settings, folder).active(settings), loading.load)
+
+
+def of_data(settings: Settings, data: Mapping[str, str]) -> Policies:
+    """The policies in the data of their ConfigMap. Raises as `of_folder`."""
+    active = bundles.Bundle(bundles.modules_of(data)).active(settings)
+    return Policies(settings, active, loading.load_from(data))
+
+
+def _function(instance: Instance, load: Callable[[Intent], Decide | None]) -> Decide:
+    function = load(instance.intent)
     if function is None:
-        path = loading.path_of(instance.intent)
-        raise MissingError(
-            f"the intent {instance.intent.name} is not written in Python: write {path}, or switch "
-            f"it off by `intents: {{{instance.name}: false}}` in fairlead.yaml"
-        )
+        raise python_code.missing(instance)
     return function
 
 

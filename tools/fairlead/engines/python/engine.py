@@ -8,9 +8,11 @@ from typing import Any
 
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Decision, Outcome, Undecided
-from fairlead.engines.python.decisions import MissingError, Policies
+from fairlead.engines.python import decisions
+from fairlead.engines.python.decisions import Policies
 from fairlead.kube import admission_reviews
 from fairlead.policy.cases import Case
+from fairlead.policy.python_code import MissingError
 
 
 class PythonEngine:
@@ -43,7 +45,7 @@ class PythonEngine:
         key = case.settings.model_dump_json()
         if key not in self._prepared:
             try:
-                self._prepared[key] = Policies(case.settings, self._folder)
+                self._prepared[key] = decisions.of_folder(case.settings, self._folder)
             except MissingError as error:
                 self._prepared[key] = error
         return self._prepared[key]

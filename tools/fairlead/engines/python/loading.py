@@ -1,10 +1,9 @@
-"""Finds and imports the intents that are written in Python."""
+"""Loads intents that are written in Python: from their files, or from the policies' ConfigMap."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.util
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -12,53 +11,60 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fairlead.common import files
 from fairlead.common.errors import InputError
 from fairlead.engines.python.api import Decision, Request
+from fairlead.policy import python_code
 from fairlead.settings.intents import Intent
 from fairlead.settings.models import Settings
 
 Decide = Callable[[Request, Mapping[str, Any], Settings], Decision]
-
-_FILE = Path("engines", "python.py")
-
-
-def path_of(intent: Intent) -> Path:
-    """Where the intent is, or would be, written in Python."""
-    return Path(intent.source).parent / _FILE
 
 
 def load(intent: Intent) -> Decide | None:
     """The function `decide` of the intent; None if it is not written in Python. Raises
     InputError.
     """
-    path = path_of(intent).resolve()
-    if not path.is_file():
-        return None
-    decide = getattr(_module(intent.package, path), "decide", None)
+    path = python_code.path_of(intent).resolve()
+    return _decide(intent, files.read_text(path), path) if path.is_file() else None
+
+
+def load_from(code: Mapping[str, str]) -> Callable[[Intent], Decide | None]:
+    """Such a function for intents whose code the data of a ConfigMap have."""
+
+    def load(intent: Intent) -> Decide | None:
+        key = python_code.key_of(intent)
+        return _decide(intent, code[key], Path(key)) if key in code else None
+
+    return load
+
+
+def _decide(intent: Intent, text: str, source: Path) -> Decide:
+    decide = getattr(_module(intent.package, text, source), "decide", None)
     if not callable(decide):
-        raise InputError(path, "has no function decide(request, parameters, settings): define it")
+        raise InputError(source, "has no function decide(request, parameters, settings): define it")
     function: Decide = decide
     return function
 
 
-@functools.cache
-def _module(package: str, path: Path) -> ModuleType:
-    """The module in the file, under a name that no other file has. Raises InputError."""
-    name = f"fairlead_intent_{package}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None  # noqa: S101 - a file that ends in .py has a loader
-    assert spec.loader is not None  # noqa: S101
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up there
+@functools.lru_cache(maxsize=256)
+def _module(package: str, text: str, source: Path) -> ModuleType:
+    """The module of this text, under a name that no other text has. Raises InputError."""
+    digest = hashlib.sha256(f"{source}\n{text}".encode()).hexdigest()
+    module = ModuleType(f"fairlead_intent_{package}_{digest[:12]}")
+    module.__file__ = str(source)
+    sys.modules[module.__name__] = module  # dataclasses look their module up there
     try:
-        spec.loader.exec_module(module)
+        # Only administrators of Fairlead can change the ConfigMap: a guard sees to that.
+        exec(compile(text, source, "exec", dont_inherit=True), vars(module))  # noqa: S102
     except Exception as error:
-        del sys.modules[name]
         lines = [
             frame.lineno
             for frame in traceback.extract_tb(error.__traceback__)
-            if frame.filename == str(path)
+            if frame.filename == str(source)
         ]
         line = error.lineno if isinstance(error, SyntaxError) else (lines or [None])[-1]
-        raise InputError(path, f"{type(error).__name__}: {error}", line=line) from error
+        raise InputError(source, f"{type(error).__name__}: {error}", line=line) from error
+    finally:
+        del sys.modules[module.__name__]  # a process that runs for months reads many revisions
     return module

@@ -5,10 +5,15 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import multiprocessing
+import os
+import signal
+import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from starlette.applications import Starlette
@@ -18,11 +23,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from fairlead.engines.python import reviews
+from fairlead.engines.python import decisions, reviews
 from fairlead.engines.python.decisions import Policies
 from fairlead.engines.python.serving import bodies, metrics
 from fairlead.engines.python.serving.bodies import UnreadableError
+from fairlead.engines.python.serving.deployed import Deployed
 from fairlead.engines.python.serving.namespaces import Labels, Namespaces
+from fairlead.engines.python.serving.reports import Reports
 from fairlead.settings.models import Settings
 
 log = logging.getLogger(__name__)
@@ -31,19 +38,31 @@ log = logging.getLogger(__name__)
 _CLOSE = {"Connection": "close"}
 
 
+GRACE = 10
+"""Seconds for the answers to requests that have arrived when a worker is told to end."""
+_FIRST = 10.0
+"""Seconds for which a new worker waits for its policies. It then refuses requests until it has
+them."""
+
+
 @dataclass
 class Application:
-    """An ASGI application. It can be sent to another process before its first use."""
+    """An ASGI application. It can be sent to another process before its first use.
 
-    settings: Settings
+    Without settings, it decides by the policies that are deployed in the cluster. `folder` is where
+    all workers leave their reports.
+    """
+
+    settings: Settings | None
     kubeconfig: Path | None
+    folder: Path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._starlette(scope, receive, send)
 
     @functools.cached_property
     def _starlette(self) -> Starlette:
-        worker = _Worker(Policies(self.settings), Namespaces(self.kubeconfig))
+        worker = _Worker(self.settings, self.kubeconfig, self.folder)
         return Starlette(
             routes=[
                 Route("/", worker.review, methods=["POST"]),
@@ -57,25 +76,53 @@ class Application:
 
 
 class _Worker:
-    def __init__(self, policies: Policies, namespaces: Namespaces) -> None:
-        self._policies = policies
-        self._namespaces = namespaces
+    def __init__(self, settings: Settings | None, kubeconfig: Path | None, folder: Path) -> None:
+        self._fixed = decisions.of_folder(settings) if settings else None
+        self._deployed = None if settings else Deployed(kubeconfig, self._report)
+        self._namespaces = Namespaces(kubeconfig)
+        self._reports = Reports(folder)
+        self._stop = Event()
+
+    @property
+    def _policies(self) -> Policies | None:
+        return self._deployed.policies if self._deployed else self._fixed
 
     @asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        self._namespaces.start()
+        Thread(target=_end_with_parent, daemon=True).start()
+        self._report()
+        self._namespaces.start(self._stop)
+        if self._deployed:
+            self._deployed.start(self._stop)
+            await run_in_threadpool(self._deployed.read.wait, _FIRST)
         try:
             yield
         finally:
-            self._namespaces.stop()
+            self._stop.set()
+
+    def _report(self) -> None:
+        """Tell the other workers by which policies this one decides."""
+        deployed = self._deployed
+        self._reports.write(
+            {"revision": deployed.revision, "rejected": deployed.rejected} if deployed else {}
+        )
 
     async def health(self, _: Request) -> Response:
         return _json(200, {"status": "ok"})
 
     async def ready(self, _: Request) -> Response:
-        """Ready as soon as the namespaces are known; lookups answer for a watch that broke off."""
-        trouble = self._namespaces.trouble
-        return _json(503 if trouble else 200, {"status": trouble or "ok"})
+        """Ready as soon as policies and namespaces are known; lookups answer for a watch that broke
+        off. `revision` is that of all workers, null while they differ.
+        """
+        trouble = (self._deployed and self._deployed.trouble) or self._namespaces.trouble
+        document: dict[str, Any] = {"status": trouble or "ok"}
+        if self._deployed:
+            reports = list(self._reports.read())
+            revisions = {report.get("revision") for report in reports}
+            rejected = [each["rejected"] for each in reports if each.get("rejected")]
+            document["revision"] = revisions.pop() if len(revisions) == 1 else None
+            document["rejected"] = rejected[0] if rejected else None
+        return _json(503 if trouble else 200, document)
 
     async def metrics(self, _: Request) -> Response:
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
@@ -84,8 +131,10 @@ class _Worker:
         """The answer to a review, by the intent of the path or by all. A webhook that asks for an
         intent that is not in force gets no answer, so that it fails closed.
         """
-        intent = request.path_params.get("intent")
-        asked = self._policies.names if intent is None else {intent} & self._policies.names
+        policies, intent = self._policies, request.path_params.get("intent")
+        if policies is None:
+            return _json(503, {"error": "there are no policies yet"}, _CLOSE)
+        asked = policies.names if intent is None else {intent} & policies.names
         if intent and not asked:
             return _json(404, {"error": f"no policy {intent} is in force"}, _CLOSE)
         try:
@@ -95,8 +144,8 @@ class _Worker:
             return _json(error.status, {"error": str(error)}, _CLOSE)
         with metrics.SECONDS.time():
             try:
-                labels = await self._labels(review, asked)
-                answer = self._policies.answer(review, labels, asked)
+                labels = await self._labels(policies, review, asked)
+                answer = policies.answer(review, labels, asked)
             except Exception:  # an API server treats it as a failure, and fails closed
                 log.exception("no decision about the request %s", reviews.uid(review))
                 metrics.DECISIONS.labels("failed").inc()
@@ -106,15 +155,30 @@ class _Worker:
         metrics.DECISIONS.labels(outcome if response["allowed"] else "refused").inc()
         return _json(200, answer)
 
-    async def _labels(self, review: Any, asked: Collection[str]) -> Labels | None:
+    async def _labels(
+        self, policies: Policies, review: Any, asked: Collection[str]
+    ) -> Labels | None:
         """The labels of the review's namespace. The watch is always a little late: what contradicts
         the API server, which asks about this namespace, is looked up.
         """
         name = reviews.namespace(review)
         seen = self._namespaces.seen(name)
-        if not self._policies.doubts(review, seen, asked):
+        if not policies.doubts(review, seen, asked):
             return seen
         return await run_in_threadpool(self._namespaces.look_up, name)
+
+
+def _end_with_parent() -> None:
+    """End this worker when its parent ends, even if that is killed: it holds the port, which the
+    next server needs.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(GRACE)
+    os._exit(1)
 
 
 def _json(status: int, body: Any, headers: Mapping[str, str] | None = None) -> Response:

@@ -27,14 +27,14 @@ LOOKUPS = Counter(
 SECONDS = Histogram("fairlead_serve_decision_seconds", "Time of a decision, with its lookup.")
 
 
-class Watched:
-    """The counters of a watch of the API server."""
+class _Watched:
+    """The counters of the watches of the API server."""
 
-    def __init__(self) -> None:
-        self.relists = Counter(
-            "fairlead_serve_relists", "Complete lists of namespaces read from the API server."
-        )
-        self.errors = Counter("fairlead_serve_errors", "Failed requests, by peer.", ["peer"])
+    relists = Counter("fairlead_serve_relists", "Complete lists read from the API server.")
+    errors = Counter("fairlead_serve_errors", "Failed requests, by peer.", ["peer"])
+
+
+WATCHED = _Watched()
 
 
 def text() -> bytes:

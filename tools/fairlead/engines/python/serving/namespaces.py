@@ -26,18 +26,11 @@ class Namespaces:
         """Reads the credentials of `kubeconfig`, or of the pod. Raises UsageError."""
         self._labels: dict[str, Labels] = {}
         self._api = ApiServer(kubeconfig)
-        self._stop = Event()
-        self._watch = Watch(
-            ApiServer(kubeconfig), Source("namespaces"), {}, self, metrics.Watched()
-        )
+        self._watch = Watch(ApiServer(kubeconfig), Source("namespaces"), {}, self, metrics.WATCHED)
 
-    def start(self) -> None:
-        """Begin to watch, in a thread of its own."""
-        Thread(target=self._watch.run, args=(self._stop, _nothing), daemon=True).start()
-
-    def stop(self) -> None:
-        """End the watch soon."""
-        self._stop.set()
+    def start(self, stop: Event) -> None:
+        """Begin to watch, in a thread of its own, until `stop` is set."""
+        Thread(target=self._watch.run, args=(stop, _nothing), daemon=True).start()
 
     @property
     def trouble(self) -> str | None:

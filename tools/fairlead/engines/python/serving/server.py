@@ -17,8 +17,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess
 
 from fairlead.common.errors import FairleadError
-from fairlead.engines.python.decisions import Policies
-from fairlead.engines.python.serving.application import Application
+from fairlead.engines.python import decisions
+from fairlead.engines.python.serving.application import GRACE, Application
 from fairlead.engines.python.serving.metrics import FOLDER_VARIABLE
 from fairlead.engines.python.serving.namespaces import Namespaces
 from fairlead.opa.arguments import DRAIN
@@ -34,17 +34,15 @@ _HUNG = 20
 has imported everything, which takes its time on a busy machine."""
 PATIENCE = 5.0
 """Seconds for a request line with its headers."""
-GRACE = 10
-"""Seconds for the answers to requests that have arrived when the server is told to end."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What `fairlead serve` serves, and where. Without a kubeconfig, it uses the pod's service
-    account.
+    """What `fairlead serve` serves, and where. Without settings, it decides by the policies that are
+    deployed in the cluster; without a kubeconfig, it uses the pod's service account.
     """
 
-    settings: Settings
+    settings: Settings | None
     host: str
     port: int
     certificate: Path
@@ -58,13 +56,14 @@ def run(options: Options) -> None:
     """Serve until SIGTERM or SIGINT. Raises UsageError or InputError if the settings, a certificate
     or the kubeconfig cannot be used, and FairleadError if the address cannot.
     """
-    Policies(options.settings)
+    if options.settings:
+        decisions.of_folder(options.settings)
     Certificate(options.certificate, options.key)
     Namespaces(options.kubeconfig)
     with _listening(options.host, options.port) as listener, TemporaryDirectory() as folder:
         os.environ[FOLDER_VARIABLE] = folder
         config = uvicorn.Config(
-            Application(options.settings, options.kubeconfig),
+            Application(options.settings, options.kubeconfig, Path(folder)),
             workers=options.workers,
             lifespan="on",
             loop="asyncio",
