@@ -53,16 +53,17 @@ sidecar = click.option(
 engine = click.option(
     "--engine",
     type=click.Choice(ENFORCING),
-    help="What enforces the policies: opa; cel for admission policies of the API server without any "
-    "pod; or python for functions in Python.  [default: the deployed one; in a new deployment opa]",
+    help="What enforces the policies: opa; cel for admission policies of the API server without "
+    "any pod; or python for functions in Python.  [default: the deployed one; in a new deployment "
+    "opa]",
 )
 new_engine = click.option(
     "--engine",
     type=click.Choice(ENFORCING),
     default=ENFORCING[0],
     show_default=True,
-    help="What enforces the policies: opa; cel for admission policies of the API server without any "
-    "pod; or python for functions in Python.",
+    help="What enforces the policies: opa; cel for admission policies of the API server without "
+    "any pod; or python for functions in Python.",
 )
 message = click.option(
     "-m",

@@ -51,8 +51,8 @@ def token(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
     """
     if cluster.sidecar.engine != OPA_ENGINE:
         raise UsageError(
-            f"the token is for OPA's API, and {cluster.sidecar.engine} enforces the policies: there "
-            "is none to rotate"
+            f"the token is for OPA's API, and {cluster.sidecar.engine} enforces the policies: "
+            "there is none to rotate"
         )
     objects, credentials = _deployed(cluster)
     old, new = credentials.token, Credentials.fresh().token

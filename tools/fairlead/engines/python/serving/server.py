@@ -38,8 +38,8 @@ PATIENCE = 5.0
 
 @dataclass(frozen=True)
 class Options:
-    """What `fairlead serve` serves, and where. Without settings, it decides by the policies that are
-    deployed in the cluster; without a kubeconfig, it uses the pod's service account.
+    """What `fairlead serve` serves, and where. Without settings, it decides by the policies that
+    are deployed in the cluster; without a kubeconfig, it uses the pod's service account.
     """
 
     settings: Settings | None

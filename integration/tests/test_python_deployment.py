@@ -1,0 +1,341 @@
+"""Policies in Python, deployed: they are pushed, rolled back, compared and exchanged for other
+engines, and no pod is created unplaced meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
+from fairlead.common import paths, waiting
+from fairlead.common.errors import FairleadError
+from fairlead.common.progress import Progress
+from fairlead.deployment.names import NAMESPACE, POLICIES
+from fairlead.engines import enforcement
+from fairlead.kube import clients
+from fairlead.kube.errors import ApiServerError, Refused
+from fairlead.settings.models import Settings
+
+pytestmark = pytest.mark.embedded("it has a cluster of its own")
+
+ADMISSION = "admissionregistration.k8s.io/v1"
+QUIET = Progress()
+OF_OPA = {"opa", "proxy", "sync"}
+
+
+@pytest.fixture(scope="module")
+def python() -> Iterator[EmbeddedCluster]:
+    name = f"pydeploy-{os.getpid()}"
+    with enforcement.started(
+        name, Settings(), {"pool1": 1}, engine="python", progress=QUIET
+    ) as cluster:
+        objects = cluster.objects()
+        for namespace, labels in (("mapped", {"agentpool": "pool1"}), ("free", {})):
+            metadata = {"name": namespace, "labels": labels}
+            objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        yield cluster
+
+
+@pytest.fixture
+def objects(python: EmbeddedCluster) -> clients.Objects:
+    return python.objects()
+
+
+@pytest.fixture
+def restored(python: EmbeddedCluster) -> Iterator[None]:
+    """The default settings are deployed again after the test."""
+    yield
+    enforcement.deploy(python, Settings(), engine="python", progress=QUIET)
+
+
+@pytest.fixture
+def fairlead(python: EmbeddedCluster, tmp_path: Path) -> Callable[..., Any]:
+    def run(*arguments: str, settings: str | None = None) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", "fairlead", *arguments, "--name", python.name]
+        if settings is not None:
+            (tmp_path / "fairlead.yaml").write_text(settings)
+            argv += ["--settings", str(tmp_path / "fairlead.yaml")]
+        return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=600)
+
+    return run
+
+
+def pod(namespace: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "a", "namespace": namespace},
+        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
+    }
+
+
+def selector(objects: clients.Objects, manifest: dict[str, Any]) -> Any:
+    """The nodeSelector that a pod gets."""
+    return objects.apply(manifest, dry_run=True)["spec"].get("nodeSelector")
+
+
+def status(fairlead: Callable[..., Any]) -> Any:
+    shown = fairlead("status", "-o", "json")
+    document = json.loads(shown.stdout)
+    assert shown.returncode == (1 if document["problems"] else 0)
+    return document
+
+
+@contextmanager
+def writer(cluster: EmbeddedCluster) -> Iterator[list[Any]]:
+    """Creates pods by dry runs all the time. Yields the nodeSelectors that they get; refusals are
+    left out.
+    """
+    selectors: list[Any] = []
+    ended = threading.Event()
+
+    def write() -> None:
+        own = cluster.objects()
+        while not ended.is_set():
+            try:
+                selectors.append(selector(own, pod("mapped")))
+            except ApiServerError:
+                ended.wait(0.05)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield selectors
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_it_places_and_refuses_without_opa(
+    python: EmbeddedCluster, objects: clients.Objects
+) -> None:
+    assert selector(objects, pod("mapped")) == {"agentpool": "pool1"}
+    assert selector(objects, pod("free")) is None
+    with pytest.raises(Refused, match=r"sets spec\.nodeSelector disk=ssd") as refused:
+        selector(objects, pod("mapped", nodeSelector={"disk": "ssd"}))
+    assert refused.value.status == 403
+    assert not OF_OPA & python.servers().keys()
+    assert "serve" in python.servers()
+
+
+def test_status_knows_the_server_and_a_deployment_again_changes_nothing(
+    python: EmbeddedCluster, objects: clients.Objects, fairlead: Callable[..., Any]
+) -> None:
+    document = status(fairlead)
+    (server,) = document["opa"]
+    config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
+    assert config_map
+    revision = config_map["metadata"]["annotations"]["fairlead.dev/revision"]
+    assert (server["pod"], server["ready"], server["revision"]) == ("serve", True, revision)
+    assert (document["engine"], document["sidecar"], document["problems"]) == ("python", None, [])
+    assert [row["status"] for row in document["policies"]] == ["ok"]
+    planned = fairlead("diff", "--objects", "-o", "json")
+    assert {row["action"] for row in json.loads(planned.stdout)} == {"unchanged"}, planned.stdout
+    again = fairlead("deploy", "-o", "json")
+    assert {row["action"] for row in json.loads(again.stdout)} == {"unchanged"}, again.stdout
+    assert python.servers()["serve"]["pid"] == server["pid"]
+
+
+def test_the_server_may_only_read(python: EmbeddedCluster) -> None:
+    """So its rights are of no use to whoever gets hold of it, but to read policies and labels."""
+    objects = clients.Objects(clients.connect(python.path / "opa.kubeconfig"))
+    config_map = {"metadata": {"name": POLICIES, "namespace": NAMESPACE}}
+    change = {"metadata": {"annotations": {"a": "b"}}}
+    with pytest.raises(Refused, match="forbidden"):
+        objects.merge({"apiVersion": "v1", "kind": "ConfigMap", **config_map}, change)
+    with pytest.raises(Refused, match="forbidden"):
+        objects.list("v1", "Secret", NAMESPACE)
+
+
+@pytest.mark.usefixtures("restored")
+def test_a_push_and_a_rollback_change_what_is_decided(
+    python: EmbeddedCluster, objects: clients.Objects, fairlead: Callable[..., Any]
+) -> None:
+    with writer(python) as selectors:
+        pushed = fairlead("push", "-m", "by hand", "-o", "json", settings="nodeLabel: gke\n")
+        assert pushed.returncode == 0, pushed.stderr
+        placed = {"cloud.google.com/gke-nodepool": "pool1"}
+        assert selector(objects, pod("mapped")) == placed
+        (server,) = json.loads(pushed.stdout)["opa"]
+        assert server["revision"] == json.loads(pushed.stdout)["revision"]
+        back = fairlead("rollback", "-o", "json")
+    assert back.returncode == 0, back.stderr
+    assert json.loads(back.stdout)["direction"] == "back"
+    assert selector(objects, pod("mapped")) == {"agentpool": "pool1"}
+    given = {json.dumps(each) for each in selectors}
+    assert given <= {'{"agentpool": "pool1"}', '{"cloud.google.com/gke-nodepool": "pool1"}'}
+    rows = json.loads(fairlead("history", "-o", "json").stdout)
+    assert [row["action"] for row in rows[:2]] == ["rollback", "push"]
+    assert status(fairlead)["problems"] == []
+
+
+@pytest.mark.usefixtures("restored")
+def test_code_is_pushed_and_comes_back_with_a_rollback(
+    python: EmbeddedCluster, objects: clients.Objects, tmp_path: Path
+) -> None:
+    folder = tmp_path / "policies"
+    shutil.copytree(paths.root() / "policies", folder)
+    code = folder / "node_pool" / "engines" / "python.py"
+    text = code.read_text()
+    changed = text.replace("places its pods in pool", "keeps its pods in pool")
+    assert changed != text
+    code.write_text(changed)
+    enforcement.push(python, Settings(), folder, progress=QUIET)
+    evading = pod("mapped", nodeSelector={"agentpool": "pool2"})
+    with pytest.raises(Refused, match="keeps its pods in pool"):
+        selector(objects, evading)
+    enforcement.rollback(python, None, progress=QUIET)
+    with pytest.raises(Refused, match="places its pods in pool"):
+        selector(objects, evading)
+
+
+@pytest.mark.usefixtures("restored")
+def test_a_users_own_policy_in_python_is_deployed_with_its_webhook(
+    python: EmbeddedCluster, objects: clients.Objects, fairlead: Callable[..., Any], tmp_path: Path
+) -> None:
+    own = tmp_path / "own"
+    made = subprocess.run(
+        [sys.executable, "-m", "fairlead", "init", str(own)], capture_output=True, check=False
+    )
+    if made.returncode:
+        pytest.fail(made.stderr.decode())
+
+
+def test_code_that_cannot_be_used_changes_nothing(
+    python: EmbeddedCluster, objects: clients.Objects, fairlead: Callable[..., Any], tmp_path: Path
+) -> None:
+    before = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
+    shutil.copytree(paths.root() / "policies", tmp_path / "policies")
+    code = tmp_path / "policies" / "node_pool" / "engines" / "python.py"
+    code.write_text("def decide(:\n")
+    broken = fairlead("push", "--policies", str(tmp_path / "policies"))
+    assert (broken.returncode, "python.py:1: SyntaxError" in broken.stderr) == (2, True)
+    code.unlink()
+    for command in ("deploy", "push"):
+        lacking = fairlead(command, "--policies", str(tmp_path / "policies"))
+        assert lacking.returncode == 2
+        assert "the intent node-pool is not written in Python: write" in lacking.stderr
+    stale = fairlead("deploy", settings="maxStaleness: 60\n")
+    assert (stale.returncode, "maxStaleness is about OPA" in stale.stderr) == (2, True)
+    assert "--sidecar is about OPA" in fairlead("deploy", "--sidecar", "sync").stderr
+    assert fairlead("rotate", "token").returncode == 2
+    after = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
+    assert before
+    assert after
+    assert before["data"] == after["data"]
+
+
+@pytest.mark.usefixtures("restored")
+def test_a_revision_that_no_server_can_use_is_put_back(
+    python: EmbeddedCluster, objects: clients.Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if this machine could import what the servers' image lacks."""
+    read = enforcement.opa_push.staging.python_code.read
+
+    def lacking(active: Any) -> dict[str, str]:
+        return {key: f"import nowhere\n{text}" for key, text in read(active).items()}
+
+    monkeypatch.setattr("fairlead.policy.python_code.read", lacking)
+    with pytest.raises(FairleadError, match=r"No module named 'nowhere'.*was put back"):
+        enforcement.push(python, Settings(), progress=QUIET)
+    assert selector(objects, pod("mapped")) == {"agentpool": "pool1"}
+
+
+def test_a_killed_server_is_started_again_and_nothing_is_unplaced_meanwhile(
+    python: EmbeddedCluster, objects: clients.Objects, fairlead: Callable[..., Any]
+) -> None:
+    with writer(python) as selectors:
+        pid = python.servers()["serve"]["pid"]
+        assert pid
+        os.kill(pid, signal.SIGKILL)
+
+        def again() -> bool:
+            fresh = python.servers()["serve"]["pid"]
+            return fresh not in (None, pid) and all(
+                row["ready"] for row in enforcement.status(python)["opa"]
+            )
+
+        waiting.until(again, deadline=240, what="the server was started again", pause=0.5)
+        waiting.until(
+            lambda: selector(objects, pod("mapped")) is not None, deadline=60, what="it places"
+        )
+    assert {json.dumps(each) for each in selectors} == {'{"agentpool": "pool1"}'}
+    assert status(fairlead)["problems"] == []
+
+
+def test_an_intent_is_disabled_until_it_is_enabled(
+    python: EmbeddedCluster, objects: clients.Objects, fairlead: Callable[..., Any]
+) -> None:
+    def placed() -> bool:
+        return selector(objects, pod("mapped")) is not None
+
+    disabled = fairlead("disable", "--intent", "node-pool", "--reason", "a test")
+    assert disabled.returncode == 0, disabled.stderr
+    waiting.until(lambda: not placed(), deadline=30, what="the API server asks no more")
+    (sentence,) = status(fairlead)["problems"]
+    assert "node-pool was disabled at " in sentence
+    assert fairlead("enable").returncode == 0
+    waiting.until(placed, deadline=30, what="the API server asks again")
+
+
+def test_its_certificate_is_rotated(python: EmbeddedCluster, fairlead: Callable[..., Any]) -> None:
+    rotated = fairlead("rotate", "cert")
+    assert rotated.returncode == 0, rotated.stderr
+    assert selector(python.objects(), pod("mapped")) == {"agentpool": "pool1"}
+    assert status(fairlead)["problems"] == []
+
+
+@pytest.mark.parametrize("other", ["opa", "cel"])
+def test_another_engine_takes_over_and_gives_back_without_a_pod_unplaced(
+    python: EmbeddedCluster, objects: clients.Objects, fairlead: Callable[..., Any], other: str
+) -> None:
+    with writer(python) as selectors:
+        taken = fairlead("deploy", "--engine", other)
+        assert taken.returncode == 0, taken.stderr
+        document = status(fairlead)
+        assert (document["engine"], document["problems"]) == (other, [])
+        assert "serve" not in python.servers()
+        entry = fairlead("rollback", "1")
+        assert (entry.returncode, "python enforced entry 1" in entry.stderr) == (2, True)
+        back = fairlead("deploy", "--engine", "python")
+        assert back.returncode == 0, back.stderr
+    assert {json.dumps(each) for each in selectors} == {'{"agentpool": "pool1"}'}
+    document = status(fairlead)
+    assert (document["engine"], document["problems"]) == ("python", [])
+    assert not OF_OPA & python.servers().keys()
+    for kind in ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"):
+        assert objects.list(ADMISSION, kind, None) == []
+
+
+def test_audit_and_diff_know_its_policies(
+    objects: clients.Objects, fairlead: Callable[..., Any]
+) -> None:
+    objects.create(pod("mapped"))
+    try:
+        audit = json.loads(fairlead("audit", "-o", "json").stdout)
+        assert sum(audit["counts"].values()) == 1
+        same = fairlead("diff", "-o", "json")
+        assert same.returncode == 0, same.stderr
+        assert fairlead("diff", "-o", "json", settings="nodeLabel: gke\n").returncode == 1
+    finally:
+        objects.delete("v1", "Pod", "a", "mapped")
+
+
+def test_uninstall_leaves_nothing(python: EmbeddedCluster, fairlead: Callable[..., Any]) -> None:
+    done = fairlead("uninstall", "--yes")
+    assert done.returncode == 0, done.stderr
+    objects = python.objects()
+    assert "serve" not in python.servers()
+    assert objects.get("v1", "Namespace", NAMESPACE) is None
+    assert objects.apply(pod("mapped"), dry_run=True)["spec"].get("nodeSelector") is None
