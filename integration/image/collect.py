@@ -1,4 +1,4 @@
-"""Collects the files of the sidecar's image into a folder: python3 collect.py SOURCES ENVIRONMENT
+"""Collects the files of Fairlead's image into a folder: python3 collect.py SOURCES ENVIRONMENT
 IMAGE.
 
 SOURCES holds the package fairlead, ENVIRONMENT is a virtual environment with what it imports. Each
@@ -18,7 +18,9 @@ from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Any
 
-ENTRY = ("fairlead.__main__", "fairlead.cli.sync", "fairlead.cli.keeper")
+ENTRY = ("fairlead.__main__", "fairlead.cli.sync", "fairlead.cli.keeper", "fairlead.cli.serve")
+# What `serve` imports only for settings from a file.
+LEFT_OUT = ("fairlead.cli.options", "fairlead.clusters.registry")
 # Of the standard library: its tests, what has a screen, what builds and installs packages, and
 # databases.
 UNUSED = (
@@ -41,7 +43,8 @@ UNUSED_PACKAGES = (
     "kubernetes/aio",
     "kubernetes/client/api",
     "kubernetes/client/models/v[0-9]*.py",
-    "*/tests",
+    "[!j]*/tests",  # jinja2.tests is no test
+    "jsonschema/tests",
 )
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 
@@ -88,8 +91,8 @@ def main(sources: Path, environment: Path, image: Path) -> None:
 
 
 def own_modules(sources: Path) -> list[Path]:
-    """The files, below `sources`, of all modules of fairlead that the sidecar can import."""
-    finder = ModuleFinder(path=[str(sources)])
+    """The files, below `sources`, of all modules of fairlead that the image's commands can import."""
+    finder = ModuleFinder(path=[str(sources)], excludes=LEFT_OUT)
     for name in ENTRY:
         finder.import_hook(name)
     modules: dict[str, Any] = finder.modules

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,20 @@ pytestmark = pytest.mark.embedded("it has a cluster of its own")
 ADMISSION = "admissionregistration.k8s.io/v1"
 QUIET = Progress()
 OF_OPA = {"opa", "proxy", "sync"}
+REGO = """\
+# METADATA
+# title: Replicas
+# custom:
+#   parameters:
+#     properties:
+#       least: {type: integer, default: 2}
+#   requests:
+#     - kinds: [apps/v1/Deployment]
+#       operations: [CREATE]
+package replicas
+
+decision := {"deny": set(), "patch": [], "warn": set()}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -202,14 +217,36 @@ def test_code_is_pushed_and_comes_back_with_a_rollback(
 
 @pytest.mark.usefixtures("restored")
 def test_a_users_own_policy_in_python_is_deployed_with_its_webhook(
-    python: EmbeddedCluster, objects: clients.Objects, fairlead: Callable[..., Any], tmp_path: Path
+    objects: clients.Objects, fairlead: Callable[..., Any], tmp_path: Path
 ) -> None:
-    own = tmp_path / "own"
-    made = subprocess.run(
-        [sys.executable, "-m", "fairlead", "init", str(own)], capture_output=True, check=False
+    place = tmp_path / "own" / "replicas"
+    (place / "engines").mkdir(parents=True)
+    (place / "replicas.rego").write_text(REGO)
+    example = re.search(
+        r"```python\n(.*?)```", (paths.root() / "docs" / "serve.md").read_text(), re.S
     )
-    if made.returncode:
-        pytest.fail(made.stderr.decode())
+    assert example
+    (place / "engines" / "python.py").write_text(example[1])
+    pushed = fairlead("push", settings="policies: [own]\n")
+    assert pushed.returncode == 0, pushed.stderr
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": pod("free")["spec"]}
+    manifest = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "free"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template},
+    }
+
+    def refused() -> bool:
+        with suppress(Refused):
+            objects.apply(manifest, dry_run=True)
+            return False
+        return True
+
+    waiting.until(refused, deadline=30, what="the API server asks about Deployments")
+    with pytest.raises(Refused, match='Deployment "web": 1 replicas are too few: set more'):
+        objects.apply(manifest, dry_run=True)
+    assert status(fairlead)["problems"] == []
 
 
 def test_code_that_cannot_be_used_changes_nothing(

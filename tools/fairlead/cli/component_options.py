@@ -1,4 +1,4 @@
-"""The options that `fairlead sync` and `fairlead keeper` share, and their log."""
+"""The options that `fairlead sync`, `keeper` and `serve` share, and their log."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ _LEVELS = {
     "error": logging.ERROR,
 }
 
+settings = click.option(
+    "--settings",
+    "settings_file",
+    type=click.Path(path_type=Path),
+    help="The settings file.  [default: FAIRLEAD_SETTINGS, or fairlead.yaml of the working "
+    "directory or else of the checkout]",
+)
 kubeconfig = click.option(
     flags.KUBECONFIG, type=FILE, help="The kubeconfig to use, instead of the pod's service account."
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from fairlead.cli import component_options
 from fairlead.cli import output as out
 from fairlead.cli.output import FORMATS
 from fairlead.clusters import registry
@@ -77,13 +78,7 @@ policies = click.option(
     help="A folder of policies, besides those of the settings. If it has a main.rego, it takes the "
     "place of the checkout's.",
 )
-settings = click.option(
-    "--settings",
-    "settings_file",
-    type=click.Path(path_type=Path),
-    help="The settings file.  [default: FAIRLEAD_SETTINGS, or fairlead.yaml of the working "
-    "directory or else of the checkout]",
-)
+settings = component_options.settings
 
 
 def _clusters(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import click
 
-from fairlead.cli import component_options, options
+from fairlead.cli import component_options
 from fairlead.cli.component_options import FILE
 from fairlead.common.errors import UsageError
 from fairlead.deployment import component_flags as flags
 from fairlead.engines.python.serving import server
+from fairlead.settings.models import Settings
 
 
 @click.command()
-@options.settings
+@component_options.settings
 @click.option(
     flags.DEPLOYED,
     is_flag=True,
@@ -70,7 +71,7 @@ def command(
         raise UsageError("--deployed reads the settings from the cluster: leave --settings out")
     server.run(
         server.Options(
-            settings=None if deployed else options.load(settings_file),
+            settings=None if deployed else _settings(settings_file),
             host=host.strip("[]"),
             port=int(port),
             certificate=tls_cert_file,
@@ -80,3 +81,10 @@ def command(
             log_level={"warn": "warning"}.get(log_level, log_level),
         )
     )
+
+
+def _settings(file: Path | None) -> Settings:
+    # Here, as the image has none of what reads settings from files: it serves what is deployed.
+    from fairlead.cli import options
+
+    return options.load(file)

@@ -12,6 +12,7 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.common.errors import FairleadError
+from fairlead.deployment.names import OPA_ENGINE
 from fairlead.engines import enforcement
 from fairlead.operations import drift
 
@@ -43,7 +44,7 @@ def _draw(data: dict[str, Any], console: Console) -> None:
         record = ("intent", "by", "since", "reason")
         out.rows("disabled", record, data["disabled"], dict.fromkeys(record, "bold red"))(console)
     for title, columns, rows in (
-        ("opa", ("pod", "url", "ready", "revision", "data as of"), _opas(data["opa"])),
+        (data["engine"], ("pod", "url", "ready", "revision", "data as of"), _opas(data["opa"])),
         ("sidecars", ("pod", "url", "ready", "reasons"), _sidecars(data["sidecars"])),
         ("intents", ("name", "enforcement", "kinds"), _intents(data["intents"], data["disabled"])),
         ("policies", ("name", "status", "error"), _policies(data["policies"])),
@@ -54,7 +55,7 @@ def _draw(data: dict[str, Any], console: Console) -> None:
             [{**row, "ends": row["notAfter"]} for row in data["certificates"]],
         ),
     ):
-        if rows or data["engine"] == "opa":
+        if rows or data["engine"] == OPA_ENGINE:
             console.print()
             out.rows(title, columns, rows)(console)
     console.print()

@@ -7,13 +7,15 @@ import difflib
 import importlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fairlead.clusters.registry import Target
 from fairlead.common.errors import UsageError
 from fairlead.engines.base import Engine, Renderer
 from fairlead.policy import bundles
 from fairlead.settings.models import Settings
+
+if TYPE_CHECKING:  # as the image of Fairlead has no code that finds clusters
+    from fairlead.clusters.registry import Target
 
 # Engine -> its class, as module:name. A module is imported when its engine is used.
 ENGINES = {

@@ -189,6 +189,7 @@ def push(
 ) -> dict[str, Any]:
     """Push the policies to the engine that is deployed; see fairlead.operations.push.push."""
     if (name := deployed(cluster)) in record.ASKED:
+        _require_settled(cluster, name)
         if name == PYTHON_ENGINE:
             in_python(settings, folder)
         return opa_push.push(
@@ -209,6 +210,7 @@ def rollback(
     if record.engine_of(config_map) not in record.ASKED:
         return deployment.rollback(cluster, reference, message=message, progress=progress)
     if config_map is not None and config_map.get("data"):
+        _require_settled(cluster, record.engine_of(config_map))
         entry = opa_rollback.chosen(history.entries(objects), reference, config_map)
         deployment.require_same_engine(entry, config_map)
     return opa_rollback.rollback(cluster, reference, message=message, progress=progress)
@@ -257,6 +259,15 @@ def in_python(settings: Settings, folder: Path | None) -> str:
     sidecars.SERVE.require(settings)
     decisions.of_folder(settings, folder)
     return sidecars.SERVE.name
+
+
+def _require_settled(cluster: Cluster, engine: str) -> None:
+    """Raises UsageError while what runs is not of the engine that is deployed."""
+    if (running := cluster.sidecar.engine) != engine:
+        raise UsageError(
+            f"the change from {engine} to {running} was interrupted: run `fairlead deploy --engine "
+            f"{running}` to complete it, or `--engine {engine}` to go back"
+        )
 
 
 def refuse_sidecar(engine: str, sidecar: str | None) -> None:

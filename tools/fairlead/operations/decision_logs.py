@@ -13,7 +13,8 @@ from typing import Any
 
 from fairlead.clusters import joined_logs
 from fairlead.clusters.base import Cluster
-from fairlead.common.errors import FairleadError
+from fairlead.common.errors import FairleadError, UsageError
+from fairlead.deployment.names import OPA_ENGINE
 from fairlead.opa import decision_entries
 
 _ALL = 10_000_000
@@ -83,7 +84,12 @@ def followed(cluster: Cluster, selection: Selection, lines: int) -> Iterator[dic
 
 
 def _writers(cluster: Cluster) -> list[str]:
-    """The servers whose logs have decisions."""
+    """The servers whose logs have decisions. Raises UsageError if none logs any."""
+    if cluster.sidecar.engine != OPA_ENGINE:
+        raise UsageError(
+            f"OPA logs decisions, and {cluster.sidecar.engine} enforces the policies: see the "
+            "audit logs of the API servers, which have the reason of each refusal"
+        )
     kinds = ("opa", cluster.sidecar.name)
     return [name for name in cluster.servers() if name.rpartition("/")[2].startswith(kinds)]
 

@@ -155,8 +155,10 @@ def test_the_devcontainer_copies_what_builds_the_programs(tmp_path: Path) -> Non
 
 
 def loaded() -> list[str]:
-    """All modules that `fairlead sync` and `fairlead keeper` import at their start."""
-    modules = "fairlead.__main__, fairlead.cli.sync, fairlead.cli.keeper"
+    """All modules that `fairlead sync`, `keeper` and `serve` import at their start, and re2, which
+    policies in Python use.
+    """
+    modules = "fairlead.__main__, fairlead.cli.sync, fairlead.cli.keeper, fairlead.cli.serve, re2"
     script = f"import {modules}, sys, json; print(json.dumps(list(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
@@ -211,8 +213,8 @@ def test_the_sidecar_has_every_module_that_sync_imports_and_no_other_command(
     assert commands == {
         f"fairlead/cli/{name}.py"
         for name in (
-            *("__init__", "component_options", "keeper", "output", "renewal_options", "sync"),
-            "tables",
+            *("__init__", "component_options", "keeper", "output", "renewal_options", "serve"),
+            *("sync", "tables"),
         )
     }
 
