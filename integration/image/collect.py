@@ -91,7 +91,7 @@ def main(sources: Path, environment: Path, image: Path) -> None:
 
 
 def own_modules(sources: Path) -> list[Path]:
-    """The files, below `sources`, of all modules of fairlead that the image's commands can import."""
+    """The files, below `sources`, of all modules of fairlead that the image's commands import."""
     finder = ModuleFinder(path=[str(sources)], excludes=LEFT_OUT)
     for name in ENTRY:
         finder.import_hook(name)

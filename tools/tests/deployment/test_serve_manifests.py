@@ -1,0 +1,93 @@
+"""The manifests of the engine `python`: a server in place of OPA, which may only read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead.common.errors import UsageError
+from fairlead.common.progress import Progress
+from fairlead.deployment import manifests, render, sidecars
+from fairlead.deployment.credentials import Credentials
+from fairlead.deployment.names import ENGINE_ANNOTATION, KEEPER, OPA, POLICIES
+from fairlead.policy import bundles, python_code
+from fairlead.policy.bundles import Bundle
+from fairlead.settings.models import Settings
+
+
+@pytest.fixture(scope="module")
+def objects() -> dict[tuple[str, str], dict[str, Any]]:
+    """All objects, by kind and name."""
+    settings = Settings()
+    bundle = bundles.bundle(settings)
+    modules = {**bundle.modules, **python_code.read(bundle.active(settings))}
+    rendered = manifests.render_objects(
+        settings, Bundle(modules), Credentials.fresh(), sidecar=sidecars.SERVE
+    )
+    return {(each["kind"], each["metadata"]["name"]): each for each in rendered}
+
+
+def test_one_container_serves_where_the_webhooks_and_the_service_ask(
+    objects: dict[tuple[str, str], dict[str, Any]],
+) -> None:
+    pod = objects["Deployment", OPA]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["args"][:3] == ["serve", "--deployed", "--listen=0.0.0.0:8443"]
+    (port,) = container["ports"]
+    assert port == {"name": "https", "containerPort": 8443}
+    assert objects["Service", OPA]["spec"]["ports"][0]["targetPort"] == "https"
+    assert {volume["name"] for volume in pod["volumes"]} == {"tls", "reports", "service-account"}
+    mounted = {mount["name"]: mount for mount in container["volumeMounts"]}
+    assert mounted.keys() == {volume["name"] for volume in pod["volumes"]}
+    for webhook in objects["MutatingWebhookConfiguration", "fairlead"]["webhooks"]:
+        assert webhook["clientConfig"]["service"]["path"].startswith("/intents/")
+
+
+def test_it_may_only_read_and_the_keeper_replaces_no_pods(
+    objects: dict[tuple[str, str], dict[str, Any]],
+) -> None:
+    for kind, name in (("Role", OPA), ("ClusterRole", "fairlead-opa")):
+        (rule,) = objects[kind, name]["rules"]
+        assert rule["verbs"] == ["get", "list", "watch"]
+    resources = [rule["resources"] for rule in objects["Role", KEEPER]["rules"]]
+    assert ["deployments"] not in resources
+    keeper = objects["Deployment", KEEPER]["spec"]["template"]["spec"]["containers"][0]
+    assert "--roll-out" not in keeper["args"]
+    subjects = objects["RoleBinding", KEEPER]["subjects"]
+    assert [subject["name"] for subject in subjects] == [KEEPER]
+
+
+def test_the_policies_have_their_code_and_their_engine(
+    objects: dict[tuple[str, str], dict[str, Any]],
+) -> None:
+    config_map = objects["ConfigMap", POLICIES]
+    assert config_map["metadata"]["annotations"][ENGINE_ANNOTATION] == "python"
+    assert "def decide(" in config_map["data"]["node_pool.engines.python.py"]
+
+
+def test_rendering_again_gives_the_same(tmp_path: Any) -> None:
+    def rendered() -> str:
+        return manifests.to_yaml(
+            render.render(
+                Settings(),
+                sidecar=sidecars.SERVE.name,
+                secrets=tmp_path / "secrets.yaml",
+                progress=Progress(),
+            ).objects
+        )
+
+    assert rendered() == rendered()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"maxStaleness": 60},
+        {"replicate": [{"resource": "services", "version": "v1"}]},
+        {"decisionLogs": {"service": {"url": "https://logs.example.com"}}},
+    ],
+)
+def test_settings_of_opa_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="is about OPA, and has no effect with the engine python"):
+        sidecars.SERVE.require(Settings.model_validate(settings))
