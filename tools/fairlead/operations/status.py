@@ -159,7 +159,7 @@ def _in_python(config_map: Mapping[str, Any], states: Iterable[Served]) -> dict[
     served = all(state.revision == revision for state in states)
     state = "error" if errors else "ok" if served else "pending"
     name = config_map["metadata"]["name"]
-    return {"name": name, "status": state, "error": (errors or [None])[0], "used": True}
+    return {"name": name, "status": state, "error": next(iter(errors), None), "used": True}
 
 
 def _lags(

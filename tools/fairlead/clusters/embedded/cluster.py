@@ -349,7 +349,15 @@ class EmbeddedCluster(BareCluster):
         if not self._runs(replica.opa, argv, {}):
             self.service_account_kubeconfig(NAMESPACE, "opa", kubeconfig)
         ready, probe = replica.opa_url(server.liveness.path), replica.probe(server.liveness)
-        self._run(replica.opa, argv, progress, ready=ready, ca=replica.ca, probe=probe)
+        self._run(
+            replica.opa,
+            argv,
+            progress,
+            ready=ready,
+            ca=replica.ca,
+            probe=probe,
+            deadline=server.liveness.startup,
+        )
 
     def _serve_proxy(self, replica: Replica, progress: Progress) -> None:
         program = toolchain.ensure([toolchain.PROXY], progress)[toolchain.PROXY]
@@ -386,6 +394,7 @@ class EmbeddedCluster(BareCluster):
         ready: str | None = None,
         ca: Path | None = None,
         probe: Probe | None = None,
+        deadline: float = 30.0,
     ) -> bool:
         """Run the server with exactly these arguments; False if it runs so already."""
         if self._runs(name, argv, env or {}):
@@ -393,7 +402,7 @@ class EmbeddedCluster(BareCluster):
         if name in self.servers():
             self.stop_server(name)
         progress.update(name, "starting")
-        self.start_server(name, argv, env=env, ready=ready, ca=ca, probe=probe)
+        self.start_server(name, argv, env=env, ready=ready, ca=ca, probe=probe, deadline=deadline)
         self._remember(f"{name}-started", [argv, dict(env or {})])
         progress.finish(name, "serving")
         return True
