@@ -127,7 +127,12 @@ def changes(
     while True:
         now = {}
         file = settings_file()
-        policies = (path for folder in folders() for path in folder.rglob("*.rego"))
+        policies = (
+            path
+            for folder in folders()
+            for pattern in ("*.rego", "engines/python.py")
+            for path in folder.rglob(pattern)
+        )
         for path in (*policies, *([] if file is None else [file])):
             try:
                 stat = path.stat()

@@ -119,6 +119,23 @@ def test_a_pod_of_a_namespace_that_nobody_knows_is_refused(served: Served) -> No
     )
 
 
+def test_the_workers_of_a_killed_server_leave_its_port(tmp_path: Path) -> None:
+    with serving(tmp_path, "{}") as served:
+        served.process.kill()
+        served.process.wait()
+
+        def free() -> bool:
+            try:
+                served.connect().close()
+            except ConnectionRefusedError:
+                return True
+            except OSError:  # a worker that is about to end
+                return False
+            return False
+
+        waiting.until(free, deadline=60.0, what="nothing listens any more")
+
+
 def test_without_an_api_server_unknown_namespaces_are_refused_and_known_ones_are_not(
     tmp_path: Path,
 ) -> None:

@@ -14,10 +14,8 @@ from typing import Any
 from fairlead.clusters import joined_logs
 from fairlead.clusters.base import OpaServer, SidecarServer
 from fairlead.clusters.embedded import balancer, kubelet, mounts, ports, replica_plan
-from fairlead.clusters.embedded.bare_cluster import BareCluster
+from fairlead.clusters.embedded.remembering import RememberingCluster
 from fairlead.clusters.embedded.replica_plan import BALANCER, KINDS, Replica
-from fairlead.clusters.embedded.server import Probe
-from fairlead.common import atomic_files
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import component_flags as flags
@@ -40,7 +38,7 @@ _LOOK = 0.2
 """Seconds between two reads of a log that is followed."""
 
 
-class EmbeddedCluster(BareCluster):
+class EmbeddedCluster(RememberingCluster):
     """An embedded cluster with OPA; see fairlead.clusters.base.Cluster.
 
     API servers call a single OPA at its proxy. Several OPAs are behind a balancer, which routes to
@@ -250,12 +248,6 @@ class EmbeddedCluster(BareCluster):
             *(name for each in replicas for name in (each.sidecar, *each.other_sidecars)),
         ]
 
-    def _stop_servers(self, names: Sequence[str]) -> None:
-        running = self.servers()
-        for name in names:
-            if name in running:
-                self.stop_server(name)
-
     def _secret(self, name: str) -> dict[str, bytes]:
         """The contents of a Secret. Raises UsageError if there is none."""
         objects = self.objects()
@@ -384,32 +376,6 @@ class EmbeddedCluster(BareCluster):
             f"{flags.SIDECARS}={','.join(replica.sidecar_address for replica in replicas)}",
         ]
 
-    def _run(
-        self,
-        name: str,
-        argv: list[str],
-        progress: Progress,
-        *,
-        env: Mapping[str, str] | None = None,
-        ready: str | None = None,
-        ca: Path | None = None,
-        probe: Probe | None = None,
-        deadline: float = 30.0,
-    ) -> bool:
-        """Run the server with exactly these arguments; False if it runs so already."""
-        if self._runs(name, argv, env or {}):
-            return False
-        if name in self.servers():
-            self.stop_server(name)
-        progress.update(name, "starting")
-        self.start_server(name, argv, env=env, ready=ready, ca=ca, probe=probe, deadline=deadline)
-        self._remember(f"{name}-started", [argv, dict(env or {})])
-        progress.finish(name, "serving")
-        return True
-
-    def _runs(self, name: str, argv: list[str], env: Mapping[str, str]) -> bool:
-        return name in self.servers() and self._remembered(f"{name}-started") == [argv, dict(env)]
-
     @property
     def _in_python(self) -> bool:
         return self.sidecar.engine == PYTHON_ENGINE
@@ -434,15 +400,6 @@ class EmbeddedCluster(BareCluster):
 
     def _planned(self, count: int) -> dict[str, Any]:
         return replica_plan.planned(self.sidecar, self.free_ports(3 * count + 1))
-
-    def _remembered(self, what: str) -> Any:
-        try:
-            return json.loads((self.path / f"{what}.json").read_text())
-        except FileNotFoundError:
-            return None
-
-    def _remember(self, what: str, value: Any) -> None:
-        atomic_files.write_private(self.path / f"{what}.json", json.dumps(value).encode())
 
 
 def _tail(path: Path, lines: int, follow: bool) -> Iterator[str]:
