@@ -26,6 +26,7 @@ from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.engines import enforcement
 from fairlead.kube import clients
 from fairlead.kube.errors import ApiServerError, Refused
+from fairlead.policy import python_code
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it has a cluster of its own")
@@ -278,12 +279,12 @@ def test_a_revision_that_no_server_can_use_is_put_back(
     python: EmbeddedCluster, objects: clients.Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if this machine could import what the servers' image lacks."""
-    read = enforcement.opa_push.staging.python_code.read
+    read = python_code.read
 
     def lacking(active: Any) -> dict[str, str]:
         return {key: f"import nowhere\n{text}" for key, text in read(active).items()}
 
-    monkeypatch.setattr("fairlead.policy.python_code.read", lacking)
+    monkeypatch.setattr(python_code, "read", lacking)
     with pytest.raises(FairleadError, match=r"No module named 'nowhere'.*was put back"):
         enforcement.push(python, Settings(), progress=QUIET)
     assert selector(objects, pod("mapped")) == {"agentpool": "pool1"}
