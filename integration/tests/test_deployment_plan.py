@@ -180,14 +180,21 @@ def test_what_is_applied_is_applied_again_only_if_it_is_not_ours_as_it_stands(
     assert not drift.is_applied(manifest, objects.get(RIGHTS, kind, name) or {})
 
 
-def test_policies_of_another_revision_are_not_what_is_applied(objects: clients.Objects) -> None:
-    live = objects.get("v1", "ConfigMap", "fairlead-policies", "fairlead") or {}
-    renamed = {re.sub(r"^[0-9a-f]{12}", "0" * 12, key): text for key, text in live["data"].items()}
-    present = live["metadata"]["annotations"]
-    ours = {key: present[key] for key in (REVISION_ANNOTATION, SETTINGS_ANNOTATION)}
-    manifest = manifests.policies_of(live["data"], ours)
-    assert drift.is_applied(manifest, live)
-    assert not drift.is_applied(manifest, {**live, "data": renamed})
+@pytest.mark.usefixtures("restored")
+def test_modules_that_somebody_renamed_are_restored(objects: clients.Objects) -> None:
+    def live() -> dict[str, Any]:
+        return objects.get("v1", "ConfigMap", "fairlead-policies", "fairlead") or {}
+
+    before = live()
+    own = (REVISION_ANNOTATION, SETTINGS_ANNOTATION)
+    manifest = manifests.policies_of(
+        before["data"], {key: before["metadata"]["annotations"][key] for key in own}
+    )
+    renamed = {re.sub("^[0-9a-f]{12}", "0" * 12, key): text for key, text in before["data"].items()}
+    objects.merge(before, {"data": {**dict.fromkeys(before["data"]), **renamed}})
+    assert live()["data"] == renamed != before["data"]
+    Applier(objects).apply(manifest)
+    assert live()["data"] == before["data"]
 
 
 def test_values_of_secrets_are_never_shown(

@@ -31,10 +31,9 @@ class _Image:
 
 def decide(request: Request, parameters: Mapping[str, Any], _settings: Settings) -> Decision:
     """Refuse images from elsewhere, unless they were there before the update."""
-    path = pods.template_path(request.kind)
-    if path is None or request.operation not in ("CREATE", "UPDATE") or pods.is_mirror(request):
+    path = pods.judged_path(request)
+    if path is None:
         return Decision()
-    subject = f"{request.kind.kind.lower()} {quoted(request.name)}"
     problems = [
         *pods.problems(request.object, path),
         *(
@@ -43,7 +42,7 @@ def decide(request: Request, parameters: Mapping[str, Any], _settings: Settings)
             for problem in _problems(image.reference, parameters)
         ),
     ]
-    return Decision(deny=frozenset(f"{subject}: {problem}" for problem in problems))
+    return Decision.refusing(request.title, problems)
 
 
 def _checked(request: Request, path: Sequence[str]) -> list[_Image]:

@@ -25,7 +25,7 @@ def decide(request: Request, parameters: Mapping[str, Any], _settings: Settings)
         problems = _of_autoscaler(request, ranges)
     else:
         return Decision()
-    return Decision(deny=frozenset(f"{subject}: {problem}" for problem in problems))
+    return Decision.refusing(subject, problems)
 
 
 def _has_replicas(request: Request) -> bool:

@@ -25,8 +25,7 @@ def decide(request: Request, parameters: Mapping[str, Any], _settings: Settings)
         if _decides_about(request, path, label["key"])
         for problem in _problems(request, path, label)
     )
-    subject = f"{request.kind.kind.lower()} {quoted(request.name)}"
-    return Decision(deny=frozenset(f"{subject}: {problem}" for problem in problems))
+    return Decision.refusing(request.title, problems)
 
 
 def _label_paths(request: Request, *, templates: bool) -> Iterator[tuple[str, ...]]:

@@ -32,14 +32,13 @@ _EXACT = Context(prec=5000, rounding=ROUND_UP, Emax=10**6, Emin=-(10**6))
 
 def decide(request: Request, parameters: Mapping[str, Any], _settings: Settings) -> Decision:
     """Refuse missing and large resources, unless an update found them so."""
-    path = pods.template_path(request.kind)
-    if path is None or pods.is_mirror(request):
+    path = pods.judged_path(request)
+    if path is None:
         return Decision()
     problems = set(_problems(get(request.object, *path, "spec"), parameters))
     if request.operation == "UPDATE":
         problems -= set(_problems(get(request.old_object, *path, "spec"), parameters))
-    subject = f"{request.kind.kind.lower()} {quoted(request.name)}"
-    return Decision(deny=frozenset(f"{subject}: {problem}" for problem in problems))
+    return Decision.refusing(request.title, problems)
 
 
 def _problems(spec: Any, parameters: Mapping[str, Any]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead.engines.python import pods
-from fairlead.engines.python.api import Decision, Request, get, quoted
+from fairlead.engines.python.api import Decision, Request, get
 from fairlead.settings.models import Settings
 
 _LAST = 2**31 - 1
@@ -26,15 +26,14 @@ class _Container:
 
 def decide(request: Request, parameters: Mapping[str, Any], _settings: Settings) -> Decision:
     """Refuse containers that run, or may run, as another user."""
-    path = pods.template_path(request.kind)
-    if path is None or request.operation not in ("CREATE", "UPDATE") or pods.is_mirror(request):
+    path = pods.judged_path(request)
+    if path is None:
         return Decision()
-    subject = f"{request.kind.kind.lower()} {quoted(request.name)}"
     problems = list(pods.problems(request.object, path))
     for container in _checked(request, path):
         if problem := _problem(container, parameters):
             problems.append(f"{container.title} {problem}")
-    return Decision(deny=frozenset(f"{subject}: {problem}" for problem in problems))
+    return Decision.refusing(request.title, problems)
 
 
 def _problem(container: _Container, parameters: Mapping[str, Any]) -> str | None:

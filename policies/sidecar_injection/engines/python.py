@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fairlead.engines.python.api import Decision, Patch, Request, add, get, quoted
+from fairlead.engines.python.api import Decision, Patch, Request, add, get
 from fairlead.engines.python.pods import is_mirror
 from fairlead.settings.models import Settings
 
@@ -26,15 +26,14 @@ def decide(request: Request, parameters: Mapping[str, Any], _settings: Settings)
     if not conflicts:
         added = (*_added_volumes(request.object, volumes), *_added(request.object, parameters))
         return Decision(patch=added)
-    subject = f"pod {quoted(request.name)}"
     if parameters["on_conflict"] == "refuse":
-        return Decision(
-            deny=frozenset(f"{subject}: {each}: rename it or remove it" for each in conflicts)
+        return Decision.refusing(
+            request.title, (f"{conflict}: rename it or remove it" for conflict in conflicts)
         )
     return Decision(
         warn=frozenset(
-            f"{subject}: {each}, so that no sidecar is injected: rename it or remove it"
-            for each in conflicts
+            f"{request.title}: {conflict}, so that no sidecar is injected: rename it or remove it"
+            for conflict in conflicts
         )
     )
 

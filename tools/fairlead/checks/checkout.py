@@ -31,10 +31,7 @@ _PARALLEL = (
     *("--numprocesses=auto", "--maxprocesses=4"),
     *("--dist=loadfile", "--no-loadscope-reorder"),
 )
-_CODE = (
-    *("tools", "policies", "integration", "bench"),
-    *("testdata", "conftest.py", "setup.py"),
-)
+_CODE = ("tools", "policies", "integration", "bench", "testdata", "conftest.py", "setup.py")
 _PACKAGES = {
     "ruff": ("ruff",),
     "ruff format": ("ruff",),

@@ -185,9 +185,6 @@ def is_applied(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
         return False
     if object_comparison.from_manifest(manifest, live, exactly=True):
         return False
-    # The comparison leaves out the names of revisions, which somebody may have changed.
-    if manifest["kind"] == "ConfigMap" and manifest.get("data") != live.get("data"):
-        return False
     owned = next(
         (
             entry["fieldsV1"].get("f:metadata", {})

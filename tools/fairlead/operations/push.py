@@ -66,16 +66,7 @@ def push(
     take the policies (the previous ones are restored). Raises UsageError if the change needs a
     deployment, or for a package that is OPA's own.
     """
-    remarks.check("--message", message)
-    progress.update("policies", "checking and testing")
-    bundle = bundles.bundle(settings, folder)
-    staging.require_none_of_opas_own(bundle.modules, bundle.sources, progress)
-    try:
-        workspace.require_good(settings, folder, progress)
-    except UsageError:
-        raise
-    except FairleadError as error:
-        raise FairleadError(f"{error}\nnothing was pushed") from error
+    bundle = tested(settings, folder, message, progress)
     objects = cluster.objects()
     warnings = unused_packages(bundle, objects, progress)
     engine = cluster.sidecar.engine
@@ -89,6 +80,25 @@ def push(
         cluster, objects, manifest, Change("push", message), progress=progress, restart=restart
     )
     return {**result, "warnings": [*warnings, *result["warnings"]]}
+
+
+def tested(
+    settings: Settings, folder: Path | None, message: str | None, progress: Progress
+) -> bundles.Bundle:
+    """The policies that a push with this message may bring into force. Raises UsageError, and
+    FairleadError if a check or a test of them fails.
+    """
+    remarks.check("--message", message)
+    progress.update("policies", "checking and testing")
+    bundle = bundles.bundle(settings, folder)
+    staging.require_none_of_opas_own(bundle.modules, bundle.sources, progress)
+    try:
+        workspace.require_good(settings, folder, progress)
+    except UsageError:
+        raise
+    except FairleadError as error:
+        raise FairleadError(f"{error}\nnothing was pushed") from error
+    return bundle
 
 
 def unused_packages(

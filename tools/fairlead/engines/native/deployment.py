@@ -25,10 +25,13 @@ from fairlead.operations import (
     preflight,
 )
 from fairlead.operations import (
+    push as pushes,
+)
+from fairlead.operations import (
     rollback as rollbacks,
 )
 from fairlead.operations.applying import DELETED, Applier, Outcome
-from fairlead.policy import bundles, staging, workspace
+from fairlead.policy import bundles, workspace
 from fairlead.settings.models import Settings
 
 _LAST_OF_PODS = ("v1", "ServiceAccount", OPA, NAMESPACE)
@@ -117,16 +120,7 @@ def push(
     Raises FairleadError if a check or a test fails (nothing was changed), or if the API server does
     not enforce them (those before are put back).
     """
-    remarks.check("--message", message)
-    progress.update("policies", "checking and testing")
-    bundle = bundles.bundle(settings, folder)
-    staging.require_none_of_opas_own(bundle.modules, bundle.sources, progress)
-    try:
-        workspace.require_good(settings, folder, progress)
-    except UsageError:
-        raise
-    except FairleadError as error:
-        raise FairleadError(f"{error}\nnothing was pushed") from error
+    pushes.tested(settings, folder, message, progress)
     config_map = record.deployed(cluster.objects()) or {}
     new = record.made(record.engine_of(config_map), settings, folder)
     return _changed(cluster, config_map, new, "push", message, None, progress)

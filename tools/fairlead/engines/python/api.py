@@ -11,7 +11,7 @@ It reads nothing but its arguments, so that equal requests get equal answers.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -73,6 +73,11 @@ class Request:
     user: User = field(default_factory=User)
     dry_run: bool = False
 
+    @property
+    def title(self) -> str:
+        """The object in messages, such as `deployment "web"`."""
+        return f"{self.kind.kind.lower()} {quoted(self.name)}"
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -86,6 +91,11 @@ class Decision:
     warn: frozenset[str] = frozenset()
     patch: tuple[Patch, ...] = ()
     audit: str = ""
+
+    @classmethod
+    def refusing(cls, subject: str, problems: Iterable[str]) -> Decision:
+        """Refuse for each of the problems that the subject has."""
+        return cls(deny=frozenset(f"{subject}: {problem}" for problem in problems))
 
 
 def get(value: Any, *path: str, default: Any = None) -> Any:

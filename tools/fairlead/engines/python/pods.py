@@ -32,6 +32,15 @@ def template_path(kind: Kind) -> tuple[str, ...] | None:
     return TEMPLATES.get(kind.path)
 
 
+def judged_path(request: Request) -> tuple[str, ...] | None:
+    """The path of the pod template whose containers a request decides about; None if there are
+    none.
+    """
+    if request.operation not in ("CREATE", "UPDATE") or is_mirror(request):
+        return None
+    return template_path(request.kind)
+
+
 def containers(pod_spec: Any) -> Iterator[tuple[str, int, Mapping[str, Any]]]:
     """All containers of a pod spec: the list in which each is, its number there, and itself."""
     for name in CONTAINER_LISTS:
