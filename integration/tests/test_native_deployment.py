@@ -6,14 +6,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import engine_clusters
 import pytest
 from dry_runs import pod, selector, writer
+from engine_clusters import Run
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths, waiting
@@ -35,14 +35,7 @@ LIMITS = "intents:\n  replica-limits:\n    parameters:\n      ranges: [{min_repl
 
 @pytest.fixture(scope="module")
 def native() -> Iterator[EmbeddedCluster]:
-    name = f"native-{os.getpid()}"
-    with enforcement.started(
-        name, Settings(), {"pool1": 1}, engine="cel", progress=QUIET
-    ) as cluster:
-        objects = cluster.objects()
-        for namespace, labels in (("mapped", {"agentpool": "pool1"}), ("free", {})):
-            metadata = {"name": namespace, "labels": labels}
-            objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    with engine_clusters.started(f"native-{os.getpid()}", "cel") as cluster:
         yield cluster
 
 
@@ -59,18 +52,11 @@ def restored(native: EmbeddedCluster) -> Iterator[None]:
 
 
 @pytest.fixture
-def fairlead(native: EmbeddedCluster, tmp_path: Path) -> Callable[..., Any]:
-    def run(*arguments: str, settings: str | None = None) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", "fairlead", *arguments, "--name", native.name]
-        if settings is not None:
-            (tmp_path / "fairlead.yaml").write_text(settings)
-            argv += ["--settings", str(tmp_path / "fairlead.yaml")]
-        return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
-
-    return run
+def fairlead(native: EmbeddedCluster, tmp_path: Path) -> Run:
+    return engine_clusters.commands(native, tmp_path)
 
 
-def problems(fairlead: Callable[..., Any]) -> list[str]:
+def problems(fairlead: Run) -> list[str]:
     shown = fairlead("status", "-o", "json")
     document = json.loads(shown.stdout)
     assert shown.returncode == (1 if document["problems"] else 0)
@@ -93,9 +79,7 @@ def test_it_places_and_refuses_without_a_pod_a_certificate_or_a_webhook(
     assert not {"opa", "proxy", "sync"} & native.servers().keys()
 
 
-def test_a_deployment_again_changes_nothing(
-    objects: clients.Objects, fairlead: Callable[..., Any]
-) -> None:
+def test_a_deployment_again_changes_nothing(objects: clients.Objects, fairlead: Run) -> None:
     planned = fairlead("diff", "--objects", "-o", "json")
     assert {row["action"] for row in json.loads(planned.stdout)} == {"unchanged"}
     again = fairlead("deploy", "-o", "json")
@@ -103,9 +87,7 @@ def test_a_deployment_again_changes_nothing(
     assert problems(fairlead) == []
 
 
-def test_what_others_change_is_told_and_restored(
-    objects: clients.Objects, fairlead: Callable[..., Any]
-) -> None:
+def test_what_others_change_is_told_and_restored(objects: clients.Objects, fairlead: Run) -> None:
     name = "fairlead.node-pool"
     mutating, validating = (
         objects.get(ADMISSION, f"{kind}AdmissionPolicyBinding", name)
@@ -146,7 +128,7 @@ def test_a_policy_without_parameters_refuses(objects: clients.Objects) -> None:
 
 @pytest.mark.usefixtures("restored")
 def test_a_push_and_a_rollback_leave_no_pod_unplaced(
-    native: EmbeddedCluster, objects: clients.Objects, fairlead: Callable[..., Any]
+    native: EmbeddedCluster, objects: clients.Objects, fairlead: Run
 ) -> None:
     with writer(native.kubeconfig) as selectors:
         for label in ("gke", "agentpool"):
@@ -214,9 +196,7 @@ def test_if_the_api_server_does_not_enforce_a_push_the_policies_before_come_back
     assert selector(objects, pod("mapped")) == {"agentpool": "pool1"}
 
 
-def test_mistakes_change_nothing(
-    objects: clients.Objects, fairlead: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_mistakes_change_nothing(objects: clients.Objects, fairlead: Run, tmp_path: Path) -> None:
     before = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
     wrong = fairlead("push", settings=LIMITS.replace("3", "x"))
     assert (wrong.returncode, "fairlead.yaml:4" in wrong.stderr) == (2, True), wrong.stderr
@@ -268,7 +248,7 @@ def test_a_tenant_changes_no_parameters_and_no_record(
 
 
 def test_an_intent_is_disabled_until_it_is_enabled(
-    native: EmbeddedCluster, objects: clients.Objects, fairlead: Callable[..., Any]
+    native: EmbeddedCluster, objects: clients.Objects, fairlead: Run
 ) -> None:
     def placed() -> bool:
         return selector(objects, pod("mapped")) is not None
@@ -292,7 +272,7 @@ def test_an_intent_is_disabled_until_it_is_enabled(
 
 
 def test_opa_takes_over_and_gives_back_without_a_pod_unplaced(
-    native: EmbeddedCluster, objects: clients.Objects, fairlead: Callable[..., Any]
+    native: EmbeddedCluster, objects: clients.Objects, fairlead: Run
 ) -> None:
     with writer(native.kubeconfig) as selectors:
         opa = fairlead("deploy", "--engine", "opa")
@@ -311,9 +291,7 @@ def test_opa_takes_over_and_gives_back_without_a_pod_unplaced(
     assert objects.list("apps/v1", "Deployment", NAMESPACE) == []
 
 
-def test_audit_and_diff_know_its_policies(
-    objects: clients.Objects, fairlead: Callable[..., Any]
-) -> None:
+def test_audit_and_diff_know_its_policies(objects: clients.Objects, fairlead: Run) -> None:
     objects.create(pod("mapped"))
     try:
         audit = json.loads(fairlead("audit", "-o", "json").stdout)
@@ -326,7 +304,7 @@ def test_audit_and_diff_know_its_policies(
         objects.delete("v1", "Pod", "a", "mapped")
 
 
-def test_uninstall_leaves_nothing(native: EmbeddedCluster, fairlead: Callable[..., Any]) -> None:
+def test_uninstall_leaves_nothing(native: EmbeddedCluster, fairlead: Run) -> None:
     done = fairlead("uninstall", "--yes")
     assert done.returncode == 0, done.stderr
     objects = native.objects()

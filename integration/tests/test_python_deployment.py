@@ -8,15 +8,15 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import engine_clusters
 import pytest
+from dry_runs import pod, selector, writer
+from engine_clusters import Run
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths, waiting
@@ -25,11 +25,11 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.engines import enforcement
 from fairlead.kube import clients
-from fairlead.kube.errors import ApiServerError, Refused
+from fairlead.kube.errors import Refused
 from fairlead.policy import python_code
 from fairlead.settings.models import Settings
 
-pytestmark = pytest.mark.embedded("it has a cluster of its own")
+pytestmark = [pytest.mark.long, pytest.mark.embedded("it has a cluster of its own")]
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 QUIET = Progress()
@@ -52,14 +52,7 @@ decision := {"deny": set(), "patch": [], "warn": set()}
 
 @pytest.fixture(scope="module")
 def python() -> Iterator[EmbeddedCluster]:
-    name = f"pydeploy-{os.getpid()}"
-    with enforcement.started(
-        name, Settings(), {"pool1": 1}, engine="python", progress=QUIET
-    ) as cluster:
-        objects = cluster.objects()
-        for namespace, labels in (("mapped", {"agentpool": "pool1"}), ("free", {})):
-            metadata = {"name": namespace, "labels": labels}
-            objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    with engine_clusters.started(f"pydeploy-{os.getpid()}", "python") as cluster:
         yield cluster
 
 
@@ -76,61 +69,15 @@ def restored(python: EmbeddedCluster) -> Iterator[None]:
 
 
 @pytest.fixture
-def fairlead(python: EmbeddedCluster, tmp_path: Path) -> Callable[..., Any]:
-    def run(*arguments: str, settings: str | None = None) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", "fairlead", *arguments, "--name", python.name]
-        if settings is not None:
-            (tmp_path / "fairlead.yaml").write_text(settings)
-            argv += ["--settings", str(tmp_path / "fairlead.yaml")]
-        return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=600)
-
-    return run
+def fairlead(python: EmbeddedCluster, tmp_path: Path) -> Run:
+    return engine_clusters.commands(python, tmp_path)
 
 
-def pod(namespace: str, **spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "a", "namespace": namespace},
-        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
-    }
-
-
-def selector(objects: clients.Objects, manifest: dict[str, Any]) -> Any:
-    """The nodeSelector that a pod gets."""
-    return objects.apply(manifest, dry_run=True)["spec"].get("nodeSelector")
-
-
-def status(fairlead: Callable[..., Any]) -> Any:
+def status(fairlead: Run) -> Any:
     shown = fairlead("status", "-o", "json")
     document = json.loads(shown.stdout)
     assert shown.returncode == (1 if document["problems"] else 0)
     return document
-
-
-@contextmanager
-def writer(cluster: EmbeddedCluster) -> Iterator[list[Any]]:
-    """Creates pods by dry runs all the time. Yields the nodeSelectors that they get; refusals are
-    left out.
-    """
-    selectors: list[Any] = []
-    ended = threading.Event()
-
-    def write() -> None:
-        own = cluster.objects()
-        while not ended.is_set():
-            try:
-                selectors.append(selector(own, pod("mapped")))
-            except ApiServerError:
-                ended.wait(0.05)
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        yield selectors
-    finally:
-        ended.set()
-        thread.join()
 
 
 def test_it_places_and_refuses_without_opa(
@@ -146,7 +93,7 @@ def test_it_places_and_refuses_without_opa(
 
 
 def test_status_knows_the_server_and_a_deployment_again_changes_nothing(
-    python: EmbeddedCluster, objects: clients.Objects, fairlead: Callable[..., Any]
+    python: EmbeddedCluster, objects: clients.Objects, fairlead: Run
 ) -> None:
     document = status(fairlead)
     (server,) = document["opa"]
@@ -176,9 +123,9 @@ def test_the_server_may_only_read(python: EmbeddedCluster) -> None:
 
 @pytest.mark.usefixtures("restored")
 def test_a_push_and_a_rollback_change_what_is_decided(
-    python: EmbeddedCluster, objects: clients.Objects, fairlead: Callable[..., Any]
+    python: EmbeddedCluster, objects: clients.Objects, fairlead: Run
 ) -> None:
-    with writer(python) as selectors:
+    with writer(python.kubeconfig) as selectors:
         pushed = fairlead("push", "-m", "by hand", "-o", "json", settings="nodeLabel: gke\n")
         assert pushed.returncode == 0, pushed.stderr
         placed = {"cloud.google.com/gke-nodepool": "pool1"}
@@ -218,7 +165,7 @@ def test_code_is_pushed_and_comes_back_with_a_rollback(
 
 @pytest.mark.usefixtures("restored")
 def test_a_users_own_policy_in_python_is_deployed_with_its_webhook(
-    objects: clients.Objects, fairlead: Callable[..., Any], tmp_path: Path
+    objects: clients.Objects, fairlead: Run, tmp_path: Path
 ) -> None:
     place = tmp_path / "own" / "replicas"
     (place / "engines").mkdir(parents=True)
@@ -251,7 +198,7 @@ def test_a_users_own_policy_in_python_is_deployed_with_its_webhook(
 
 
 def test_code_that_cannot_be_used_changes_nothing(
-    python: EmbeddedCluster, objects: clients.Objects, fairlead: Callable[..., Any], tmp_path: Path
+    python: EmbeddedCluster, objects: clients.Objects, fairlead: Run, tmp_path: Path
 ) -> None:
     before = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
     shutil.copytree(paths.root() / "policies", tmp_path / "policies")
@@ -291,9 +238,9 @@ def test_a_revision_that_no_server_can_use_is_put_back(
 
 
 def test_a_killed_server_is_started_again_and_nothing_is_unplaced_meanwhile(
-    python: EmbeddedCluster, objects: clients.Objects, fairlead: Callable[..., Any]
+    python: EmbeddedCluster, objects: clients.Objects, fairlead: Run
 ) -> None:
-    with writer(python) as selectors:
+    with writer(python.kubeconfig) as selectors:
         pid = python.servers()["serve"]["pid"]
         assert pid
         os.kill(pid, signal.SIGKILL)
@@ -313,7 +260,7 @@ def test_a_killed_server_is_started_again_and_nothing_is_unplaced_meanwhile(
 
 
 def test_an_intent_is_disabled_until_it_is_enabled(
-    python: EmbeddedCluster, objects: clients.Objects, fairlead: Callable[..., Any]
+    python: EmbeddedCluster, objects: clients.Objects, fairlead: Run
 ) -> None:
     def placed() -> bool:
         return selector(objects, pod("mapped")) is not None
@@ -327,7 +274,7 @@ def test_an_intent_is_disabled_until_it_is_enabled(
     waiting.until(placed, deadline=30, what="the API server asks again")
 
 
-def test_its_certificate_is_rotated(python: EmbeddedCluster, fairlead: Callable[..., Any]) -> None:
+def test_its_certificate_is_rotated(python: EmbeddedCluster, fairlead: Run) -> None:
     rotated = fairlead("rotate", "cert")
     assert rotated.returncode == 0, rotated.stderr
     assert selector(python.objects(), pod("mapped")) == {"agentpool": "pool1"}
@@ -336,9 +283,9 @@ def test_its_certificate_is_rotated(python: EmbeddedCluster, fairlead: Callable[
 
 @pytest.mark.parametrize("other", ["opa", "cel"])
 def test_another_engine_takes_over_and_gives_back_without_a_pod_unplaced(
-    python: EmbeddedCluster, objects: clients.Objects, fairlead: Callable[..., Any], other: str
+    python: EmbeddedCluster, objects: clients.Objects, fairlead: Run, other: str
 ) -> None:
-    with writer(python) as selectors:
+    with writer(python.kubeconfig) as selectors:
         taken = fairlead("deploy", "--engine", other)
         assert taken.returncode == 0, taken.stderr
         document = status(fairlead)
@@ -356,9 +303,7 @@ def test_another_engine_takes_over_and_gives_back_without_a_pod_unplaced(
         assert objects.list(ADMISSION, kind, None) == []
 
 
-def test_audit_and_diff_know_its_policies(
-    objects: clients.Objects, fairlead: Callable[..., Any]
-) -> None:
+def test_audit_and_diff_know_its_policies(objects: clients.Objects, fairlead: Run) -> None:
     objects.create(pod("mapped"))
     try:
         audit = json.loads(fairlead("audit", "-o", "json").stdout)
@@ -370,7 +315,7 @@ def test_audit_and_diff_know_its_policies(
         objects.delete("v1", "Pod", "a", "mapped")
 
 
-def test_uninstall_leaves_nothing(python: EmbeddedCluster, fairlead: Callable[..., Any]) -> None:
+def test_uninstall_leaves_nothing(python: EmbeddedCluster, fairlead: Run) -> None:
     done = fairlead("uninstall", "--yes")
     assert done.returncode == 0, done.stderr
     objects = python.objects()

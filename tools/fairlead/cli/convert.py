@@ -12,13 +12,7 @@ from fairlead.convert import conversion
 
 
 @click.command()
-@click.argument(
-    "paths",
-    metavar="FILE|FOLDER|-...",
-    type=click.Path(path_type=Path),
-    nargs=-1,
-    required=True,
-)
+@options.manifests
 @options.output
 def command(paths: tuple[Path, ...], output: str) -> int:
     """Print the fairlead.yaml that does what policies of other programs do: mutators and

@@ -29,13 +29,7 @@ def _findings(_: click.Context, __: click.Parameter, values: Sequence[str]) -> t
 
 
 @click.command()
-@click.argument(
-    "paths",
-    metavar="FILE|FOLDER|-...",
-    type=click.Path(path_type=Path),
-    nargs=-1,
-    required=True,
-)
+@options.manifests
 @click.option(
     "--fail-on",
     metavar="FINDING,...",

@@ -40,6 +40,10 @@ def output_in(*formats: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 
 output = output_in(*FORMATS)
+manifests = click.argument(
+    "paths", metavar="FILE|FOLDER|-...", type=click.Path(path_type=Path), nargs=-1, required=True
+)
+"""Where the manifests are that a command reads; - is standard input."""
 yes = click.option(
     "--yes",
     is_flag=True,
