@@ -89,7 +89,10 @@ chaos: $(READY) ## break every component under load for ten minutes: make chaos 
 fuzz: $(READY) ## send odd requests, malformed reviews and load to OPA: make fuzz ARGS='guard --seed 1'
 	$(FAIRLEAD) fuzz $(ARGS)
 
-.PHONY: figures figures-gate
+.PHONY: figures figures-engines figures-gate
+figures-engines: $(READY) ## measure what each engine costs, into bench/engines.json: make figures-engines ARGS='--rounds 50'
+	$(VENV)/bin/python bench/engines.py $(ARGS)
+
 figures-gate: $(READY) ## measure how fast fairlead eval is as a gate, into bench/gate.json: make figures-gate ARGS='--runs 10'
 	$(VENV)/bin/python bench/gate.py $(ARGS)
 

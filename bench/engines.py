@@ -1,5 +1,5 @@
-"""Measures what each engine adds to a request and to a cluster; writes bench/engines.json and
-prints it.
+"""Measures what each engine adds to a request and to a cluster; writes bench/engines.json, from
+which `make generate` makes the table in docs/engines.md.
 
 These are figures, not tests: a busy machine has worse ones. Each engine has an embedded cluster of
 its own. All of them run at the same time, and get the same requests in turn, so that what else the
@@ -12,19 +12,18 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
 
-from fairlead.checks.chaos.report import percentile
 from fairlead.cli import output
 from fairlead.clusters.embedded.bare_cluster import BareCluster
-from fairlead.common import paths, waiting
+from fairlead.common import waiting
 from fairlead.common.progress import Progress
-from fairlead.engines import enforcement
+from fairlead.engines import costs, enforcement
 from fairlead.engines.gatekeeper import GatekeeperEngine, in_force
 from fairlead.engines.gatekeeper import controller as gatekeeper
 from fairlead.engines.kyverno import KyvernoEngine, manifests
@@ -35,7 +34,6 @@ from fairlead.kube.rest import path_of
 from fairlead.policy import bundles
 from fairlead.settings.models import IntentSettings, Pool, Settings
 
-RESULTS = "bench/engines.json"
 FLOOR = "no policy"
 NAMESPACE = "measured"
 _DEADLINE = 120.0
@@ -78,7 +76,7 @@ class Peer:
         return self.rest.call("POST", path, manifest, query=_DRY_RUN, user=user).ok
 
     def memory(self) -> dict[str, int]:
-        """The resident memory of each process of the cluster in MiB."""
+        """The memory of each server of the cluster in MiB."""
         return {
             name: resident(server["pid"])
             for name, server in self.cluster.servers().items()
@@ -87,9 +85,24 @@ class Peer:
 
 
 def resident(pid: int) -> int:
-    """The resident memory of a process in MiB. Source: proc(5), /proc/PID/status."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    return int(status.partition("VmRSS:")[2].split()[0]) >> 10
+    """The memory of a process and its descendants in MiB. A page that several processes share
+    counts for each in part. Source: proc(5), /proc/PID/smaps_rollup.
+    """
+    proportional = 0
+    for each in (pid, *_descendants(pid)):
+        rollup = Path(f"/proc/{each}/smaps_rollup").read_text(encoding="ascii")
+        proportional += int(rollup.partition("Pss:")[2].split()[0])
+    return proportional >> 10
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            parent = int(stat.read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+            if parent == pid:
+                child = int(stat.parent.name)
+                yield child
+                yield from _descendants(child)
 
 
 def requests() -> dict[str, dict[str, Any]]:
@@ -163,6 +176,7 @@ PEERS: dict[str, Callable[[Progress], AbstractContextManager[Peer]]] = {
     FLOOR: floor,
     "opa": deployed("opa"),
     "cel": deployed("cel"),
+    "python": deployed("python"),
     "gatekeeper": with_gatekeeper,
     "kyverno": with_kyverno,
 }
@@ -212,7 +226,7 @@ def rows(peers: Sequence[Peer]) -> list[Row]:
             median = statistics.median(values)
             row[what] = {
                 "p50": round(median, 1),
-                "p99": percentile(values, 99),
+                "p99": round(statistics.quantiles(values, n=100)[98], 1),
                 "timesFloor": round(median / statistics.median(base.milliseconds[what]), 1),
             }
         row["memoryOfEngine"] = sum(further)
@@ -236,15 +250,8 @@ def main(rounds: int, names: tuple[str, ...]) -> None:
             peer.milliseconds.clear()
         measure(peers, rounds, progress)
         made = rows(peers)
-    (paths.root() / RESULTS).write_text(json.dumps(made, indent=1) + "\n")
-    shown = [
-        {
-            key: f"{value['p50']} ({value['timesFloor']}x)" if isinstance(value, dict) else value
-            for key, value in row.items()
-        }
-        for row in made
-    ]
-    output.rows(None, tuple(shown[0]), shown)(output.console())
+    costs.file().write_text(json.dumps(made, indent=1) + "\n")
+    output.console().print(costs.table(made), markup=False)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""Makes the table in docs/engines.md: how many cases of each intent an engine passes, and what it
-cannot express. Whether it passes them is tested by integration/tests/test_conformance.py."""
+"""Makes the tables in docs/engines.md: what each engine costs; and how many cases of each intent it
+passes, and what it cannot express. Whether it passes them is tested by
+integration/tests/test_conformance.py."""
 
 from __future__ import annotations
 
@@ -9,22 +10,30 @@ from pathlib import Path
 
 from fairlead.common import files, paths
 from fairlead.common.errors import InputError
-from fairlead.engines import ENGINES, load
+from fairlead.engines import ENGINES, costs, load
 from fairlead.engines.base import Engine
 from fairlead.policy import cases
 from fairlead.policy.cases import Case
 
-_BEGIN, _END = "<!-- made by `make generate` -->", "<!-- end -->"
+_BEGIN, _END = "<!-- made by `make generate`: {} -->", "<!-- end -->"
 
 
 def texts() -> Mapping[Path, str]:
-    """The page with the table, and what it should hold. Raises InputError."""
+    """The page with the tables, and what it should hold. Raises InputError."""
     page = paths.root() / "docs" / "engines.md"
-    before, begin, rest = files.read_text(page).partition(_BEGIN)
+    text = files.read_text(page)
+    text = _with_part(page, text, "conformance", table(cases.load(), load(ENGINES)))
+    return {page: _with_part(page, text, "costs", costs.table(costs.measured()) + "\n")}
+
+
+def _with_part(page: Path, text: str, name: str, part: str) -> str:
+    """The text of the page with another part of this name."""
+    mark = _BEGIN.format(name)
+    before, begin, rest = text.partition(mark)
     _, end, after = rest.partition(_END)
     if not begin or not end:
-        raise InputError(page, f"lacks the lines {_BEGIN} and {_END}: put them back")
-    return {page: f"{before}{_BEGIN}\n\n{table(cases.load(), load(ENGINES))}\n{_END}{after}"}
+        raise InputError(page, f"lacks the lines {mark} and {_END}: put them back")
+    return f"{before}{mark}\n\n{part}\n{_END}{after}"
 
 
 def table(every: Sequence[Case], engines: Sequence[Engine]) -> str:

@@ -15,7 +15,7 @@ from fairlead import engines
 from fairlead.cli import render
 from fairlead.common.errors import InputError, UsageError
 from fairlead.common.progress import Progress
-from fairlead.engines import matrix
+from fairlead.engines import costs, matrix
 from fairlead.engines.base import Outcome
 from fairlead.engines.cel import definition, manifests
 from fairlead.engines.cel.manifests import Rendered
@@ -198,5 +198,15 @@ def test_the_table_says_how_many_cases_an_engine_can_express_and_why_not_all() -
     assert lines[-1] == f"- `half` cannot express {updates} cases of `node-pool`: it forgets."
 
 
-def test_the_table_in_the_docs_is_up_to_date() -> None:
+def test_what_engines_cost_is_a_row_for_each() -> None:
+    row = {"pod": {"p50": 2.5, "p99": 4.0, "timesFloor": 1.2}, "memoryOfEngine": 0}
+    table = costs.table([{"engine": "cel", "requests": 9, "memoryOfApiServer": 300, **row}])
+    assert table.splitlines() == [
+        "| engine | pod | memory of the engine | of the API server |",
+        "|---|---|---|---|",
+        "| cel | 2.5 ms (1.2x) | 0 MiB | 300 MiB |",
+    ]
+
+
+def test_the_tables_in_the_docs_are_up_to_date() -> None:
     assert generated.outdated(matrix.texts()) == {}
