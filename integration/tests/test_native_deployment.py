@@ -298,8 +298,9 @@ def test_audit_and_diff_know_its_policies(objects: clients.Objects, fairlead: Ru
         assert sum(audit["counts"].values()) == 1
         same = fairlead("diff", "-o", "json")
         assert same.returncode == 0, same.stderr
-        other = fairlead("diff", "-o", "json", settings="nodeLabel: gke\n")
-        assert other.returncode == 1
+        revisions = json.loads(same.stdout)["revisions"]
+        assert revisions["deployed"] == revisions["new"]
+        assert fairlead("diff", "-o", "json", settings="nodeLabel: gke\n").returncode == 1
     finally:
         objects.delete("v1", "Pod", "a", "mapped")
 

@@ -310,6 +310,8 @@ def test_audit_and_diff_know_its_policies(objects: clients.Objects, fairlead: Ru
         assert sum(audit["counts"].values()) == 1
         same = fairlead("diff", "-o", "json")
         assert same.returncode == 0, same.stderr
+        revisions = json.loads(same.stdout)["revisions"]
+        assert revisions["deployed"] == revisions["new"]
         assert fairlead("diff", "-o", "json", settings="nodeLabel: gke\n").returncode == 1
     finally:
         objects.delete("v1", "Pod", "a", "mapped")

@@ -46,10 +46,16 @@ class Difference:
 
 
 def diff(
-    cluster: Cluster, settings: Settings, folder: Path | None = None, *, progress: Progress
+    cluster: Cluster,
+    settings: Settings,
+    folder: Path | None = None,
+    *,
+    revision: str,
+    progress: Progress,
 ) -> dict[str, Any]:
     """Compare the decisions of the policies deployed in `cluster` with those of `settings` and the
-    policies of `folder`, or the checkout's: each where its webhooks ask OPA.
+    policies of `folder`, or the checkout's: each where its webhooks ask OPA. The new policies would
+    have this `revision`.
 
     Returns {differences, counts, revisions}: dicts of Difference, the gravest first; {same,
     different}; and {deployed, new}. Raises UsageError if nothing is deployed, FairleadError if
@@ -96,7 +102,7 @@ def diff(
     return {
         "differences": [asdict(difference) for difference in differences],
         "counts": {"same": len(subjects) - len(differences), "different": len(differences)},
-        "revisions": {"deployed": bundles.revision(deployed["data"]), "new": bundle.revision},
+        "revisions": {"deployed": bundles.revision(deployed["data"]), "new": revision},
     }
 
 

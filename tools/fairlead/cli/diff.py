@@ -54,7 +54,8 @@ def command(
         out.emit(documents, output, lambda console: outcomes.draw_plan(plan, console))
         return int(any(outcome.action != UNCHANGED for outcome in plan))
     with out.progress() as progress:
-        data = library.diff(cluster, settings, policies_folder, progress=progress)
+        new = enforcement.revision(cluster, settings, policies_folder, progress=progress)
+        data = library.diff(cluster, settings, policies_folder, revision=new, progress=progress)
     out.emit(data, output, lambda console: _draw(data, console))
     return int(bool(data["differences"]))
 

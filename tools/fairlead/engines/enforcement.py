@@ -27,6 +27,7 @@ from fairlead.operations import push as opa_push
 from fairlead.operations import rollback as opa_rollback
 from fairlead.operations import status as opa_status
 from fairlead.operations.applying import Applier, Outcome
+from fairlead.policy import bundles, staging
 from fairlead.settings.models import Settings
 
 
@@ -176,6 +177,17 @@ def plan(
         return opa_deployment.plan(cluster, settings, folder, sidecar=beside, progress=progress)
     refuse_sidecar(chosen, sidecar)
     return deployment.plan(cluster, chosen, settings, folder, progress=progress)
+
+
+def revision(
+    cluster: Cluster, settings: Settings, folder: Path | None = None, *, progress: Progress
+) -> str:
+    """The revision that a push of these policies would bring. Raises UsageError if the engine that
+    is deployed cannot enforce one of them, and FairleadError.
+    """
+    if (name := deployed(cluster)) not in record.ASKED:
+        return record.made(name, settings, folder).revision
+    return staging.deployed(bundles.bundle(settings, folder), settings, name, progress).revision
 
 
 def push(
