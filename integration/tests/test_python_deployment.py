@@ -15,6 +15,7 @@ from typing import Any
 
 import engine_clusters
 import pytest
+import yaml
 from dry_runs import pod, selector, writer
 from engine_clusters import Run
 
@@ -46,8 +47,22 @@ REGO = """\
 #       operations: [CREATE]
 package replicas
 
-decision := {"deny": set(), "patch": [], "warn": set()}
+import data.review
+import data.settings
+
+decision := {"deny": deny, "patch": [], "warn": set()}
+
+deny contains message if {
+	message := sprintf(
+		"Deployment %q: %d replicas are too few: set more",
+		[review.name, _replicas],
+	)
+	_replicas < settings.parameters.replicas.least
+}
+
+_replicas := object.get(input.request.object.spec, "replicas", 1)
 """
+MESSAGE = 'Deployment "web": 1 replicas are too few: set more'
 
 
 @pytest.fixture(scope="module")
@@ -167,16 +182,6 @@ def test_code_is_pushed_and_comes_back_with_a_rollback(
 def test_a_users_own_policy_in_python_is_deployed_with_its_webhook(
     objects: clients.Objects, fairlead: Run, tmp_path: Path
 ) -> None:
-    place = tmp_path / "own" / "replicas"
-    (place / "engines").mkdir(parents=True)
-    (place / "replicas.rego").write_text(REGO)
-    example = re.search(
-        r"```python\n(.*?)```", (paths.root() / "docs" / "serve.md").read_text(), re.S
-    )
-    assert example
-    (place / "engines" / "python.py").write_text(example[1])
-    pushed = fairlead("push", settings="policies: [own]\n")
-    assert pushed.returncode == 0, pushed.stderr
     template = {"metadata": {"labels": {"a": "b"}}, "spec": pod("free")["spec"]}
     manifest = {
         "apiVersion": "apps/v1",
@@ -184,6 +189,26 @@ def test_a_users_own_policy_in_python_is_deployed_with_its_webhook(
         "metadata": {"name": "web", "namespace": "free"},
         "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template},
     }
+    case = {
+        "name": "one replica is too few",
+        "intent": "replicas",
+        "namespace": {"name": "free"},
+        "request": {"operation": "CREATE", "object": manifest},
+        "expect": {"allowed": False, "message": MESSAGE},
+    }
+    serving = (paths.root() / "docs" / "serve.md").read_text()
+    example = re.search(r"```python\n(.*?)```", serving, re.DOTALL)
+    assert example
+    place = tmp_path / "own" / "replicas"
+    for name, text in (
+        ("replicas.rego", REGO),
+        ("cases/replicas.yaml", yaml.safe_dump([case])),
+        ("engines/python.py", example[1]),
+    ):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text)
+    pushed = fairlead("push", settings="policies: [own]\n")
+    assert pushed.returncode == 0, pushed.stderr
 
     def refused() -> bool:
         with suppress(Refused):
@@ -192,7 +217,7 @@ def test_a_users_own_policy_in_python_is_deployed_with_its_webhook(
         return True
 
     waiting.until(refused, deadline=30, what="the API server asks about Deployments")
-    with pytest.raises(Refused, match='Deployment "web": 1 replicas are too few: set more'):
+    with pytest.raises(Refused, match=MESSAGE):
         objects.apply(manifest, dry_run=True)
     assert status(fairlead)["problems"] == []
 

@@ -1,8 +1,9 @@
 """The intents that do the same as the samples of other engines, on the objects of the samples.
 
-Kyverno does not run here. The other samples run in their own programs: those of API servers in
+The samples run in their own programs: those of API servers in
 integration/tests/test_documented_policies.py, Gatekeeper's in test_documented_constraints.py there,
-and the webhook in test_documented_webhook.py.
+Kyverno's in test_documented_cluster_policy.py there where that is built, and the webhook in
+test_documented_webhook.py.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def test_the_objects_are_on_both_sides_of_each_limit(
 
 
 def test_the_pattern_of_the_cluster_policy_decides_as_the_folders_say() -> None:
-    """Kyverno does not run here: the test reads the pattern, which is a comparison."""
+    """Without Kyverno: the test reads the pattern, which is a comparison."""
     (policy,) = samples.manifests(f"{KYVERNO}/policy.yaml")
     assert (policy["apiVersion"], policy["kind"]) == ("kyverno.io/v1", "ClusterPolicy")
     (rule,) = policy["spec"]["rules"]
