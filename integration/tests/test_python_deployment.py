@@ -62,6 +62,16 @@ deny contains message if {
 
 _replicas := object.get(input.request.object.spec, "replicas", 1)
 """
+REGO_TEST = """\
+package replicas_test
+
+import data.replicas
+
+test_one_is_too_few if {
+	review := {"request": {"name": "web", "object": {"spec": {"replicas": 1}}}}
+	count(replicas.deny) == 1 with input as review
+}
+"""
 MESSAGE = 'Deployment "web": 1 replicas are too few: set more'
 
 
@@ -202,6 +212,7 @@ def test_a_users_own_policy_in_python_is_deployed_with_its_webhook(
     place = tmp_path / "own" / "replicas"
     for name, text in (
         ("replicas.rego", REGO),
+        ("replicas_test.rego", REGO_TEST),
         ("cases/replicas.yaml", yaml.safe_dump([case])),
         ("engines/python.py", example[1]),
     ):
@@ -254,7 +265,7 @@ def test_a_revision_that_no_server_can_use_is_put_back(
     read = python_code.read
 
     def lacking(active: Any) -> dict[str, str]:
-        return {key: f"import nowhere\n{text}" for key, text in read(active).items()}
+        return {key: f"{text}\nimport nowhere\n" for key, text in read(active).items()}
 
     monkeypatch.setattr(python_code, "read", lacking)
     with pytest.raises(FairleadError, match=r"No module named 'nowhere'.*was put back"):

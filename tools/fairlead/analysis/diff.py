@@ -87,7 +87,8 @@ def diff(
         return map(Decision.admitted, decisions, admissions)
 
     now, then = asked.of_cluster(cluster, settings, folder), asked.rendered(settings, folder)
-    before = decide(now, deployed["data"], _replicated(deployed), "deployed")
+    modules = bundles.modules_of(deployed["data"])
+    before = decide(now, modules, _replicated(deployed), "deployed")
     after = decide(then, bundle.modules, settings.replicate, "new")
     differences = []
     for subject in subjects:
@@ -139,7 +140,8 @@ def _replicated(deployed: dict[str, Any]) -> list[Replicated]:
 def _active(deployed: dict[str, Any]) -> list[Instance]:
     """The deployed intents; none if another version of Fairlead wrote them."""
     try:
-        return bundles.Bundle(deployed["data"]).active(drift.settings(deployed))
+        modules = bundles.modules_of(deployed["data"])
+        return bundles.Bundle(modules).active(drift.settings(deployed))
     except FairleadError:
         return []
 
@@ -152,4 +154,4 @@ def _deployed(cluster: Cluster) -> dict[str, Any]:
             f"cluster {cluster.name} has no deployed policies to compare with: "
             "run `fairlead audit` to see what yours would do"
         )
-    return {**config_map, "data": bundles.modules_of(config_map["data"])}
+    return config_map
