@@ -24,7 +24,7 @@ from fairlead.policy import bundles, cases
 pytestmark = pytest.mark.skipif(
     registry.of_environment().kind != "embedded", reason="the fuzz starts its own cluster"
 )
-EXAMPLES = 80
+EXAMPLES = 200
 
 
 @pytest.fixture(scope="module")

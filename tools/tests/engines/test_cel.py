@@ -139,7 +139,7 @@ def _group(kind: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["cel", "--sidecar", "sync"], "are about OPA"),
+        (["cel", "--sidecar", "sync"], "are about pods"),
         (["webhook"], "is not put in force by objects of a cluster alone"),
         (["cle"], "did you mean 'cel'"),
     ],
