@@ -23,6 +23,7 @@ from webhook_process import HOUR, Served, serving, write_certificate
 from fairlead.cli.serve import command
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
+from fairlead.engines.python.serving.server import listening
 from fairlead.opa.arguments import LARGEST_REVIEW
 from fairlead.pki.certificates import CA
 
@@ -225,6 +226,16 @@ def test_the_metrics_are_those_of_all_workers(served: Served) -> None:
     for _ in range(20):
         served.send(pod("payments", nodeName="n1"))
     assert {refused() for _ in range(8)} == {before + 20}
+
+
+def test_connections_send_each_part_of_an_answer_at_once() -> None:
+    """Otherwise an API server that delays its acknowledgements waits 40 ms for each answer."""
+    with (
+        listening("127.0.0.1", 0) as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as connection,
+    ):
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def ends(connection: ssl.SSLSocket) -> bytes:
