@@ -25,7 +25,6 @@ from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import LOOPBACK, Credentials
-from fairlead.deployment.sidecars import Sidecar
 from fairlead.engines import opa as opa_engine
 from fairlead.opa import arguments, cli
 from fairlead.opa.api import OpaApi
@@ -239,10 +238,11 @@ class Service:
             self._server.server_close()
 
 
-@pytest.mark.parametrize("sidecar", sidecars.SIDECARS.values(), ids=sidecars.SIDECARS)
+@pytest.mark.parametrize("name", sidecars.BESIDE_OPA)
 def test_a_service_gets_the_decisions_with_its_token_and_by_its_ca(
-    tmp_path: Path, sidecar: Sidecar
+    tmp_path: Path, name: str
 ) -> None:
+    sidecar = sidecars.SIDECARS[name]
     service = Service("the-token-of-the-service")
     logs = LogService(url=service.url, secret="logs", private_authority=True)
     settings = Settings(decision_logs=DecisionLogs(service=logs))
