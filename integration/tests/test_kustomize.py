@@ -65,11 +65,10 @@ def test_base_and_overlay_are_together_what_deploy_applies(
 ) -> None:
     settings, secrets = Settings.model_validate(chosen), tmp_path / "overlay" / "secrets.yaml"
     kustomize.write(settings, tmp_path / "base", secrets=secrets, sidecar=sidecar, progress=SILENT)
-    bundle = staging.stage(bundles.bundle(settings), SILENT)
+    chosen_sidecar = sidecars.SIDECARS[sidecar]
+    bundle = staging.deployed(bundles.bundle(settings), settings, chosen_sidecar.engine, SILENT)
     credentials = secrets_file.load(secrets).credentials
-    whole = named(
-        manifests.render_objects(settings, bundle, credentials, sidecar=sidecars.SIDECARS[sidecar])
-    )
+    whole = named(manifests.render_objects(settings, bundle, credentials, sidecar=chosen_sidecar))
     # The file keeps the certificate, so nothing in the cluster renews it.
     whole["Secret", "opa-tls"]["metadata"]["annotations"][RENEWED_BY] = "fairlead render"
     assert named(built(secrets.parent)) == whole
@@ -89,7 +88,7 @@ def test_the_api_server_takes_all_that_kustomize_builds_strictly(
         Settings(), tmp_path / "base", secrets=secrets, sidecar=sidecar, progress=SILENT
     )
     taken = [objects.apply(manifest, dry_run=True)["kind"] for manifest in built(tmp_path)]
-    assert len(taken) == {"sync": 38, "kube-mgmt": 40}[sidecar]
+    assert len(taken) == {"sync": 38, "kube-mgmt": 40, "serve": 40}[sidecar]
 
 
 def test_the_api_server_takes_the_committed_base(objects: clients.Objects) -> None:
