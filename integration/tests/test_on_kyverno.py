@@ -157,10 +157,11 @@ def test_kyverno_refuses_a_policy_with_a_mistake(rest: Rest) -> None:
 def test_what_is_rendered_places_pods_and_refuses_other_nodes(rest: Rest) -> None:
     namespace = mapped_namespace(rest, "payments")
     with enforced(rest, engines.render("kyverno", Settings(contact=NASTY_LINE))):
-        placed = rest.call("POST", f"{namespace}/pods", POD)
+        dry_run = {"dryRun": "All"}  # the cases have pods of this name in the namespace
+        placed = rest.call("POST", f"{namespace}/pods", POD, query=dry_run)
         assert placed.body["spec"]["nodeSelector"] == {"agentpool": "pool1"}
         elsewhere = {**POD, "spec": {**POD["spec"], "nodeSelector": {"agentpool": "pool2"}}}
-        refused = rest.call("POST", f"{namespace}/pods", elsewhere)
+        refused = rest.call("POST", f"{namespace}/pods", elsewhere, query=dry_run)
     assert refused.status == 400
     assert refused.message.startswith(
         'Policy fairlead.node-pool failed: pod "web" sets spec.nodeSelector agentpool=pool2'
