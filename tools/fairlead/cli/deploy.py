@@ -57,8 +57,8 @@ def command(
 ) -> int:
     """Deploy the policies and what enforces them into a running cluster: OPA, its sidecar and the
     webhooks, with --engine python a server in OPA's place, or with --engine cel only objects of the
-    API server. It is safe to repeat. It prints
-    for each object whether it was created, configured or unchanged.
+    API server. It is safe to repeat. It prints for each object whether it was created, configured
+    or unchanged.
 
     If another engine is deployed, it is removed once the new one enforces the policies.
 
@@ -75,8 +75,7 @@ def command(
         return 0
     if dry_run and not diff:
         if engine == PYTHON_ENGINE:
-            enforcement.refuse_sidecar(engine, sidecar)
-            sidecar = enforcement.in_python(settings, policies_folder)
+            sidecar = enforcement.in_python(settings, policies_folder, sidecar)
         with out.progress() as progress:
             rendered = render.render(settings, policies_folder, sidecar=sidecar, progress=progress)
         for note in rendered.notes:

@@ -66,8 +66,7 @@ def command(
     """
     settings = options.load(settings_file)
     if engine == PYTHON_ENGINE:
-        enforcement.refuse_sidecar(engine, sidecar)
-        sidecar = enforcement.in_python(settings, policies_folder)
+        sidecar = enforcement.in_python(settings, policies_folder, sidecar)
     elif engine != OPA_ENGINE:
         if sidecar or secrets_file or renew or base:
             raise UsageError(

@@ -64,7 +64,7 @@ def deploy(
     former = record.deployed(objects)
     chosen = engine or record.engine_of(former)
     if chosen not in record.ASKED:
-        refuse_sidecar(chosen, sidecar)
+        _refuse_sidecar(chosen, sidecar)
         deployment.deploy(
             cluster, chosen, settings, folder, message=message, report=report, progress=progress
         )
@@ -102,7 +102,7 @@ def started(
 ) -> Iterator[EmbeddedCluster]:
     """A new embedded cluster with Fairlead by this engine; see fairlead.operations.up.started."""
     if engine != OPA_ENGINE:
-        refuse_sidecar(engine, sidecar)
+        _refuse_sidecar(engine, sidecar)
         if replicas != 1:
             raise UsageError(f"--replicas is about OPA: leave it out with --engine {engine}")
     if engine in record.ASKED:
@@ -133,7 +133,7 @@ def kind(
 ) -> tuple[KindCluster, bool]:
     """A KIND cluster with Fairlead by this engine; see fairlead.operations.up.kind."""
     if engine != OPA_ENGINE:
-        refuse_sidecar(engine, sidecar)
+        _refuse_sidecar(engine, sidecar)
     if engine in record.ASKED:
         chosen = in_python(settings, None) if engine == PYTHON_ENGINE else sidecar
         return up.kind(name, settings, sidecar=chosen, deployed=deployed, progress=progress)
@@ -157,7 +157,7 @@ def check(
     if chosen in record.ASKED:
         beside = _sidecar_of(cluster, chosen, sidecar, settings, folder)
         return opa_deployment.check(cluster, settings, folder, sidecar=beside)
-    refuse_sidecar(chosen, sidecar)
+    _refuse_sidecar(chosen, sidecar)
     return deployment.check(cluster, record.made(chosen, settings, folder), settings)
 
 
@@ -175,7 +175,7 @@ def plan(
     if chosen in record.ASKED:
         beside = _sidecar_of(cluster, chosen, sidecar, settings, folder)
         return opa_deployment.plan(cluster, settings, folder, sidecar=beside, progress=progress)
-    refuse_sidecar(chosen, sidecar)
+    _refuse_sidecar(chosen, sidecar)
     return deployment.plan(cluster, chosen, settings, folder, progress=progress)
 
 
@@ -187,7 +187,10 @@ def revision(
     """
     if (name := deployed(cluster)) not in record.ASKED:
         return record.made(name, settings, folder).revision
-    return staging.deployed(bundles.bundle(settings, folder), settings, name, progress).revision
+    bundle = bundles.bundle(settings, folder)
+    if name == OPA_ENGINE:  # a staged bundle has the same revision
+        return bundle.revision
+    return staging.deployed(bundle, settings, name, progress).revision
 
 
 def push(
@@ -257,17 +260,18 @@ def _sidecar_of(
     there now. Raises as `in_python`, and UsageError.
     """
     if engine == PYTHON_ENGINE:
-        refuse_sidecar(engine, sidecar)
-        return in_python(settings, folder)
+        return in_python(settings, folder, sidecar)
     if sidecar is None and cluster.sidecar.engine != engine:
         return cluster.usual.name
     return sidecar
 
 
-def in_python(settings: Settings, folder: Path | None) -> str:
-    """The name of the server in Python. Raises UsageError for settings that it does not know, and
-    for an intent that is not written in Python, and InputError for one that cannot be loaded.
+def in_python(settings: Settings, folder: Path | None, sidecar: str | None = None) -> str:
+    """The name of the server in Python. Raises UsageError if a `sidecar` is named, for settings
+    that the server does not know, and for an intent that is not written in Python, and InputError
+    for one that cannot be loaded.
     """
+    _refuse_sidecar(PYTHON_ENGINE, sidecar)
     sidecars.SERVE.require(settings)
     decisions.of_folder(settings, folder)
     return sidecars.SERVE.name
@@ -282,7 +286,7 @@ def _require_settled(cluster: Cluster, engine: str) -> None:
         )
 
 
-def refuse_sidecar(engine: str, sidecar: str | None) -> None:
+def _refuse_sidecar(engine: str, sidecar: str | None) -> None:
     """Raises UsageError if a sidecar is named for another engine than OPA."""
     if sidecar:
         raise UsageError(f"--sidecar is about OPA: leave it out with --engine {engine}")
