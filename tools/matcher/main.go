@@ -1,13 +1,15 @@
 // Command fairlead-matcher says what an API server would do, by the API server's own packages, and contacts nobody: which
-// admission webhooks it would call for requests, and why not the others; and which parameters of intents it would refuse.
+// admission webhooks it would call for requests, and why not the others; what admission policies would decide about them; and
+// which parameters of intents it would refuse.
 //
 // It reads one JSON document from stdin, and writes one to stdout:
 //
-//	{"configurations": [...], "namespaces": {NAME: {LABEL: VALUE}}, "reviews": [...], "parameters": [...]}
-//	{"answers": [{"webhooks": [...]}, ...], "parameters": [{"schema": [...], "value": [...]}, ...]}
+//	{"configurations": [...], "policies": [...], "namespaces": {NAME: {LABEL: VALUE}}, "reviews": [...], "parameters": [...]}
+//	{"answers": [{"webhooks": [...], "decision": {...}}, ...], "parameters": [{"schema": [...], "value": [...]}, ...]}
 //
-// An answer has a verdict for each webhook, or says why no API server makes such a request; see verdict and answer. What is
-// wrong with parameters is in the order of the question; see judgement.
+// An answer has a verdict for each webhook, and a decision if there are policies, or says why no API server makes such a request;
+// see answer, verdict and decision. Policies are asked as if there were no webhooks. What is wrong with parameters is in the order
+// of the question; see judgement.
 package main
 
 import (
@@ -33,6 +35,9 @@ type question struct {
 	Namespaces map[string]map[string]string `json:"namespaces"`
 	// Reviews are AdmissionReviews as a webhook would get them. What they say of other requests is read, too.
 	Reviews []json.RawMessage `json:"reviews"`
+	// Policies are ValidatingAdmissionPolicies, MutatingAdmissionPolicies, their bindings and their parameters, in any order.
+	// CustomResourceDefinitions among them are left alone.
+	Policies []json.RawMessage `json:"policies"`
 	// Parameters are those of intents, with their schemas.
 	Parameters []parameters `json:"parameters"`
 }
@@ -51,6 +56,8 @@ type answer struct {
 	Invalid string `json:"invalid,omitempty"`
 	// Webhooks has a verdict for each webhook, in the order of the configurations.
 	Webhooks []verdict `json:"webhooks"`
+	// Decision is that of the policies, if there are any.
+	Decision *decision `json:"decision,omitempty"`
 }
 
 func main() {
@@ -82,13 +89,17 @@ func run(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	bound, err := readPolicies(asked.Policies)
+	if err != nil {
+		return err
+	}
 	answers := make([]answer, len(asked.Reviews))
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(answers); i = int(next.Add(1)) - 1 {
-				answers[i] = decide(asked.Reviews[i], webhooks, asked.Namespaces)
+				answers[i] = decide(asked.Reviews[i], webhooks, bound, asked.Namespaces)
 			}
 		})
 	}
@@ -100,7 +111,7 @@ func run(in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(reply{Answers: answers, Parameters: judgements})
 }
 
-func decide(raw json.RawMessage, webhooks []*hook, namespaces map[string]map[string]string) answer {
+func decide(raw json.RawMessage, webhooks []*hook, bound *policies, namespaces map[string]map[string]string) answer {
 	made, err := readRequest(raw)
 	if err != nil {
 		return answer{Unreadable: err.Error()}
@@ -112,5 +123,5 @@ func decide(raw json.RawMessage, webhooks []*hook, namespaces map[string]map[str
 	for i, webhook := range webhooks {
 		verdicts[i] = webhook.judge(made, namespaces)
 	}
-	return answer{Webhooks: verdicts}
+	return answer{Webhooks: verdicts, Decision: bound.decide(made, namespaces)}
 }

@@ -6,15 +6,10 @@ import (
 	"fmt"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // request is a request to an API server, as its AdmissionReview describes it.
@@ -86,60 +81,5 @@ func (r *request) attributes(resource schema.GroupVersionResource) admission.Att
 
 // versioned are the attributes with the objects in the version of kind, which a webhook is for.
 func (r *request) versioned(kind schema.GroupVersionKind) (*admission.VersionedAttributes, error) {
-	attributes := &admission.VersionedAttributes{Attributes: r.attributes(r.resource), VersionedKind: kind}
-	var err error
-	if attributes.VersionedObject, err = inVersion(r.object, kind); err != nil {
-		return nil, err
-	}
-	attributes.VersionedOldObject, err = inVersion(r.oldObject, kind)
-	return attributes, err
-}
-
-func asObject(raw []byte) (runtime.Object, error) {
-	object, err := asUnstructured(raw)
-	if err != nil || object == nil {
-		return nil, err
-	}
-	kind := object.GetObjectKind().GroupVersionKind()
-	typed, err := scheme.Scheme.New(kind)
-	if runtime.IsNotRegisteredError(err) {
-		return object, nil // a custom resource
-	} else if err != nil {
-		return nil, err
-	}
-	if err := utiljson.Unmarshal(raw, typed); err != nil {
-		return nil, fmt.Errorf("it is no %s: %w", kind.Kind, err)
-	}
-	typed.GetObjectKind().SetGroupVersionKind(kind)
-	if namespace, ok := typed.(*corev1.Namespace); ok {
-		// API servers set this label before they call webhooks.
-		metav1.SetMetaDataLabel(&namespace.ObjectMeta, corev1.LabelMetadataName, namespace.Name)
-	}
-	return typed, nil
-}
-
-func asUnstructured(raw []byte) (runtime.Object, error) {
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil, nil
-	}
-	content := map[string]any{}
-	if err := utiljson.Unmarshal(raw, &content); err != nil {
-		return nil, err
-	}
-	return &unstructured.Unstructured{Object: content}, nil
-}
-
-// inVersion is the object with another apiVersion. API servers convert its fields, too: for kinds of their own by code that
-// is no library, for custom resources as their authors say.
-func inVersion(object runtime.Object, kind schema.GroupVersionKind) (runtime.Object, error) {
-	if object == nil || object.GetObjectKind().GroupVersionKind() == kind || object.GetObjectKind().GroupVersionKind().Kind != kind.Kind {
-		return object, nil
-	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	if err != nil {
-		return nil, err
-	}
-	converted := &unstructured.Unstructured{Object: content}
-	converted.SetGroupVersionKind(kind)
-	return converted, nil
+	return admission.NewVersionedAttributes(r.attributes(r.resource), kind, interfaces(kind.Kind, nil))
 }

@@ -143,7 +143,7 @@ func newHook(
 func (h *hook) GetParsedObjectSelector() (labels.Selector, error) { return h.objects, nil }
 
 // judge does what Webhook.ShouldCallHook does in k8s.io/apiserver/pkg/admission/plugin/webhook/generic, which says no
-// reasons, and cannot be had without clients of an API server.
+// reasons.
 func (h *hook) judge(r *request, namespaces map[string]map[string]string) verdict {
 	result := verdict{
 		Kind: h.kind, Configuration: h.configuration, Webhook: h.spec.Name, Number: h.number,
@@ -175,14 +175,17 @@ func (h *hook) matchRules(r *request, attributes admission.Attributes) (schema.G
 	}
 	resources := []schema.GroupVersionResource{r.resource}
 	if *h.spec.MatchPolicy == admissionregistrationv1.Equivalent {
-		resources = append(resources, h.equivalents(r.resource)...)
+		resources = append(resources, equivalents(r.resource, h.spec.Rules)...)
 	}
 	by := byResource
 	for _, resource := range resources {
 		attributes := r.attributes(resource)
 		for _, rule := range h.spec.Rules {
 			if (&rules.Matcher{Rule: rule, Attr: attributes}).Matches() {
-				return schema.GroupVersionKind{Group: resource.Group, Version: resource.Version, Kind: r.kind.Kind}, ""
+				if resource == r.resource {
+					return r.kind, "" // that of a subresource may be of another group
+				}
+				return resource.GroupVersion().WithKind(r.kind.Kind), ""
 			}
 			rule.Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.OperationAll}
 			if (&rules.Matcher{Rule: rule, Attr: attributes}).Matches() {
@@ -194,22 +197,22 @@ func (h *hook) matchRules(r *request, attributes admission.Attributes) (schema.G
 }
 
 // equivalents are the same resource in the other versions that the rules name. Each of them counts as served.
-func (h *hook) equivalents(resource schema.GroupVersionResource) []schema.GroupVersionResource {
-	var equivalents []schema.GroupVersionResource
-	for _, rule := range h.spec.Rules {
+func equivalents(resource schema.GroupVersionResource, rules []admissionregistrationv1.RuleWithOperations) []schema.GroupVersionResource {
+	var others []schema.GroupVersionResource
+	for _, rule := range rules {
 		for _, group := range sharing(resource) {
 			if !slices.Contains(rule.APIGroups, group) && !slices.Contains(rule.APIGroups, "*") {
 				continue
 			}
 			for _, version := range rule.APIVersions {
 				other := schema.GroupVersionResource{Group: group, Version: version, Resource: resource.Resource}
-				if version != "*" && other != resource && !slices.Contains(equivalents, other) {
-					equivalents = append(equivalents, other)
+				if version != "*" && other != resource && !slices.Contains(others, other) {
+					others = append(others, other)
 				}
 			}
 		}
 	}
-	return equivalents
+	return others
 }
 
 // sharing are the groups that serve the same stored objects. Source: the cohabitating resources in
@@ -222,8 +225,7 @@ func sharing(resource schema.GroupVersionResource) []string {
 }
 
 // matchNamespace are the requirements of the namespaceSelector that do not hold. It does what MatchNamespaceSelector does
-// in k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/namespace, which takes minutes to build: it needs a client
-// of every API.
+// in k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/namespace, which says no reasons.
 func (h *hook) matchNamespace(attributes admission.Attributes, namespaces map[string]map[string]string) []requirement {
 	name, resource := attributes.GetNamespace(), attributes.GetResource().Resource
 	if name == "" && resource != "namespaces" {

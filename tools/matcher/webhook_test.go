@@ -27,7 +27,7 @@ func asked(t *testing.T, webhook string, fields string) answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return decide(json.RawMessage(review), webhooks, namespaces)
+	return decide(json.RawMessage(review), webhooks, nil, namespaces)
 }
 
 func of(t *testing.T, webhook string, fields string) verdict {
@@ -123,6 +123,16 @@ func TestOtherVersionsAreEquivalentUnlessTheWebhookSaysExact(t *testing.T) {
 	core := `"operation": "DELETE", "namespace": "mapped", "kind": {"version": "v1", "kind": "Event"}, "resource": {"version": "v1", "resource": "events"}`
 	if got := of(t, events, core); !got.Called {
 		t.Errorf("events: got %+v", got)
+	}
+}
+
+func TestTheObjectOfASubresourceKeepsItsKind(t *testing.T) {
+	webhook := `{"name": "w", "rules": [{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["deployments/scale"]}],
+		"matchConditions": [{"name": "kind", "expression": "object.apiVersion == 'autoscaling/v1' && request.kind.group == 'autoscaling' && request.resource.group == 'apps'"}]}`
+	fields := `"operation": "UPDATE", "namespace": "mapped", "kind": {"group": "autoscaling", "version": "v1", "kind": "Scale"}, "subResource": "scale",
+		"resource": {"group": "apps", "version": "v1", "resource": "deployments"}, "object": {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "w"}}`
+	if got := of(t, webhook, fields); !got.Called {
+		t.Errorf("got %+v", got)
 	}
 }
 

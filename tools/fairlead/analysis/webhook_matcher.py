@@ -9,9 +9,6 @@ from typing import Any
 from fairlead.common.progress import Progress
 from fairlead.programs import matcher
 
-BATCH = 2500
-"""Requests for one process. It answers 1,000 in a second."""
-
 
 @dataclass(frozen=True)
 class Requirement:
@@ -90,15 +87,8 @@ def match(
 
     Raises FairleadError if the program cannot be built or fails.
     """
-    matched: list[Matched] = []
-    for start in range(0, len(reviews), BATCH):
-        question = {
-            "configurations": list(configurations),
-            "namespaces": namespaces,
-            "reviews": reviews[start : start + BATCH],
-        }
-        matched += map(_matched, matcher.ask(question, progress)["answers"])
-    return matched
+    question = {"configurations": list(configurations), "namespaces": namespaces}
+    return [_matched(answer) for answer in matcher.answers(question, reviews, progress)]
 
 
 def _matched(answer: Mapping[str, Any]) -> Matched:

@@ -11,11 +11,11 @@ from typing import Any
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Outcome
-from fairlead.engines.cel import inexpressible, manifests, policies
+from fairlead.engines.cel import inexpressible, manifests, policies, together
 from fairlead.engines.cel.manifests import Rendered
 from fairlead.engines.live import clusters, custom_resources, marker
 from fairlead.engines.live.scene import Scene
-from fairlead.engines.live.worlds import World, create, numbered
+from fairlead.engines.live.worlds import World, create
 from fairlead.kube.rest import Rest, path_of
 from fairlead.policy.cases import Case
 from fairlead.policy.instances import Instance
@@ -88,10 +88,8 @@ def _created(
     Afterwards only the kinds of parameters stay, unless everything may `stay`. Raises
     FairleadError.
     """
-    rendered = [instance.rendered for instance in world]
-    custom_resources.serve(rest, _definitions(rendered))
-    every = [each.parameters for each in rendered if each.parameters is not None]
-    parameters = list({(each["kind"], each["metadata"]["name"]): each for each in every}.values())
+    custom_resources.serve(rest, _definitions([instance.rendered for instance in world]))
+    parameters = together.parameters(world)
     with ExitStack() as stack:
 
         def create_at(path: str, manifest: dict[str, Any]) -> None:
@@ -100,16 +98,10 @@ def _created(
 
         for each in parameters:
             create_at(f"/apis/{each['apiVersion']}/{each['kind'].lower()}", each)
-        for number, instance in enumerate(world):
+        for number, objects in enumerate(together.policies(world)):
             progress.update("cel", "creating the policies", done=number, total=len(world))
-            pairs = zip(instance.rendered.policies, instance.rendered.bindings, strict=True)
-            for policy, binding in pairs:
-                if not instance.concerns(policy):
-                    continue
-                named, bound = instance.named(policy, number), numbered(binding, number)
-                bound["spec"]["policyName"] = named["metadata"]["name"]
-                for manifest in (named, bound):
-                    create_at(path_of(manifest, None), manifest)
+            for manifest in objects:
+                create_at(path_of(manifest, None), manifest)
         yield parameters
         if stay:
             stack.pop_all()

@@ -34,7 +34,7 @@ def _kubernetes(
 PROXY = "fairlead-proxy"
 """The proxy before OPA (tools/proxy)."""
 MATCHER = "fairlead-matcher"
-"""What says which webhooks an API server would call (tools/matcher)."""
+"""What says which webhooks API servers call and what policies decide (tools/matcher)."""
 
 PROGRAMS = (
     Program("opa", "opa", "github.com/open-policy-agent/opa", ("version",), "Version: {version}"),
