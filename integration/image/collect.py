@@ -18,7 +18,10 @@ from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Any
 
-ENTRY = ("fairlead.__main__", "fairlead.cli.sync", "fairlead.cli.keeper", "fairlead.cli.serve")
+ENTRY = (
+    "fairlead.__main__",
+    *(f"fairlead.cli.{command}" for command in ("sync", "keeper", "serve", "shadow")),
+)
 # What `serve` imports only for settings from a file.
 LEFT_OUT = ("fairlead.cli.options", "fairlead.clusters.registry")
 # Of the standard library: its tests, what has a screen, what builds and installs packages, and

@@ -1,4 +1,4 @@
-"""The options that `fairlead sync`, `keeper` and `serve` share, and their log."""
+"""The options that `fairlead sync`, `keeper`, `serve` and `shadow` share, and their log."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from fairlead.common.errors import UsageError
 from fairlead.deployment import component_flags as flags
 
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -29,6 +30,32 @@ settings = click.option(
 kubeconfig = click.option(
     flags.KUBECONFIG, type=FILE, help="The kubeconfig to use, instead of the pod's service account."
 )
+
+
+def _address(_: click.Context, __: click.Parameter, value: str) -> tuple[str, int]:
+    host, colon, port = value.rpartition(":")
+    if not (host and colon and port.isdigit() and int(port) < 65536):
+        raise UsageError(f"{flags.LISTEN}: {value!r} is not an address such as 127.0.0.1:8443")
+    return host.strip("[]"), int(port)
+
+
+listen = click.option(
+    flags.LISTEN,
+    default="127.0.0.1:8443",
+    show_default=True,
+    metavar="HOST:PORT",
+    callback=_address,
+    help="The address to serve at.",
+)
+tls_cert_file = click.option(
+    flags.TLS_CERT_FILE,
+    type=FILE,
+    required=True,
+    help="The certificate to serve with; read again when it changes.",
+)
+tls_private_key_file = click.option(
+    flags.TLS_PRIVATE_KEY_FILE, type=FILE, required=True, help="The key of the certificate."
+)
 log_level = click.option(
     "--log-level",
     type=click.Choice(list(_LEVELS)),
@@ -36,6 +63,11 @@ log_level = click.option(
     show_default=True,
     help="The least severe messages to log.",
 )
+
+
+def server_level(level: str) -> str:
+    """The level as servers of webhooks name it."""
+    return {"warn": "warning"}.get(level, level)
 
 
 def log(level: str) -> None:

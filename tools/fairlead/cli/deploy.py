@@ -12,10 +12,8 @@ from fairlead.cli import options, outcomes
 from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
-from fairlead.deployment import manifests, render
-from fairlead.deployment.names import PYTHON_ENGINE
-from fairlead.engines import enforcement
-from fairlead.engines.native import record
+from fairlead.deployment import manifests
+from fairlead.engines import enforcement, rendering
 from fairlead.operations.applying import UNCHANGED, Outcome
 
 
@@ -60,7 +58,8 @@ def command(
     API server. It is safe to repeat. It prints for each object whether it was created, configured
     or unchanged.
 
-    If another engine is deployed, it is removed once the new one enforces the policies.
+    If another engine is deployed, it is removed once the new one enforces the policies. With two
+    engines, the second one stays or starts as the shadow of the first.
 
     If Fairlead did not create the cluster, the command asks first; with --diff on a terminal, it
     asks in any cluster. It checks the prerequisites and lists all that fail at once.
@@ -68,16 +67,11 @@ def command(
     if check and (dry_run or diff):
         raise UsageError("--check does not go with --dry-run or --diff: leave one of them out")
     settings = options.load(settings_file)
-    if dry_run and not diff and engine not in (None, *record.ASKED):
-        native = record.made(engine, settings, policies_folder)
-        objects = [*native.objects, dict(native.manifest)]
-        out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))
-        return 0
     if dry_run and not diff:
-        if engine == PYTHON_ENGINE:
-            sidecar = enforcement.in_python(settings, policies_folder, sidecar)
         with out.progress() as progress:
-            rendered = render.render(settings, policies_folder, sidecar=sidecar, progress=progress)
+            rendered = rendering.objects(
+                settings, policies_folder, engine=engine, sidecar=sidecar, progress=progress
+            )
         for note in rendered.notes:
             out.note(note)
         objects = rendered.objects

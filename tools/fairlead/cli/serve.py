@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from fairlead.cli import component_options
-from fairlead.cli.component_options import FILE
 from fairlead.common.errors import UsageError
 from fairlead.deployment import component_flags as flags
 from fairlead.engines.python.serving import server
@@ -24,22 +23,9 @@ from fairlead.settings.models import Settings
     "the cluster, and follow their changes.",
 )
 @component_options.kubeconfig
-@click.option(
-    flags.LISTEN,
-    default="127.0.0.1:8443",
-    show_default=True,
-    metavar="HOST:PORT",
-    help="The address to serve at.",
-)
-@click.option(
-    flags.TLS_CERT_FILE,
-    type=FILE,
-    required=True,
-    help="The certificate to serve with; read again when it changes.",
-)
-@click.option(
-    flags.TLS_PRIVATE_KEY_FILE, type=FILE, required=True, help="The key of the certificate."
-)
+@component_options.listen
+@component_options.tls_cert_file
+@component_options.tls_private_key_file
 @click.option(
     flags.WORKERS,
     type=click.IntRange(1, 64),
@@ -51,7 +37,7 @@ def command(
     settings_file: Path | None,
     deployed: bool,
     kubeconfig: Path | None,
-    listen: str,
+    listen: tuple[str, int],
     tls_cert_file: Path,
     tls_private_key_file: Path,
     workers: int,
@@ -64,21 +50,19 @@ def command(
     right to get, list and watch them. On SIGTERM it answers the requests that have arrived, and
     ends.
     """
-    host, colon, port = listen.rpartition(":")
-    if not (host and colon and port.isdigit() and int(port) < 65536):
-        raise UsageError(f"--listen: {listen!r} is not an address such as 127.0.0.1:8443")
+    host, port = listen
     if deployed and settings_file:
         raise UsageError("--deployed reads the settings from the cluster: leave --settings out")
     server.run(
         server.Options(
             settings=None if deployed else _settings(settings_file),
-            host=host.strip("[]"),
-            port=int(port),
+            host=host,
+            port=port,
             certificate=tls_cert_file,
             key=tls_private_key_file,
             kubeconfig=kubeconfig,
             workers=workers,
-            log_level={"warn": "warning"}.get(log_level, log_level),
+            log_level=component_options.server_level(log_level),
         )
     )
 

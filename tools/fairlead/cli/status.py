@@ -58,6 +58,9 @@ def _draw(data: dict[str, Any], console: Console) -> None:
         if rows or data["engine"] == OPA_ENGINE:
             console.print()
             out.rows(title, columns, rows)(console)
+    if shadow := data.get("shadow"):
+        console.print()
+        _draw_shadow(shadow, console)
     console.print()
     console.print("servers", style="bold")
     out.fields(console, list(_servers(data["servers"])), label_width=11)
@@ -68,6 +71,34 @@ def _draw(data: dict[str, Any], console: Console) -> None:
         )
     else:
         console.print("no problems")
+
+
+def _draw_shadow(shadow: dict[str, Any], console: Console) -> None:
+    """The counts of the shadow, and an example of each kind of disagreement."""
+    disagreed = {row["intent"]: sum(row["disagreed"].values()) for row in shadow["intents"]}
+    compared = sum(row["compared"] for row in shadow["intents"])
+    since = f" since {shadow['since']}" if shadow["since"] else ""
+    console.print(
+        f"shadow: {shadow['engine']} beside {shadow['enforcing']}{since}: {compared:,} compared, "
+        f"{sum(disagreed.values()):,} disagree",
+        style="bold yellow" if any(disagreed.values()) else "bold",
+        markup=False,
+    )
+    rows = [{**row, "disagree": disagreed[row["intent"]] or None} for row in shadow["intents"]]
+    columns = ("intent", "compared", "disagree", "failed", "skipped", "failure")
+    out.rows(None, columns, rows, {"disagree": "yellow"})(console)
+    for row in shadow["intents"]:
+        for example in row["examples"]:
+            where = "/".join(filter(None, (example["namespace"], example["name"])))
+            lines = {
+                row["intent"]: f"{example['operation']} of {example['kind']} {where} by "
+                f"{example['user']} at {example['time']}",
+                shadow["enforcing"]: example["enforcing"],
+                shadow["engine"]: example["shadow"],
+                "differs": ": ".join(filter(None, (example["differs"], example["why"]))),
+            }
+            console.print()
+            out.fields(console, [*lines.items()], label_width=16)
 
 
 def _opas(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

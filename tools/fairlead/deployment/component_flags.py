@@ -1,4 +1,4 @@
-"""The flags that deployments start `fairlead sync`, `keeper` and `serve` with.
+"""The flags that deployments start `fairlead sync`, `keeper`, `serve` and `shadow` with.
 
 The commands read them (fairlead.cli), and fairlead.deployment.sidecars writes them. kube-mgmt gets
 the same flags, as far as it knows them. The defaults are those of fairlead.sync.sidecar.Options.
@@ -28,3 +28,4 @@ ROLL_OUT = "--roll-out"
 DEPLOYED = "--deployed"
 LISTEN = "--listen"
 WORKERS = "--workers"
+MATCHER = "--matcher"

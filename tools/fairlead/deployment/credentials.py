@@ -9,18 +9,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from fairlead.common.digests import digest
-from fairlead.deployment.names import NAMESPACE
+from fairlead.deployment.names import NAMESPACE, SHADOW
 from fairlead.pki import certificates
 
 VALID = timedelta(days=90)
 
-SERVICE_NAMES = (
-    "opa",
-    f"opa.{NAMESPACE}",
-    f"opa.{NAMESPACE}.svc",
-    f"opa.{NAMESPACE}.svc.cluster.local",
-    "localhost",
-)
+
+def _service_names(service: str) -> tuple[str, ...]:
+    """The names by which a Service is reached; API servers use the third one."""
+    name = f"{service}.{NAMESPACE}"
+    return (service, name, f"{name}.svc", f"{name}.svc.cluster.local", "localhost")
+
+
+SERVICE_NAMES = _service_names("opa")
+SHADOW_NAMES = _service_names(SHADOW)
 LOOPBACK = ("127.0.0.1", "::1")
 TLS_KEYS = ("tls.crt", "tls.key", "ca.crt")
 
@@ -37,10 +39,15 @@ class Tls:
     ca: bytes
 
     @classmethod
-    def fresh(cls, valid: timedelta = VALID, ips: Sequence[str] = LOOPBACK) -> Tls:
-        """A new certificate, for OPA behind its Service and at `ips`."""
-        ca = certificates.CA.create("fairlead-opa", valid)
-        pair = ca.issue(SERVICE_NAMES[2], dns=SERVICE_NAMES, ips=ips, server=True, valid=valid)
+    def fresh(
+        cls,
+        valid: timedelta = VALID,
+        ips: Sequence[str] = LOOPBACK,
+        names: Sequence[str] = SERVICE_NAMES,
+    ) -> Tls:
+        """A new certificate, for a server behind its Service (by default OPA) and at `ips`."""
+        ca = certificates.CA.create(f"{NAMESPACE}-{names[0]}", valid)
+        pair = ca.issue(names[2], dns=names, ips=ips, server=True, valid=valid)
         return cls(pair.cert_pem, pair.key_pem, ca.cert_pem)
 
     @classmethod
@@ -75,12 +82,15 @@ class Tls:
 
 @dataclass(frozen=True)
 class Credentials:
-    """A token of 256 bits, and a certificate (PEM) with its key and its CA (PEM); see Tls."""
+    """A token of 256 bits, and a certificate (PEM) with its key and its CA (PEM); see Tls. `shadow`
+    is the certificate of `fairlead shadow`, if there is one.
+    """
 
     token: str = field(repr=False)
     certificate: bytes
     key: bytes = field(repr=False)
     ca: bytes
+    shadow: Tls | None = None
 
     @classmethod
     def fresh(cls, ips: Sequence[str] = LOOPBACK, *, valid: timedelta = VALID) -> Credentials:
@@ -88,20 +98,27 @@ class Credentials:
         return cls.of(secrets.token_urlsafe(32), Tls.fresh(valid, ips))
 
     @classmethod
-    def of(cls, token: str, tls: Tls) -> Credentials:
-        """A token with a certificate."""
-        return cls(token, tls.certificate, tls.key, tls.ca)
+    def of(cls, token: str, tls: Tls, shadow: Tls | None = None) -> Credentials:
+        """A token with a certificate, or two."""
+        return cls(token, tls.certificate, tls.key, tls.ca, shadow)
 
     @classmethod
     def kept(
-        cls, token: Mapping[str, str] | None, tls: Mapping[str, str] | None
+        cls,
+        token: Mapping[str, str] | None,
+        tls: Mapping[str, str] | None,
+        shadow: Mapping[str, str] | None = None,
     ) -> Credentials | None:
-        """The credentials in two Secrets' data (base64), however old; None if data is missing."""
+        """The credentials in the Secrets' data (base64), however old; None if data of the first two
+        is missing.
+        """
         try:
             token_text, stored_tls = b64decode((token or {})["token"]).decode(), Tls.kept(tls)
         except (KeyError, ValueError):
             return None
-        return cls.of(token_text, stored_tls) if token_text and stored_tls else None
+        if not token_text or not stored_tls:
+            return None
+        return cls.of(token_text, stored_tls, Tls.kept(shadow))
 
     @property
     def tls(self) -> Tls:

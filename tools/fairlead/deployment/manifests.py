@@ -16,10 +16,9 @@ import yaml
 
 from fairlead.common import paths
 from fairlead.common.digests import digest
-from fairlead.deployment import names, pod_sizes, sidecars, webhooks
-from fairlead.deployment.credentials import LOOPBACK, SERVICE_NAMES, Credentials
+from fairlead.deployment import names, pod_sizes, shadowing, sidecars, webhooks
+from fairlead.deployment.credentials import LOOPBACK, SERVICE_NAMES, Credentials, Tls
 from fairlead.deployment.names import (
-    ENGINE_ANNOTATION,
     KEEPER,
     NAMESPACE,
     OPA,
@@ -30,7 +29,9 @@ from fairlead.deployment.names import (
     RENEWED_BY,
     REVISION_ANNOTATION,
     SETTINGS_ANNOTATION,
+    SHADOW,
 )
+from fairlead.deployment.shadowing import Engines, Pair
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.opa import arguments
 from fairlead.policy import bundles
@@ -47,6 +48,7 @@ _GUARDS = (
     "82-node-labels.yaml.j2",
 )
 _ASKING = ("85-size.yaml.j2", "90-webhook.yaml.j2", "91-final-state.yaml.j2")
+_NOBODY = Tls(b"", b"", b"")
 
 
 def render_objects(
@@ -57,10 +59,19 @@ def render_objects(
     webhook_url: str | None = None,
     replicas: int | None = None,
     sidecar: Sidecar = sidecars.SYNC,
+    pair: Pair | None = None,
+    shadow_url: str | None = None,
 ) -> list[dict[str, Any]]:
     """All objects, in the order in which to apply them; see `render_files` for the arguments."""
     files = render_files(
-        settings, bundle, credentials, webhook_url=webhook_url, replicas=replicas, sidecar=sidecar
+        settings,
+        bundle,
+        credentials,
+        webhook_url=webhook_url,
+        replicas=replicas,
+        sidecar=sidecar,
+        pair=pair,
+        shadow_url=shadow_url,
     )
     return [manifest for objects in files.values() for manifest in objects]
 
@@ -74,12 +85,14 @@ def render_webhooks(settings: Settings, bundle: bundles.Bundle) -> list[dict[str
     return [manifest for objects in files.values() for manifest in objects]
 
 
-def render_guards(settings: Settings, bundle: bundles.Bundle) -> list[dict[str, Any]]:
+def render_guards(
+    settings: Settings, bundle: bundles.Bundle, sidecar: Sidecar = sidecars.SYNC
+) -> list[dict[str, Any]]:
     """The objects of a deployment without OPA: the namespace, the administrators' rights and the
     guards.
     """
     nobody = Credentials("", b"", b"", b"")
-    files = render_files(settings, bundle, nobody, templates=_GUARDS)
+    files = render_files(settings, bundle, nobody, sidecar=sidecar, templates=_GUARDS)
     return [manifest for objects in files.values() for manifest in objects]
 
 
@@ -91,6 +104,8 @@ def render_files(
     webhook_url: str | None = None,
     replicas: int | None = None,
     sidecar: Sidecar = sidecars.SYNC,
+    pair: Pair | None = None,
+    shadow_url: str | None = None,
     templates: Collection[str] | None = None,
 ) -> dict[str, list[dict[str, Any]]]:
     """All objects by file, named like their template without `.j2`, in the order to apply them.
@@ -99,9 +114,13 @@ def render_files(
         webhook_url: where the API server calls OPA, instead of its Service.
         replicas: the number of OPA's pods, instead of the settings' number.
         sidecar: what keeps each OPA current.
+        pair: the engines, if one of them decides beside the other. Nothing then asks a server that
+            does not enforce the policies, but what compares the two.
+        shadow_url: where the API server calls `fairlead shadow`, instead of its Service.
         templates: those to render; None for all.
     """
     sidecar.require(settings)
+    engines = pair.engines if pair else Engines(sidecar.engine)
     active = bundle.active(settings)
     look_up, opa = (f"127.0.0.1:{port}" for port in (arguments.SYNC_PORT, arguments.INNER_PORT))
     environment = jinja2.Environment(
@@ -119,11 +138,27 @@ def render_files(
         "settings": settings,
         "size": pod_sizes,
         "names": names,
-        "policies": policies(settings, bundle, sidecar.engine),
+        "policies": policies(settings, bundle, sidecar.engine, pair),
         "bundle": bundle,
         "credentials": credentials,
         "file_modules": bundles.file_modules([credentials.token]),
-        "webhook_url": webhook_url,
+        "opa_server": {
+            "service": OPA,
+            "url": webhook_url,
+            "ca": credentials.ca if settings.certificates.by == "fairlead" else None,
+        },
+        "shadow_server": {
+            "service": SHADOW,
+            "url": shadow_url,
+            "ca": (credentials.shadow or _NOBODY).ca,
+        },
+        "shadow": engines.shadow,
+        "shadow_tls": credentials.shadow or _NOBODY,
+        "shadow_arguments": shadowing.arguments(
+            f"0.0.0.0:{arguments.OPA_PORT}", f"https://{SERVICE_NAMES[2]}"
+        ),
+        "shadow_liveness": shadowing.LIVENESS,
+        "opa_ca": shadowing.OPA_CA,
         "replicas": settings.replicas if replicas is None else replicas,
         "webhooks": webhooks.of(active, settings),
         "files": arguments.MOUNTED,
@@ -185,6 +220,7 @@ def render_files(
             yaml.load_all(environment.get_template(name).render(values), yaml.CSafeLoader)
         )
         for name in sorted(templates or environment.list_templates(filter_func=_is_whole))
+        if templates or name not in _ASKING or engines.enforcing in shadowing.ASKED
     }
 
 
@@ -203,15 +239,17 @@ def _read_once(settings: Settings, credentials: Credentials) -> str:
 
 
 def policies(
-    settings: Settings, bundle: bundles.Bundle, engine: str = OPA_ENGINE
+    settings: Settings,
+    bundle: bundles.Bundle,
+    engine: str = OPA_ENGINE,
+    pair: Pair | None = None,
 ) -> dict[str, Any]:
-    """The ConfigMap of the policies, the same as in `render_objects`."""
+    """The ConfigMap of the policies, the same as in `render_objects`, of one engine or a pair."""
     annotations = {
         REVISION_ANNOTATION: bundle.revision,
         SETTINGS_ANNOTATION: json.dumps(settings.deployed_document()),
+        **(pair or Engines(engine)).annotations,
     }
-    if engine != OPA_ENGINE:
-        annotations[ENGINE_ANNOTATION] = engine
     return policies_of(bundle.modules, annotations)
 
 

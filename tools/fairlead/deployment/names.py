@@ -11,7 +11,13 @@ NAMESPACE = "fairlead"
 EXEMPT = ("kube-system", "kube-public", "kube-node-lease", NAMESPACE)
 """Namespaces that no policy applies to, so that the cluster and OPA can start. No setting adds
 one."""
-CLUSTER_ROLES = ("fairlead-admin", "fairlead-keeper", "fairlead-opa", "fairlead-pool-admin")
+CLUSTER_ROLES = (
+    "fairlead-admin",
+    "fairlead-keeper",
+    "fairlead-opa",
+    "fairlead-pool-admin",
+    "fairlead-shadow",
+)
 """The ClusterRoles, and the ClusterRoleBindings of the same names."""
 
 OPA = "opa"
@@ -21,12 +27,19 @@ KEEPER = "fairlead-keeper"
 Lease."""
 WEBHOOKS = "fairlead"
 """Both webhook configurations."""
+SHADOW = "fairlead-shadow"
+"""The Deployment that compares the shadow with what enforces the policies, its Service, service
+account and ClusterRole, and the ConfigMap with its report."""
+SHADOW_WEBHOOKS = "compare.fairlead.dev"
+"""The webhook configuration by which API servers tell it of requests. They call webhooks in the
+order of these names: it comes before WEBHOOKS, whose refusal would end the request."""
 POLICIES = "fairlead-policies"
 """The ConfigMap with the policies."""
 HISTORY = "fairlead-history"
 """The ConfigMap with the entries of the history."""
 TOKEN_SECRET = "opa-token"  # noqa: S105 - a name
 TLS_SECRET = "opa-tls"  # noqa: S105 - a name
+SHADOW_SECRET = "fairlead-shadow-tls"  # noqa: S105 - a name
 
 PART_OF = "app.kubernetes.io/part-of"
 """The label of all objects; its value is `fairlead`."""
@@ -47,8 +60,16 @@ ENGINE_ANNOTATION = "fairlead.dev/engine"
 """The annotation of the same ConfigMap that names the engine, if that is not OPA."""
 OPA_ENGINE, PYTHON_ENGINE = "opa", "python"
 """The engines that API servers ask by webhooks, and that run in the pods of the Deployment."""
+CEL_ENGINE = "cel"
+"""The engine whose policies API servers evaluate themselves."""
+SHADOW_ANNOTATION = "fairlead.dev/shadow"
+"""The annotation of the same ConfigMap that names the engine that decides beside it, without
+effect."""
 OBJECTS = "objects.yaml"
 """The key of that ConfigMap with the objects by which such an engine enforces the policies."""
+OBJECTS_ANNOTATION = "fairlead.dev/objects"
+"""The annotation of that ConfigMap with the same objects (gzip, base64), if another engine decides
+beside it: OPA's sidecars load whatever is in the data. All annotations have at most 256 KiB."""
 PARAMETERS_GROUP = "policy.fairlead.dev"
 """The API group of the parameters of admission policies."""
 CREDENTIALS_ANNOTATION = "fairlead.dev/credentials"

@@ -9,8 +9,9 @@ from typing import Any
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, sidecars
-from fairlead.deployment.credentials import Credentials
+from fairlead.deployment.credentials import SHADOW_NAMES, Credentials, Tls
 from fairlead.deployment.secrets_file import SecretsFile, load
+from fairlead.deployment.shadowing import Pair
 from fairlead.policy import bundles, staging
 from fairlead.settings.models import Settings
 
@@ -35,6 +36,7 @@ def render(
     sidecar: str | None = None,
     secrets: Path | None = None,
     renew: bool = False,
+    pair: Pair | None = None,
     progress: Progress,
 ) -> Rendered:
     """All objects, for a cluster that reaches OPA by its Service; kube-mgmt is the default sidecar.
@@ -47,7 +49,13 @@ def render(
     cannot be used.
     """
     secrets_file, files = render_files(
-        settings, folder, sidecar=sidecar, secrets=secrets, renew=renew, progress=progress
+        settings,
+        folder,
+        sidecar=sidecar,
+        secrets=secrets,
+        renew=renew,
+        pair=pair,
+        progress=progress,
     )
     if secrets_file is None:
         return Rendered(
@@ -68,6 +76,7 @@ def render_files(
     sidecar: str | None,
     secrets: Path | None,
     renew: bool,
+    pair: Pair | None = None,
     progress: Progress,
 ) -> tuple[SecretsFile | None, dict[str, list[dict[str, Any]]]]:
     """The file of credentials, if `secrets` names one, and all objects by file, Secrets included.
@@ -80,13 +89,20 @@ def render_files(
         raise UsageError(too_short)
     secrets_file = load(secrets, settings.certificates, renew=renew) if secrets else None
     chosen = sidecars.SIDECARS[sidecar] if sidecar else sidecars.DEFAULT
-    bundle = staging.deployed(bundles.bundle(settings, folder), settings, chosen.engine, progress)
+    bundle = bundles.bundle(settings, folder)
+    bundle = pair.marked(bundle) if pair else bundle
+    bundle = staging.deployed(bundle, settings, chosen.engine, progress)
     credentials = (
         secrets_file.credentials
         if secrets_file
         else Credentials.fresh(valid=settings.certificates.valid)
     )
-    return secrets_file, manifests.render_files(settings, bundle, credentials, sidecar=chosen)
+    if pair:
+        shadow = Tls.fresh(settings.certificates.valid, names=SHADOW_NAMES)
+        credentials = Credentials.of(credentials.token, credentials.tls, shadow)
+    return secrets_file, manifests.render_files(
+        settings, bundle, credentials, sidecar=chosen, pair=pair
+    )
 
 
 def secrets_of(files: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:

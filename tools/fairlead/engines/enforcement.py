@@ -11,11 +11,12 @@ from fairlead.clusters.base import Cluster
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.clusters.kind import KindCluster
 from fairlead.common import remarks
-from fairlead.common.errors import UsageError
+from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
 from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
-from fairlead.engines.native import bring, deployment, record
+from fairlead.deployment.shadowing import Engines
+from fairlead.engines.native import bring, deployment, pairs, record
 from fairlead.engines.native import disabling as native_disabling
 from fairlead.engines.native import status as native_status
 from fairlead.engines.python import decisions
@@ -35,12 +36,17 @@ def deployed(cluster: Cluster) -> str:
     """The engine that enforces the policies of the cluster; `opa` if nothing is deployed, or if the
     user may not read what is.
     """
+    return _deployed(cluster).enforcing
+
+
+def _deployed(cluster: Cluster) -> Engines:
+    """The same, with its shadow."""
     try:
-        return record.engine_of(record.deployed(cluster.objects()))
+        return Engines.of(record.deployed(cluster.objects()))
     except Refused as error:
         if error.status != 403:
             raise
-        return OPA_ENGINE
+        return Engines(OPA_ENGINE)
 
 
 def deploy(
@@ -54,38 +60,69 @@ def deploy(
     report: Callable[[list[Outcome]], None] = lambda _: None,
     progress: Progress,
 ) -> list[dict[str, Any]]:
-    """Deploy with this engine, by default the one that is deployed. Another engine is removed once
-    this one enforces the policies. Returns what each OPA serves, as {url, ready, revision}; nothing
-    for an engine without OPA.
+    """Deploy with this engine, such as `opa`, or `opa,cel` for one with a shadow; by default with
+    what is deployed. Another engine is removed once this one enforces the policies. Returns what
+    each OPA serves, as {url, ready, revision}; nothing without OPA.
 
     See fairlead.operations.deploy.deploy. Raises UsageError, FairleadError.
     """
     objects = cluster.objects()
-    former = record.deployed(objects)
-    chosen = engine or record.engine_of(former)
-    if chosen not in record.ASKED:
-        _refuse_sidecar(chosen, sidecar)
+    former = Engines.of(record.deployed(objects))
+    engines = Engines.parse(engine) if engine else former
+    if engines.asked is None:
+        refuse_sidecar(str(engines), sidecar)
         deployment.deploy(
-            cluster, chosen, settings, folder, message=message, report=report, progress=progress
+            cluster,
+            engines.enforcing,
+            settings,
+            folder,
+            message=message,
+            report=report,
+            progress=progress,
         )
         return []
+    chosen = _sidecar_of(cluster, engines.asked, sidecar, settings, folder)
+    paired = pairs.Paired.made(cluster, engines, chosen, settings, folder, progress=progress)
+    if paired:
+        paired.require_acceptable(cluster)
+    enforcing_by_api_server = engines.enforcing not in record.ASKED
+    if paired and enforcing_by_api_server:
+        deployment.deploy(
+            cluster,
+            engines.enforcing,
+            settings,
+            folder,
+            paired=paired.record,
+            beside=paired.beside,
+            message=message,
+            report=report,
+            progress=progress,
+        )
     states = opa_deployment.deploy(
         cluster,
         settings,
         folder,
-        sidecar=_sidecar_of(cluster, chosen, sidecar, settings, folder),
+        sidecar=chosen,
         message=message,
+        tested=enforcing_by_api_server,
+        pair=paired.pair if paired else None,
         report=report,
         progress=progress,
     )
     applier = Applier(objects)
     try:
-        if record.engine_of(former) not in record.ASKED:
-            bring.wait_for_others(progress)
-        bring.leave(objects, applier)
+        if not enforcing_by_api_server:
+            if former.enforcing not in record.ASKED:
+                bring.wait_for_others(progress)
+            if paired:
+                bring.bring_beside(cluster, applier, paired.record, progress=progress)
+            else:
+                bring.leave(objects, applier)
         cluster.retire(lambda: bring.wait_for_others(progress))
     finally:
         report(applier.outcomes)
+    for warning in _compare_enabled(cluster):
+        progress.warn(warning)
     return [{"url": s.opa.url, "ready": s.ready, "revision": s.revision} for s in states]
 
 
@@ -102,7 +139,7 @@ def started(
 ) -> Iterator[EmbeddedCluster]:
     """A new embedded cluster with Fairlead by this engine; see fairlead.operations.up.started."""
     if engine != OPA_ENGINE:
-        _refuse_sidecar(engine, sidecar)
+        refuse_sidecar(engine, sidecar)
         if replicas != 1:
             raise UsageError(f"--replicas is about OPA: leave it out with --engine {engine}")
     if engine in record.ASKED:
@@ -133,7 +170,7 @@ def kind(
 ) -> tuple[KindCluster, bool]:
     """A KIND cluster with Fairlead by this engine; see fairlead.operations.up.kind."""
     if engine != OPA_ENGINE:
-        _refuse_sidecar(engine, sidecar)
+        refuse_sidecar(engine, sidecar)
     if engine in record.ASKED:
         chosen = in_python(settings, None) if engine == PYTHON_ENGINE else sidecar
         return up.kind(name, settings, sidecar=chosen, deployed=deployed, progress=progress)
@@ -153,12 +190,21 @@ def check(
     sidecar: str | None = None,
 ) -> list[preflight.Finding]:
     """What `deploy` checks before it applies anything. Raises UsageError, FairleadError."""
-    chosen = engine or deployed(cluster)
-    if chosen in record.ASKED:
-        beside = _sidecar_of(cluster, chosen, sidecar, settings, folder)
-        return opa_deployment.check(cluster, settings, folder, sidecar=beside)
-    _refuse_sidecar(chosen, sidecar)
-    return deployment.check(cluster, record.made(chosen, settings, folder), settings)
+    engines = Engines.parse(engine) if engine else _deployed(cluster)
+    if engines.asked is None:
+        refuse_sidecar(str(engines), sidecar)
+        new = record.made(engines.enforcing, settings, folder)
+        return preflight.check(cluster, deployment.served_kinds(new), settings)
+    chosen = _sidecar_of(cluster, engines.asked, sidecar, settings, folder)
+    paired = pairs.Paired.made(cluster, engines, chosen, settings, folder, progress=Progress())
+    return opa_deployment.check(
+        cluster,
+        settings,
+        folder,
+        sidecar=chosen,
+        pair=paired.pair if paired else None,
+        further=deployment.served_kinds(paired.record) if paired else (),
+    )
 
 
 def plan(
@@ -171,12 +217,22 @@ def plan(
     progress: Progress,
 ) -> list[Outcome]:
     """What `deploy` would do to each object. Changes nothing. Raises UsageError, FairleadError."""
-    chosen = engine or deployed(cluster)
-    if chosen in record.ASKED:
-        beside = _sidecar_of(cluster, chosen, sidecar, settings, folder)
-        return opa_deployment.plan(cluster, settings, folder, sidecar=beside, progress=progress)
-    _refuse_sidecar(chosen, sidecar)
-    return deployment.plan(cluster, chosen, settings, folder, progress=progress)
+    engines = Engines.parse(engine) if engine else _deployed(cluster)
+    if engines.asked is None:
+        refuse_sidecar(str(engines), sidecar)
+        new = record.made(engines.enforcing, settings, folder)
+        return deployment.plan(cluster, new, progress=progress)
+    chosen = _sidecar_of(cluster, engines.asked, sidecar, settings, folder)
+    paired = pairs.Paired.made(cluster, engines, chosen, settings, folder, progress=progress)
+    planned = opa_deployment.plan(
+        cluster,
+        settings,
+        folder,
+        sidecar=chosen,
+        pair=paired.pair if paired else None,
+        progress=progress,
+    )
+    return [*paired.planned(cluster, planned, progress=progress)] if paired else planned
 
 
 def revision(
@@ -202,55 +258,120 @@ def push(
     restart: bool = False,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Push the policies to the engine that is deployed; see fairlead.operations.push.push."""
-    if (name := deployed(cluster)) in record.ASKED:
-        _require_settled(cluster, name)
-        if name == PYTHON_ENGINE:
-            in_python(settings, folder)
-        return opa_push.push(
-            cluster, settings, folder, message=message, restart=restart, progress=progress
+    """Push the policies to the engine that is deployed, and to its shadow; see
+    fairlead.operations.push.push.
+    """
+    config_map = record.deployed(cluster.objects())
+    engines = Engines.of(config_map)
+    if engines.asked == PYTHON_ENGINE:
+        in_python(settings, folder)
+
+    def paired() -> record.Record:
+        made = pairs.Paired.made(cluster, engines, None, settings, folder, progress=progress)
+        assert made is not None  # noqa: S101 - there is a shadow
+        made.require_acceptable(cluster)
+        return made.record
+
+    if engines.enforcing in record.ASKED:
+        _require_settled(cluster, engines.enforcing)
+        result = opa_push.push(
+            cluster,
+            settings,
+            folder,
+            message=message,
+            restart=restart,
+            made=(lambda: dict(paired().manifest)) if engines.shadow else None,
+            progress=progress,
         )
-    if restart:
-        raise UsageError(f"--restart is about OPA, and {name} enforces the policies: leave it out")
-    return deployment.push(cluster, settings, folder, message=message, progress=progress)
+    elif restart:
+        raise UsageError(
+            f"--restart is about OPA, and {engines.enforcing} enforces the policies: leave it out"
+        )
+    else:
+        result = deployment.push(
+            cluster,
+            settings,
+            folder,
+            paired=paired if engines.shadow else None,
+            message=message,
+            progress=progress,
+        )
+    return _with_shadow(cluster, config_map, result, progress)
 
 
 def rollback(
     cluster: Cluster, reference: str | None, *, message: str | None = None, progress: Progress
 ) -> dict[str, Any]:
-    """Go back to an entry of the history; see fairlead.operations.rollback.rollback."""
+    """Go back to an entry of the history; see fairlead.operations.rollback.rollback. The shadow
+    goes back, too; if the entry had none, or another one, it ends.
+    """
     remarks.check("--message", message)
     objects = cluster.objects()
     config_map = record.deployed(objects)
     if record.engine_of(config_map) not in record.ASKED:
-        return deployment.rollback(cluster, reference, message=message, progress=progress)
+        result = deployment.rollback(cluster, reference, message=message, progress=progress)
+        return _with_shadow(cluster, config_map, result, progress)
     if config_map is not None and config_map.get("data"):
         _require_settled(cluster, record.engine_of(config_map))
         entry = opa_rollback.chosen(history.entries(objects), reference, config_map)
         deployment.require_same_engine(entry, config_map)
-    return opa_rollback.rollback(cluster, reference, message=message, progress=progress)
+    result = opa_rollback.rollback(cluster, reference, message=message, progress=progress)
+    return _with_shadow(cluster, config_map, result, progress)
+
+
+def _with_shadow(
+    cluster: Cluster,
+    before: dict[str, Any] | None,
+    result: dict[str, Any],
+    progress: Progress,
+) -> dict[str, Any]:
+    """The result of a change of the policies, after the shadow was changed, too."""
+    warnings = pairs.settle(cluster, before, progress=progress)
+    warnings += _compare_enabled(cluster) if Engines.of(before).shadow else []
+    return {**result, "warnings": [*result["warnings"], *warnings]}
 
 
 def status(cluster: Cluster) -> dict[str, Any]:
-    """The status of the engine that is deployed; see fairlead.operations.status.status."""
+    """The status of the engine that is deployed; see fairlead.operations.status.status. With a
+    shadow, `shadow` is what fairlead.engines.native.pairs.shadow_of returns.
+    """
     config_map = record.deployed(cluster.objects())
-    if config_map is None or record.engine_of(config_map) in record.ASKED:
+    engines = Engines.of(config_map)
+    if config_map is not None and engines.shadow:
+        return pairs.status(cluster, config_map)
+    if config_map is None or engines.enforcing in record.ASKED:
         return opa_status.status(cluster)
     return native_status.status(cluster, config_map)
 
 
 def disable(cluster: Cluster, intent: str | None, reason: str | None) -> dict[str, Any]:
     """Disable an intent; see fairlead.operations.disabling.disable."""
-    if deployed(cluster) in record.ASKED:
-        return opa_disabling.disable(cluster, intent, reason)
-    return native_disabling.disable(cluster, intent, reason)
+    result: dict[str, Any] = _disabling(cluster).disable(cluster, intent, reason)
+    return {**result, "warnings": [*result["warnings"], *_compare_enabled(cluster)]}
 
 
 def enable(cluster: Cluster, intent: str | None) -> dict[str, Any]:
     """Enable an intent again; see fairlead.operations.disabling.enable."""
-    if deployed(cluster) in record.ASKED:
-        return opa_disabling.enable(cluster, intent)
-    return native_disabling.enable(cluster, intent)
+    result: dict[str, Any] = _disabling(cluster).enable(cluster, intent)
+    return {**result, "warnings": [*result["warnings"], *_compare_enabled(cluster)]}
+
+
+def _disabling(cluster: Cluster) -> Any:
+    """The module that disables intents of the engine that enforces the policies."""
+    return opa_disabling if deployed(cluster) in record.ASKED else native_disabling
+
+
+def _compare_enabled(cluster: Cluster) -> list[str]:
+    """Have the shadow compared for all intents that are not disabled. Returns what went wrong, as
+    no answer to a user depends on it.
+    """
+    try:
+        if _deployed(cluster).shadow:
+            objects = cluster.objects()
+            opa_disabling.follow(cluster, objects, _disabling(cluster).read(objects).records)
+    except FairleadError as error:
+        return [f"the shadow is compared for other intents than are enabled ({error})"]
+    return []
 
 
 def _sidecar_of(
@@ -271,7 +392,7 @@ def in_python(settings: Settings, folder: Path | None, sidecar: str | None = Non
     that the server does not know, and for an intent that is not written in Python, and InputError
     for one that cannot be loaded.
     """
-    _refuse_sidecar(PYTHON_ENGINE, sidecar)
+    refuse_sidecar(PYTHON_ENGINE, sidecar)
     sidecars.SERVE.require(settings)
     decisions.of_folder(settings, folder)
     return sidecars.SERVE.name
@@ -286,7 +407,7 @@ def _require_settled(cluster: Cluster, engine: str) -> None:
         )
 
 
-def _refuse_sidecar(engine: str, sidecar: str | None) -> None:
+def refuse_sidecar(engine: str, sidecar: str | None) -> None:
     """Raises UsageError if a sidecar is named for another engine than OPA."""
     if sidecar:
         raise UsageError(f"--sidecar is about OPA: leave it out with --engine {engine}")

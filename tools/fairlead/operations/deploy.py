@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -13,9 +13,10 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import remarks
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment import manifests, sidecars
-from fairlead.deployment.credentials import Credentials, Tls
-from fairlead.deployment.names import KEEPER, NAMESPACE, POLICIES
+from fairlead.deployment import manifests, shadowing, sidecars
+from fairlead.deployment.credentials import SHADOW_NAMES, Credentials, Tls
+from fairlead.deployment.names import KEEPER, NAMESPACE, POLICIES, SHADOW, WEBHOOKS
+from fairlead.deployment.shadowing import Pair
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.keeper.trust import Deployed
 from fairlead.kube import clients
@@ -42,12 +43,16 @@ def deploy(
     sidecar: str | None = None,
     message: str | None = None,
     tested: bool = False,
+    pair: Pair | None = None,
     report: Callable[[list[Outcome]], None] = lambda _: None,
     progress: Progress,
 ) -> list[deployed_state.Served]:
     """Apply everything, and return when every OPA decides by it. The policies are those of
     `folder`, by default the project's. `report` is called once with what became of each object,
     also if the deployment fails; the record in the history is none of them.
+
+    With a `pair`, what compares the two engines is deployed, too. If OPA is the shadow, no webhook
+    asks it, and the history gets no entry: that is up to the engine that enforces the policies.
 
     The order is that of `_apply`, which leaves no pod unplaced, whatever the settings were before.
     Token and certificate stay, except that a certificate that is about to end is rotated, and one
@@ -68,9 +73,7 @@ def deploy(
     (sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar).require(settings)
     if sidecar:
         cluster.choose(sidecars.SIDECARS[sidecar])
-    bundle = staging.deployed(
-        bundles.bundle(settings, folder), settings, cluster.sidecar.engine, progress
-    )
+    bundle = _bundle(settings, folder, cluster.sidecar, pair, progress)
     objects = cluster.objects()
     applier = Applier(objects)
     try:
@@ -79,7 +82,16 @@ def deploy(
         with ExitStack() as stack:
             certificate = stack.enter_context(rotate.alone(cluster, forbidden=False))
             states = _deploy(
-                cluster, objects, applier, settings, bundle, certificate, stack, message, progress
+                cluster,
+                objects,
+                applier,
+                settings,
+                bundle,
+                pair,
+                certificate,
+                stack,
+                message,
+                progress,
             )
         if settings.certificates.by == "fairlead":
             rotate.if_due(cluster, settings.certificates.renewal, progress=progress)
@@ -97,6 +109,7 @@ def _deploy(
     applier: Applier,
     settings: Settings,
     bundle: bundles.Bundle,
+    pair: Pair | None,
     certificate: Deployed,
     stack: ExitStack,
     message: str | None,
@@ -107,7 +120,7 @@ def _deploy(
     """
     if settings.certificates.by == "cert-manager":
         rotate.require_cert_manager(cluster)
-    rendering = (cluster, objects, settings, bundle, cluster.sidecar)
+    rendering = (cluster, objects, settings, bundle, cluster.sidecar, pair)
     credentials, rendered = _credentials_and_objects(*rendering)
     if cluster.examined:
         progress.update("cluster", "checking that it can take the deployment")
@@ -131,8 +144,10 @@ def _deploy(
     )
     for superfluous in removed:
         applier.delete(*superfluous)
-    manifest = manifests.policies(settings, bundle, cluster.sidecar.engine)
-    history.record(objects, manifest, "deploy", message)
+    cluster.shadow(credentials.shadow if pair else None, progress=progress)
+    if pair is None or pair.engines.enforcing in shadowing.ASKED:
+        manifest = manifests.policies(settings, bundle, cluster.sidecar.engine, pair)
+        history.record(objects, manifest, "deploy", message)
     return states
 
 
@@ -147,8 +162,11 @@ def _superfluous(
     """
     guards = drift.superseded(cluster, objects, credentials, rendered)
     superfluous: list[tuple[str, str, str, str | None]] = [(*guard, None) for guard in guards]
-    if KEEPER not in {o["metadata"]["name"] for o in rendered if o["kind"] == "Deployment"}:
+    deployments = {o["metadata"]["name"] for o in rendered if o["kind"] == "Deployment"}
+    if KEEPER not in deployments:
         superfluous.append(("apps/v1", "Deployment", KEEPER, NAMESPACE))
+    if SHADOW not in deployments:
+        superfluous += shadowing.SERVER_OBJECTS
     return superfluous
 
 
@@ -158,12 +176,18 @@ def _credentials_and_objects(
     settings: Settings,
     bundle: bundles.Bundle,
     sidecar: Sidecar,
+    pair: Pair | None,
 ) -> tuple[Credentials, list[dict[str, Any]]]:
     """The deployed credentials, or new ones if there are none, and all objects to apply."""
     valid = settings.certificates.valid
     credentials = deployed_state.credentials(objects) or Credentials.fresh(valid=valid)
+    shadow = credentials.shadow
+    if pair and (shadow is None or shadow.left < settings.certificates.renewal):
+        shadow = Tls.fresh(valid, names=SHADOW_NAMES)  # no request depends on it
+    tls = credentials.tls
     if credentials.left <= timedelta(0):  # nobody can be refused for it any more
-        credentials = Credentials.of(credentials.token, Tls.fresh(valid))
+        tls = Tls.fresh(valid)
+    credentials = Credentials.of(credentials.token, tls, shadow)
     rendered = manifests.render_objects(
         settings,
         bundle,
@@ -171,8 +195,24 @@ def _credentials_and_objects(
         webhook_url=cluster.webhook_url,
         replicas=cluster.replicas,
         sidecar=sidecar,
+        pair=pair,
+        shadow_url=cluster.shadow_url if pair else None,
     )
     return credentials, rendered
+
+
+def _bundle(
+    settings: Settings,
+    folder: Path | None,
+    sidecar: Sidecar,
+    pair: Pair | None,
+    progress: Progress,
+) -> bundles.Bundle:
+    """The policies as they are deployed. Raises as staging.deployed."""
+    bundle = bundles.bundle(settings, folder)
+    return staging.deployed(
+        pair.marked(bundle) if pair else bundle, settings, sidecar.engine, progress
+    )
 
 
 def _apply(
@@ -218,7 +258,8 @@ def _apply(
     apply(o for o in rendered if o not in admission and o not in last)
     issued = settings.certificates.by == "cert-manager"
     if issued:
-        credentials = Credentials.of(credentials.token, rotate.issued(objects, progress=progress))
+        tls = rotate.issued(objects, progress=progress)
+        credentials = Credentials.of(credentials.token, tls, credentials.shadow)
     progress.update("deploy", "bringing OPA and its sidecar up")
     cluster.serve(
         settings,
@@ -238,9 +279,9 @@ def _apply(
         progress=progress,
         stale=stale,
     )
-    if cluster.examined:
-        webhook = next(o for o in admission if o["kind"] == "MutatingWebhookConfiguration")
-        preflight.reach(objects, webhook, progress=progress)
+    asking = [o for o in admission if o["metadata"]["name"] == WEBHOOKS]
+    if cluster.examined and asking:
+        preflight.reach(objects, asking[0], progress=progress)
     if issued:  # as it injects its CA a moment later, and until then nothing else would
         certificate.trust_also(credentials.ca)
     apply(webhook_connections.with_deployed_comments(objects, manifest) for manifest in admission)
@@ -264,9 +305,17 @@ def _in_force(cluster: Cluster, objects: clients.Objects) -> bool:
 
 
 def check(
-    cluster: Cluster, settings: Settings, folder: Path | None = None, *, sidecar: str | None = None
+    cluster: Cluster,
+    settings: Settings,
+    folder: Path | None = None,
+    *,
+    sidecar: str | None = None,
+    pair: Pair | None = None,
+    further: Iterable[Mapping[str, Any]] = (),
 ) -> list[preflight.Finding]:
-    """What `deploy` checks before it applies anything; changes nothing. Raises FairleadError."""
+    """What `deploy` checks before it applies anything, and `further` objects; changes nothing.
+    Raises FairleadError.
+    """
     rendered = manifests.render_objects(
         settings,
         bundles.bundle(settings, folder),
@@ -274,8 +323,9 @@ def check(
         webhook_url=cluster.webhook_url,
         replicas=cluster.replicas,
         sidecar=sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar,
+        pair=pair,
     )
-    return preflight.check(cluster, rendered, settings)
+    return preflight.check(cluster, [*rendered, *further], settings)
 
 
 def plan(
@@ -284,6 +334,7 @@ def plan(
     folder: Path | None = None,
     *,
     sidecar: str | None = None,
+    pair: Pair | None = None,
     progress: Progress,
 ) -> list[Outcome]:
     """What `deploy` would do to each object: created, changed, unchanged or deleted; unknown if it
@@ -294,11 +345,13 @@ def plan(
     """
     chosen = sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar
     chosen.require(settings)
-    bundle = staging.deployed(bundles.bundle(settings, folder), settings, chosen.engine, progress)
+    bundle = _bundle(settings, folder, chosen, pair, progress)
     objects = cluster.objects()
     if settings.certificates.by == "cert-manager":
         rotate.require_cert_manager(cluster)
-    credentials, rendered = _credentials_and_objects(cluster, objects, settings, bundle, chosen)
+    credentials, rendered = _credentials_and_objects(
+        cluster, objects, settings, bundle, chosen, pair
+    )
     outcomes = []
     for done, manifest in enumerate(rendered):
         progress.update("plan", "comparing the objects", done=done, total=len(rendered))

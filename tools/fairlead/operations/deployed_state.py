@@ -19,6 +19,7 @@ from fairlead.deployment.names import (
     NAMESPACE,
     POLICIES,
     PYTHON_ENGINE,
+    SHADOW_SECRET,
     TLS_SECRET,
     TOKEN_SECRET,
 )
@@ -54,10 +55,11 @@ class Served:
 
 def credentials(objects: clients.Objects) -> Credentials | None:
     """The deployed credentials; None if there are none, or if they are incomplete."""
-    token, tls = (
-        objects.get("v1", "Secret", name, NAMESPACE) for name in (TOKEN_SECRET, TLS_SECRET)
+    secrets = (
+        objects.get("v1", "Secret", name, NAMESPACE)
+        for name in (TOKEN_SECRET, TLS_SECRET, SHADOW_SECRET)
     )
-    return Credentials.kept(token and token.get("data"), tls and tls.get("data"))
+    return Credentials.kept(*(secret and secret.get("data") for secret in secrets))
 
 
 def certificates(objects: clients.Objects) -> Certificates:

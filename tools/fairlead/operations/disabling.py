@@ -15,7 +15,7 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import remarks, texts
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment import switches
-from fairlead.deployment.names import NAMESPACE, WEBHOOKS
+from fairlead.deployment.names import NAMESPACE, SHADOW_WEBHOOKS, WEBHOOKS
 from fairlead.deployment.switches import Record
 from fairlead.kube import clients, identity
 from fairlead.kube.errors import ApiServerError, Refused
@@ -24,6 +24,7 @@ from fairlead.kube.events import event
 _ADMISSION = "admissionregistration.k8s.io/v1"
 _MUTATING = (_ADMISSION, "MutatingWebhookConfiguration", WEBHOOKS)
 _VALIDATING = (_ADMISSION, "ValidatingWebhookConfiguration", WEBHOOKS)
+_COMPARING = (_ADMISSION, "MutatingWebhookConfiguration", SHADOW_WEBHOOKS)
 _ATTEMPTS = 5
 _ABOUT = {
     "apiVersion": _ADMISSION,
@@ -151,6 +152,19 @@ def enable(cluster: Cluster, intent: str | None) -> dict[str, Any]:
         "changed": old or sorted(chosen) if changed else [],
         "warnings": reported(objects, "Normal", "IntentEnabled", sentences),
     }
+
+
+def follow(cluster: Cluster, objects: clients.Objects, records: Mapping[str, Record]) -> None:
+    """Have the shadow compared for all intents but the disabled ones, which are in `records`.
+    Raises FairleadError.
+    """
+    changed_by(cluster, objects, [_COMPARING], lambda _, live: _disabling(live, records))
+    changed_by(
+        cluster,
+        objects,
+        [_COMPARING],
+        lambda _, live: _enabling(live, switches.records(live).keys() - records.keys()),
+    )
 
 
 def enabled_sentences(objects: clients.Objects, records: Iterable[Record]) -> list[str]:

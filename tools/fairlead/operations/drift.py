@@ -13,7 +13,14 @@ from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
 from fairlead.deployment import manifests, switches
 from fairlead.deployment.credentials import Credentials
-from fairlead.deployment.names import NAMESPACE, OPA, POLICIES, SETTINGS_ANNOTATION
+from fairlead.deployment.names import (
+    NAMESPACE,
+    OPA,
+    POLICIES,
+    SETTINGS_ANNOTATION,
+    SHADOW_WEBHOOKS,
+)
+from fairlead.deployment.shadowing import Pair
 from fairlead.keeper import trust
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
@@ -86,15 +93,21 @@ def compare(
             return Comparison()
         if objects.get("apps/v1", "Deployment", OPA, NAMESPACE) is None:
             return Comparison(error=f"there is no Deployment {OPA}, which names its sidecar")
-        issuer = credentials.tls.issuer
         return Comparison(
             tuple(
-                compared(objects, manifest, issuer)
+                compared(objects, manifest, _issuer(credentials, manifest))
                 for manifest in rendered(cluster, config_map, credentials, kinds)
             )
         )
     except FairleadError as error:
         return Comparison(error=str(error))
+
+
+def _issuer(credentials: Credentials, manifest: Mapping[str, Any]) -> bytes:
+    """The CA that API servers trust if they call the webhooks of this manifest."""
+    if manifest["metadata"]["name"] != SHADOW_WEBHOOKS:
+        return credentials.tls.issuer
+    return credentials.shadow.issuer if credentials.shadow else b""
 
 
 def rendered(
@@ -104,6 +117,7 @@ def rendered(
     applies. Raises UsageError if the sidecar cannot do what the settings ask for, and FairleadError
     if the settings cannot be read.
     """
+    pair = Pair.of(config_map)
     objects = manifests.render_objects(
         settings(config_map),
         bundles.Bundle(config_map.get("data") or {}),
@@ -111,6 +125,8 @@ def rendered(
         webhook_url=cluster.webhook_url,
         replicas=cluster.replicas,
         sidecar=cluster.sidecar,
+        pair=pair,
+        shadow_url=cluster.shadow_url if pair else None,
     )
     return [manifest for manifest in objects if manifest["kind"] in kinds]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from fairlead.common import texts
 from fairlead.deployment.names import NAMESPACE
+from fairlead.deployment.names import WEBHOOKS as ENFORCING
 from fairlead.operations.deployed_state import Served
 from fairlead.operations.disabling import Disabled
 from fairlead.operations.drift import DIFFERS, MISSING, UNKNOWN, WEBHOOKS, Comparison
@@ -92,7 +93,9 @@ def of_objects(comparison: Comparison) -> Iterator[str]:
     """Webhooks, guards and rights that are missing, or not as deployed."""
     if comparison.error:
         yield f"webhooks, guards and rights could not be compared: {comparison.error}"
-    webhooks = [entry for entry in comparison.objects if entry.kind in WEBHOOKS]
+    webhooks = [
+        entry for entry in comparison.objects if entry.kind in WEBHOOKS and entry.name == ENFORCING
+    ]
     if webhooks and all(webhook.state == MISSING for webhook in webhooks):
         yield "no webhook is left, so that API servers do not ask OPA: pods are created unplaced"
     unknown = [entry for entry in comparison.objects if entry.state == UNKNOWN]

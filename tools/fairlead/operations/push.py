@@ -18,13 +18,13 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import (
-    ENGINE_ANNOTATION,
     NAMESPACE,
     POLICIES,
     REVISION_ANNOTATION,
     SETTINGS_ANNOTATION,
     TOKEN_SECRET,
 )
+from fairlead.deployment.shadowing import ENGINE_ANNOTATIONS
 from fairlead.kube import clients
 from fairlead.operations import (
     applying,
@@ -51,10 +51,11 @@ def push(
     *,
     message: str | None = None,
     restart: bool = False,
+    made: Callable[[], dict[str, Any]] | None = None,
     progress: Progress,
 ) -> dict[str, Any]:
     """Check and test the policies of `folder` (by default the project's), and bring exactly these
-    into force on every OPA.
+    into force on every OPA. `made` makes their ConfigMap, if they have a shadow.
 
     With `restart`, every OPA and its sidecar is restarted afterwards, which removes modules that
     OPA would keep. Returns {revision, previous, entry, opa: [{url, revision}], warnings}: `entry`
@@ -70,12 +71,17 @@ def push(
     objects = cluster.objects()
     warnings = unused_packages(bundle, objects, progress)
     engine = cluster.sidecar.engine
-    bundle = staging.deployed(bundle, settings, engine, progress)
+    manifest = (
+        made()
+        if made
+        else manifests.policies(
+            settings, staging.deployed(bundle, settings, engine, progress), engine
+        )
+    )
     _require_same_file_modules(objects)
     _require_same_deployment(
         deployed(cluster, objects), json.loads(json.dumps(settings.deployed_document()))
     )
-    manifest = manifests.policies(settings, bundle, engine)
     result = bring(
         cluster, objects, manifest, Change("push", message), progress=progress, restart=restart
     )
@@ -228,7 +234,7 @@ def bring(
             objects, manifest, change.action, change.message, restored=change.restored
         )
     )
-    warnings = [*_updated_admission(cluster, objects, before, manifest, credentials)]
+    warnings = [*updated_admission(cluster, objects, before, manifest, credentials)]
     comparison = drift.compare(cluster, objects, (*drift.GUARDS, *drift.WEBHOOKS))
     warnings += _updated_guards(objects, comparison.objects)
     webhooks = tuple(entry for entry in comparison.objects if entry.kind in drift.WEBHOOKS)
@@ -247,7 +253,7 @@ def bring(
     }
 
 
-def _updated_admission(
+def updated_admission(
     cluster: Cluster,
     objects: clients.Objects,
     before: Mapping[str, Any],
@@ -304,7 +310,7 @@ def _previous(cluster: Cluster, objects: clients.Objects) -> dict[str, Any]:
     annotations = config_map["metadata"].get("annotations") or {}
     own_annotations = {
         key: annotations[key]
-        for key in (REVISION_ANNOTATION, SETTINGS_ANNOTATION, ENGINE_ANNOTATION)
+        for key in (REVISION_ANNOTATION, SETTINGS_ANNOTATION, *ENGINE_ANNOTATIONS)
         if key in annotations
     }
     return manifests.policies_of(config_map["data"], own_annotations)

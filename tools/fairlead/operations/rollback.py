@@ -14,8 +14,8 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import remarks
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment import manifests
-from fairlead.deployment.names import ENGINE_ANNOTATION, REVISION_ANNOTATION, SETTINGS_ANNOTATION
+from fairlead.deployment import manifests, shadowing
+from fairlead.deployment.names import REVISION_ANNOTATION, SETTINGS_ANNOTATION
 from fairlead.operations import history, push
 from fairlead.operations.history import Entry
 from fairlead.policy import bundles, staging
@@ -63,7 +63,7 @@ def rollback(
     deployed = push.deployed(cluster, objects)
     listed = history.entries(objects)
     entry = chosen(listed, reference, deployed)
-    manifest = kept(entry)
+    manifest = shadowing.same_shadow(kept(entry), deployed)
     staging.require_none_of_opas_own(bundles.modules_of(manifest["data"]), {}, progress)
     now = history.settings_of(deployed)
     missing = _missing(now, entry)
@@ -165,7 +165,7 @@ def _manifest(
     then: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """The policies' ConfigMap with the settings that are in force after the rollback."""
-    kept_as_they_are = (REVISION_ANNOTATION, ENGINE_ANNOTATION)
+    kept_as_they_are = (REVISION_ANNOTATION, *shadowing.ENGINE_ANNOTATIONS)
     present = manifest["metadata"]["annotations"]
     annotations = {key: present[key] for key in kept_as_they_are if key in present}
     restored = {key: value for key, value in (then or {}).items() if key in push.POLICY_ONLY}

@@ -9,7 +9,13 @@ from typing import Any
 from fairlead.clusters.base import Cluster, SidecarServer
 from fairlead.common import texts
 from fairlead.common.errors import FairleadError
-from fairlead.deployment.names import NAMESPACE, OPA_ENGINE, POLICIES, TLS_SECRET
+from fairlead.deployment.names import (
+    NAMESPACE,
+    OPA_ENGINE,
+    POLICIES,
+    SHADOW_SECRET,
+    TLS_SECRET,
+)
 from fairlead.kube import clients
 from fairlead.operations import (
     certificate_status,
@@ -64,6 +70,8 @@ def status(cluster: Cluster) -> dict[str, Any]:
         if credentials is None
         else {TLS_SECRET: credentials.certificate, f"{TLS_SECRET}-ca": credentials.ca}
     )
+    if credentials and credentials.shadow:
+        dated[SHADOW_SECRET] = credentials.shadow.certificate
     return {
         "name": cluster.name,
         "cluster": cluster.kind,

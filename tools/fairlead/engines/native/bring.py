@@ -107,25 +107,47 @@ def bring(
 
 
 def _bring(rest: Rest, applier: Applier, record: Record, progress: Progress) -> None:
-    def apply(manifests: Iterable[Mapping[str, Any]]) -> None:
-        for manifest in manifests:
-            progress.update("deploy", f"applying {manifest['kind']} {manifest['metadata']['name']}")
-            applier.apply(manifest)
-
-    apply(record.guards)
-    apply(record.definitions)
+    _apply(applier, record.guards, progress)
+    _apply(applier, record.definitions, progress)
     custom_resources.wait(rest, record.definitions)
-    apply(record.prepared)
+    _apply(applier, record.prepared, progress)
     _wait(rest, record.prepared, "knows the policies", progress)
-    apply([record.manifest])
+    _apply(applier, [record.manifest], progress)
     disabled = disabling.read(applier.objects).records
-    apply(
+    bindings = (
         switches.binding_off(binding)
         if binding["metadata"]["labels"][INTENT_LABEL] in disabled
         else binding
         for binding in record.bindings
     )
+    _apply(applier, bindings, progress)
     _wait(rest, record.prepared, "enforces them", progress)
+
+
+def bring_beside(cluster: Cluster, applier: Applier, record: Record, *, progress: Progress) -> None:
+    """Put the objects of a record beside the engine that enforces the policies, without effect, and
+    delete those of other revisions. Raises FairleadError.
+    """
+    rest = Rest(clients.connect(cluster.kubeconfig))
+    _apply(applier, record.definitions, progress)
+    custom_resources.wait(rest, record.definitions)
+    bound = [each for each in record.shadow if each["kind"] in _BINDINGS]
+    # What has an effect loses that first: the bindings of an engine that enforced the policies.
+    _apply(applier, (each for each in bound if _present(applier.objects, each)), progress)
+    _delete(applier, _others(applier.objects, _BINDINGS, bound))
+    _apply(applier, (each for each in record.shadow if each["kind"] != _DEFINITION), progress)
+    _drop_superseded(applier.objects, applier, record, None)
+
+
+def _present(objects: clients.Objects, manifest: Mapping[str, Any]) -> bool:
+    name = manifest["metadata"]["name"]
+    return objects.get(manifest["apiVersion"], manifest["kind"], name) is not None
+
+
+def _apply(applier: Applier, manifests: Iterable[Mapping[str, Any]], progress: Progress) -> None:
+    for manifest in manifests:
+        progress.update("deploy", f"applying {manifest['kind']} {manifest['metadata']['name']}")
+        applier.apply(manifest)
 
 
 def _wait(rest: Rest, changed: Sequence[Mapping[str, Any]], what: str, progress: Progress) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,10 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import remarks
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment import manifests
+from fairlead.deployment import manifests, shadowing
 from fairlead.deployment.credentials import Credentials
-from fairlead.deployment.names import NAMESPACE, OPA
+from fairlead.deployment.names import CEL_ENGINE, NAMESPACE, OPA
+from fairlead.deployment.shadowing import Engines, Pair
 from fairlead.engines.native import bring, record
 from fairlead.engines.native.record import Record
 from fairlead.kube import clients
@@ -44,13 +45,16 @@ def deploy(
     settings: Settings,
     folder: Path | None = None,
     *,
+    paired: Record | None = None,
+    beside: Sequence[Mapping[str, Any]] = (),
     message: str | None = None,
     tested: bool = False,
     report: Callable[[list[Outcome]], None] = lambda _: None,
     progress: Progress,
 ) -> Record:
     """Have the engine enforce the policies, and return once the API server does. What OPA needed is
-    deleted then. The arguments are those of fairlead.operations.deploy.deploy.
+    deleted then, but for what a shadow needs: `beside` are its objects, and `paired` is the record
+    with it. The other arguments are those of fairlead.operations.deploy.deploy.
 
     Raises UsageError if the engine or the cluster cannot enforce a policy (nothing was changed),
     and FairleadError.
@@ -59,21 +63,22 @@ def deploy(
     if not tested and (settings.policies or folder is not None):
         progress.update("policies", "checking and testing")
         workspace.require_good(settings, folder, progress)
-    new = record.made(engine, settings, folder)
+    new = paired or record.made(engine, settings, folder)
     if cluster.examined:
         progress.update("cluster", "checking that it can take the deployment")
-        preflight.require(check(cluster, new, settings))
+        preflight.require(preflight.check(cluster, served_kinds(new), settings))
         progress.finish("cluster", "can take the deployment")
     objects = cluster.objects()
     config_map = record.deployed(objects)
-    former = _with_pods(cluster, objects, config_map, new)
+    former = _with_pods(cluster, objects, config_map, (*new.objects, new.manifest, *beside))
     applier = Applier(objects)
     try:
-        bring.bring(cluster, applier, new, _before(config_map), progress=progress)
+        bring.bring(cluster, applier, new, _before(cluster, config_map), progress=progress)
         if former:
             bring.wait_for_others(progress)
             for key in former:
                 applier.delete(*key)
+        if former and not beside:
             cluster.stop()
         history.record(objects, dict(new.manifest), "deploy", message)
     finally:
@@ -81,26 +86,26 @@ def deploy(
     return new
 
 
-def check(cluster: Cluster, new: Record, settings: Settings) -> list[preflight.Finding]:
-    """What `deploy` checks before it applies anything. Raises FairleadError."""
+def served_kinds(new: Record) -> list[dict[str, Any]]:
+    """The objects of kinds that the cluster has before a deployment."""
     known = [*new.guards, *new.definitions, *new.bindings, *new.prepared]
     parameters = {each["spec"]["names"]["kind"] for each in new.definitions}
-    served = [each for each in known if each["kind"] not in parameters]
-    return preflight.check(cluster, served, settings)
+    return [each for each in known if each["kind"] not in parameters]
 
 
 def plan(
-    cluster: Cluster, engine: str, settings: Settings, folder: Path | None, *, progress: Progress
+    cluster: Cluster, new: Record, beside: Sequence[Mapping[str, Any]] = (), *, progress: Progress
 ) -> list[Outcome]:
-    """What `deploy` would do to each object. Changes nothing. Raises UsageError, FairleadError."""
-    new = record.made(engine, settings, folder)
+    """What `deploy` would do to each of its objects. `beside` are those that stay beside them.
+    Changes nothing. Raises UsageError, FairleadError.
+    """
     objects = cluster.objects()
     every = (*new.objects, new.manifest)
     outcomes = []
     for done, manifest in enumerate(every):
         progress.update("plan", "comparing the objects", done=done, total=len(every))
         outcomes.append(applying.preview(objects, manifest))
-    former = _with_pods(cluster, objects, record.deployed(objects), new)
+    former = _with_pods(cluster, objects, record.deployed(objects), (*every, *beside))
     outcomes += [Outcome(*key, DELETED) for key in former if objects.get(*key) is not None]
     progress.finish("plan", f"compared {len(outcomes)} objects")
     return outcomes
@@ -111,18 +116,20 @@ def push(
     settings: Settings,
     folder: Path | None = None,
     *,
+    paired: Callable[[], Record] | None = None,
     message: str | None = None,
     progress: Progress,
 ) -> dict[str, Any]:
     """Check and test the policies, and have the engine that is deployed enforce them and the
-    settings. Returns what fairlead.operations.push.push does, without any OPA.
+    settings. Returns what fairlead.operations.push.push does, without any OPA. `paired` makes the
+    record, if there is a shadow.
 
     Raises FairleadError if a check or a test fails (nothing was changed), or if the API server does
     not enforce them (those before are put back).
     """
     pushes.tested(settings, folder, message, progress)
     config_map = record.deployed(cluster.objects()) or {}
-    new = record.made(record.engine_of(config_map), settings, folder)
+    new = paired() if paired else record.made(record.engine_of(config_map), settings, folder)
     return _changed(cluster, config_map, new, "push", message, None, progress)
 
 
@@ -141,11 +148,11 @@ def rollback(
     entry = rollbacks.chosen(listed, reference, config_map)
     manifest = rollbacks.kept(entry)
     require_same_engine(entry, config_map)
+    manifest = shadowing.same_shadow(manifest, config_map)
     now = history.current(listed, config_map)
     origin = rollbacks.origin(entry)
-    result = _changed(
-        cluster, config_map, record.read(manifest), "rollback", message, origin, progress
-    )
+    new = record.of_cluster(cluster, manifest)
+    result = _changed(cluster, config_map, new, "rollback", message, origin, progress)
     return {
         **result,
         "direction": rollbacks.direction(listed, now, entry),
@@ -182,7 +189,7 @@ def _changed(
     same = config_map.get("data") == new.manifest["data"] and history.settings_of(
         config_map
     ) == history.settings_of(dict(new.manifest))
-    bring.bring(cluster, Applier(objects), new, _before(config_map), progress=progress)
+    bring.bring(cluster, Applier(objects), new, _before(cluster, config_map), progress=progress)
     entry = (
         None
         if same
@@ -197,17 +204,20 @@ def _changed(
     }
 
 
-def _before(config_map: dict[str, Any] | None) -> Record | None:
+def _before(cluster: Cluster, config_map: dict[str, Any] | None) -> Record | None:
     """The record that is in force; None if another engine is, or if somebody damaged it."""
     if config_map is None or record.engine_of(config_map) in record.ASKED:
         return None
     with suppress(FairleadError):
-        return record.read(config_map)
+        return record.of_cluster(cluster, config_map)
     return None
 
 
 def _with_pods(
-    cluster: Cluster, objects: clients.Objects, config_map: dict[str, Any] | None, new: Record
+    cluster: Cluster,
+    objects: clients.Objects,
+    config_map: dict[str, Any] | None,
+    new: Iterable[Mapping[str, Any]],
 ) -> Sequence[bring.Key]:
     """The objects of a deployment of an engine with pods that this engine does not need, in the
     order in which to delete them. The validating webhooks go first, as they would refuse pods
@@ -219,16 +229,27 @@ def _with_pods(
     if record.engine_of(config_map) not in record.ASKED and objects.get(*_LAST_OF_PODS) is None:
         return ()
     credentials = deployed_state.credentials(objects) or Credentials("", b"", b"", b"")
-    remaining = {_key(each) for each in (*new.objects, new.manifest)}
+    remaining = {_key(each) for each in new}
     rendered = manifests.render_objects(
         drift.settings(config_map),
-        bundles.Bundle(config_map.get("data") or {}),
+        bundles.Bundle(bundles.modules_of(config_map.get("data") or {})),
         credentials,
         webhook_url=cluster.webhook_url,
         replicas=cluster.replicas,
         sidecar=cluster.sidecar,
+        pair=Pair(Engines(cluster.sidecar.engine, CEL_ENGINE), ""),
     )
     return [key for each in reversed(rendered) if (key := _key(each)) not in remaining]
+
+
+def leave_pods(cluster: Cluster, applier: Applier, config_map: dict[str, Any]) -> None:
+    """Delete what only a shadow needed, and stop it. Raises FairleadError."""
+    deployed = record.read(config_map)
+    for key in _with_pods(
+        cluster, applier.objects, config_map, (*deployed.objects, deployed.manifest)
+    ):
+        applier.delete(*key)
+    cluster.stop()
 
 
 def _key(manifest: Any) -> bring.Key:

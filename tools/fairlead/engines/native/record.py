@@ -10,26 +10,28 @@ from typing import Any
 
 import yaml
 
-from fairlead import engines
+from fairlead import engines as engines_
+from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
-from fairlead.deployment import manifests
+from fairlead.common.progress import Progress
+from fairlead.deployment import manifests, shadowing, sidecars
 from fairlead.deployment.names import (
+    CEL_ENGINE,
     ENGINE_ANNOTATION,
     NAMESPACE,
     OBJECTS,
-    OPA_ENGINE,
     POLICIES,
-    PYTHON_ENGINE,
     REVISION_ANNOTATION,
     SETTINGS_ANNOTATION,
 )
+from fairlead.deployment.shadowing import Engines, Pair
+from fairlead.deployment.sidecars import Sidecar
 from fairlead.kube import clients
 from fairlead.operations import drift
-from fairlead.policy import bundles
+from fairlead.policy import bundles, staging
 from fairlead.settings.models import Settings
 
-ASKED = (OPA_ENGINE, PYTHON_ENGINE)
-"""The engines that API servers ask, and that need pods of their own."""
+ASKED = shadowing.ASKED
 _DEFINITION = "CustomResourceDefinition"
 
 
@@ -39,7 +41,7 @@ class Record:
 
     `guards` are the namespace, the administrators' rights and the guards. `definitions`,
     `prepared` and `bindings` are the engine's objects: kinds of parameters, parameters and
-    policies, and what puts these in force.
+    policies, and what puts these in force. With a shadow, or as one, `engines` has two.
     """
 
     manifest: Mapping[str, Any]
@@ -50,9 +52,24 @@ class Record:
     bindings: tuple[dict[str, Any], ...]
 
     @property
+    def engines(self) -> Engines:
+        """The engine that enforces the policies, and its shadow."""
+        return Engines.of(self.manifest)
+
+    @property
+    def shadow(self) -> list[dict[str, Any]]:
+        """The engine's objects without effect, in the order in which to apply them."""
+        return shadowing.without_effect(self.native)
+
+    @property
+    def native(self) -> tuple[dict[str, Any], ...]:
+        """The engine's objects, in the order in which to apply them."""
+        return (*self.definitions, *self.prepared, *self.bindings)
+
+    @property
     def objects(self) -> tuple[dict[str, Any], ...]:
         """All objects but the ConfigMap, in the order in which to apply them."""
-        return (*self.guards, *self.definitions, *self.prepared, *self.bindings)
+        return (*self.guards, *self.native)
 
     @property
     def revision(self) -> str:
@@ -64,7 +81,7 @@ def made(engine: str, settings: Settings, folder: Path | None) -> Record:
     """The record of a deployment with these settings and the policies of `folder`, or the
     project's. Raises UsageError if the engine cannot enforce one of them, and InputError.
     """
-    rendered = engines.render(engine, settings, folder)
+    rendered = engines_.render(engine, settings, folder)
     bundle = bundles.bundle(settings, folder)
     data = {**bundle.modules, OBJECTS: manifests.to_yaml(rendered)}
     annotations = {
@@ -75,21 +92,49 @@ def made(engine: str, settings: Settings, folder: Path | None) -> Record:
     return _record(manifests.policies_of(data, annotations), settings, rendered)
 
 
-def read(config_map: Mapping[str, Any]) -> Record:
+def paired(
+    engines: Engines,
+    sidecar: Sidecar,
+    settings: Settings,
+    folder: Path | None,
+    *,
+    progress: Progress,
+) -> tuple[Pair, Record]:
+    """The record of a deployment in which one of two engines decides beside the other, and what its
+    manifests are rendered with. `sidecar` is what runs in the pods of the one that needs some.
+    Raises as `made`, and FairleadError if a policy cannot be parsed.
+    """
+    rendered = engines_.render(CEL_ENGINE, settings, folder)
+    pair = Pair(engines, manifests.to_yaml(rendered))
+    bundle = pair.marked(bundles.bundle(settings, folder))
+    bundle = staging.deployed(bundle, settings, sidecar.engine, progress)
+    manifest = manifests.policies(settings, bundle, pair=pair)
+    return pair, _record(manifest, settings, rendered, sidecar)
+
+
+def read(config_map: Mapping[str, Any], sidecar: Sidecar = sidecars.SYNC) -> Record:
     """The record that a ConfigMap of the policies is, deployed or of the history. Raises
     FairleadError if somebody damaged it.
     """
+    data = config_map.get("data") or {}
+    text = data[OBJECTS] if OBJECTS in data else shadowing.unpacked(config_map)
     try:
-        rendered = list(yaml.load_all(config_map["data"][OBJECTS], yaml.CSafeLoader))
-    except (KeyError, TypeError, yaml.YAMLError) as error:
+        rendered = list(yaml.load_all(text, yaml.CSafeLoader))
+    except yaml.YAMLError as error:
         raise FairleadError(
             f"{OBJECTS} of the ConfigMap {POLICIES} cannot be read: run `fairlead deploy`"
         ) from error
-    kept = (REVISION_ANNOTATION, SETTINGS_ANNOTATION, ENGINE_ANNOTATION)
+    kept = (REVISION_ANNOTATION, SETTINGS_ANNOTATION, *shadowing.ENGINE_ANNOTATIONS)
     present = config_map["metadata"].get("annotations") or {}
     annotations = {key: present[key] for key in kept if key in present}
-    manifest = manifests.policies_of(config_map["data"], annotations)
-    return _record(manifest, drift.settings(config_map), rendered)
+    manifest = manifests.policies_of(data, annotations)
+    return _record(manifest, drift.settings(config_map), rendered, sidecar)
+
+
+def of_cluster(cluster: Cluster, config_map: Mapping[str, Any]) -> Record:
+    """The same for this cluster, whose guards also protect what runs beside the engine."""
+    asked = Engines.of(config_map).asked
+    return read(config_map, cluster.sidecar if asked else sidecars.SYNC)
 
 
 def deployed(objects: clients.Objects) -> dict[str, Any] | None:
@@ -99,19 +144,21 @@ def deployed(objects: clients.Objects) -> dict[str, Any] | None:
 
 def engine_of(config_map: Mapping[str, Any] | None) -> str:
     """The engine that enforces the policies of the ConfigMap; `opa` if there is none."""
-    annotations = (config_map or {}).get("metadata", {}).get("annotations") or {}
-    return str(annotations.get(ENGINE_ANNOTATION) or OPA_ENGINE)
+    return Engines.of(config_map).enforcing
 
 
 def _record(
-    manifest: dict[str, Any], settings: Settings, rendered: Iterable[dict[str, Any]]
+    manifest: dict[str, Any],
+    settings: Settings,
+    rendered: Iterable[dict[str, Any]],
+    sidecar: Sidecar = sidecars.SYNC,
 ) -> Record:
     rendered = list(rendered)
     bundle = bundles.Bundle(bundles.modules_of(manifest["data"]))
     definitions = [each for each in rendered if each["kind"] == _DEFINITION]
     bindings = [each for each in rendered if each["kind"].endswith("Binding")]
     prepared = [each for each in rendered if each not in definitions and each not in bindings]
-    guards = manifests.render_guards(settings, bundle)
+    guards = manifests.render_guards(settings, bundle, sidecar)
     return Record(
         manifest, settings, tuple(guards), tuple(definitions), tuple(prepared), tuple(bindings)
     )

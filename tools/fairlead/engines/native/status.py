@@ -19,7 +19,7 @@ def status(cluster: Cluster, config_map: Mapping[str, Any]) -> dict[str, Any]:
     """
     objects = cluster.objects()
     try:
-        deployed = record.read(config_map)
+        deployed = record.of_cluster(cluster, config_map)
         comparison = drift.Comparison(
             tuple(drift.compared(objects, manifest) for manifest in deployed.objects)
         )

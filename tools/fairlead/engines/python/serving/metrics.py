@@ -19,11 +19,6 @@ DECISIONS = Counter(
 UNREADABLE = Counter(
     "fairlead_serve_unreadable", "Requests without a review, by the status of the answer.", ["code"]
 )
-LOOKUPS = Counter(
-    "fairlead_serve_lookups",
-    "Namespaces that the API server was asked about, by outcome: found, absent or failed.",
-    ["outcome"],
-)
 SECONDS = Histogram("fairlead_serve_decision_seconds", "Time of a decision, with its lookup.")
 
 
@@ -32,6 +27,11 @@ class _Watched:
 
     relists = Counter("fairlead_serve_relists", "Complete lists read from the API server.")
     errors = Counter("fairlead_serve_errors", "Failed requests, by peer.", ["peer"])
+    lookups = Counter(
+        "fairlead_serve_lookups",
+        "Namespaces that the API server was asked about, by outcome: found, absent or failed.",
+        ["outcome"],
+    )
 
 
 WATCHED = _Watched()

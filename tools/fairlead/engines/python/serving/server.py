@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import socket
-import ssl
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess
 
-from fairlead.common.errors import FairleadError
 from fairlead.engines.python import decisions
-from fairlead.engines.python.serving.application import GRACE, Application
-from fairlead.engines.python.serving.metrics import FOLDER_VARIABLE
-from fairlead.engines.python.serving.namespaces import Namespaces
-from fairlead.opa.arguments import DRAIN
+from fairlead.engines.python.serving.application import Application
+from fairlead.engines.python.serving.metrics import FOLDER_VARIABLE, WATCHED
+from fairlead.engines.serving import connections
+from fairlead.engines.serving.namespaces import Namespaces
 from fairlead.settings.models import Settings
 from fairlead.sync.server_certificates import Certificate
 
 CONNECTIONS = 512
 """The most connections of one worker; more get 503."""
-HEAD = 16 * 1024
-"""The most bytes of a request line with its headers."""
 _HUNG = 20
 """Seconds after which a worker that does not answer its parent is replaced. It answers only once it
 has imported everything, which takes its time on a busy machine."""
-PATIENCE = 5.0
-"""Seconds for a request line with its headers."""
 
 
 @dataclass(frozen=True)
@@ -59,108 +47,17 @@ def run(options: Options) -> None:
     if options.settings:
         decisions.of_folder(options.settings)
     Certificate(options.certificate, options.key)
-    Namespaces(options.kubeconfig)
-    with listening(options.host, options.port) as listener, TemporaryDirectory() as folder:
+    Namespaces(options.kubeconfig, WATCHED)
+    listening = connections.listening(options.host, options.port)
+    with listening as listener, TemporaryDirectory() as folder:
         os.environ[FOLDER_VARIABLE] = folder
-        config = uvicorn.Config(
+        config = connections.configured(
             Application(options.settings, options.kubeconfig, Path(folder)),
+            options.certificate,
+            options.key,
+            connections=CONNECTIONS,
+            log_level=options.log_level,
             workers=options.workers,
-            lifespan="on",
-            loop="asyncio",
-            http=_PatientHttp,
-            ws="none",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            log_config=_logging(options.log_level),
-            limit_concurrency=CONNECTIONS,
-            h11_max_incomplete_event_size=HEAD,
-            timeout_keep_alive=DRAIN,
-            timeout_graceful_shutdown=GRACE,
             timeout_worker_healthcheck=_HUNG,
-            ssl_context_factory=_Tls(options.certificate, options.key),
         )
         Multiprocess(config, sockets=[listener]).run()
-
-
-def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens at the address. Its connections send each part of an answer at once:
-    asyncio does not see to that for a socket that it gets from elsewhere, and an API server would
-    wait 40 ms for the rest of an answer. Raises FairleadError.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host, port), family=family, backlog=1024)
-    except OSError as error:
-        raise FairleadError(
-            f"cannot listen on {host}:{port}: {error.strerror}: choose another with --listen"
-        ) from error
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    listener.set_inheritable(True)
-    return listener
-
-
-@dataclass(frozen=True)
-class _Tls:
-    """Makes the TLS context of a worker, which serves replaced certificates at once."""
-
-    certificate: Path
-    key: Path
-
-    def __call__(self, config: uvicorn.Config, default: Callable[[], Any]) -> ssl.SSLContext:
-        current = Certificate(self.certificate, self.key)
-
-        def use_current(connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
-            connection.context = current.context()
-
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.options |= ssl.OP_NO_RENEGOTIATION
-        context.load_cert_chain(self.certificate, self.key)
-        context.sni_callback = use_current
-        return context
-
-
-class _PatientHttp(H11Protocol):
-    """Closes a connection whose client does not send the head of a request in time. uvicorn itself
-    limits only the time between requests.
-    """
-
-    _end: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._await_head()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self.cycle is None or self.cycle.response_complete:
-            self._await_head()
-        else:
-            self._head_arrived()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._head_arrived()
-        super().connection_lost(exc)
-
-    def _await_head(self) -> None:
-        if self._end is None:
-            self._end = self.loop.call_later(PATIENCE, self.transport.abort)
-
-    def _head_arrived(self) -> None:
-        if self._end is not None:
-            self._end.cancel()
-            self._end = None
-
-
-def _logging(level: str) -> dict[str, Any]:
-    """Plain lines on stderr, as the other components write them."""
-    ours = {"level": level.upper()}
-    return {
-        "version": 1,
-        "disable_existing_loggers": False,
-        "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(message)s"}},
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
-        "root": {"level": "WARNING", "handlers": ["stderr"]},
-        "loggers": {"fairlead": ours, "uvicorn.error": ours},
-    }

@@ -26,6 +26,11 @@ class UnreadableError(Exception):
 
 async def read(request: Request) -> Any:
     """The JSON value of the body. Raises UnreadableError."""
+    return parse(await receive(request))
+
+
+async def receive(request: Request) -> bytes:
+    """The whole body. Raises UnreadableError."""
     if (coding := request.headers.get("content-encoding", "identity")) != "identity":
         # API servers do not compress reviews, and 3 KB of gzip unpack to 3 MB.
         raise UnreadableError(415, f"Content-Encoding {coding!r}: send the review as it is")
@@ -40,7 +45,7 @@ async def read(request: Request) -> Any:
         raise UnreadableError(408, f"the review did not arrive in {PATIENCE:g} seconds") from error
     except ClientDisconnect as error:
         raise UnreadableError(400, "the client closed the connection") from error
-    return parse(bytes(body))
+    return bytes(body)
 
 
 def parse(body: bytes) -> Any:

@@ -6,27 +6,37 @@ import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Any, Protocol
+
+from prometheus_client import Counter
 
 from fairlead.common.errors import FairleadError
-from fairlead.engines.python.serving import metrics
 from fairlead.kube.apiserver import ApiServer
 from fairlead.sync.desired import Source
-from fairlead.sync.watches import Watch
+from fairlead.sync.watches import Counters, Watch
 
 log = logging.getLogger(__name__)
 
 Labels = Mapping[str, str]
 
 
+class Metrics(Counters, Protocol):
+    """The metrics of a watch of namespaces."""
+
+    @property
+    def lookups(self) -> Counter:
+        """Namespaces that the API server was asked about, by outcome."""
+
+
 class Namespaces:
     """What a watch has seen of all namespaces. Its thread writes, other threads may read."""
 
-    def __init__(self, kubeconfig: Path | None) -> None:
+    def __init__(self, kubeconfig: Path | None, metrics: Metrics) -> None:
         """Reads the credentials of `kubeconfig`, or of the pod. Raises UsageError."""
         self._labels: dict[str, Labels] = {}
         self._api = ApiServer(kubeconfig)
-        self._watch = Watch(ApiServer(kubeconfig), Source("namespaces"), {}, self, metrics.WATCHED)
+        self._metrics = metrics
+        self._watch = Watch(ApiServer(kubeconfig), Source("namespaces"), {}, self, metrics)
 
     def start(self, stop: Event) -> None:
         """Begin to watch, in a thread of its own, until `stop` is set."""
@@ -47,10 +57,10 @@ class Namespaces:
             found = self._api.namespace(name)
         except FairleadError as error:
             log.warning("looking up namespace %s: %s", name, error)
-            metrics.LOOKUPS.labels("failed").inc()
+            self._metrics.lookups.labels("failed").inc()
             self._api.renew()
             return None
-        metrics.LOOKUPS.labels("found" if found else "absent").inc()
+        self._metrics.lookups.labels("found" if found else "absent").inc()
         return found[0] if found else None
 
     def replace(self, source: Source, objects: Iterable[Mapping[str, Any]]) -> None:

@@ -1,0 +1,1 @@
+"""What servers of admission webhooks in Python share: connections, bodies, namespaces."""

@@ -1,0 +1,1 @@
+"""`fairlead shadow`: asks two engines about the same requests, and reports where they disagree."""
