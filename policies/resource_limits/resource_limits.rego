@@ -106,6 +106,7 @@ package resource_limits
 import data.lib.mirror_pods
 import data.lib.pod_specs
 import data.lib.quantities
+import data.lib.resources
 import data.review
 import data.settings
 
@@ -154,9 +155,9 @@ _is_quantity(value) if quantities.nano(value) >= 0
 _missing(spec) := {problem |
 	some list, names in _required
 	some name in names
-	not pod_level(spec, list, name)
+	not resources.pod_level(spec, list, name)
 	some entry in _containers(spec)
-	not amount_of(entry.container, list, name)
+	not resources.amount_of(entry.container, list, name)
 	problem := sprintf("%s has no %s %s: set resources.%s.%s", [entry.title, name, _nouns[list], list, name])
 }
 
@@ -165,12 +166,12 @@ _large_containers(spec) := {problem |
 	some name, most in rules.container_max
 	some entry in _containers(spec)
 	holder := _holder(spec, entry.container, list, name)
-	amount_of(holder, list, name) > quantities.nano(most)
+	resources.amount_of(holder, list, name) > quantities.nano(most)
 	problem := sprintf("%s has the %s %s %s, above the maximum %s: set resources.%s.%s to at most %s", [
 		entry.title,
 		name,
 		_nouns[list],
-		_shown(written(holder, list, name)),
+		_shown(resources.written(holder, list, name)),
 		most,
 		list,
 		name,
@@ -180,16 +181,16 @@ _large_containers(spec) := {problem |
 
 # A container without a limit of its own may use the limit of its pod.
 _holder(spec, container, list, name) := container if {
-	amount_of(container, list, name)
+	resources.amount_of(container, list, name)
 } else := spec if {
 	list == "limits"
-	pod_level(spec, list, name)
+	resources.pod_level(spec, list, name)
 }
 
 _large_pods(spec) := {problem |
 	some list, rules in _rules
 	some name, most in rules.pod_max
-	total := total_of(spec, list, name)
+	total := resources.total_of(spec, list, name)
 	total > quantities.nano(most)
 	problem := sprintf("all containers together have the %s %s %s, above the maximum %s: lower resources.%s.%s", [
 		name,

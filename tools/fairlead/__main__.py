@@ -38,6 +38,7 @@ COMMANDS = {
     "enable": "Have OPA decide again after `fairlead disable`.",
     "rotate": "Replace OPA's token or certificate without a refused request.",
     "eval": "Show the decision for one AdmissionReview or manifest, or check many.",
+    "place": "Show on which clusters workloads run, and why not on the others.",
     "audit": "Show what the policies would change, refuse or find misplaced in a cluster.",
     "diff": "Show which decisions changed policies would change in a cluster.",
     "verify": "Run the conformance cases on each engine.",

@@ -11,10 +11,17 @@ package lib.quantities
 #   The amount in billionths of the resource's unit (cores, bytes, devices); a fraction of a billionth counts as one.
 #   Undefined for what is no quantity. Amounts of `10^64` or more count as that, and binary ones (`Ki`, `Mi`, ...) as at
 #   most 2^63-1 units.
-nano(value) := amount if {
+nano(value) := to_number(value) * 1000000000 if {
+	regex.match(`^(0|[1-9][0-9]{0,11})$`, value)
+} else := to_number(trim_suffix(value, "Gi")) * _nano_gibi if {
+	regex.match(`^[1-9][0-9]{0,8}Gi$`, value)
+} else := amount if {
 	[_, sign, whole, fraction, suffix] := _parts(_written(value))
 	amount := _signed(sign, _magnitude(whole, fraction, suffix))
 }
+
+# The general way takes thirty times as long as those for the most frequent forms.
+_nano_gibi := 1073741824000000000
 
 # METADATA
 # description: |

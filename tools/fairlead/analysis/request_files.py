@@ -70,9 +70,9 @@ def read(
     Raises InputError if a file is unreadable, UsageError if it contradicts `namespace` or
     `operation`, or if two manifests give a namespace different labels.
     """
-    documents, skipped = _documents(paths)
-    requests = [_request(document, namespace, operation) for document in documents]
-    known = {**(namespaces or {}), **_described(documents)}
+    read_documents, skipped = documents(paths)
+    requests = [_request(document, namespace, operation) for document in read_documents]
+    known = {**(namespaces or {}), **_described(read_documents)}
     if namespace_labels is not None:
         for request in requests:
             if request.namespace is not None and request.namespace not in known:
@@ -94,8 +94,11 @@ def unknown(inputs: Inputs, request: Request, *, live: bool) -> str | None:
     )
 
 
-def _documents(paths: Sequence[Path]) -> tuple[list[files.Document], int]:
-    documents: list[files.Document] = []
+def documents(paths: Sequence[Path]) -> tuple[list[files.Document], int]:
+    """The AdmissionReviews and manifests of files, folders and standard input, each file once, and
+    the number of documents in folders that are neither. Raises InputError.
+    """
+    collected: list[files.Document] = []
     skipped = 0
     seen: set[Path] = set()
     for path in paths:
@@ -106,9 +109,9 @@ def _documents(paths: Sequence[Path]) -> tuple[list[files.Document], int]:
             in_folder = review_files.read(path)
         # A file may be named twice, by itself and by its folder.
         places = {file: file.resolve() for file in {document.path for document in in_folder}}
-        documents += [document for document in in_folder if places[document.path] not in seen]
+        collected += [document for document in in_folder if places[document.path] not in seen]
         seen |= {*places.values()}
-    return documents, skipped
+    return collected, skipped
 
 
 def _request(document: files.Document, namespace: str | None, operation: str | None) -> Request:

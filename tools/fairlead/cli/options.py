@@ -45,6 +45,34 @@ manifests = click.argument(
     "paths", metavar="FILE|FOLDER|-...", type=click.Path(path_type=Path), nargs=-1, required=True
 )
 """Where the manifests are that a command reads; - is standard input."""
+
+
+def manifests_by_flag(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, also as kubectl has it: `-f FILE`. The command gets all of them as `paths`."""
+
+    @click.argument(
+        "named", metavar="[FILE|FOLDER|-]...", type=click.Path(path_type=Path), nargs=-1
+    )
+    @click.option(
+        "-f",
+        "--filename",
+        "flagged",
+        metavar="FILE|FOLDER|-",
+        type=click.Path(path_type=Path),
+        multiple=True,
+        help="A file or folder of manifests, as kubectl has it; repeatable.",
+    )
+    @functools.wraps(command)
+    def chosen(
+        *arguments: Any, named: tuple[Path, ...], flagged: tuple[Path, ...], **others: Any
+    ) -> Any:
+        if not (named or flagged):
+            raise click.UsageError("Missing a file or folder of manifests: -f FILE.")
+        return command(*arguments, paths=(*flagged, *named), **others)
+
+    return chosen
+
+
 yes = click.option(
     "--yes",
     is_flag=True,

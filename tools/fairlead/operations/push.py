@@ -344,7 +344,8 @@ def _require_same_deployment(config_map: dict[str, Any], new: Mapping[str, Any])
     old = history.settings_of(config_map)
     if old is None:
         return
-    changed = sorted(key for key in new if key not in POLICY_ONLY and new[key] != old.get(key))
+    keys = {*new, *old} - POLICY_ONLY
+    changed = sorted(key for key in keys if new.get(key) != old.get(key))
     if changed:
         raise UsageError(
             f"{', '.join(changed)} changed since the last deployment: run `fairlead deploy`"

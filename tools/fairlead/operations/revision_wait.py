@@ -17,7 +17,7 @@ from fairlead.opa.errors import OpaRefused
 from fairlead.operations import deployed_state, leftovers, policy_status
 from fairlead.operations.deployed_state import Served
 from fairlead.policy import bundles
-from fairlead.policy.revision import MAIN, fingerprint
+from fairlead.policy.revision import MAIN, fingerprint, switches
 
 _DEADLINE = 60.0
 """Seconds within which every OPA serves a revision. It takes three, and many more where OPA gets
@@ -198,11 +198,15 @@ class _Wait:
         self._objects.merge(policies, {"metadata": {"annotations": {RETRIES: "1"}}})
 
     def _switched(self, opa: OpaServer) -> bool:
-        """Whether the OPA serves this main.rego. It is loaded last, and costs little to compare
-        repeatedly.
+        """Whether the OPA serves this main.rego, and whatever else switches to the revision. They
+        are loaded last, and cost little to compare repeatedly.
         """
+        keys = {MAIN, *(key for key, text in self._modules.items() if switches(key, text))}
         api = OpaApi(opa.url, ca=opa.ca, token=self._token)
         try:
-            return api.policy(f"{NAMESPACE}/{POLICIES}/{MAIN}") == self._modules.get(MAIN)
+            return all(
+                api.policy(f"{NAMESPACE}/{POLICIES}/{key}") == self._modules.get(key)
+                for key in sorted(keys)
+            )
         finally:
             api.close()

@@ -62,7 +62,8 @@ def _of_modules(place: Path) -> Iterator[str]:
         folder = path.relative_to(place).parts[0]
         text = files.read_text(path)
         package = PACKAGE.search(text)
-        name = package[1].split(".")[0] if package else ""
+        # Callers ask for k8s.<folder> by this path.
+        name = package[1].removeprefix("k8s.").split(".")[0] if package else ""
         expected = f"{folder}_test" if path.name.endswith("_test.rego") else folder
         if package is None:
             yield f"{path}: names no package: begin it with `package {expected}`"

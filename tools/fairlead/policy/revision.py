@@ -20,6 +20,13 @@ STAGED_KEY = re.compile(r"[0-9a-f]{12}\.")
 that order."""
 
 
+def switches(key: str, text: str) -> bool:
+    """Whether callers reach a revision by this module: it keeps its name, and uses modules that are
+    staged.
+    """
+    return STAGED_KEY.match(key) is None and STAGE.search(text) is not None
+
+
 def fingerprint(data: Mapping[str, str]) -> str:
     """12 hex digits that identify a ConfigMap's data: of the SHA-256 over its keys and texts."""
     return hashlib.sha256(json.dumps(sorted(data.items())).encode()).hexdigest()[:12]

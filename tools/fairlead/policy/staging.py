@@ -2,7 +2,8 @@
 
 OPA loads one module at a time. So a new revision is loaded beside the old one, under packages
 `r_<revision>.*` that nothing uses yet. Then main.rego, whose imports name these packages, is
-replaced. Each answer therefore comes from one revision as a whole. The sidecar loads new modules
+replaced, and so is the module of k8s.placement. Each answer therefore comes from one revision as a
+whole. The sidecar loads new modules
 first, then changed ones, and removes old ones last.
 
 Modules in packages that OPA reads from files, such as its authz policy, are refused here.
@@ -22,8 +23,9 @@ from fairlead.policy.bundles import Bundle
 from fairlead.policy.revision import PACKAGE
 from fairlead.settings.models import Settings
 
-_ENTRY = "system"
-"""The package that OPA itself queries (the decision, health), which keeps its name."""
+_ENTRIES = ("system", "k8s")
+"""The packages that OPA itself or its callers query (the decision, health; placement), which keep
+their names."""
 
 
 def stage(bundle: Bundle, progress: Progress) -> Bundle:
@@ -34,7 +36,7 @@ def stage(bundle: Bundle, progress: Progress) -> Bundle:
     """
     require_none_of_opas_own(bundle.modules, bundle.sources, progress)
     packages = {key: _package(key, text) for key, text in bundle.modules.items()}
-    inner = {path for path in packages.values() if path.split(".")[0] != _ENTRY}
+    inner = {path for path in packages.values() if path.split(".")[0] not in _ENTRIES}
     name = bundle.revision
     moved = cli.move(bundle.modules, {path: f"r_{name}.{path}" for path in inner}, progress)
     return Bundle(

@@ -67,9 +67,12 @@ def _asked(instance: Instance, rule: str) -> str:
 
 
 def namespace_labels(active: Iterable[Instance], settings: Settings) -> list[str]:
-    """The labels of namespaces by which these intents select, besides the pool label, sorted."""
+    """The labels of namespaces that policies read, besides the pool label, sorted: those by which
+    these intents select, and what placement over clusters takes from namespaces.
+    """
     known = {settings.namespace_label, instances.NAME_LABEL}
-    return sorted(set[str]().union(*(one.labels for one in active)) - known)
+    placement = {"customer"} if settings.placement else set()
+    return sorted(placement.union(*(one.labels for one in active)) - known)
 
 
 def manifest(modules: Iterable[str]) -> str:

@@ -16,8 +16,10 @@ ENTRY_POINTS = (
     "data.system.authz.allow",
     "data.system.log.drop",
     "data.system.log.mask",
+    "data.k8s.placement",
 )
-"""What OPA itself asks for: the decision, its readiness, who may use its API, and its logs."""
+"""What OPA itself asks for (the decision, its readiness, who may use its API, and its logs), and
+what its callers ask for by its path."""
 
 Key = TypeVar("Key")
 

@@ -58,7 +58,7 @@ _LONGEST = 63
 # What a mistake in an expression raises besides Jinja2's own errors.
 _MISTAKES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _TAKEN = {
-    *("data", "input", "fairlead_confirmed", "kubernetes", "system"),
+    *("data", "input", "fairlead_confirmed", "k8s", "kubernetes", "system"),
     *("as", "contains", "default", "else", "every", "false", "if", "import", "in", "not", "null"),
     *("package", "some", "true", "with"),
 }

@@ -250,6 +250,8 @@ class Settings(_Strict):
     """Folders of policies besides the project's own."""
     intents: dict[IntentName, IntentSettings] = {}
     enforcement: dict[str, Mode] = {}
+    placement: bool = False
+    """Whether OPA also answers on which clusters a workload runs."""
     default_pool: PoolName | None = None
     pools: dict[PoolName, Pool] = {}
     contact: str | None = None
@@ -378,5 +380,8 @@ class Settings(_Strict):
         return self.model_dump(by_alias=True, exclude_none=False)
 
     def deployed_document(self) -> dict[str, object]:
-        """The settings that a cluster keeps: all but the places of policies on this machine."""
-        return {key: value for key, value in self.document().items() if key != "policies"}
+        """The settings that a cluster keeps: all but the places of policies on this machine, and
+        `placement` only if it is on, so that other deployments stay as earlier versions made them.
+        """
+        left_out = {"policies"} if self.placement else {"policies", "placement"}
+        return {key: value for key, value in self.document().items() if key not in left_out}

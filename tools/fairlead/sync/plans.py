@@ -7,7 +7,7 @@ import random
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from fairlead.policy.revision import STAGE
+from fairlead.policy.revision import STAGE, switches
 from fairlead.sync import policy_problems
 from fairlead.sync.desired import ConfigMap, Item, Snapshot
 from fairlead.sync.policy_problems import Problem
@@ -151,7 +151,8 @@ def operations(
     There are four steps: stores (except those in `without`) and documents; new policies; changed
     policies; removals. OPA may accept a rejected text after another one, so each step is repeated
     until OPA accepts nothing more, and then the next step follows. In this order a new revision is
-    loaded beside the old one, and one changed policy switches to it. While a store is neither in
+    loaded beside the old one, and a changed policy for each package that callers ask for switches
+    to it. While a store is neither in
     OPA nor known, no policies are returned, because they would decide as if the store were empty.
     """
     wanted_texts = dict(_wanted(desired, served, memory, now))
@@ -230,7 +231,7 @@ def _held(item: Item, text: str, desired: Snapshot, served: Served, memory: Memo
     others = {
         other: text
         for other, text in desired.texts.items()
-        if _of(other) == _of(item) and other != item
+        if _of(other) == _of(item) and not switches(other[1].rpartition("/")[2], text)
     }
     gone = memory.owned - desired.texts.keys() - desired.broken
     return any(_of(other) == _of(item) for other in desired.broken) or not all(

@@ -183,7 +183,7 @@ def test_a_rollback_starts_no_shadow_and_keeps_the_one_that_is_deployed() -> Non
     new, _ = deployed("opa,cel")
     manifest = dict(new.manifest)
     assert shadowing.same_shadow(manifest, manifest) == manifest
-    single = {"metadata": {"annotations": {}}}
+    single: dict[str, Any] = {"metadata": {"annotations": {}}}
     without = shadowing.same_shadow(manifest, single)
     assert Engines.of(without) == Engines("opa")
     assert OBJECTS_ANNOTATION not in without["metadata"]["annotations"]

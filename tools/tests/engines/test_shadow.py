@@ -14,7 +14,7 @@ from fairlead.engines.disagreements import Answer
 from fairlead.engines.shadow import answers, masking, report
 from fairlead.engines.shadow.waiting import Queue, Waiting
 
-POD = {
+POD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "a", "labels": {"app": "web"}, "annotations": {"token": "s3cret"}},

@@ -21,9 +21,9 @@ MODULES = {
     name.replace("/", "."): files.read_text(POLICIES / name)
     for name in (
         "lib/mirror_pods/mirror_pods.rego",
+        "lib/resources/resources.rego",
         "lib/pod_specs/pod_specs.rego",
         "lib/quantities/quantities.rego",
-        "resource_limits/amounts.rego",
         "resource_limits/resource_limits.rego",
         "review/review.rego",
         "settings.rego",

@@ -329,6 +329,26 @@ def test_a_policy_that_switches_to_a_new_revision_waits_for_all_of_it() -> None:
     assert [operation.item for operation in opa.settle(snapshot(texts))] == [staged, main]
 
 
+def test_all_policies_that_switch_to_a_new_revision_do_so_after_the_others() -> None:
+    main: Item = ("policy", "ns/map/main.rego")
+    placement: Item = ("policy", "ns/map/placement.rego")
+    staged: Item = ("policy", "ns/map/bbbbbbbbbbbb.x.rego")
+    old = {main[1]: "import data.r_aaaaaaaaaaaa.x", placement[1]: "import data.r_aaaaaaaaaaaa.y"}
+    texts = {
+        main: "import data.r_bbbbbbbbbbbb.x",
+        placement: "import data.r_bbbbbbbbbbbb.y",
+        staged: "package r_bbbbbbbbbbbb.x",
+    }
+    opa = Opa(held(old))
+    assert [operation.item for operation in opa.settle(snapshot(texts))] == [
+        staged,
+        main,
+        placement,
+    ]
+    refusing = Opa(held(old), accepts=lambda operation: operation.item != staged)
+    assert refusing.settle(snapshot(texts)) == []
+
+
 def test_it_waits_for_what_cannot_be_sent_too() -> None:
     main: Item = ("policy", "ns/map/main.rego")
     opa = Opa(held({main[1]: "old"}))

@@ -1,24 +1,33 @@
-# What containers and pods have of a resource, in billionths of its unit, as Kubernetes counts it: PodRequests and
-# PodLimits in k8s.io/component-helpers/resource, and the defaults that API servers give to requests.
-package resource_limits
+# METADATA
+# title: Resources of pods
+# description: |
+#   What containers and pods have of a resource, in billionths of its unit, as Kubernetes counts it: PodRequests and
+#   PodLimits in k8s.io/component-helpers/resource, and the defaults that API servers give to requests.
+package lib.resources
 
 import data.lib.quantities
 
-# What a container, or the `resources` of a pod spec, has of a resource; undefined for none. `list` is `requests` or
-# `limits`. A limit of 0 is none for the kubelet.
+# METADATA
+# description: |
+#   What a container, or the `resources` of a pod spec, has of a resource; undefined for none. `list` is `requests` or
+#   `limits`. A limit of 0 is none for the kubelet.
 amount_of(holder, list, name) := amount if {
 	amount := quantities.nano(written(holder, list, name))
 	amount > 0
 }
 
-# The quantity as it is written. API servers give pods the limit as a request, but not templates.
+# METADATA
+# description: |
+#   The quantity as it is written. API servers give pods the limit as a request, but not templates.
 written(holder, "limits", name) := holder.resources.limits[name]
 
 written(holder, "requests", name) := holder.resources.requests[name]
 
 written(holder, "requests", name) := holder.resources.limits[name] if not holder.resources.requests[name]
 
-# What the pod has for all of its containers by its own `resources` (Kubernetes 1.34); undefined for none.
+# METADATA
+# description: |
+#   What the pod has for all of its containers by its own `resources` (Kubernetes 1.34); undefined for none.
 pod_level(spec, "limits", name) := amount_of(spec, "limits", name) if _has_pod_level(name)
 
 # With a limit of any resource, the containers' requests become the pod's.
@@ -36,7 +45,8 @@ _has_pod_level(name) if name in {"cpu", "memory"}
 
 _has_pod_level(name) if startswith(name, "hugepages-")
 
-# What a pod has of a resource.
+# METADATA
+# description: What a pod has of a resource.
 total_of(spec, list, name) := amount + _overhead(spec, list, name, amount) if amount := _without_overhead(spec, list, name)
 
 _without_overhead(spec, list, name) := pod_level(spec, list, name)

@@ -1,0 +1,50 @@
+# What the other modules share. In this package, a file uses only those before it by name: sidecars load one file at a
+# time in this order, and OPA takes a file only if all that it names of its own package is there.
+package lib.workload_placement
+
+import data.lib.quantities
+
+# What an annotation of the workload says, or else a label; undefined if it has neither.
+stated(key) := value if {
+	value := input.resource.metadata.annotations[key]
+	value != null
+} else := value if {
+	value := input.resource.metadata.labels[key]
+	value != null
+}
+
+# The same of its namespace, as it was replicated.
+_stated_by_namespace(key) := value if {
+	value := _namespace.annotations[key]
+	value != null
+} else := value if {
+	value := _namespace.labels[key]
+	value != null
+}
+
+_namespace := data.kubernetes.namespaces[_namespace_name].metadata
+
+# Without a namespace, API servers take this one.
+default _namespace_name := "default"
+
+_namespace_name := input.resource.metadata.namespace
+
+# Files and OPA's API bring `data.placement`; a ConfigMap is found by its namespace and name.
+_data_are_direct if is_object(data.placement)
+
+_is_quantity(value) if quantities.nano(value) >= 0
+
+_texts(list) := {text | some text in list} if {
+	is_array(list)
+	every text in list { is_string(text) }
+}
+
+_listed(names) := concat(", ", sort(names)) if count(names) > 0
+
+else := "none"
+
+# A value as messages show it. It is cut, because it can have a megabyte.
+shown(value) := substring(json.marshal(value), 0, 64)
+
+# The explanation of a cluster whose data are wrong.
+wrong := "its data are wrong"

@@ -1,0 +1,98 @@
+# What a workload needs: how many pods, what they request, and what they tolerate.
+package lib.workload_placement
+
+import data.lib.resources
+
+# How many pods the workload runs at the same time.
+default replicas := 1
+
+replicas := input.resource.spec.replicas if {
+	not _is_job
+	input.resource.spec.replicas != null
+}
+
+replicas := input.resource.spec.parallelism if {
+	_is_job
+	input.resource.spec.parallelism != null
+}
+
+_is_job if input.resource.kind == "Job"
+
+# The spec of its pods; empty if it has none.
+pod_spec := spec if {
+	spec := object.get(input.resource, array.concat(_template_path, ["spec"]), {})
+	spec != null
+} else := {}
+
+# Custom resources that run pods have their template where a Deployment has it.
+_template_path := ["spec", "jobTemplate", "spec", "template"] if {
+	input.resource.kind == "CronJob"
+} else := [] if {
+	input.resource.kind == "Pod"
+} else := ["spec", "template"]
+
+# What all pods request together of each resource, in billionths of its unit.
+demand := {name: amount |
+	some name in _requested_resources
+	amount := resources.total_of(pod_spec, "requests", name) * replicas
+	amount > 0
+}
+
+_requested_resources := {name | some entry in _quantities; name := entry.name}
+
+_quantities := [{"name": name, "value": value} |
+	some list in ["containers", "initContainers"]
+	some container in pod_spec[list]
+	some kind in ["limits", "requests"]
+	some name, value in container.resources[kind]
+]
+
+_workload_problems contains "input.resource is no object" if not _has_resource
+
+_has_resource if is_object(input.resource)
+
+_workload_problems contains sprintf("%s is no object", [concat(".", path)]) if {
+	_has_resource
+	some path in _objects
+	not _is_object(input.resource, path)
+}
+
+_workload_problems contains sprintf("metadata.namespace is %s, which is no name", [json.marshal(_namespace_name)]) if {
+	not is_string(_namespace_name)
+}
+
+_workload_problems contains sprintf("the number of replicas is %s: it is a whole number from 0 to 1000000", [shown(replicas)]) if {
+	not _is_count(replicas)
+}
+
+_workload_problems contains sprintf("%s is no list of containers", [concat(".", array.concat(_template_path, ["spec", list]))]) if {
+	some list in ["containers", "initContainers"]
+	not is_array(object.get(pod_spec, list, []))
+	object.get(pod_spec, list, []) != null
+}
+
+_workload_problems contains sprintf("a container has %s %s, which is no quantity: write it like 500m or 1Gi", [entry.name, shown(entry.value)]) if {
+	some entry in _quantities
+	not _is_quantity(entry.value)
+}
+
+_objects := [
+	["metadata"],
+	["metadata", "annotations"],
+	["metadata", "labels"],
+	["spec"],
+	_template_path,
+	array.concat(_template_path, ["spec"]),
+]
+
+# Null is as good as nothing.
+_is_object(parent, path) if object.get(parent, path, {}) in {null, {}}
+
+_is_object(parent, path) if is_object(object.get(parent, path, {}))
+
+_is_count(number) if {
+	is_number(number)
+	number >= 0
+	number <= 1000000
+	number == floor(number)
+}

@@ -1,0 +1,74 @@
+# METADATA
+# title: Decisions over clusters
+# description: |
+#   Which clusters a workload may run on, and with which weights. The rules apply in this order, and the first that
+#   excludes a cluster explains it: jurisdiction, certifications, criticality, cordon, taints, capacity, and what the
+#   workload asks for. Data come from `data.placement`, or from the ConfigMap `placement` in the namespace `fairlead`.
+#   A decision looks one customer up, so its cost does not depend on how many there are.
+# schemas:
+#   - input: schema.placement
+#   - data.placement: schema.placement_data
+package lib.workload_placement
+
+# METADATA
+# description: The clusters with their weights; none if there are errors.
+weights := _weights if {
+	count(errors) == 0
+} else := {}
+
+# METADATA
+# description: |
+#   What is wrong, as sets of sentences by what they are about. `invalid cluster(s)` has the names of those that the
+#   workload asks for and may not run on.
+errors := {about: problems | some about, problems in _problems; count(problems) > 0}
+
+_problems := {
+	"data": _data_problems,
+	"workload": _workload_problems,
+	"customer": _customer_problems,
+	"clusters": _cluster_problems,
+	"replica-set-preferences": _preference_problems,
+	"invalid cluster(s)": _invalid,
+	"no cluster": _reasons_for_none,
+}
+
+_data_problems contains "OPA has no clusters: bring data.placement.clusters" if not _has_clusters
+
+_data_problems contains "placement.clusters is no object of clusters by their names" if not is_object(clusters)
+
+_has_clusters if some _ in [clusters]
+
+default _invalid := set()
+
+_invalid := object.keys(requested) - _standing_well if customer
+
+_reasons_for_none contains sprintf("%d of %d: %s", [count(names), count(clusters), sentence]) if {
+	customer
+	count(_standing_well) == 0
+	some sentence, names in _by_sentence
+}
+
+_reasons_for_none contains "there are no clusters" if clusters == {}
+
+_by_sentence[sentence] contains name if some name, sentence in _standings
+
+# METADATA
+# description: For each cluster `allowed`, or the rule that excludes it, in a sentence.
+explanation := _explained if {
+	customer
+	is_object(clusters)
+} else := {name: "the customer is not known, so no cluster is allowed" | some name in object.keys(clusters)} if {
+	is_object(clusters)
+} else := {}
+
+_explained := object.union_n([
+	_standings,
+	{name: "the workload asks for other clusters" | some name in _not_requested},
+	{name: wrong | some name in _suspicious},
+]) if {
+	count(_not_requested | _suspicious) > 0
+} else := _standings
+
+_not_requested := _standing_well - object.keys(requested) if {
+	requested
+} else := set()

@@ -1,0 +1,173 @@
+"""Decides on which clusters the workloads of manifests run, by `opa eval`, for `fairlead place`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlead.analysis import replica_division, request_files
+from fairlead.common import files
+from fairlead.common.errors import FairleadError, InputError, UsageError
+from fairlead.common.progress import Progress
+from fairlead.opa import cli
+from fairlead.policy import bundles
+from fairlead.settings.models import Settings
+
+ANNOTATION = "federation.kubernetes.io/replica-set-preferences"
+"""Says on which clusters a workload runs, as JSON: `{"clusters": {NAME: {"weight": NUMBER}}}`."""
+WORKLOADS = {
+    "apps/Deployment": "replicas",
+    "apps/ReplicaSet": "replicas",
+    "apps/StatefulSet": "replicas",
+    "batch/Job": "parallelism",
+}
+"""The kinds that are placed, `group/Kind`, with the field of their spec that counts pods."""
+
+_MODULE = """
+package fairlead_placements
+
+answers := [answer | some workload in data.fairlead_workloads; answer := _answer(workload)]
+
+_answer(workload) := answer if answer := data.k8s.placement with input as {"resource": workload}
+"""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The decision about one workload.
+
+    `clusters` are the weights of the clusters where it runs, by name, and `replicas` what each of
+    them gets; both are empty if there are `errors`, which are lists of sentences by what they are
+    about. `explanation` says for each cluster `allowed`, or which rule excludes it.
+    """
+
+    document: files.Document
+    clusters: Mapping[str, float]
+    replicas: Mapping[str, int]
+    errors: Mapping[str, Sequence[str]]
+    explanation: Mapping[str, str]
+
+    @property
+    def title(self) -> str:
+        """The workload, as in `Deployment shop/web`."""
+        metadata = self.document.value.get("metadata") or {}
+        name = metadata.get("name") or metadata.get("generateName") or "(unnamed)"
+        return f"{self.document.value['kind']} {namespace_of(metadata)}/{name}"
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """The annotation that says where the workload runs; none if there are errors."""
+        if self.errors:
+            return {}
+        clusters = {name: {"weight": weight} for name, weight in self.clusters.items()}
+        text = json.dumps({"clusters": clusters}, sort_keys=True, separators=(",", ":"))
+        return {ANNOTATION: text}
+
+    def annotated(self) -> dict[str, Any]:
+        """The manifest with the annotation."""
+        metadata = self.document.value.get("metadata") or {}
+        annotations = {**(metadata.get("annotations") or {}), **self.annotations}
+        return {**self.document.value, "metadata": {**metadata, "annotations": annotations}}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was read, in its order: every document, and the decision about those that are
+    workloads.
+    """
+
+    documents: Sequence[tuple[files.Document, Placement | None]]
+
+    @property
+    def placements(self) -> list[Placement]:
+        return [placement for _, placement in self.documents if placement]
+
+
+def place(
+    paths: Sequence[Path], data_file: Path, *, folder: Path | None = None, progress: Progress
+) -> Result:
+    """The decisions on the workloads (see WORKLOADS) in files, folders and standard input
+    (files.STDIN). Those that belong to another object, such as the ReplicaSets of a Deployment, are
+    left alone.
+
+    `data_file` has OPA's data, with `placement` at its top. Namespaces among the manifests say
+    whose the workloads in them are. The policies are those of `folder`, if it has a main.rego, or
+    the checkout's. Raises InputError for a file that cannot be read, UsageError if there is no
+    workload, and FairleadError if OPA fails.
+    """
+    documents, _ = request_files.documents(paths)
+    workloads = [document for document in documents if _is_placed(document.value)]
+    if not workloads:
+        kinds = ", ".join(sorted(kind.split("/")[1] for kind in WORKLOADS))
+        shown = ", ".join(str(files.shown(path)) for path in paths)
+        raise UsageError(f"{shown}: no workload to place: name manifests of one of {kinds}")
+    modules = bundles.bundle(Settings(placement=True), folder).modules
+    answers = cli.evaluate(
+        "data.fairlead_placements.answers",
+        modules={**modules, "fairlead_placements.rego": _MODULE},
+        data={
+            **_data(data_file, documents),
+            "fairlead_workloads": [document.value for document in workloads],
+        },
+        progress=progress,
+    )
+    if len(answers) < len(workloads):
+        raise FairleadError("the policies give no answer (data.k8s.placement is undefined)")
+    placements = {
+        id(document): _read(document, answer)
+        for document, answer in zip(workloads, answers, strict=True)
+    }
+    return Result([(document, placements.get(id(document))) for document in documents])
+
+
+def _is_placed(manifest: Mapping[str, Any]) -> bool:
+    owners = (manifest.get("metadata") or {}).get("ownerReferences") or ()
+    return _kind(manifest) in WORKLOADS and not any(
+        isinstance(owner, dict) and owner.get("controller") for owner in owners
+    )
+
+
+def _kind(manifest: Mapping[str, Any]) -> str:
+    return f"{manifest['apiVersion'].rpartition('/')[0]}/{manifest['kind']}"
+
+
+def namespace_of(metadata: Mapping[str, Any]) -> str:
+    """The namespace of an object with these metadata."""
+    return metadata.get("namespace") or "default"
+
+
+def _data(path: Path, documents: Sequence[files.Document]) -> dict[str, Any]:
+    """OPA's data: those of the file, with the namespaces that are among the manifests."""
+    first, *further = files.read_yaml(path)
+    if further or not isinstance(first.value, dict) or "placement" not in first.value:
+        raise InputError(
+            files.shown(path),
+            "has no data of clusters: write one document with `placement` at its top, and in that "
+            "`clusters` and `customers`",
+        )
+    kubernetes = first.value.get("kubernetes") or {}
+    namespaces = kubernetes.get("namespaces") if isinstance(kubernetes, dict) else None
+    described = {
+        document.value["metadata"]["name"]: {"metadata": document.value["metadata"]}
+        for document in documents
+        if (document.value["apiVersion"], document.value["kind"]) == ("v1", "Namespace")
+        and (document.value.get("metadata") or {}).get("name")
+    }
+    known = namespaces if isinstance(namespaces, dict) else {}
+    return {
+        "placement": first.value["placement"],
+        "kubernetes": {"namespaces": {**known, **described}},
+    }
+
+
+def _read(document: files.Document, answer: Mapping[str, Any]) -> Placement:
+    preferences = answer["annotations"]["replica-set-preferences"]["clusters"]
+    weights = {name: each["weight"] for name, each in sorted(preferences.items())}
+    replicas = {}
+    if weights:  # otherwise the number may be none
+        number = (document.value.get("spec") or {}).get(WORKLOADS[_kind(document.value)])
+        replicas = replica_division.divided(1 if number is None else int(number), weights)
+    return Placement(document, weights, replicas, answer["errors"], answer["explanation"])
