@@ -94,18 +94,18 @@ _namespace := input.request.namespace if is_string(input.request.namespace)
 
 # A label of the namespace, null if it has none, as it was replicated. Undefined if OPA cannot tell. About a Namespace
 # that is created or updated, its new labels decide.
-_replicated(key) := object.get(_own_labels, key, null) if {
-	_own_labels
-} else := _namespace if {
+_replicated(key) := _namespace if {
 	key == _name_label
+} else := object.get(_own_labels, key, null) if {
+	_own_labels
 } else := namespaces.replicated(_namespace, key)
 
 # The same label as the API server has it now. OPA asks only if the replicated labels do not select the namespace,
 # because they may be old.
-_current(key) := object.get(_own_labels, key, null) if {
-	_own_labels
-} else := _namespace if {
+_current(key) := _namespace if {
 	key == _name_label
+} else := object.get(_own_labels, key, null) if {
+	_own_labels
 } else := namespaces.looked_up(_namespace, key)
 
 _own_labels := labels if {

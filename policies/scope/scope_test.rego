@@ -132,6 +132,23 @@ _of_namespace(operation, metadata, replicated) := concerned if {
 		with http.send as _found(replicated)
 }
 
+# API servers label each namespace with its name before they ask.
+test_a_new_namespace_is_selected_by_its_name_without_that_label if {
+	every operation in ["CREATE", "UPDATE"] {
+		concerned := scope.concerned with input as _review({
+			"operation": operation,
+			"kind": {"group": "", "version": "v1", "kind": "Namespace"},
+			"namespace": "payments",
+			"object": {"metadata": {"labels": {"team": "shop"}}},
+		})
+			with data.intents.requests as {operation: {"/Namespace": {
+				"by-name": [[{"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["payments"]}]],
+				"others": [[{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["payments"]}]],
+			}}}
+		concerned == {"by-name"}
+	}
+}
+
 test_no_selector_applies_to_objects_without_a_namespace if {
 	concerned := scope.concerned with data.intents.requests as _requests
 		with input as _review({
