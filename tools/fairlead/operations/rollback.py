@@ -36,6 +36,8 @@ _BESIDE_POLICIES = frozenset(
     }
 )
 """The settings that no decision depends on: policies work with any value of these."""
+_LEFT_OUT: Mapping[str, Any] = {"placement": False}
+"""What a cluster keeps of settings only if they have another value (Settings.deployed_document)."""
 
 
 def rollback(
@@ -119,9 +121,10 @@ def _missing(now: Mapping[str, Any] | None, entry: Entry) -> list[dict[str, Any]
     """
     if now is None or entry.settings is None:
         return []
+    now, then = {**_LEFT_OUT, **now}, {**_LEFT_OUT, **entry.settings}
     differing = [
         {"setting": key, "now": now.get(key), "then": value}
-        for key, value in sorted(entry.settings.items())
+        for key, value in sorted(then.items())
         if key not in push.POLICY_ONLY and now.get(key) != value
     ]
     if any(setting["setting"] not in _BESIDE_POLICIES for setting in differing):

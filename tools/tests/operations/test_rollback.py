@@ -32,6 +32,7 @@ def test_every_setting_comes_back_stays_or_matters() -> None:
         "namespaceLabel",
         "enforcement",
         "defaultPool",
+        "placement",
         "pools",
         "replicate",
     }
@@ -42,6 +43,15 @@ def test_settings_that_matter_are_refused_with_all_that_differ() -> None:
         rollback._missing(DEFAULTS, entry(1, pools={"a": {}}, replicas=3, contact="#b"))
     assert 'pools is {} now and was {"a": {}}; replicas is 2 now and was 3' in str(refused.value)
     assert "contact" not in str(refused.value)
+
+
+def test_placement_over_clusters_matters_also_where_it_is_left_out() -> None:
+    off, on = (Settings(placement=value).deployed_document() for value in (False, True))
+    assert "placement" not in off
+    for now, then in ((off, on), (on, off)):
+        with pytest.raises(UsageError, match="placement is (true|false) now and was"):
+            rollback._missing(now, replace(entry(1), settings=then))
+    assert rollback._missing(off, replace(entry(1), settings=off)) == []
 
 
 def test_settings_that_are_not_kept_are_not_compared() -> None:
