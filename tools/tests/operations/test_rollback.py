@@ -49,7 +49,7 @@ def test_placement_over_clusters_matters_also_where_it_is_left_out() -> None:
     off, on = (Settings(placement=value).deployed_document() for value in (False, True))
     assert "placement" not in off
     for now, then in ((off, on), (on, off)):
-        with pytest.raises(UsageError, match="placement is (true|false) now and was"):
+        with pytest.raises(UsageError, match=r"placement is (true|false) now and was"):
             rollback._missing(now, replace(entry(1), settings=then))
     assert rollback._missing(off, replace(entry(1), settings=off)) == []
 
