@@ -74,6 +74,11 @@ class Toleration(_Strict):
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
     toleration_seconds: int | None = None
 
+    @field_validator("value")
+    @classmethod
+    def _present(cls, value: str | None) -> str | None:
+        return value or None  # API servers leave out an empty one
+
     @model_validator(mode="after")
     def _consistent(self) -> Toleration:
         if self.operator == "Exists" and self.value:
