@@ -32,14 +32,14 @@ main := {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "respon
 	review.readable
 	settings.exempt
 	some intent, decision in _decisions
-	decision.deny == set()
-	decision.warn == set()
+	count(decision.deny) == 0
+	count(decision.warn) == 0
 	count(decision.patch) < 2
 	audit := intents.audits[intent]
 	count(audit) <= 256 # so that nothing has to be cut
 	absent := array.concat(
 		["auditAnnotations" | audit == ""],
-		[field | decision.patch == []; some field in ["patchType", "patch"]],
+		[field | count(decision.patch) == 0; some field in ["patchType", "patch"]],
 	)
 } else := {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": general_response} if _decisions
 

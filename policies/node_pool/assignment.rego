@@ -44,7 +44,7 @@ reviewed_label := input.request.object.metadata.labels[settings.namespace_label]
 
 assignment := assignment_of(pool_name)
 
-assignment_of(pool) := {"nodeSelector": {settings.node_label: pool}, "tolerations": []} if settings.pools == {}
+assignment_of(pool) := {"nodeSelector": {settings.node_label: pool}, "tolerations": []} if count(settings.pools) == 0
 
 else := declared if {
 	declared := object.get(settings.pools, pool, null)

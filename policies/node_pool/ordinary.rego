@@ -42,9 +42,9 @@ _home := {"pool": pool, "nodeSelector": given.nodeSelector, "tolerations": given
 	not pool in {"", null}
 	pools := settings.pools
 	given := object.get(pools, pool, {"nodeSelector": {settings.node_label: pool}, "tolerations": []})
-	is_open := pools == {}
-	is_undeclared := object.get(pools, pool, {}) == {}
+	is_open := count(pools) == 0
+	is_undeclared := count(object.get(pools, pool, {})) == 0
 	is_open == is_undeclared
-	given.nodeSelector != {}
+	count(given.nodeSelector) > 0
 	object.get(given, "allowedTolerations", null) == null
 }
