@@ -25,6 +25,8 @@ import hypothesis.strategies as st
 from fairlead.checks.fuzz import placement_requests
 from fairlead.checks.fuzz.search import Search, search
 from fairlead.common.progress import Progress
+from fairlead.engines.python.api import get
+from fairlead.engines.python.pods import TEMPLATES
 from fairlead.opa import cli
 from fairlead.policy import bundles, tables
 from fairlead.policy.bundles import Bundle
@@ -115,7 +117,8 @@ def run(
     spoil: Callable[[Bundle], Bundle] = lambda bundle: bundle,
 ) -> dict[str, Any]:
     """Compare the answers to at least `examples` pairs of a review and settings: each of the drawn
-    reviews is asked about under each of the drawn settings, because to draw takes longest. Returns the result as Search.result does.
+    reviews is asked about under each of the drawn settings, because to draw takes longest.
+    Returns the result as Search.result does.
 
     `spoil` changes the bundle before it is asked.
     """
@@ -145,17 +148,19 @@ def run(
                 different.append((asked, why))
     result: Search[Asked] = Search(len(pairs), outcomes)
     if different:
-        result.failing, result.why = min(different, key=lambda one: len(json.dumps(_document(one[0]))))
+        smallest = min(different, key=lambda one: len(json.dumps(_document(one[0]))))
+        result.failing, result.why = smallest
     return result.result("decision", seed, began, _document)
 
 
 def _asked() -> st.SearchStrategy[Asked]:
     settings = placement_requests.settings().map(_of_placement)
     reviews = placement_requests.reviews()
+    left = reviews.map(_left_to_pool)
     return st.builds(
         Asked,
         settings=settings,
-        review=reviews | reviews | reviews | _malformed(),
+        review=st.one_of(reviews, left, left, _malformed()),
         labels=placement_requests.labels(),
         replicated=st.sampled_from((True, True, True, False)),
     )
@@ -165,6 +170,23 @@ def _of_placement(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings without those of other intents: one process has the same intents for all."""
     own = {name: of for name, of in settings.get("intents", {}).items() if name == "node-pool"}
     return {**settings, "intents": own}
+
+
+def _left_to_pool(review: Mapping[str, Any]) -> dict[str, Any]:
+    """The review of a similar object that names no node, so that more of them are ordinary."""
+    left: dict[str, Any] = copy.deepcopy(dict(review))
+    manifest = left["request"]["object"]
+    spec = get(manifest, *TEMPLATES.get(_kind(left), ()), "spec")
+    if isinstance(spec, dict):
+        spec.pop("nodeName", None)
+        if spec.get("nodeSelector") != {"agentpool": "pool1"}:
+            spec["nodeSelector"] = {}
+    return left
+
+
+def _kind(review: Mapping[str, Any]) -> str:
+    kind = review["request"]["kind"]
+    return f"{kind['group']}/{kind['kind']}"
 
 
 @st.composite
@@ -207,13 +229,8 @@ def _documents(settings: Mapping[str, Any], bundle: Bundle) -> dict[str, Any]:
 
 def _question(asked: Asked) -> dict[str, Any]:
     labels = asked.labels
-    namespaces = (
-        {}
-        if labels is None
-        else {
-            name: {"metadata": {"name": name, "labels": labels}} for name in ("payments", "training")
-        }
-    )
+    names = () if labels is None else ("payments", "training")
+    namespaces = {name: {"metadata": {"name": name, "labels": labels}} for name in names}
     one = namespaces.get("payments")
     return {
         "review": asked.review,
@@ -233,7 +250,8 @@ def _difference(answers: Mapping[str, Any]) -> str:
     """What differs; empty if nothing does."""
     short, general = answers["short"], answers["general"]
     if short != general:
-        return f"the short way answers {json.dumps(short)}, and the general rules {json.dumps(general)}"
+        texts = json.dumps(short), json.dumps(general)
+        return "the short way answers {}, and the general rules {}".format(*texts)
     if bool(answers["readable"]) == bool(answers["problems"]):
         return f"data.review.readable is {bool(answers['readable'])}, with {answers['problems']}"
     return ""
