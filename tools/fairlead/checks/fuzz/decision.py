@@ -33,7 +33,7 @@ from fairlead.policy.bundles import Bundle
 from fairlead.settings.models import Settings
 
 EXAMPLES = 100_000
-_AT_ONCE = 2_000
+_AT_ONCE = 200
 """Reviews for one process of OPA."""
 _ORDINARY = "ordinary"
 # An undefined answer leaves its array empty.
@@ -173,14 +173,12 @@ def _of_placement(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _left_to_pool(review: Mapping[str, Any]) -> dict[str, Any]:
-    """The review of a similar object that names no node, so that more of them are ordinary."""
+    """The review of a similar object that names no other pool: more of them are ordinary."""
     left: dict[str, Any] = copy.deepcopy(dict(review))
     manifest = left["request"]["object"]
     spec = get(manifest, *TEMPLATES.get(_kind(left), ()), "spec")
-    if isinstance(spec, dict):
-        spec.pop("nodeName", None)
-        if spec.get("nodeSelector") != {"agentpool": "pool1"}:
-            spec["nodeSelector"] = {}
+    if isinstance(spec, dict) and spec.get("nodeSelector") != {"agentpool": "pool1"}:
+        spec["nodeSelector"] = {}
     return left
 
 
