@@ -7,12 +7,6 @@ package lib.workload_placement
 
 import data.lib.tolerations
 
-# METADATA
-# description: All clusters, by name.
-clusters := data.placement.clusters if _data_are_direct
-
-clusters := data.fairlead.placement.clusters if not _data_are_direct
-
 # The names of the clusters that no rule excludes, but perhaps the workload's own request.
 _standing_well := {name | some name, "allowed" in _standings}
 
