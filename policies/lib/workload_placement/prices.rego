@@ -34,18 +34,29 @@ _is_price(price) if {
 	price <= _highest_price
 }
 
-# Values of all types have an order, so that the least and the greatest tell of all of them. False is no price here.
-_are_prices(prices) if {
-	_is_price(min(prices))
-	_is_price(max(prices))
+# The resources whose prices are missing somewhere, or wrong. Values of all types have an order, so that the least and the
+# greatest tell of all of them.
+_suspect_resources contains resource if {
+	some resource, prices in _prices
+	not _is_price(min(prices))
 }
 
-_are_prices([])
+_suspect_resources contains resource if {
+	some resource, prices in _prices
+	not _is_price(max(prices))
+}
+
+_suspect_resources contains resource if {
+	some resource, prices in _prices
+	count(prices) < count(_standing_well)
+	_has_a_price
+}
+
+_has_a_price if count([name | some name in _standing_well; clusters[name].price != null]) > 0
 
 # Wrong prices are looked for only where something is wrong with them.
 _badly_priced contains name if {
-	some resource, prices in _prices
-	not _is_sound(prices)
+	some resource in _suspect_resources
 	some name in _standing_well
 	not _are_all_prices(object.get(clusters[name], "price", {}), resource)
 }
@@ -59,13 +70,6 @@ _unpriced[resource] contains name if {
 	some name in (_standing_well - _badly_priced)
 	not _has_price(name, resource)
 }
-
-_is_sound(prices) if {
-	count(prices) == count(_standing_well)
-	_are_prices(prices)
-}
-
-_is_sound([]) if count([name | some name in _standing_well; clusters[name].price != null]) == 0
 
 _are_all_prices(price, resource) if {
 	is_object(price)

@@ -71,7 +71,7 @@ test_transfers_without_a_price if {
 	every transfer in [{}, null, 5, {"cheap": 1, "dear": {"abroad": -1}, "medium": {"abroad": "1"}}] {
 		world := object.union(_near_and_far, {"transfer": null})
 		changed := object.union(world, {"transfer": transfer})
-		_traffic_errors({"clusters": {"abroad": 1}}, changed) == "no price from 0 to 1000000000 of transfers from cheap to abroad: set placement.transfer"
+		_traffic_errors({"clusters": {"abroad": 1}}, changed) == "no price from 0 to 1000000000 of transfers from cheap to abroad, dear to abroad, medium to abroad: set placement.transfer"
 	}
 }
 

@@ -25,8 +25,9 @@ _candidates := {name: _cost_in(name) | some name in (_not_dearer | object.keys(_
 # The clusters that have the lowest costs, and perhaps some more. So many clusters as are used cost no more than `_bound`. A
 # cluster with a higher price of the first resource than this leaves, if it had the lowest ones of all others, costs more.
 # The last digits of products are rounded.
-_not_dearer := {name | some name in _standing_well; clusters[name].price[_first] <= _highest_of_first} if {
-	_first
+_not_dearer := {name | some name in _standing_well; clusters[name].price[first] <= highest} if {
+	first := _first
+	highest := _highest_of_first
 } else := _standing_well
 
 _highest_of_first := ((_bound - sum(others)) / _paid[_first]) * 1.000000001 if {
@@ -37,8 +38,9 @@ _highest_of_first := ((_bound - sum(others)) / _paid[_first]) * 1.000000001 if {
 _bound := sort([_cost_in(name) | some name in (_with_low_prices | _near)])[_most_used - 1]
 
 _with_low_prices := {name | some name in array.slice(names, 0, _most_used)} if {
-	limit := sort(_prices[_first])[_most_used - 1]
-	names := [name | some name in _standing_well; clusters[name].price[_first] <= limit]
+	first := _first
+	limit := sort(_prices[first])[_most_used - 1]
+	names := [name | some name in _standing_well; clusters[name].price[first] <= limit]
 }
 
 _near := {name | some destination in _destinations; some name in destination.clusters; name in _standing_well}

@@ -53,7 +53,7 @@ _reasons_for_none contains sprintf("%d of %d: %s", [count(names), count(clusters
 
 _reasons_for_none contains "there are no clusters" if clusters == {}
 
-_by_sentence[sentence] contains name if some name, sentence in _standings
+_by_sentence[sentence] contains name if some name, sentence in _excluded
 
 # METADATA
 # description: For each cluster `allowed`, or the rule that excludes it, in a sentence.
@@ -65,16 +65,13 @@ explanation := _explained if {
 } else := {}
 
 _explained := object.union_n([
-	_standings,
-	{name: _dear | some name in _not_chosen},
+	_excluded,
+	{name: "allowed" | some name in (_standing_well - _not_chosen)},
+	{name: "it costs no less than the clusters that are chosen" | some name in _not_chosen},
 	{name: "to move there would save less than moveThreshold of the settings wants" | some name in _hardly_cheaper},
 	{name: "the workload asks for other clusters" | some name in _not_requested},
 	{name: wrong | some name in _suspicious},
-]) if {
-	count(((_not_requested | _suspicious) | _not_chosen)) > 0
-} else := _standings
-
-_dear := "it costs no less than the clusters that are chosen"
+])
 
 default _not_chosen := set()
 
@@ -82,7 +79,7 @@ _not_chosen := _standing_well - object.keys(weights) if count(errors) == 0
 
 default _hardly_cheaper := set()
 
-_hardly_cheaper := {name | some name in _not_chosen; _candidates[name] < dearest} if {
+_hardly_cheaper := {name | some name, cost in _candidates; cost < dearest; name in _not_chosen} if {
 	not requested
 	dearest := max([_candidates[name] | some name in object.keys(weights)])
 }
