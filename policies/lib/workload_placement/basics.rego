@@ -48,6 +48,9 @@ _unmarshalled(value) := json.unmarshal(value) if {
 
 _longest := 262144
 
+# Nobody names more clusters.
+_most_requested := 1000
+
 _is_quantity(value) if quantities.nano(value) >= 0
 
 _texts(list) := {text | some text in list} if {

@@ -2,8 +2,6 @@
 # JSON in an annotation, or as it is.
 package lib.workload_placement
 
-_most_requested := 1000
-
 # METADATA
 # description: The weights of the clusters that the workload asks for, by name; undefined if it asks for none or wrongly.
 requested := _weights_in(_choices) if count(_preference_problems) == 0
