@@ -3,7 +3,7 @@ bench/placement.json and prints it.
 
 These are figures, not tests: a busy machine has worse ones, and the least time (`min`) then says
 more than the median. A decision with 500 clusters should take less than 5 ms, with any number of
-customers.
+customers. It adds up the cost of what the workload requests and sends.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ def world(clusters: int, customers: int, jurisdictions: int, seed: int) -> dict[
             "location": choose.choice(("on-prem", "public")),
             "certifications": sorted({"iso27001", *others}),
             "cordoned": choose.random() < 0.02,
-            "price": {"cpu": round(choose.uniform(0.01, 0.05), 4), "memory": 0.004},
+            "price": {
+                "cpu": round(choose.uniform(0.01, 0.05), 4),
+                "memory": round(choose.uniform(0.001, 0.006), 4),
+            },
             "capacity": {"cpu": str(cores), "memory": f"{cores * 4}Gi"},
         }
 
@@ -52,16 +55,24 @@ def world(clusters: int, customers: int, jurisdictions: int, seed: int) -> dict[
         allowed = sorted(choose.sample(JURISDICTIONS, jurisdictions))
         return {"jurisdictions": allowed, "certifications": ["iso27001"]}
 
+    names = [f"cluster-{number:03}" for number in range(clusters)]
+    near = names[:2]
     return {
         "placement": {
-            "clusters": {f"cluster-{number:03}": cluster(number) for number in range(clusters)},
+            "clusters": {name: cluster(number) for number, name in enumerate(names)},
             "customers": {f"customer-{number}": customer() for number in range(customers)},
+            "applications": {"shop/db": {"clusters": near}},
+            "transfer": {
+                name: {to: round(choose.uniform(0.01, 0.1), 2) for to in near} for name in names
+            },
         }
     }
 
 
 def asked() -> dict[str, Any]:
-    """What OPA is asked: a Deployment of six replicas that may run in public clouds, too."""
+    """What OPA is asked: a Deployment of six replicas that may run in public clouds, too, has to
+    run on two clusters, and sends data to an application.
+    """
     requests = {"requests": {"cpu": "500m", "memory": "1Gi"}}
     return {
         "resource": {
@@ -69,7 +80,12 @@ def asked() -> dict[str, Any]:
             "kind": "Deployment",
             "metadata": {
                 "name": "web",
-                "annotations": {"customer": "customer-7", "criticality": "low"},
+                "annotations": {
+                    "customer": "customer-7",
+                    "criticality": "low",
+                    "min-clusters": "2",
+                    "traffic": '{"applications": {"shop/db": 0.1}}',
+                },
             },
             "spec": {
                 "replicas": 6,

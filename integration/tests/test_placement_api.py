@@ -27,20 +27,25 @@ SCENARIO = yaml.safe_load((paths.root() / "testdata" / "placement" / "data.yaml"
 PATH = "/v1/data/k8s/placement"
 
 
+def bring(cluster: Cluster, placement: dict[str, Any]) -> None:
+    """Bring OPA's data by the ConfigMap."""
+    labels = {"openpolicyagent.org/data": "opa"}
+    cluster.objects().apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "placement", "namespace": NAMESPACE, "labels": labels},
+            "data": {key: json.dumps(part) for key, part in placement.items()},
+        }
+    )
+
+
 @pytest.fixture(scope="module")
 def wanting() -> Iterator[Cluster]:
     """A cluster whose OPA answers about placement, with the data of the scenario."""
     name = f"test-placement-{os.getpid()}"
     with started(name, WANTED, POOLS, sidecar="sync", progress=Progress()) as cluster:
-        labels = {"openpolicyagent.org/data": "opa"}
-        cluster.objects().apply(
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": "placement", "namespace": NAMESPACE, "labels": labels},
-                "data": {key: json.dumps(part) for key, part in SCENARIO["placement"].items()},
-            }
-        )
+        bring(cluster, SCENARIO["placement"])
         cluster.objects().apply(
             {
                 "apiVersion": "v1",
@@ -83,6 +88,25 @@ def test_it_decides_by_the_config_map_and_the_labels_of_the_namespace(api: OpaAp
     )
     assert asked(api, web)["errors"] == {}
     assert len(asked(api, web)["explanation"]) == len(SCENARIO["placement"]["clusters"])
+
+
+def test_new_prices_in_the_config_map_change_the_decision(wanting: Cluster, api: OpaApi) -> None:
+    requests = {"requests": {"cpu": "1", "memory": "1Gi"}}
+    web = {
+        "kind": "Deployment",
+        "metadata": {"name": "web", "annotations": {"customer": "northwind"}},
+        "spec": {"template": {"spec": {"containers": [{"name": "web", "resources": requests}]}}},
+    }
+    waiting.until(
+        lambda: clusters(asked(api, web)) == {"us-dallas"}, deadline=60, what="the cheapest"
+    )
+    dallas = {**SCENARIO["placement"]["clusters"]["us-dallas"], "price": {"cpu": 1, "memory": 1}}
+    known = {**SCENARIO["placement"]["clusters"], "us-dallas": dallas}
+    bring(wanting, {**SCENARIO["placement"], "clusters": known})
+    waiting.until(
+        lambda: clusters(asked(api, web)) == {"eu-frankfurt"}, deadline=60, what="new prices"
+    )
+    bring(wanting, SCENARIO["placement"])
 
 
 def test_nobody_else_may_ask(wanting: Cluster) -> None:

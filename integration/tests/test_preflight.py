@@ -20,7 +20,6 @@ from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE
-from fairlead.engines import enforcement
 from fairlead.kube import clients, discovery
 from fairlead.operations import deploy, preflight
 from fairlead.operations.preflight import Finding
@@ -266,15 +265,3 @@ def test_a_webhook_that_the_api_server_cannot_reach_is_never_applied(
         configuration["metadata"]["name"]
         for configuration in foreign.objects().list(*_WEBHOOK, None)
     ] == ["fairlead"]
-
-
-def test_an_engine_without_pods_is_deployed_where_fairlead_is_already(
-    foreign: Foreign, admin: remote.RemoteCluster
-) -> None:
-    for _ in "replaces OPA", "is there already":
-        enforcement.deploy(admin, Settings(), engine="cel", progress=Progress())
-    findings = {each.check: each for each in enforcement.check(admin, Settings(), engine="cel")}
-    assert findings["namespace"] == Finding(
-        "namespace", True, f'namespace "{NAMESPACE}" exists and needs no pods'
-    )
-    assert foreign.objects().list(*_WEBHOOK, None) == []

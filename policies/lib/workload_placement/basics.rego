@@ -30,7 +30,26 @@ default _namespace_name := "default"
 _namespace_name := input.resource.metadata.namespace
 
 # Files and OPA's API bring `data.placement`; a ConfigMap is found by its namespace and name.
-_data_are_direct if is_object(data.placement)
+_source := data.placement if {
+	is_object(data.placement)
+} else := data.fairlead.placement
+
+# METADATA
+# description: All clusters, by name.
+clusters := _source.clusters
+
+# A text of JSON, or a value as it is; undefined for a text that is none. API servers take no longer annotations.
+_unmarshalled(value) := value if not is_string(value)
+
+_unmarshalled(value) := json.unmarshal(value) if {
+	is_string(value)
+	count(value) <= _longest
+}
+
+_longest := 262144
+
+# Nobody names more clusters.
+_most_requested := 1000
 
 _is_quantity(value) if quantities.nano(value) >= 0
 

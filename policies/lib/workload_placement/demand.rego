@@ -33,8 +33,15 @@ _template_path := ["spec", "jobTemplate", "spec", "template"] if {
 
 # What all pods request together of each resource, in billionths of its unit.
 demand := {name: amount |
+	some name, of_pod in _requests
+	amount := of_pod * replicas
+	amount > 0
+}
+
+# What each pod requests.
+_requests := {name: amount |
 	some name in _requested_resources
-	amount := resources.total_of(pod_spec, "requests", name) * replicas
+	amount := resources.total_of(pod_spec, "requests", name)
 	amount > 0
 }
 

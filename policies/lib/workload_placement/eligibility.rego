@@ -1,46 +1,44 @@
 # Which clusters the customer's workload may run on, and the rules that exclude the others.
 #
-# A decision may look at hundreds of clusters. So the rules about them are functions of single values, which OPA evaluates
-# once for equal values, and no function takes a whole cluster, because OPA would compare it with all others. Most
-# clusters are in other jurisdictions, so that these are put aside first.
+# A decision may look at hundreds of clusters. So most of them pass by few comparisons, and only the others are judged rule
+# by rule. The rules are functions of single values, which OPA evaluates once for equal values, and no function takes a whole
+# cluster, because OPA would compare it with all others. Clusters in other jurisdictions are put aside first.
 package lib.workload_placement
 
 import data.lib.tolerations
 
-# METADATA
-# description: All clusters, by name.
-clusters := data.placement.clusters if _data_are_direct
-
-clusters := data.fairlead.placement.clusters if not _data_are_direct
-
 # The names of the clusters that no rule excludes, but perhaps the workload's own request.
-_standing_well := {name | some name, "allowed" in _standings}
+_standing_well := _sound | {name | some name, "allowed" in _judged_by_rules}
 
-# For each cluster `allowed`, or the rule that excludes it, but for the workload's own request.
-_standings := object.union_n([_by_jurisdiction, _of_complete, _of_incomplete, _of_wrong])
-
-# Empty for those in a jurisdiction of the customer's.
-_by_jurisdiction := {name: sentence |
-	some name, cluster in clusters
-	sentence := _of_jurisdiction(cluster.jurisdiction)
-}
-
-_at_home := {name | some name, "" in _by_jurisdiction}
-
-_of_complete := {name: standing |
+# Those that no rule excludes, without anything that has to be looked at closely.
+_sound := {name |
 	some name in _at_home
 	cluster := clusters[name]
-	standing := _standing(
-		_of_certifications(cluster.certifications),
-		cluster.location,
-		cluster.cordoned,
-		object.get(cluster, "taints", []),
-		_of_capacity(cluster.capacity),
-	)
+	cluster.location in _locations
+	cluster.cordoned == false
+	not cluster.taints
+	_of_certifications(cluster.certifications) == ""
+	_of_capacity(cluster.capacity) == ""
 }
 
-_of_incomplete := {name: standing |
-	some name in (_at_home - object.keys(_of_complete))
+_locations := {"on-prem", "public"} if {
+	_is_uncritical
+} else := {"on-prem"}
+
+_at_home := {name | some name, cluster in clusters; cluster.jurisdiction in _lawful}
+
+_lawful := {jurisdiction | some jurisdiction in customer.jurisdictions; jurisdiction != ""}
+
+# For all others `allowed`, or the rule that excludes the cluster, but for the workload's own request.
+_excluded := object.union_n([_abroad, _judged_by_rules, _of_wrong])
+
+_abroad := {name: sentence |
+	some name in (object.keys(clusters) - _at_home)
+	sentence := _of_jurisdiction(clusters[name].jurisdiction)
+}
+
+_judged_by_rules := {name: standing |
+	some name in (_at_home - _sound)
 	cluster := clusters[name]
 	standing := _standing(
 		_of_certifications(object.get(cluster, "certifications", [])),
@@ -51,15 +49,12 @@ _of_incomplete := {name: standing |
 	)
 }
 
-_of_wrong := {name: wrong | some name in (_of_no_jurisdiction | ((_at_home - object.keys(_of_complete)) - object.keys(_of_incomplete)))}
-
-_of_no_jurisdiction := object.keys(clusters) - object.keys(_by_jurisdiction)
+_of_wrong := {name: wrong |
+	some name in (object.keys(clusters) - union({_sound, object.keys(_abroad), object.keys(_judged_by_rules)}))
+}
 
 # Undefined for what is no jurisdiction.
-_of_jurisdiction(jurisdiction) := "" if {
-	jurisdiction in customer.jurisdictions
-	_is_named(jurisdiction)
-} else := sprintf("its jurisdiction is %s, and customer %q allows %s", [
+_of_jurisdiction(jurisdiction) := sprintf("its jurisdiction is %s, and customer %q allows %s", [
 	jurisdiction,
 	customer_name,
 	_listed(customer.jurisdictions),

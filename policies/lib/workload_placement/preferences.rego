@@ -2,30 +2,19 @@
 # JSON in an annotation, or as it is.
 package lib.workload_placement
 
-_most_requested := 1000
-
-# An API server takes no longer annotations.
-_longest := 262144
-
 # METADATA
 # description: The weights of the clusters that the workload asks for, by name; undefined if it asks for none or wrongly.
-requested := {name: 1 | some name in _choices} if {
-	is_array(_choices)
-	count(_preference_problems) == 0
-} else := {name: preference.weight | some name, preference in _choices} if {
-	is_object(_choices)
-	count(_preference_problems) == 0
-}
+requested := _weights_in(_choices) if count(_preference_problems) == 0
+
+# The weights in a list of clusters, or in an object of them.
+_weights_in(choices) := {name: 1 | some name in choices} if is_array(choices)
+
+_weights_in(choices) := {name: preference.weight | some name, preference in choices} if is_object(choices)
 
 _written := stated("replica-set-preferences")
 
 # Undefined if there are none, or they cannot be read.
-_preferences := _written if not is_string(_written)
-
-_preferences := json.unmarshal(_written) if {
-	is_string(_written)
-	count(_written) <= _longest
-}
+_preferences := _unmarshalled(_written)
 
 # A list, or the clusters by name. Both are undefined for any other shape.
 _choices := _preferences if is_array(_preferences)

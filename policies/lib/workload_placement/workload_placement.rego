@@ -30,6 +30,9 @@ _problems := {
 	"replica-set-preferences": _preference_problems,
 	"invalid cluster(s)": _invalid,
 	"no cluster": _reasons_for_none,
+	"spread": _spread_problems,
+	"traffic": (_traffic_problems | _transfer_problems),
+	"settings": _setting_problems,
 }
 
 _data_problems contains "OPA has no clusters: bring data.placement.clusters" if not _has_clusters
@@ -50,7 +53,7 @@ _reasons_for_none contains sprintf("%d of %d: %s", [count(names), count(clusters
 
 _reasons_for_none contains "there are no clusters" if clusters == {}
 
-_by_sentence[sentence] contains name if some name, sentence in _standings
+_by_sentence[sentence] contains name if some name, sentence in _excluded
 
 # METADATA
 # description: For each cluster `allowed`, or the rule that excludes it, in a sentence.
@@ -62,12 +65,24 @@ explanation := _explained if {
 } else := {}
 
 _explained := object.union_n([
-	_standings,
+	_excluded,
+	{name: "allowed" | some name in (_standing_well - _not_chosen)},
+	{name: "it costs no less than the clusters that are chosen" | some name in _not_chosen},
+	{name: "to move there would save less than moveThreshold of the settings wants" | some name in _hardly_cheaper},
 	{name: "the workload asks for other clusters" | some name in _not_requested},
 	{name: wrong | some name in _suspicious},
-]) if {
-	count(_not_requested | _suspicious) > 0
-} else := _standings
+])
+
+default _not_chosen := set()
+
+_not_chosen := _standing_well - object.keys(weights) if count(errors) == 0
+
+default _hardly_cheaper := set()
+
+_hardly_cheaper := {name | some name, cost in _candidates; cost < dearest; name in _not_chosen} if {
+	not requested
+	dearest := max([_candidates[name] | some name in object.keys(weights)])
+}
 
 _not_requested := _standing_well - object.keys(requested) if {
 	requested

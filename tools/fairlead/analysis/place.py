@@ -26,12 +26,20 @@ WORKLOADS = {
 }
 """The kinds that are placed, `group/Kind`, with the field of their spec that counts pods."""
 
+_DIGITS = 12  # of costs, after the point; rounding leaves no 0.10999999999999999
+
 _MODULE = """
 package fairlead_placements
 
 answers := [answer | some workload in data.fairlead_workloads; answer := _answer(workload)]
 
-_answer(workload) := answer if answer := data.k8s.placement with input as {"resource": workload}
+# One `with` for both, because each `with` makes OPA evaluate all rules again.
+_answer(workload) := decided if {
+	decided := {
+		"answer": [answer | answer := data.k8s.placement],
+		"costs": data.lib.workload_placement.costs,
+	} with input as {"resource": workload}
+}
 """
 
 
@@ -42,6 +50,9 @@ class Placement:
     `clusters` are the weights of the clusters where it runs, by name, and `replicas` what each of
     them gets; both are empty if there are `errors`, which are lists of sentences by what they are
     about. `explanation` says for each cluster `allowed`, or which rule excludes it.
+
+    `costs` are what an hour of all replicas would cost in each cluster that no other rule excludes;
+    empty if the data have no prices for it.
     """
 
     document: files.Document
@@ -49,6 +60,25 @@ class Placement:
     replicas: Mapping[str, int]
     errors: Mapping[str, Sequence[str]]
     explanation: Mapping[str, str]
+    costs: Mapping[str, float]
+
+    @property
+    def cluster_costs(self) -> dict[str, float | None]:
+        """What an hour of the replicas of each cluster costs; None if that is not known."""
+        number = sum(self.replicas.values())
+        return {
+            name: round(self.costs[name] * replicas / max(number, 1), _DIGITS)
+            if name in self.costs
+            else None
+            for name, replicas in self.replicas.items()
+        }
+
+    @property
+    def cost(self) -> float | None:
+        """What an hour of the decision costs; None if that is not known, or there are errors."""
+        known = [cost for cost in self.cluster_costs.values() if cost is not None]
+        complete = known and len(known) == len(self.replicas)
+        return round(sum(known), _DIGITS) if complete else None
 
     @property
     def title(self) -> str:
@@ -114,7 +144,7 @@ def place(
         },
         progress=progress,
     )
-    if len(answers) < len(workloads):
+    if len(answers) < len(workloads) or not all(answer["answer"] for answer in answers):
         raise FairleadError("the policies give no answer (data.k8s.placement is undefined)")
     placements = {
         id(document): _read(document, answer)
@@ -163,11 +193,13 @@ def _data(path: Path, documents: Sequence[files.Document]) -> dict[str, Any]:
     }
 
 
-def _read(document: files.Document, answer: Mapping[str, Any]) -> Placement:
+def _read(document: files.Document, decided: Mapping[str, Any]) -> Placement:
+    (answer,) = decided["answer"]
     preferences = answer["annotations"]["replica-set-preferences"]["clusters"]
     weights = {name: each["weight"] for name, each in sorted(preferences.items())}
     replicas = {}
     if weights:  # otherwise the number may be none
         number = (document.value.get("spec") or {}).get(WORKLOADS[_kind(document.value)])
         replicas = replica_division.divided(1 if number is None else int(number), weights)
-    return Placement(document, weights, replicas, answer["errors"], answer["explanation"])
+    costs = {name: round(cost, _DIGITS) for name, cost in decided["costs"].items()}
+    return Placement(document, weights, replicas, answer["errors"], answer["explanation"], costs)

@@ -16,6 +16,7 @@ from fairlead.cli import output as out
 from fairlead.common import files
 
 _ANNOTATIONS = "annotations"
+_COLUMNS = ("cluster", "weight", "replicas", "cost", "why")
 
 
 @click.command()
@@ -77,9 +78,15 @@ def _data(placement: Placement) -> dict[str, Any]:
         "namespace": place.namespace_of(metadata),
         "name": metadata.get("name"),
         "clusters": {
-            name: {"weight": weight, "replicas": placement.replicas[name]}
+            name: {
+                "weight": weight,
+                "replicas": placement.replicas[name],
+                "cost": placement.cluster_costs[name],
+            }
             for name, weight in placement.clusters.items()
         },
+        "cost": placement.cost,
+        "costs": dict(placement.costs),
         "annotations": placement.annotations,
         "errors": dict(placement.errors),
         "explanation": dict(placement.explanation),
@@ -96,6 +103,7 @@ def _drawn(result: Result) -> Any:
                     "cluster": name,
                     "weight": placement.clusters.get(name),
                     "replicas": placement.replicas.get(name),
+                    "cost": _money(placement.costs.get(name)),
                     "why": why,
                 }
                 for name, why in sorted(
@@ -103,11 +111,18 @@ def _drawn(result: Result) -> Any:
                     key=lambda item: (item[0] not in placement.clusters, item[0]),
                 )
             ]
-            out.rows(placement.title, ("cluster", "weight", "replicas", "why"), lines)(console)
+            out.rows(placement.title, _COLUMNS, lines)(console)
+            if placement.cost is not None:
+                console.print(f"cost: {_money(placement.cost)} an hour")
             for text in _errors(placement):
                 console.print(f"error: {text}", style="red", soft_wrap=True)
 
     return draw
+
+
+def _money(cost: float | None) -> str | None:
+    """A cost with four digits that count, such as 0.0858."""
+    return None if cost is None else f"{cost:.4g}"
 
 
 def _errors(placement: Placement) -> list[str]:

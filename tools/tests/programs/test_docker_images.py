@@ -3,7 +3,6 @@ is needed."""
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import json
 import os
@@ -219,25 +218,6 @@ def test_the_sidecar_has_every_module_that_sync_imports_and_no_other_command(
             *("shadow", "sync", "tables"),
         )
     }
-
-
-@pytest.mark.parametrize(
-    "policy", sorted(ROOT.glob("policies/*/engines/python.py")), ids=lambda path: path.parts[-3]
-)
-def test_the_image_has_what_a_policy_in_python_imports(collect: ModuleType, policy: Path) -> None:
-    files = {str(path) for path in collect.own_modules(ROOT / "tools")}
-    imported: set[str] = set()
-    for node in ast.walk(ast.parse(policy.read_text())):
-        if isinstance(node, ast.ImportFrom):
-            imported |= {f"{node.module}.{each.name}" for each in node.names} | {str(node.module)}
-    modules = {name for name in imported if is_module(name)}
-    assert "fairlead.engines.python.api" in modules
-    assert {f"{name.replace('.', '/')}.py" for name in modules} - files == set()
-
-
-def is_module(name: str) -> bool:
-    """Whether it names a file of fairlead, and not a folder or a part of a module."""
-    return (ROOT / "tools" / f"{name.replace('.', '/')}.py").is_file()
 
 
 def test_sync_loads_nothing_that_the_sidecar_leaves_out(collect: ModuleType) -> None:

@@ -1,0 +1,62 @@
+# What the workload would cost in each cluster, and in which clusters it can be cheapest. To multiply prices takes OPA
+# microseconds, so this is done only for the clusters that may be chosen; comparisons put the others aside first.
+package lib.workload_placement
+
+# METADATA
+# description: |
+#   What the workload would cost in an hour in each cluster that no rule excludes, if all of its replicas ran there; empty if
+#   nothing that it needs has a price.
+costs := {name: _cost_in(name) | some name in _standing_well; _has_costs}
+
+_has_costs if count(_paid) + count(_destinations) > 0
+
+# Undefined if a price is missing.
+_cost_in(name) := _cost_of_requests(name) + _cost_of_traffic(name)
+
+_cost_of_requests(name) := sum([cost | some resource, amount in _paid; cost := amount * clusters[name].price[resource]])
+
+# More clusters than these never run the workload, other than those where it runs already: with so many, there are enough
+# of them, and they have room for all replicas.
+_most_used := min([max([_least_clusters, ceil(_pods / _most_replicas)]), count(_standing_well)])
+
+# The costs of the clusters that can be among the cheapest, and of those where the workload runs.
+_candidates := {name: _cost_in(name) | some name in (_not_dearer | object.keys(_running))}
+
+# The clusters that have the lowest costs, and perhaps some more. So many clusters as are used cost no more than `_bound`. A
+# cluster with a higher price of the first resource than this leaves, if it had the lowest ones of all others, costs more.
+# The last digits of products are rounded.
+_not_dearer := {name | some name in _standing_well; clusters[name].price[first] <= highest} if {
+	first := _first
+	highest := _highest_of_first
+} else := _standing_well
+
+_highest_of_first := ((_bound - sum(others)) / _paid[_first]) * 1.000000001 if {
+	others := [cost | some resource, amount in _paid; resource != _first; cost := amount * min(_prices[resource])]
+}
+
+# Costs of some clusters that are likely to be cheap.
+_bound := sort([_cost_in(name) | some name in (_with_low_prices | _near)])[_most_used - 1]
+
+_with_low_prices := {name | some name in array.slice(names, 0, _most_used)} if {
+	first := _first
+	limit := sort(_prices[first])[_most_used - 1]
+	names := [name | some name in _standing_well; clusters[name].price[first] <= limit]
+}
+
+_near := {name | some destination in _destinations; some name in destination.clusters; name in _standing_well}
+
+_first := "cpu" if {
+	_paid.cpu
+} else := min(object.keys(_paid))
+
+_transfer_problems contains sprintf("no price from 0 to %d of transfers from %s: set placement.transfer", [_highest_price, shown_list]) if {
+	_has_costs
+	not requested
+	count(_destinations) > 0
+	pairs := sort({sprintf("%s to %s", [from, to]) |
+		some from in (((_with_low_prices | _near) | _not_dearer) | object.keys(_running))
+		some to in _unpriced_transfers(from)
+	})
+	count(pairs) > 0
+	shown_list := concat(", ", array.slice(pairs, 0, 3))
+}
