@@ -17,7 +17,31 @@ clusters := data.fairlead.placement.clusters if not _data_are_direct
 _standing_well := {name | some name, "allowed" in _standings}
 
 # For each cluster `allowed`, or the rule that excludes it, but for the workload's own request.
-_standings := object.union_n([_by_jurisdiction, _of_complete, _of_incomplete, _of_wrong])
+_standings := object.union_n([_by_rules, _not_selected, {name: wrong | some name in _badly_labelled}]) if {
+	_has_selector
+} else := _by_rules
+
+# The same without the workload's selector.
+_by_rules := object.union_n([_by_jurisdiction, _of_complete, _of_incomplete, _of_wrong])
+
+_not_selected := {name: sprintf("the workload's cluster-selector excludes it: %s", [_listed(requirements)]) |
+	some name, "allowed" in _by_rules
+	cluster := clusters[name]
+	own := {key: cluster[key] | some key in _label_fields}
+	labels := object.union(object.get(cluster, "labels", {}), own)
+	requirements := {requirement.text |
+		some requirement in _requirements
+		not _meets(requirement.operator, requirement.values, object.get(labels, requirement.key, null))
+	}
+	count(requirements) > 0
+}
+
+# Labels are read for a selector alone.
+_badly_labelled := {name |
+	_has_selector
+	some name, "allowed" in _by_rules
+	not _are_labels(object.get(clusters[name], "labels", {}))
+}
 
 # Empty for those in a jurisdiction of the customer's.
 _by_jurisdiction := {name: sentence |

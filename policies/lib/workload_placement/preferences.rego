@@ -4,9 +4,6 @@ package lib.workload_placement
 
 _most_requested := 1000
 
-# An API server takes no longer annotations.
-_longest := 262144
-
 # METADATA
 # description: The weights of the clusters that the workload asks for, by name; undefined if it asks for none or wrongly.
 requested := {name: 1 | some name in _choices} if {
