@@ -63,8 +63,10 @@ def credentials(objects: clients.Objects) -> Credentials | None:
         return secret and secret.get("data")
 
     return Credentials.kept(
-        *map(data, (TOKEN_SECRET, TLS_SECRET, SHADOW_SECRET)),
-        scoped={scope: data(scoped_secret(scope)) for scope in SCOPES},
+        data(TOKEN_SECRET),
+        data(TLS_SECRET),
+        data(SHADOW_SECRET),
+        {scope: data(scoped_secret(scope)) for scope in SCOPES},
     )
 
 
