@@ -62,6 +62,9 @@ _listed(names) := concat(", ", sort(names)) if count(names) > 0
 
 else := "none"
 
+# An API server takes no longer annotations.
+_longest := 262144
+
 # A value as messages show it. It is cut, because it can have a megabyte.
 shown(value) := substring(json.marshal(value), 0, 64)
 

@@ -8,7 +8,31 @@ package lib.workload_placement
 import data.lib.tolerations
 
 # The names of the clusters that no rule excludes, but perhaps the workload's own request.
-_standing_well := _sound | {name | some name, "allowed" in _judged_by_rules}
+_standing_well := (_passing - object.keys(_not_selected)) - _badly_labelled if {
+	_has_selector
+} else := _passing
+
+# The same without the workload's selector.
+_passing := _sound | {name | some name, "allowed" in _judged_by_rules}
+
+_not_selected := {name: sprintf("the workload's cluster-selector excludes it: %s", [_listed(requirements)]) |
+	some name in _passing
+	cluster := clusters[name]
+	own := {key: cluster[key] | some key in _label_fields}
+	labels := object.union(object.get(cluster, "labels", {}), own)
+	requirements := {requirement.text |
+		some requirement in _requirements
+		not _meets(requirement.operator, requirement.values, object.get(labels, requirement.key, null))
+	}
+	count(requirements) > 0
+}
+
+# Labels are read for a selector alone.
+_badly_labelled := {name |
+	_has_selector
+	some name in _passing
+	not _are_labels(object.get(clusters[name], "labels", {}))
+}
 
 # Those that no rule excludes, without anything that has to be looked at closely.
 _sound := {name |
@@ -30,7 +54,7 @@ _at_home := {name | some name, cluster in clusters; cluster.jurisdiction in _law
 _lawful := {jurisdiction | some jurisdiction in customer.jurisdictions; jurisdiction != ""}
 
 # For all others `allowed`, or the rule that excludes the cluster, but for the workload's own request.
-_excluded := object.union_n([_abroad, _judged_by_rules, _of_wrong])
+_excluded := object.union_n([_abroad, _judged_by_rules, _of_wrong, _not_selected, {name: wrong | some name in _badly_labelled}])
 
 _abroad := {name: sentence |
 	some name in (object.keys(clusters) - _at_home)

@@ -8,7 +8,12 @@ _cluster_problems contains sprintf("cluster %q %s", [name, problem]) if {
 	some problem in _problems_of(name, clusters[name])
 }
 
-_suspicious := union({object.keys(_of_wrong), _badly_priced, {name | some names in _unpriced; some name in names}})
+_suspicious := union({
+	object.keys(_of_wrong),
+	_badly_labelled,
+	_badly_priced,
+	{name | some names in _unpriced; some name in names},
+})
 
 _problems_of(name, cluster) := _problems_of_object(name, cluster) if {
 	is_object(cluster)
@@ -20,6 +25,7 @@ _problems_of_object(name, cluster) := union({
 	{"has certifications that are no list of texts" | not _texts(object.get(cluster, "certifications", []))},
 	{"has cordoned that is neither true nor false" | not is_boolean(object.get(cluster, "cordoned", false))},
 	{"has taints that are none: write a list of key, value and effect" | not _are_taints(object.get(cluster, "taints", []))},
+	{"has labels that are no object of texts" | not _are_labels(object.get(cluster, "labels", {}))},
 	{"has a capacity that is no object of quantities" | not _is_capacity(object.get(cluster, "capacity", {}))},
 	{"has a price that is no object of numbers from 0 to 1000000000" | name in _badly_priced},
 	{problem |

@@ -2,8 +2,8 @@
 # title: Decisions over clusters
 # description: |
 #   Which clusters a workload may run on, and with which weights. The rules apply in this order, and the first that
-#   excludes a cluster explains it: jurisdiction, certifications, criticality, cordon, taints, capacity, and what the
-#   workload asks for. Data come from `data.placement`, or from the ConfigMap `placement` in the namespace `fairlead`.
+#   excludes a cluster explains it: jurisdiction, certifications, criticality, cordon, taints, capacity, the workload's
+#   cluster-selector, and what it asks for. Data come from `data.placement`, or from the ConfigMap `placement` in the namespace `fairlead`.
 #   A decision looks one customer up, so its cost does not depend on how many there are.
 # schemas:
 #   - input: schema.placement
@@ -28,6 +28,7 @@ _problems := {
 	"customer": _customer_problems,
 	"clusters": _cluster_problems,
 	"replica-set-preferences": _preference_problems,
+	"cluster-selector": _selector_problems,
 	"invalid cluster(s)": _invalid,
 	"no cluster": _reasons_for_none,
 	"spread": _spread_problems,

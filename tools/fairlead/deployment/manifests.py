@@ -17,7 +17,13 @@ import yaml
 from fairlead.common import paths
 from fairlead.common.digests import digest
 from fairlead.deployment import names, pod_sizes, shadowing, sidecars, webhooks
-from fairlead.deployment.credentials import LOOPBACK, SERVICE_NAMES, Credentials, Tls
+from fairlead.deployment.credentials import (
+    LOOPBACK,
+    SERVICE_NAMES,
+    Credentials,
+    Tls,
+    scoped_data,
+)
 from fairlead.deployment.names import (
     KEEPER,
     NAMESPACE,
@@ -141,7 +147,11 @@ def render_files(
         "policies": policies(settings, bundle, sidecar.engine, pair),
         "bundle": bundle,
         "credentials": credentials,
-        "file_modules": bundles.file_modules([credentials.token]),
+        "file_modules": bundles.file_modules([credentials.token], credentials.scoped),
+        "scoped_secrets": {
+            names.scoped_secret(scope): scoped_data(tokens)
+            for scope, tokens in credentials.scoped.items()
+        },
         "opa_server": {
             "service": OPA,
             "url": webhook_url,

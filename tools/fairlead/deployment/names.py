@@ -38,6 +38,13 @@ POLICIES = "fairlead-policies"
 HISTORY = "fairlead-history"
 """The ConfigMap with the entries of the history."""
 TOKEN_SECRET = "opa-token"  # noqa: S105 - a name
+
+
+def scoped_secret(scope: str) -> str:
+    """The name of the Secret with the token of a scope; see fairlead.policy.token_scopes."""
+    return f"{TOKEN_SECRET}-{scope}"
+
+
 TLS_SECRET = "opa-tls"  # noqa: S105 - a name
 SHADOW_SECRET = "fairlead-shadow-tls"  # noqa: S105 - a name
 

@@ -44,6 +44,13 @@ class Undecided:
     reason: str
 
 
+def without_data(case: Case) -> str | None:
+    """Why an engine that has no data of OPA's cannot express the case; None if it needs none."""
+    if not case.data:
+        return None
+    return "the case has data, which only the engine opa takes from a case"
+
+
 Outcome = Decision | Inexpressible | Undecided
 
 

@@ -6,7 +6,7 @@ Source: Open Policy Agent documentation, "REST API Reference".
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -236,6 +236,20 @@ def lets_in(api: OpaApi) -> bool:
     """Whether OPA accepts this caller's token; closes the connection. Raises OpaUnavailable."""
     try:
         api.document(["system", "authz", "allow"])
+    except OpaRefused:
+        return False
+    finally:
+        api.close()
+    return True
+
+
+def opens(api: OpaApi, pairs: Iterable[tuple[str, str]]) -> bool:
+    """Whether OPA lets this caller make all requests of these pairs (method, path), with an empty
+    object as their body; closes the connection. Raises OpaUnavailable.
+    """
+    try:
+        for method, path in pairs:
+            api._connection.send(method, path, b"{}", _JSON)
     except OpaRefused:
         return False
     finally:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from fairlead.common import files
@@ -17,6 +18,7 @@ from fairlead.policy.instances import Instance
 from fairlead.policy.revision import MAIN, STAGED_KEY
 from fairlead.policy.revision import revision as revision
 from fairlead.policy.tables import INTENTS, intents_module
+from fairlead.policy.token_scopes import SCOPES
 from fairlead.settings import intents
 from fairlead.settings.models import IntentSettings, Settings
 
@@ -26,6 +28,9 @@ LOG = "log.rego"
 FILE_MODULES = (AUTHZ, LOG)
 """The modules that protect OPA itself, which it reads from files: no API call can replace them."""
 
+ScopedTokens = Mapping[str, Sequence[str]]
+"""The valid tokens of each scope, by its name; the one to use comes first."""
+NO_SCOPES: ScopedTokens = MappingProxyType({})
 _KEPT = ("cases", "crds", "engines", "samples")
 """The folders of an intent that hold YAML: for checks, people and other engines, not for OPA."""
 _UNTYPED = ("parameters", "instances")
@@ -252,16 +257,27 @@ def settings_document(settings: Settings, active: Sequence[Instance]) -> dict[st
     }
 
 
-def file_modules(tokens: list[str]) -> dict[str, str]:
-    """The modules that OPA reads from files, name -> text; `tokens` are those in force."""
-    return {AUTHZ: authz_module(tokens), LOG: files.read_text(folder() / LOG)}
+def file_modules(tokens: list[str], scoped: ScopedTokens = NO_SCOPES) -> dict[str, str]:
+    """The modules that OPA reads from files, name -> text; see `authz_module`."""
+    return {AUTHZ: authz_module(tokens, scoped), LOG: files.read_text(folder() / LOG)}
 
 
-def authz_module(tokens: list[str]) -> str:
-    """authz.rego with the SHA-256 digests of the tokens in force, but not the tokens."""
-    digests = json.dumps(sorted(hashlib.sha256(token.encode()).hexdigest() for token in tokens))
-    text = files.read_text(folder() / AUTHZ)
-    return f"{text}\ntoken_digests := {{{digests[1:-1]}}}\n"
+def authz_module(tokens: list[str], scoped: ScopedTokens = NO_SCOPES) -> str:
+    """authz.rego with the SHA-256 digests of the tokens in force, but not the tokens. `tokens` open
+    everything, those of a scope (see token_scopes) its requests.
+    """
+    digests = json.dumps(sorted(map(_sha256, tokens)))
+    text = f"{files.read_text(folder() / AUTHZ)}\ntoken_digests := {{{digests[1:-1]}}}\n"
+    opened = {
+        _sha256(token): SCOPES[name].opened for name, valid in scoped.items() for token in valid
+    }
+    if not opened:
+        return text
+    return f"{text}\nscoped_requests := {json.dumps(opened, sort_keys=True)}\n"
+
+
+def _sha256(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
 
 
 def _with_settings(text: str, document: Mapping[str, Any], path: Path) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -70,16 +70,16 @@ class Request(_Strict):
             self.operation, ("object",)
         )
         objects = {"object": self.object, "oldObject": self.old_object, "parent": self.parent}
-        for field, value in objects.items():
-            if field != "parent" and (field in needed) != (value is not None):
+        for name, value in objects.items():
+            if name != "parent" and (name in needed) != (value is not None):
                 raise ValueError(
-                    f"{self.operation} {'needs an' if field in needed else 'has no'} {field}"
+                    f"{self.operation} {'needs an' if name in needed else 'has no'} {name}"
                 )
             for key in ("apiVersion", "kind"):
                 if value is not None and not isinstance(value.get(key), str):
-                    raise ValueError(f"{field} has no {key}")
+                    raise ValueError(f"{name} has no {key}")
             if value is not None and not isinstance(value.get("metadata", {}), dict):
-                raise ValueError(f"{field}.metadata is not a mapping")
+                raise ValueError(f"{name}.metadata is not a mapping")
         return self
 
     @property
@@ -114,7 +114,8 @@ class Expect(_Strict):
 @dataclass(frozen=True)
 class Case:
     """One case. `settings` are complete; `given` has those of the file, which differ from the
-    defaults. `path` and `line` are where it begins.
+    defaults. `data` is what OPA has besides, at the top of its data. `path` and `line` are where it
+    begins.
     """
 
     name: str
@@ -126,6 +127,7 @@ class Case:
     expect: Expect
     path: Path
     line: int
+    data: Mapping[str, Any] = field(default_factory=dict)
 
     def names(self) -> dict[str, Any]:
         """What the conditions in an intent's files for engines see of the case."""
@@ -155,7 +157,7 @@ class Case:
         )
 
 
-_KEYS = ("name", "intent", "settings", "namespace", "request", "expect")
+_KEYS = ("name", "intent", "settings", "namespace", "data", "request", "expect")
 _SUFFIXES = (".yaml", ".yml")
 _Part = TypeVar("_Part", bound=_Strict)
 
@@ -266,6 +268,10 @@ def _case(document: files.Document, base: Settings, folder: Path | None) -> Case
         update={"policies": base.policies, "intents": {**base.disabled(), **settings.intents}}
     )
     namespace = _part(document, "namespace")
+    data = _part(document, "data")
+    if data and not isinstance(data.value, dict):
+        line = document.line(["data"])
+        raise InputError(document.path, "data: write a mapping, the top of OPA's data", line=line)
     return Case(
         name=document.value["name"],
         intent=document.value["intent"],
@@ -276,6 +282,7 @@ def _case(document: files.Document, base: Settings, folder: Path | None) -> Case
         expect=_parsed(_needed(document, "expect"), Expect),
         path=document.path,
         line=document.line(["name"]) or 1,
+        data=data.value if data else {},
     )
 
 

@@ -53,6 +53,15 @@ def on_python(*asked: Case) -> list[verify.Result]:
     return verify.verify(asked, [PythonEngine()], Progress())
 
 
+@pytest.mark.parametrize("name", engines.ENGINES)
+def test_data_of_a_case_is_for_opa_alone(name: str, case: Case) -> None:
+    (engine,) = engines.load([name])
+    given = replace(case, data={"placement": {}})
+    reason = engine.inexpressible(given)
+    assert (reason is None) == (name == "opa")
+    assert reason is None or "which only the engine opa takes from a case" in reason
+
+
 def test_every_case_holds_on_opa() -> None:
     failed = [result for result in on_opa(*cases.load()) if result.passed is not True]
     assert failed == []

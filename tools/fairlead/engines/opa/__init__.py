@@ -62,7 +62,7 @@ def _question(case: Case) -> Question:
         namespaces[namespace.name] = {
             "metadata": {"name": namespace.name, "labels": namespace.labels}
         }
-    return Question(case.review(), case.settings, known, unreplicated)
+    return Question(case.review(), case.settings, known, unreplicated, case.data)
 
 
 def _outcome(answer: Answer) -> Outcome:
