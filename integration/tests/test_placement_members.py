@@ -1,27 +1,29 @@
-"""`fairlead place --apply` in two member clusters: what runs there after a decision, after a lost
+"""Decisions carried out in two member clusters: what runs there after a decision, after a lost
 certification, and after whatever comes in between."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import placed
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
+from fairlead.analysis.place import Placement
 from fairlead.cli.place import command
 from fairlead.clusters import registry
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import waiting
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.federation.members import FIELD_MANAGER
-from fairlead.kube import clients
+from fairlead.federation import execution, shares
+from fairlead.federation.members import FIELD_MANAGER, Member, parsed
 from fairlead.operations import up
 from fairlead.settings.models import Settings
 
@@ -29,12 +31,16 @@ pytestmark = pytest.mark.skipif(
     registry.of_environment().kind != "embedded", reason="the members are embedded clusters"
 )
 CLUSTERS = ("eu-frankfurt", "us-dallas")
-CONTAINERS = [{"name": "main", "image": "registry.example.com/shop:1"}]
+BOTH = dict.fromkeys(CLUSTERS, 1.0)
+TEMPLATE = {
+    "metadata": {"labels": {"app": "web"}},
+    "spec": {"containers": [{"name": "main", "image": "registry.example.com/shop:1"}]},
+}
 
 
 @pytest.fixture(scope="module")
-def members() -> Iterator[dict[str, EmbeddedCluster]]:
-    """The running members, by the names that the data have for them."""
+def clusters() -> Iterator[dict[str, EmbeddedCluster]]:
+    """The running member clusters, by the names that decisions have for them."""
     with ExitStack() as running:
         yield {
             name: running.enter_context(
@@ -44,303 +50,277 @@ def members() -> Iterator[dict[str, EmbeddedCluster]]:
         }
 
 
-@pytest.fixture
-def objects(members: dict[str, EmbeddedCluster]) -> dict[str, clients.Objects]:
-    """The API of each member, as its administrator."""
-    return {name: member.objects() for name, member in members.items()}
-
-
 class Federation:
-    """Manifests and data in a folder, and `fairlead place --apply` on them."""
+    """The members, and a namespace in them."""
 
-    def __init__(
-        self, folder: Path, members: dict[str, EmbeddedCluster], objects: Any, namespace: str
-    ) -> None:
-        self.folder = folder
-        self.members = members
-        self.objects = objects
+    def __init__(self, clusters: Mapping[str, EmbeddedCluster], namespace: str) -> None:
+        self.clusters = clusters
         self.namespace = namespace
-        self.certified = {name: ["soc2"] for name in CLUSTERS}
+        self.members = [
+            Member(name, cluster.kubeconfig.read_text()) for name, cluster in clusters.items()
+        ]
+        self.objects = {name: cluster.objects() for name, cluster in clusters.items()}
 
-    def write(self, *manifests: dict[str, Any], customer: str = "northwind") -> None:
-        """Write these manifests, with their namespace."""
-        labels = {"customer": customer}
-        namespace = {"name": self.namespace, "labels": labels}
-        documents = [{"apiVersion": "v1", "kind": "Namespace", "metadata": namespace}, *manifests]
-        (self.folder / "app.yaml").write_text(yaml.safe_dump_all(documents))
+    def object(self, kind: str, **parts: Any) -> dict[str, Any]:
+        """A manifest of a core object in the namespace; of the namespace itself, too."""
+        name, namespace = (
+            (self.namespace, {}) if kind == "Namespace" else ("any", {"namespace": self.namespace})
+        )
+        return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, **namespace}, **parts}
 
-    def manifest(self, kind: str, name: str, **parts: Any) -> dict[str, Any]:
-        """A manifest in the namespace; with a spec, a workload."""
-        group = {"Job": "batch/v1"}.get(kind, "apps/v1" if "spec" in parts else "v1")
-        metadata = {"name": name, "namespace": self.namespace}
-        return {"apiVersion": group, "kind": kind, "metadata": metadata, **parts}
-
-    def deployment(self, name: str = "web", replicas: int = 6) -> dict[str, Any]:
-        labels = {"app": name}
-        template = {"metadata": {"labels": labels}, "spec": {"containers": CONTAINERS}}
-        selector = {"matchLabels": labels}
-        spec = {"replicas": replicas, "selector": selector, "template": template}
-        return self.manifest("Deployment", name, spec=spec)
-
-    def place(self, *arguments: str, contexts: dict[str, str] | None = None) -> Result:
-        """Run the command; `contexts` are other ones than the members' own."""
-        clusters = {
-            name: {"jurisdiction": "eu", "location": "on-prem", "certifications": certified}
-            for name, certified in self.certified.items()
-        }
-        customers = {"northwind": {"jurisdictions": ["eu"], "certifications": ["soc2"]}}
-        data = {"placement": {"clusters": clusters, "customers": customers}}
-        (self.folder / "data.yaml").write_text(json.dumps(data))
-        own = {name: f"fairlead-{member.name}" for name, member in self.members.items()}
-        named = [f"--member={name}={context}" for name, context in (contexts or own).items()]
-        return CliRunner().invoke(
-            command,
-            [
-                f"-f{self.folder / 'app.yaml'}",
-                f"--data={self.folder / 'data.yaml'}",
-                "--apply",
-                "-ojson",
-                *named,
-                *arguments,
-            ],
-            env={"KUBECONFIG": ":".join(str(each.kubeconfig) for each in self.members.values())},
-            standalone_mode=False,
-            catch_exceptions=False,
+    def web(self, weights: Mapping[str, float], kind: str = "Deployment", **spec: Any) -> Placement:
+        """The decision to run a workload with 6 pods on these clusters."""
+        template = {"selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE}
+        return placed.placement(
+            weights, kind=kind, namespace=self.namespace, **{**template, **spec}
         )
 
-    def actions(self, result: Result) -> dict[str, list[str]]:
-        """What the command did in each cluster, such as `Deployment web created`."""
-        did: dict[str, list[str]] = {}
-        for row in json.loads(result.stdout):
-            if row["action"] != "unchanged":
-                did.setdefault(row["cluster"], []).append(
-                    f"{row['kind']} {row['name']} {row['action']}"
-                )
-        return did
+    def carry_out(
+        self,
+        *parts: Placement | dict[str, Any],
+        members: list[Member] | None = None,
+        timeout: float = 120,
+    ) -> execution.Report:
+        """Carry out decisions, with the manifests beside them."""
+        read = placed.result(self.object("Namespace"), *parts)
+        return execution.execute(
+            shares.of(read), members or self.members, timeout=timeout, progress=Progress()
+        )
 
-    def running(self, labels: str = "app=web") -> dict[str, int]:
+    def running(self) -> dict[str, int]:
         """The pods that run in each cluster."""
         return {
             name: sum(
                 pod["status"].get("phase") == "Running"
                 and not pod["metadata"].get("deletionTimestamp")
-                for pod in objects.list("v1", "Pod", self.namespace, labels)
+                for pod in objects.list("v1", "Pod", self.namespace)
             )
             for name, objects in self.objects.items()
         }
 
-    def until_running(self, **counts: int) -> None:
-        """Wait until just so many pods run; clusters are named with _ for -."""
-        wanted = {name: counts[name.replace("-", "_")] for name in CLUSTERS}
+    def until_running(self, *counts: int) -> None:
+        """Wait until just so many pods run in each of CLUSTERS."""
+        wanted = dict(zip(CLUSTERS, counts, strict=True))
         waiting.until(
             lambda: self.running() == wanted, deadline=120, what=f"the running pods are {wanted}"
         )
 
-    def versions(self) -> dict[str, list[str]]:
-        """The versions of all objects of the namespace that the command applied."""
-        return {
-            name: [
-                f"{kind} {each['metadata']['name']} {each['metadata']['resourceVersion']}"
-                for version, kind in (("apps/v1", "Deployment"), ("v1", "ConfigMap"))
-                for each in objects.list(version, kind, self.namespace)
-                if each["metadata"]["name"] != "kube-root-ca.crt"
-            ]
-            for name, objects in self.objects.items()
-        }
+    def get(self, cluster: str, kind: str = "Deployment", version: str = "apps/v1") -> Any:
+        """A workload of the namespace; None if there is none."""
+        return self.objects[cluster].get(version, kind, "web", self.namespace)
+
+    def versions(self) -> list[str]:
+        """The versions of what was applied, without what controllers write."""
+        return [
+            each["metadata"]["resourceVersion"]
+            for objects in self.objects.values()
+            for each in objects.list("v1", "ConfigMap", self.namespace)
+        ] + [str(self.get(name)["metadata"]["generation"]) for name in CLUSTERS]
+
+
+def actions(report: execution.Report) -> dict[str, list[str]]:
+    """What was done in each cluster, such as `deployment/web created`."""
+    done = {
+        name: [f"{each.reference} {each.action}" for each in outcomes if each.action != "unchanged"]
+        for name, outcomes in report.outcomes.items()
+    }
+    return {name: lines for name, lines in done.items() if lines}
 
 
 @pytest.fixture
-def federation(
-    tmp_path: Path,
-    members: dict[str, EmbeddedCluster],
-    objects: dict[str, clients.Objects],
-    request: pytest.FixtureRequest,
-) -> Federation:
-    """A federation with a namespace of its own."""
-    number = request.session.items.index(request.node)
-    return Federation(tmp_path, members, objects, f"shop-{number}")
+def federation(clusters: dict[str, EmbeddedCluster], request: pytest.FixtureRequest) -> Federation:
+    """The members, with a namespace of the test's own."""
+    return Federation(clusters, f"shop-{request.session.items.index(request.node)}")
 
 
-def test_replicas_run_as_decided_and_follow_a_lost_certification(federation: Federation) -> None:
-    config = federation.manifest("ConfigMap", "settings", data={"color": "blue"})
-    federation.write(config, federation.deployment())
-    first = federation.place()
-    assert (first.return_value, first.stderr) == (0, "")
-    assert federation.actions(first) == {
-        name: [
-            f"Namespace {federation.namespace} created",
-            "ConfigMap settings created",
-            "Deployment web created",
+def test_replicas_run_as_opa_decides_and_follow_a_lost_certification(
+    federation: Federation, tmp_path: Path
+) -> None:
+    """The whole command, which finds the members by their contexts."""
+    workload = federation.web(BOTH).document.value
+    workload["metadata"]["annotations"] = {"customer": "northwind"}
+    manifests = [federation.object("Namespace"), workload]
+    (tmp_path / "app.yaml").write_text(yaml.safe_dump_all(manifests))
+
+    def place(certifications: list[str]) -> tuple[int, str, dict[str, list[str]]]:
+        cluster = {"jurisdiction": "eu", "location": "on-prem", "certifications": ["soc2"]}
+        data = {
+            "clusters": {
+                "eu-frankfurt": cluster,
+                "us-dallas": {**cluster, "certifications": certifications},
+            },
+            "customers": {"northwind": {"jurisdictions": ["eu"], "certifications": ["soc2"]}},
+        }
+        (tmp_path / "data.yaml").write_text(json.dumps({"placement": data}))
+        named = [
+            f"--member={name}=fairlead-{cluster.name}"
+            for name, cluster in federation.clusters.items()
         ]
-        for name in CLUSTERS
-    }
-    federation.until_running(eu_frankfurt=3, us_dallas=3)
+        kubeconfigs = [str(cluster.kubeconfig) for cluster in federation.clusters.values()]
+        result = CliRunner().invoke(
+            command,
+            [
+                f"--data={tmp_path / 'data.yaml'}",
+                f"--filename={tmp_path / 'app.yaml'}",
+                "--apply",
+                "-ojson",
+                *named,
+            ],
+            env={"KUBECONFIG": ":".join(kubeconfigs)},
+            standalone_mode=False,
+            catch_exceptions=False,
+        )
+        done: dict[str, list[str]] = {}
+        for row in json.loads(result.stdout):
+            if row["kind"] == "Deployment":
+                line = f"{row['name']} {row['action']} {row['replicas']}"
+                done.setdefault(row["cluster"], []).append(line)
+        return result.return_value, result.stderr, done
 
+    code, errors, done = place(["soc2"])
+    assert (code, done) == (0, {name: ["web created 3"] for name in CLUSTERS}), errors
+    federation.until_running(3, 3)
+    code, errors, done = place([])
+    assert (code, done) == (
+        0,
+        {"eu-frankfurt": ["web configured 6"], "us-dallas": ["web deleted None"]},
+    ), errors
+    assert federation.running()["eu-frankfurt"] == 6  # before the others went
+    federation.until_running(6, 0)
+
+
+def test_a_second_run_changes_nothing(federation: Federation) -> None:
+    parts = (federation.object("ConfigMap", data={"color": "blue"}), federation.web(BOTH))
+    first = federation.carry_out(*parts)
+    assert first.problems == []
+    created = [f"namespace/{federation.namespace}", "configmap/any", "deployment/web"]
+    assert actions(first) == {name: [f"{each} created" for each in created] for name in CLUSTERS}
+    federation.until_running(3, 3)
     versions = federation.versions()
-    second = federation.place()
-    assert second.return_value == 0
-    assert federation.actions(second) == {}
+    second = federation.carry_out(*parts)
+    assert (second.problems, actions(second)) == ([], {})
     assert federation.versions() == versions
 
-    federation.certified["us-dallas"] = []
-    third = federation.place()
-    assert third.return_value == 0
-    assert federation.actions(third) == {
-        "eu-frankfurt": ["Deployment web configured"],
-        "us-dallas": ["Deployment web deleted", "ConfigMap settings deleted"],
+    moved = federation.carry_out(parts[0], federation.web({"us-dallas": 1}))
+    assert moved.problems == []
+    assert actions(moved) == {
+        "eu-frankfurt": ["deployment/web deleted", "configmap/any deleted"],
+        "us-dallas": ["deployment/web configured"],
     }
-    # What was removed in us-dallas was ready in eu-frankfurt before.
-    assert federation.running()["eu-frankfurt"] == 6
-    federation.until_running(eu_frankfurt=6, us_dallas=0)
-    assert federation.versions()["us-dallas"] == []
-    assert federation.actions(federation.place()) == {}
-
-    federation.certified["us-dallas"] = ["soc2"]
-    assert federation.place().return_value == 0
-    federation.until_running(eu_frankfurt=3, us_dallas=3)
+    assert federation.objects["eu-frankfurt"].get("v1", "Namespace", federation.namespace)
+    federation.until_running(0, 6)
 
 
 def test_nothing_is_taken_away_before_the_new_place_is_ready(federation: Federation) -> None:
-    federation.write(federation.deployment())
-    federation.certified["us-dallas"] = []
-    federation.place()
-    federation.until_running(eu_frankfurt=6, us_dallas=0)
-    nodes = federation.objects["us-dallas"].list("v1", "Node", None)
-    for node in nodes:  # no pod can start there
-        federation.objects["us-dallas"].merge(node, {"spec": {"unschedulable": True}})
-    federation.certified = {"eu-frankfurt": [], "us-dallas": ["soc2"]}
-    result = federation.place("--timeout=1")
-    assert result.return_value == 1
+    federation.carry_out(federation.web({"eu-frankfurt": 1}))
+    federation.until_running(6, 0)
+    unready = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "nodeSelector": {"no": "such-node"}}}
+    to_dallas = federation.web({"us-dallas": 1}, template=unready)
+    report = federation.carry_out(to_dallas, timeout=1)
+    assert len(report.problems) == 1
     title = f"Deployment {federation.namespace}/web"
-    assert f"error: {title} stays as it is in eu-frankfurt: " in result.stderr
-    assert "0 of 6 pods are available in us-dallas" in result.stderr
-    assert federation.running() == {"eu-frankfurt": 6, "us-dallas": 0}
-    for node in nodes:
-        federation.objects["us-dallas"].merge(node, {"spec": {"unschedulable": None}})
-    again = federation.place()  # goes on where the first one ended
-    assert (again.return_value, again.stderr) == (0, "")
-    assert federation.actions(again) == {"eu-frankfurt": ["Deployment web deleted"]}
-    federation.until_running(eu_frankfurt=0, us_dallas=6)
+    assert report.problems[0].startswith(f"{title} stays as it is in eu-frankfurt: ")
+    assert "0 of 6 pods are available in us-dallas" in report.problems[0]
+    assert federation.running() == dict(zip(CLUSTERS, (6, 0), strict=True))
+    again = federation.carry_out(federation.web({"us-dallas": 1}))
+    assert again.problems == []
+    assert actions(again) == {
+        "eu-frankfurt": ["deployment/web deleted"],
+        "us-dallas": ["deployment/web configured"],
+    }
+    federation.until_running(0, 6)
 
 
-def test_a_member_that_is_away_is_named_and_loses_nothing(
-    federation: Federation, tmp_path: Path
-) -> None:
-    federation.write(federation.deployment())
-    document = yaml.safe_load(federation.members["us-dallas"].kubeconfig.read_text())
+def test_a_member_that_is_away_is_named_and_the_next_run_goes_on(federation: Federation) -> None:
+    there, away = federation.members
+    document = yaml.safe_load(away.kubeconfig)
     document["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:9"
-    away = tmp_path / "away.yaml"
-    away.write_text(yaml.safe_dump(document))
-    contexts = {name: f"fairlead-{each.name}" for name, each in federation.members.items()}
-    own = yaml.safe_load(federation.members["eu-frankfurt"].kubeconfig.read_text())
-    for section in ("clusters", "contexts", "users"):
-        document[section] += own[section]
-    both = tmp_path / "both.yaml"
-    both.write_text(yaml.safe_dump(document))
-    # Each has a cluster, a user and a context of its own name.
-    result = federation.place(f"--kubeconfig={both}", contexts=contexts)
-    assert result.return_value == 1
-    assert "error: us-dallas: " in result.stderr
-    assert "the API server cannot be reached" in result.stderr
-    assert set(federation.actions(result)) == {"eu-frankfurt"}
-    federation.until_running(eu_frankfurt=3, us_dallas=0)
+    members = [there, Member(away.name, yaml.safe_dump(document))]
+    report = federation.carry_out(federation.web(BOTH), members=members)
+    assert len(report.problems) == 1
+    assert report.problems[0].startswith("us-dallas: ")
+    assert "cannot be reached" in report.problems[0]
+    assert set(actions(report)) == {"eu-frankfurt"}
+    federation.until_running(3, 0)
 
-    # The cluster that is away would get the replicas of eu-frankfurt: they stay.
-    federation.certified["eu-frankfurt"] = []
-    result = federation.place(f"--kubeconfig={both}", contexts=contexts)
-    assert result.return_value == 1
-    assert "web stays as it is in eu-frankfurt: not all of it could be applied" in result.stderr
-    assert federation.running() == {"eu-frankfurt": 3, "us-dallas": 0}
+    # What it should take over stays where it is.
+    report = federation.carry_out(federation.web({"us-dallas": 1}), members=members)
+    assert len(report.problems) == 2
+    assert "web stays as it is in eu-frankfurt: not all of it could" in report.problems[1]
+    assert federation.running() == dict(zip(CLUSTERS, (3, 0), strict=True))
 
-    federation.certified["eu-frankfurt"] = ["soc2"]
-    assert federation.place().return_value == 0
-    federation.until_running(eu_frankfurt=3, us_dallas=3)
+    assert federation.carry_out(federation.web(BOTH)).problems == []
+    federation.until_running(3, 3)
 
 
 def test_what_others_made_is_neither_changed_nor_removed(federation: Federation) -> None:
-    federation.write(federation.deployment())
     theirs = federation.objects["us-dallas"]
-    theirs.apply(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": federation.namespace}}
-    )
-    theirs.create(federation.deployment(replicas=1))
-    before = federation.versions()["us-dallas"]
-    result = federation.place()
-    assert result.return_value == 1
-    assert (
-        f"error: us-dallas: Deployment {federation.namespace}/web is there already, and `fairlead "
-        "place` did not make it: remove it there, or leave it out here"
-    ) in result.stderr
-    federation.certified["us-dallas"] = []
-    assert federation.place().return_value == 0
-    live = theirs.get("apps/v1", "Deployment", "web", federation.namespace) or {}
-    assert live["spec"]["replicas"] == 1
-    assert [line.rpartition(" ")[0] for line in federation.versions()["us-dallas"]] == [
-        line.rpartition(" ")[0] for line in before
+    theirs.create(federation.object("Namespace"))
+    theirs.create(federation.web(BOTH, replicas=1).document.value)
+    report = federation.carry_out(federation.web(BOTH))
+    assert report.problems == [
+        f"us-dallas: Deployment {federation.namespace}/web is there already, and `fairlead place` "
+        "did not make it: remove it there, or leave it out here"
     ]
-    assert not any(entry["manager"] == FIELD_MANAGER for entry in live["metadata"]["managedFields"])
+    assert federation.carry_out(federation.web({"eu-frankfurt": 1})).problems == []
+    live = federation.get("us-dallas")
+    assert (live["spec"]["replicas"], live["metadata"]["generation"]) == (1, 1)
+    assert FIELD_MANAGER not in [each["manager"] for each in live["metadata"]["managedFields"]]
 
 
-def test_decisions_with_errors_change_nothing_at_all(federation: Federation) -> None:
-    unknown = federation.deployment("unknown")
-    unknown["metadata"]["annotations"] = {"customer": "acme"}
-    federation.write(federation.deployment(), unknown)
-    result = federation.place()
-    assert result.return_value == 1
-    assert 'unknown: customer: customer "acme" is not known' in result.stderr
-    assert "nothing was changed" in result.stderr
-    assert all(
-        objects.get("v1", "Namespace", federation.namespace) is None
-        for objects in federation.objects.values()
-    )
-
-
-def test_members_that_are_missing_or_one_cluster_are_refused(federation: Federation) -> None:
-    federation.write(federation.deployment())
-    context = f"fairlead-{federation.members['eu-frankfurt'].name}"
+def test_wrong_members_are_refused_and_nothing_is_changed(federation: Federation) -> None:
+    there, other = federation.members
+    web = federation.web(BOTH)
     with pytest.raises(UsageError, match=r"no members: us-dallas\. Say where they are"):
-        federation.place(contexts={"eu-frankfurt": context})
+        federation.carry_out(web, members=[there])
     with pytest.raises(UsageError, match="lead to the same cluster"):
-        federation.place(contexts=dict.fromkeys(CLUSTERS, context))
-    with pytest.raises(UsageError, match="no context 'nowhere'"):
-        federation.place(contexts={"eu-frankfurt": context, "us-dallas": "nowhere"})
+        federation.carry_out(web, members=[there, Member(other.name, there.kubeconfig)])
     assert federation.objects["eu-frankfurt"].get("v1", "Namespace", federation.namespace) is None
 
 
+def test_members_are_named_by_context_or_as_fairlead_up_names_them(federation: Federation) -> None:
+    cluster = federation.clusters["us-dallas"]
+    context, file = f"fairlead-{cluster.name}", cluster.kubeconfig
+    members = parsed([f"us={context}", cluster.name], file)
+    assert sorted(member.name for member in members) == ["us", cluster.name]
+    for member in members:
+        assert member.objects().get("v1", "Namespace", "default")
+    for texts, problem in {
+        ("us=nowhere",): "no context 'nowhere'",
+        ("us=",): "write NAME=CONTEXT",
+        ("us",): "no such cluster is running: start it by `fairlead up --member us`",
+        (f"us={context}", f"us={context}"): "--member us is named twice",
+    }.items():
+        with pytest.raises(UsageError, match=problem):
+            parsed(texts, file)
+
+
 def test_a_job_is_divided_once_and_not_moved(federation: Federation) -> None:
-    template = {"spec": {"containers": CONTAINERS, "restartPolicy": "Never"}}
+    template = {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
     spec = {"parallelism": 2, "completions": 5, "template": template}
-    federation.write(federation.manifest("Job", "import", spec=spec))
-    assert federation.place().return_value == 0
 
-    def divided() -> dict[str, tuple[int, int]]:
-        jobs = {
-            name: objects.get("batch/v1", "Job", "import", federation.namespace)
-            for name, objects in federation.objects.items()
-        }
-        return {
-            name: (job["spec"]["parallelism"], job["spec"]["completions"])
-            for name, job in jobs.items()
-            if job
-        }
+    def job(weights: Mapping[str, float]) -> Placement:
+        return placed.placement(weights, kind="Job", namespace=federation.namespace, **spec)
 
-    assert divided() == {"eu-frankfurt": (1, 3), "us-dallas": (1, 2)}
-    assert federation.actions(federation.place()) == {}
-    federation.certified["us-dallas"] = []
-    result = federation.place()
-    assert result.return_value == 1
-    assert "still runs in us-dallas: a Job is not moved" in result.stderr
-    assert divided() == {"eu-frankfurt": (1, 3), "us-dallas": (1, 2)}
+    def divided() -> list[tuple[int, int]]:
+        specs = [federation.get(name, "Job", "batch/v1")["spec"] for name in CLUSTERS]
+        return [(each["parallelism"], each["completions"]) for each in specs]
+
+    assert federation.carry_out(job(BOTH)).problems == []
+    assert divided() == [(1, 3), (1, 2)]
+    assert actions(federation.carry_out(job(BOTH))) == {}
+    report = federation.carry_out(job({"eu-frankfurt": 1}))
+    assert len(report.problems) == 1
+    assert "web still runs in us-dallas: a Job is not moved" in report.problems[0]
+    assert divided() == [(1, 3), (1, 2)]
 
 
 @pytest.mark.parametrize("kind", ["StatefulSet", "ReplicaSet"])
 def test_other_kinds_move_as_well(federation: Federation, kind: str) -> None:
-    workload = {**federation.deployment(replicas=3), "kind": kind}
-    if kind == "StatefulSet":
-        workload["spec"]["serviceName"] = "web"
-    federation.write(workload)
-    assert federation.place().return_value == 0
-    federation.until_running(eu_frankfurt=2, us_dallas=1)
-    federation.certified["eu-frankfurt"] = []
-    assert federation.place().return_value == 0
-    federation.until_running(eu_frankfurt=0, us_dallas=3)
+    more: dict[str, Any] = {"serviceName": "web"} if kind == "StatefulSet" else {}
+    web = federation.web({"eu-frankfurt": 2, "us-dallas": 1}, kind, replicas=3, **more)
+    assert federation.carry_out(web).problems == []
+    federation.until_running(2, 1)
+    moved = federation.web({"us-dallas": 1}, kind, replicas=3, **more)
+    assert federation.carry_out(moved).problems == []
+    federation.until_running(0, 3)

@@ -20,6 +20,7 @@ from fairlead.federation.members import Member
 from fairlead.federation.reached import ReachedCluster, is_ours
 from fairlead.federation.shares import Shares
 from fairlead.federation.workloads import Workload
+from fairlead.kube.errors import Refused
 from fairlead.operations.applying import Outcome
 
 _POLL = 0.3
@@ -61,7 +62,7 @@ def execute(
             reached[member.name] = member.objects()
         except InputError:
             raise
-        except UsageError as error:
+        except (UsageError, Refused) as error:
             report.problems.append(f"{member.name}: {error.__cause__ or error}")
         progress.finish(member.name, "connected" if member.name in reached else "not reached")
     members.require_distinct(reached)

@@ -1,0 +1,107 @@
+"""What `fairlead place` prints for Karmada and Argo CD is accepted by an API server with their own
+CustomResourceDefinitions, which refuses unknown fields.
+
+They come from the Go module proxy, or from a checkout that FAIRLEAD_KARMADA or FAIRLEAD_ARGOCD
+names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import placed
+import pytest
+import yaml
+
+from fairlead.clusters import registry
+from fairlead.common import waiting
+from fairlead.common.errors import FairleadError
+from fairlead.common.progress import Progress
+from fairlead.federation import argocd, karmada
+from fairlead.kube import clients
+from fairlead.kube.errors import Refused
+from fairlead.operations import up
+from fairlead.programs.toolchain import sources
+from fairlead.settings.models import Settings
+
+pytestmark = pytest.mark.skipif(
+    registry.of_environment().kind != "embedded", reason="it needs a cluster of its own"
+)
+MODULES = {
+    "KARMADA": ("github.com/karmada-io/karmada", "v1.16.0", "charts/karmada/_crds/bases/policy"),
+    "ARGOCD": ("github.com/argoproj/argo-cd/v3", "v3.3.19", "manifests/crds"),
+}
+FILES = {
+    "KARMADA": (
+        "policy.karmada.io_propagationpolicies.yaml",
+        "policy.karmada.io_overridepolicies.yaml",
+    ),
+    "ARGOCD": ("applicationset-crd.yaml",),
+}
+PLACEMENTS = [
+    placed.placement({"eu": 2, "us": 1.5}, name=kind.lower(), kind=kind)
+    for kind in ("Deployment", "StatefulSet", "ReplicaSet", "Job")
+]
+
+
+@pytest.fixture(scope="module")
+def objects() -> Iterator[clients.Objects]:
+    """The API of a cluster with the namespaces of the objects."""
+    with up.member(f"crds-{os.getpid()}", Settings(), {}, progress=Progress()) as cluster:
+        objects = cluster.objects()
+        for name in ("shop", "argocd"):
+            objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        yield objects
+
+
+def install(objects: clients.Objects, name: str) -> None:
+    """Install the CustomResourceDefinitions, or skip the test if they are not to be had."""
+    module, version, folder = MODULES[name]
+    try:
+        checkout = os.environ.get(f"FAIRLEAD_{name}")
+        root = Path(checkout) if checkout else sources.released(module, version, Progress())
+    except FairleadError as error:
+        pytest.skip(f"{error}\nOr name a checkout by FAIRLEAD_{name}")
+    for file in FILES[name]:
+        definition = yaml.safe_load((root / folder / file).read_text())
+        objects.apply(definition)
+
+        def established(definition: Any = definition) -> bool:
+            live = objects.get(
+                definition["apiVersion"], definition["kind"], definition["metadata"]["name"]
+            )
+            conditions = ((live or {}).get("status") or {}).get("conditions") or ()
+            return ("Established", "True") in {
+                (condition["type"], condition["status"]) for condition in conditions
+            }
+
+        waiting.until(established, deadline=60, what=f"{file} is established")
+
+
+def require_strict(objects: clients.Objects, manifests: list[dict[str, Any]]) -> None:
+    """All are accepted, and an unknown field of the first is not."""
+
+    def accepted() -> bool:
+        for manifest in manifests:
+            objects.apply(manifest)
+        return True
+
+    # An API server serves a new kind some time after it is established.
+    waiting.until(accepted, deadline=60, what="the API server accepts the objects")
+    wrong = {**manifests[0], "spec": {**manifests[0]["spec"], "unknownField": 1}}
+    with pytest.raises(Refused, match="unknownField"):
+        objects.apply(wrong, dry_run=True)
+
+
+def test_karmadas_own_definitions_accept_the_policies(objects: clients.Objects) -> None:
+    install(objects, "KARMADA")
+    require_strict(objects, karmada.policies(PLACEMENTS))
+
+
+def test_argo_cds_own_definition_accepts_the_application_sets(objects: clients.Objects) -> None:
+    install(objects, "ARGOCD")
+    source = argocd.Source("https://git.example.com/shop.git", "deploy", "main")
+    require_strict(objects, argocd.application_sets(PLACEMENTS, source))
