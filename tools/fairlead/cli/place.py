@@ -54,6 +54,7 @@ def command(
     See docs/placement.md. Exit code: 0 if all workloads have clusters, 1 if one has errors or
     could not be applied, 2 if a file has a mistake.
     """
+    argocd_source = place_formats.checked(output, source)
     with out.progress() as progress:
         result = place.place(paths, data_file, folder=policies_folder, progress=progress)
     if execution:
@@ -61,7 +62,7 @@ def command(
     if output == _ANNOTATIONS:
         _emit_annotated(result)
     elif output in place_formats.FORMATS:
-        place_formats.emit(result, output, source)
+        place_formats.emit(result, argocd_source)
         _tell_errors(result)
     else:
         out.emit([_data(placement) for placement in result.placements], output, _drawn(result))

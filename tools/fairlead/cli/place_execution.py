@@ -77,6 +77,10 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
         if (members or kubeconfig) and not applied:
             flag = "--member" if members else "--kubeconfig"
             raise UsageError(f"{flag} is for --apply: add that, or leave {flag} out")
+        if applied and others["output"] not in out.FORMATS:
+            raise UsageError(
+                f"-o {others['output']} prints what others carry out: leave out it, or --apply"
+            )
         execution = Execution(members, kubeconfig, timeout) if applied else None
         return command(*arguments, execution=execution, **others)
 
@@ -94,8 +98,6 @@ def run(result: Result, execution: Execution, output: str) -> int:
     from fairlead.federation import execution as carrying_out
     from fairlead.federation import members, shares
 
-    if output not in out.FORMATS:
-        raise UsageError(f"-o {output} prints what others carry out: leave out it, or --apply")
     failed = [placement for placement in result.placements if placement.errors]
     if failed:
         for placement in failed:

@@ -20,20 +20,25 @@ source = click.option(
 )
 
 
-def emit(result: Result, output: str, source: str | None) -> None:
-    """Print the objects, one of FORMATS, as YAML, but none for workloads with errors. Raises
-    UsageError.
-    """
+def checked(output: str, source: str | None) -> argocd.Source | None:
+    """What `--source` says, for the format `output`. Raises UsageError if one lacks the other."""
+    if output != ARGOCD and source is not None:
+        raise UsageError("--source is for -o argocd: leave it out")
     if output == ARGOCD and source is None:
         raise UsageError(
             "-o argocd needs to know where Argo CD finds the manifests: name the folder by "
             "--source URL//FOLDER?ref=REVISION"
         )
-    if source is not None and output != ARGOCD:
-        raise UsageError("--source is for -o argocd: leave it out")
+    return argocd.Source.parse(source) if source is not None else None
+
+
+def emit(result: Result, source: argocd.Source | None) -> None:
+    """Print the objects for Argo CD, or, without a source, for Karmada, as YAML, but none for
+    workloads with errors. Raises InputError.
+    """
     if source is None:
         objects = karmada.policies(result.placements)
     else:
-        objects = argocd.application_sets(result.placements, argocd.Source.parse(source))
+        objects = argocd.application_sets(result.placements, source)
     if objects:
         out.line(manifests.to_yaml(objects).rstrip())
