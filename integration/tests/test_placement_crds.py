@@ -24,7 +24,7 @@ from fairlead.federation import argocd, karmada
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import up
-from fairlead.programs.toolchain import sources
+from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.skipif(
@@ -62,7 +62,7 @@ def install(objects: clients.Objects, name: str) -> None:
     module, version, folder = MODULES[name]
     try:
         checkout = os.environ.get(f"FAIRLEAD_{name}")
-        root = Path(checkout) if checkout else sources.released(module, version, Progress())
+        root = Path(checkout) if checkout else toolchain.released(module, version)
     except FairleadError as error:
         pytest.skip(f"{error}\nOr name a checkout by FAIRLEAD_{name}")
     for file in FILES[name]:

@@ -22,7 +22,7 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import waiting
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.federation import execution, shares
+from fairlead.federation import execution, readiness, shares
 from fairlead.federation.members import FIELD_MANAGER, Member, parsed
 from fairlead.operations import up
 from fairlead.settings.models import Settings
@@ -282,7 +282,7 @@ def test_members_are_named_by_context_or_as_fairlead_up_names_them(federation: F
     cluster = federation.clusters["us-dallas"]
     context, file = f"fairlead-{cluster.name}", cluster.kubeconfig
     members = parsed([f"us={context}", cluster.name], file)
-    assert sorted(member.name for member in members) == ["us", cluster.name]
+    assert {member.name for member in members} == {"us", cluster.name}
     for member in members:
         assert member.objects().get("v1", "Namespace", "default")
     for texts, problem in {
@@ -296,23 +296,42 @@ def test_members_are_named_by_context_or_as_fairlead_up_names_them(federation: F
 
 
 def test_a_job_is_divided_once_and_not_moved(federation: Federation) -> None:
-    template = {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
-    spec = {"parallelism": 2, "completions": 5, "template": template}
-
-    def job(weights: Mapping[str, float]) -> Placement:
-        return placed.placement(weights, kind="Job", namespace=federation.namespace, **spec)
+    def job(weights: Mapping[str, float], **spec: str) -> Placement:
+        template = {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never", **spec}}
+        parts = {"parallelism": 2, "completions": 5, "template": template}
+        return placed.placement(weights, kind="Job", namespace=federation.namespace, **parts)
 
     def divided() -> list[tuple[int, int]]:
         specs = [federation.get(name, "Job", "batch/v1")["spec"] for name in CLUSTERS]
         return [(each["parallelism"], each["completions"]) for each in specs]
 
-    assert federation.carry_out(job(BOTH)).problems == []
+    gated = {"schedulerName": "nobody"}  # so that it does not end
+    assert federation.carry_out(job(BOTH, **gated)).problems == []
     assert divided() == [(1, 3), (1, 2)]
-    assert actions(federation.carry_out(job(BOTH))) == {}
-    report = federation.carry_out(job({"eu-frankfurt": 1}))
+    assert actions(federation.carry_out(job(BOTH, **gated))) == {}
+    report = federation.carry_out(job({"eu-frankfurt": 1}, **gated))
     assert len(report.problems) == 1
     assert "web still runs in us-dallas: a Job is not moved" in report.problems[0]
     assert divided() == [(1, 3), (1, 2)]
+
+
+def test_a_job_that_has_ended_is_not_done_again_elsewhere(federation: Federation) -> None:
+    template = {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
+
+    def job(weights: Mapping[str, float]) -> Placement:
+        return placed.placement(
+            weights, kind="Job", namespace=federation.namespace, parallelism=1, template=template
+        )
+
+    assert federation.carry_out(job({"us-dallas": 1})).problems == []
+    waiting.until(
+        lambda: readiness.has_ended(federation.get("us-dallas", "Job", "batch/v1")),
+        deadline=60,
+        what="the Job has ended",
+    )
+    report = federation.carry_out(job({"eu-frankfurt": 1}))
+    assert report.problems == []
+    assert federation.get("eu-frankfurt", "Job", "batch/v1") is None
 
 
 @pytest.mark.parametrize("kind", ["StatefulSet", "ReplicaSet"])

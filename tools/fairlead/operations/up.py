@@ -20,9 +20,9 @@ from fairlead.settings.models import Settings
 POOLS = ("pool1", "pool2", "pool3")
 """The node pools if neither settings nor flags name any."""
 
-_SPARING = {"GOGC": "50"}
-"""Makes Go collect garbage more often: several members share one machine. With it, a member takes
-about 330 MB."""
+_SPARING = {"GOGC": "30"}
+"""Makes Go collect garbage more often: several members share one machine. A member starts with
+300 MB then, not 340, of which a part are programs that all members share."""
 _MEMBER_DEADLINE = 180.0
 """Seconds within which a member comes up, while others do."""
 
