@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(
 )
 CLUSTERS = ("eu-frankfurt", "us-dallas")
 BOTH = dict.fromkeys(CLUSTERS, 1.0)
-TEMPLATE = {
+TEMPLATE: dict[str, Any] = {
     "metadata": {"labels": {"app": "web"}},
     "spec": {"containers": [{"name": "main", "image": "registry.example.com/shop:1"}]},
 }
@@ -63,17 +63,19 @@ class Federation:
 
     def object(self, kind: str, **parts: Any) -> dict[str, Any]:
         """A manifest of a core object in the namespace; of the namespace itself, too."""
-        name, namespace = (
-            (self.namespace, {}) if kind == "Namespace" else ("any", {"namespace": self.namespace})
-        )
-        return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, **namespace}, **parts}
+        metadata = {"name": "any", "namespace": self.namespace}
+        if kind == "Namespace":
+            metadata = {"name": self.namespace}
+        return {"apiVersion": "v1", "kind": kind, "metadata": metadata, **parts}
 
     def web(self, weights: Mapping[str, float], kind: str = "Deployment", **spec: Any) -> Placement:
         """The decision to run a workload with 6 pods on these clusters."""
-        template = {"selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE}
-        return placed.placement(
-            weights, kind=kind, namespace=self.namespace, **{**template, **spec}
-        )
+        parts: dict[str, Any] = {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": TEMPLATE,
+            **spec,
+        }
+        return placed.placement(weights, kind=kind, namespace=self.namespace, **parts)
 
     def carry_out(
         self,
@@ -298,7 +300,7 @@ def test_members_are_named_by_context_or_as_fairlead_up_names_them(federation: F
 def test_a_job_is_divided_once_and_not_moved(federation: Federation) -> None:
     def job(weights: Mapping[str, float], **spec: str) -> Placement:
         template = {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never", **spec}}
-        parts = {"parallelism": 2, "completions": 5, "template": template}
+        parts: dict[str, Any] = {"parallelism": 2, "completions": 5, "template": template}
         return placed.placement(weights, kind="Job", namespace=federation.namespace, **parts)
 
     def divided() -> list[tuple[int, int]]:
