@@ -78,7 +78,7 @@ def install(objects: clients.Objects, name: str) -> None:
                 (condition["type"], condition["status"]) for condition in conditions
             }
 
-        waiting.until(established, deadline=60, what=f"{file} is established")
+        waiting.until(established, deadline=180, what=f"{file} is established")
 
 
 def require_strict(objects: clients.Objects, manifests: list[dict[str, Any]]) -> None:
@@ -90,7 +90,7 @@ def require_strict(objects: clients.Objects, manifests: list[dict[str, Any]]) ->
         return True
 
     # An API server serves a new kind some time after it is established.
-    waiting.until(accepted, deadline=60, what="the API server accepts the objects")
+    waiting.until(accepted, deadline=180, what="the API server accepts the objects")
     wrong = {**manifests[0], "spec": {**manifests[0]["spec"], "unknownField": 1}}
     with pytest.raises(Refused, match="unknownField"):
         objects.apply(wrong, dry_run=True)
