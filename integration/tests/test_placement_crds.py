@@ -1,5 +1,5 @@
-"""What `fairlead place` prints for Karmada and Argo CD is accepted by an API server with their own
-CustomResourceDefinitions, which refuses unknown fields.
+"""What `fairlead place` prints has only fields that the CustomResourceDefinitions of Karmada and
+Argo CD have: an API server with Karmada's own accepts it, and Argo CD's own schema does.
 
 They come from the Go module proxy, or from a checkout that FAIRLEAD_KARMADA or FAIRLEAD_ARGOCD
 names.
@@ -15,6 +15,7 @@ from typing import Any
 import placed
 import pytest
 import yaml
+from jsonschema import Draft7Validator
 
 from fairlead.clusters import registry
 from fairlead.common import waiting
@@ -49,24 +50,27 @@ PLACEMENTS = [
 
 @pytest.fixture(scope="module")
 def objects() -> Iterator[clients.Objects]:
-    """The API of a cluster with the namespaces of the objects."""
+    """The API of a cluster with the namespace of the workloads."""
     with up.member(f"crds-{os.getpid()}", Settings(), {}, progress=Progress()) as cluster:
         objects = cluster.objects()
-        for name in ("shop", "argocd"):
-            objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
         yield objects
 
 
-def install(objects: clients.Objects, name: str) -> None:
-    """Install the CustomResourceDefinitions, or skip the test if they are not to be had."""
+def definitions(name: str) -> list[dict[str, Any]]:
+    """The CustomResourceDefinitions; the test is skipped if they are not to be had."""
     module, version, folder = MODULES[name]
     try:
         checkout = os.environ.get(f"FAIRLEAD_{name}")
         root = Path(checkout) if checkout else toolchain.released(module, version)
     except FairleadError as error:
         pytest.skip(f"{error}\nOr name a checkout by FAIRLEAD_{name}")
-    for file in FILES[name]:
-        definition = yaml.safe_load((root / folder / file).read_text())
+    return [yaml.safe_load((root / folder / file).read_text()) for file in FILES[name]]
+
+
+def install(objects: clients.Objects) -> None:
+    """Install Karmada's CustomResourceDefinitions."""
+    for definition in definitions("KARMADA"):
         objects.apply(definition)
 
         def established(definition: Any = definition) -> bool:
@@ -78,7 +82,7 @@ def install(objects: clients.Objects, name: str) -> None:
                 (condition["type"], condition["status"]) for condition in conditions
             }
 
-        waiting.until(established, deadline=180, what=f"{file} is established")
+        waiting.until(established, deadline=180, what="the definition is established")
 
 
 def require_strict(objects: clients.Objects, manifests: list[dict[str, Any]]) -> None:
@@ -97,11 +101,28 @@ def require_strict(objects: clients.Objects, manifests: list[dict[str, Any]]) ->
 
 
 def test_karmadas_own_definitions_accept_the_policies(objects: clients.Objects) -> None:
-    install(objects, "KARMADA")
+    install(objects)
     require_strict(objects, karmada.policies(PLACEMENTS))
 
 
-def test_argo_cds_own_definition_accepts_the_application_sets(objects: clients.Objects) -> None:
-    install(objects, "ARGOCD")
+def without_others(schema: Any) -> Any:
+    """The schema, which then refuses fields that it does not name, as strict validation does."""
+    if isinstance(schema, list):
+        return [without_others(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {key: without_others(part) for key, part in schema.items()}
+    if "properties" in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        closed.setdefault("additionalProperties", False)
+    return closed
+
+
+def test_argo_cds_own_schema_has_the_fields_of_the_application_sets() -> None:
+    (definition,) = definitions("ARGOCD")
+    schema = without_others(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    schema["properties"]["metadata"] = {"type": "object"}
     source = argocd.Source("https://git.example.com/shop.git", "deploy", "main")
-    require_strict(objects, argocd.application_sets(PLACEMENTS, source))
+    (application_set,) = argocd.application_sets(PLACEMENTS, source)
+    Draft7Validator(schema).validate(application_set)
+    application_set["spec"]["template"]["spec"]["unknownField"] = 1
+    assert not Draft7Validator(schema).is_valid(application_set)
