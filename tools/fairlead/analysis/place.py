@@ -81,11 +81,21 @@ class Placement:
         return round(sum(known), _DIGITS) if complete else None
 
     @property
+    def namespace(self) -> str:
+        """The namespace of the workload."""
+        return namespace_of(self.document.value.get("metadata") or {})
+
+    @property
     def title(self) -> str:
         """The workload, as in `Deployment shop/web`."""
         metadata = self.document.value.get("metadata") or {}
         name = metadata.get("name") or metadata.get("generateName") or "(unnamed)"
-        return f"{self.document.value['kind']} {namespace_of(metadata)}/{name}"
+        return f"{self.document.value['kind']} {self.namespace}/{name}"
+
+    @property
+    def sentences(self) -> list[str]:
+        """The errors, one a sentence, each with what it is about."""
+        return [f"{about}: {text}" for about, texts in self.errors.items() for text in texts]
 
     @property
     def annotations(self) -> dict[str, str]:
@@ -155,12 +165,13 @@ def place(
 
 def _is_placed(manifest: Mapping[str, Any]) -> bool:
     owners = (manifest.get("metadata") or {}).get("ownerReferences") or ()
-    return _kind(manifest) in WORKLOADS and not any(
+    return kind_of(manifest) in WORKLOADS and not any(
         isinstance(owner, dict) and owner.get("controller") for owner in owners
     )
 
 
-def _kind(manifest: Mapping[str, Any]) -> str:
+def kind_of(manifest: Mapping[str, Any]) -> str:
+    """The kind of a manifest as in WORKLOADS."""
     return f"{manifest['apiVersion'].rpartition('/')[0]}/{manifest['kind']}"
 
 
@@ -199,7 +210,7 @@ def _read(document: files.Document, decided: Mapping[str, Any]) -> Placement:
     weights = {name: each["weight"] for name, each in sorted(preferences.items())}
     replicas = {}
     if weights:  # otherwise the number may be none
-        number = (document.value.get("spec") or {}).get(WORKLOADS[_kind(document.value)])
+        number = (document.value.get("spec") or {}).get(WORKLOADS[kind_of(document.value)])
         replicas = replica_division.divided(1 if number is None else int(number), weights)
     costs = {name: round(cost, _DIGITS) for name, cost in decided["costs"].items()}
     return Placement(document, weights, replicas, answer["errors"], answer["explanation"], costs)

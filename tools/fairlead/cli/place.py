@@ -11,7 +11,7 @@ from rich.console import Console
 
 from fairlead.analysis import place
 from fairlead.analysis.place import Placement, Result
-from fairlead.cli import options
+from fairlead.cli import options, place_execution, place_formats
 from fairlead.cli import output as out
 from fairlead.common import files
 
@@ -30,26 +30,41 @@ _COLUMNS = ("cluster", "weight", "replicas", "cost", "why")
     help="The file with OPA's data: the clusters and the customers.",
 )
 @options.policies
-@options.output_in(*out.FORMATS, _ANNOTATIONS)
+@options.output_in(*out.FORMATS, _ANNOTATIONS, *place_formats.FORMATS)
+@place_formats.source
+@place_execution.options
 def command(
-    paths: tuple[Path, ...], data_file: Path, policies_folder: Path | None, output: str
+    paths: tuple[Path, ...],
+    data_file: Path,
+    policies_folder: Path | None,
+    output: str,
+    source: str | None,
+    execution: place_execution.Execution | None,
 ) -> int:
     """Show on which clusters the workloads in manifests run, with which share of their replicas,
     and why not on the others. OPA decides, by the policies of this checkout and the data of a file;
-    no cluster is contacted.
+    no cluster is contacted, except with --apply.
 
     A FILE holds manifests, as JSON or YAML; - is standard input. Of a FOLDER, all .yaml, .yml and
     .json files are read, except hidden ones. Deployments, ReplicaSets, StatefulSets and Jobs are
     placed. With -o annotations, all manifests are printed, with the decision as an annotation;
-    workloads with errors are left out.
+    workloads with errors are left out. With -o karmada or -o argocd, the objects are printed by
+    which these carry out the decisions. With --apply, Fairlead itself applies the manifests in the
+    member clusters.
 
-    See docs/placement.md. Exit code: 0 if all workloads have clusters, 1 if one has errors, 2 if a
-    file has a mistake.
+    See docs/placement.md. Exit code: 0 if all workloads have clusters, 1 if one has errors or
+    could not be applied, 2 if a file has a mistake.
     """
+    argocd_source = place_formats.checked(output, source)
     with out.progress() as progress:
         result = place.place(paths, data_file, folder=policies_folder, progress=progress)
+    if execution:
+        return place_execution.run(result, execution, output)
     if output == _ANNOTATIONS:
         _emit_annotated(result)
+    elif output in place_formats.FORMATS:
+        place_formats.emit(result, argocd_source)
+        _tell_errors(result)
     else:
         out.emit([_data(placement) for placement in result.placements], output, _drawn(result))
     return int(any(placement.errors for placement in result.placements))
@@ -63,8 +78,12 @@ def _emit_annotated(result: Result) -> None:
         if not (placement and placement.errors)
     ]
     out.line(yaml.safe_dump_all(manifests, sort_keys=False, allow_unicode=True).rstrip())
+    _tell_errors(result)
+
+
+def _tell_errors(result: Result) -> None:
     for placement in result.placements:
-        for text in _errors(placement):
+        for text in placement.sentences:
             out.error(f"{placement.title}: {text}")
 
 
@@ -114,7 +133,7 @@ def _drawn(result: Result) -> Any:
             out.rows(placement.title, _COLUMNS, lines)(console)
             if placement.cost is not None:
                 console.print(f"cost: {_money(placement.cost)} an hour")
-            for text in _errors(placement):
+            for text in placement.sentences:
                 console.print(f"error: {text}", style="red", soft_wrap=True)
 
     return draw
@@ -123,7 +142,3 @@ def _drawn(result: Result) -> Any:
 def _money(cost: float | None) -> str | None:
     """A cost with four digits that count, such as 0.0858."""
     return None if cost is None else f"{cost:.4g}"
-
-
-def _errors(placement: Placement) -> list[str]:
-    return [f"{about}: {text}" for about, texts in placement.errors.items() for text in texts]
