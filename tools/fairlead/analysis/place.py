@@ -51,11 +51,21 @@ class Placement:
     explanation: Mapping[str, str]
 
     @property
+    def namespace(self) -> str:
+        """The namespace of the workload."""
+        return namespace_of(self.document.value.get("metadata") or {})
+
+    @property
     def title(self) -> str:
         """The workload, as in `Deployment shop/web`."""
         metadata = self.document.value.get("metadata") or {}
         name = metadata.get("name") or metadata.get("generateName") or "(unnamed)"
-        return f"{self.document.value['kind']} {namespace_of(metadata)}/{name}"
+        return f"{self.document.value['kind']} {self.namespace}/{name}"
+
+    @property
+    def sentences(self) -> list[str]:
+        """The errors, one a sentence, each with what it is about."""
+        return [f"{about}: {text}" for about, texts in self.errors.items() for text in texts]
 
     @property
     def annotations(self) -> dict[str, str]:
@@ -99,17 +109,13 @@ def place(
     workload, and FairleadError if OPA fails.
     """
     documents, _ = request_files.documents(paths)
-    workloads = [document for document in documents if _is_placed(document.value)]
-    if not workloads:
-        kinds = ", ".join(sorted(kind.split("/")[1] for kind in WORKLOADS))
-        shown = ", ".join(str(files.shown(path)) for path in paths)
-        raise UsageError(f"{shown}: no workload to place: name manifests of one of {kinds}")
+    workloads = workloads_in(documents, paths)
     modules = bundles.bundle(Settings(placement=True), folder).modules
     answers = cli.evaluate(
         "data.fairlead_placements.answers",
         modules={**modules, "fairlead_placements.rego": _MODULE},
         data={
-            **_data(data_file, documents),
+            **opa_data(data_file, documents),
             "fairlead_workloads": [document.value for document in workloads],
         },
         progress=progress,
@@ -117,20 +123,33 @@ def place(
     if len(answers) < len(workloads):
         raise FairleadError("the policies give no answer (data.k8s.placement is undefined)")
     placements = {
-        id(document): _read(document, answer)
+        id(document): read_answer(document, answer)
         for document, answer in zip(workloads, answers, strict=True)
     }
     return Result([(document, placements.get(id(document))) for document in documents])
 
 
+def workloads_in(
+    documents: Sequence[files.Document], paths: Sequence[Path]
+) -> list[files.Document]:
+    """The workloads to place among the documents of these paths. Raises UsageError for none."""
+    workloads = [document for document in documents if _is_placed(document.value)]
+    if not workloads:
+        kinds = ", ".join(sorted(kind.split("/")[1] for kind in WORKLOADS))
+        shown = ", ".join(str(files.shown(path)) for path in paths)
+        raise UsageError(f"{shown}: no workload to place: name manifests of one of {kinds}")
+    return workloads
+
+
 def _is_placed(manifest: Mapping[str, Any]) -> bool:
     owners = (manifest.get("metadata") or {}).get("ownerReferences") or ()
-    return _kind(manifest) in WORKLOADS and not any(
+    return kind_of(manifest) in WORKLOADS and not any(
         isinstance(owner, dict) and owner.get("controller") for owner in owners
     )
 
 
-def _kind(manifest: Mapping[str, Any]) -> str:
+def kind_of(manifest: Mapping[str, Any]) -> str:
+    """The kind of a manifest as in WORKLOADS."""
     return f"{manifest['apiVersion'].rpartition('/')[0]}/{manifest['kind']}"
 
 
@@ -139,8 +158,10 @@ def namespace_of(metadata: Mapping[str, Any]) -> str:
     return metadata.get("namespace") or "default"
 
 
-def _data(path: Path, documents: Sequence[files.Document]) -> dict[str, Any]:
-    """OPA's data: those of the file, with the namespaces that are among the manifests."""
+def opa_data(path: Path, documents: Sequence[files.Document]) -> dict[str, Any]:
+    """OPA's data: those of the file, with the namespaces that are among the manifests. Raises
+    InputError for a file without data of clusters.
+    """
     first, *further = files.read_yaml(path)
     if further or not isinstance(first.value, dict) or "placement" not in first.value:
         raise InputError(
@@ -163,11 +184,12 @@ def _data(path: Path, documents: Sequence[files.Document]) -> dict[str, Any]:
     }
 
 
-def _read(document: files.Document, answer: Mapping[str, Any]) -> Placement:
+def read_answer(document: files.Document, answer: Mapping[str, Any]) -> Placement:
+    """The answer of placement about this workload."""
     preferences = answer["annotations"]["replica-set-preferences"]["clusters"]
     weights = {name: each["weight"] for name, each in sorted(preferences.items())}
     replicas = {}
     if weights:  # otherwise the number may be none
-        number = (document.value.get("spec") or {}).get(WORKLOADS[_kind(document.value)])
+        number = (document.value.get("spec") or {}).get(WORKLOADS[kind_of(document.value)])
         replicas = replica_division.divided(1 if number is None else int(number), weights)
     return Placement(document, weights, replicas, answer["errors"], answer["explanation"])

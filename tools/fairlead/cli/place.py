@@ -20,14 +20,7 @@ _ANNOTATIONS = "annotations"
 
 @click.command()
 @options.manifests_by_flag
-@click.option(
-    "--data",
-    "data_file",
-    type=click.Path(path_type=Path),
-    default="data.yaml",
-    show_default=True,
-    help="The file with OPA's data: the clusters and the customers.",
-)
+@options.placement_data
 @options.policies
 @options.output_in(*out.FORMATS, _ANNOTATIONS)
 def command(
@@ -63,7 +56,7 @@ def _emit_annotated(result: Result) -> None:
     ]
     out.line(yaml.safe_dump_all(manifests, sort_keys=False, allow_unicode=True).rstrip())
     for placement in result.placements:
-        for text in _errors(placement):
+        for text in placement.sentences:
             out.error(f"{placement.title}: {text}")
 
 
@@ -104,11 +97,7 @@ def _drawn(result: Result) -> Any:
                 )
             ]
             out.rows(placement.title, ("cluster", "weight", "replicas", "why"), lines)(console)
-            for text in _errors(placement):
+            for text in placement.sentences:
                 console.print(f"error: {text}", style="red", soft_wrap=True)
 
     return draw
-
-
-def _errors(placement: Placement) -> list[str]:
-    return [f"{about}: {text}" for about, texts in placement.errors.items() for text in texts]
