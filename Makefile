@@ -89,7 +89,7 @@ chaos: $(READY) ## break every component under load for ten minutes: make chaos 
 fuzz: $(READY) ## send odd requests, malformed reviews and load to OPA: make fuzz ARGS='guard --seed 1'
 	$(FAIRLEAD) fuzz $(ARGS)
 
-.PHONY: figures figures-engines figures-gate figures-placement
+.PHONY: figures figures-engines figures-gate figures-placement figures-visibility
 figures-engines: $(READY) ## measure what each engine costs, into bench/engines.json: make figures-engines ARGS='--rounds 50'
 	$(VENV)/bin/python bench/engines.py $(ARGS)
 
@@ -98,6 +98,9 @@ figures-gate: $(READY) ## measure how fast fairlead eval is as a gate, into benc
 
 figures-placement: $(READY) ## measure how long a decision about clusters takes, into bench/placement.json: make figures-placement
 	$(VENV)/bin/python bench/placement.py $(ARGS)
+
+figures-visibility: $(READY) ## measure how long fairlead query and what-if take, into bench/visibility.json: make figures-visibility
+	$(VENV)/bin/python bench/visibility.py $(ARGS)
 
 figures: $(READY) ## measure how fast it recovers, into bench/resilience.json: make figures ARGS='--only kills'
 	$(VENV)/bin/python bench/recovery.py $(ARGS)

@@ -9,6 +9,7 @@
 #         resource: {type: string, default: cpu, description: 'the resource that has the price, such as memory'}
 #         price: {type: number, description: 'the price per hour of a core, a GiB or a device'}
 #       required: [cluster, price]
+#   - data.placement: schema.placement_data
 # custom:
 #   columns: [kind, namespace, name, now, then, costNow, costThen, errors]
 package visibility.price_changes

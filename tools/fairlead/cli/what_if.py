@@ -55,7 +55,8 @@ def command(
     output: str,
 ) -> int:
     """Show where the workloads in manifests run now, and where they would run if a cluster lost a
-    certification or had another price. OPA decides, as in `fairlead place`; no cluster is contacted.
+    certification or had another price. OPA decides, as in `fairlead place`; no cluster is
+    contacted.
 
     See docs/visibility.md. Exit code: 0 if all workloads have clusters after the change, 1 if one
     has errors, 2 if a file or the change has a mistake.

@@ -88,8 +88,9 @@ def bundle(settings: Settings, source: Path | None = None, *, queries: bool = Fa
     They come from the project's own folder and the folders that the settings name. If `source` has
     a main.rego, it takes the place of the project's folder; otherwise it is one more folder.
     Intents that are switched off, and tests, are left out, and so are FILE_MODULES, which OPA reads
-    from a Secret. QUERIES are there only with `queries`. Raises InputError if a module cannot be read or has the name of another one, and
-    UsageError if a parameter or an intent's METADATA are wrong.
+    from a Secret. QUERIES are there only with `queries`. Raises InputError if a module cannot be
+    read or has the name of another one, and UsageError if a parameter or an intent's METADATA are
+    wrong.
     """
     unset = _unset(settings, source, queries=queries)
     active = unset.active(settings)
