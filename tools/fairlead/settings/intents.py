@@ -286,7 +286,7 @@ class PackageMetadata:
 
 
 def metadata_of(text: str, source: str) -> PackageMetadata | None:
-    """The METADATA of a module's package; None without any. Raises InputError for what is no YAML."""
+    """The METADATA of a module's package, or None. Raises InputError for what is no YAML."""
     block = _BLOCK.search(text)
     if block is None:
         return None

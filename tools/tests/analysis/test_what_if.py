@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +67,13 @@ def test_the_table_has_both_side_by_side() -> None:
     result = run(*LOST, APPS / "alpenbank.yaml")
     heading, *lines = result.stdout.splitlines()
     assert heading.split() == ["WORKLOAD", "NOW", "THEN", "ERRORS"]
-    assert "Job alpenbank/statements" in result.stdout
-    assert any("eu-frankfurt: " in line and "eu-west-1: 4" in line for line in lines)
-    assert any("no cluster  no cluster: 1 of 6: it is a public cloud" in line for line in lines)
+    cells = {line.split("  ")[0]: re.split(r"\s{2,}", line)[1:] for line in lines}
+    now, then = cells["Job alpenbank/statements"]
+    assert "eu-frankfurt: " in now
+    assert then == "eu-west-1: 4"
+    _, then, errors = cells["Deployment alpenbank/payments"]
+    assert then == "no cluster"
+    assert errors.startswith("no cluster: 1 of 6: ")
     assert "4 of 4 workloads change" in result.stderr
 
 
