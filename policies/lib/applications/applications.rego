@@ -104,8 +104,8 @@ decision(workload) := answer if {
 
 # METADATA
 # description: The workload as its manifest has it, or else as the first cluster has it, with the replicas of all.
-resource(workload) := _object("", workload) if {
-	not _is_controlled("", workload)
+resource(workload) := manifest if {
+	manifest := _object("", workload)
 } else := object.union(_object(_holder(workload), workload), {"spec": {field: sum([number |
 	some cluster in observed
 	number := replicas(cluster, workload)
@@ -152,7 +152,11 @@ _assigned(workload) := {"clusters": object.keys(written.clusters), "source": "an
 
 _object(cluster, [resources, namespace, name]) := data.inventory[cluster][resources][namespace][name]
 
-_is_controlled(cluster, workload) if {
-	some reference in _object(cluster, workload).metadata.ownerReferences
+# Whether a Deployment among the objects made the ReplicaSet. Anyone who may edit an object may write any other owner into
+# it, and would hide it so.
+_is_controlled(cluster, ["replicasets", namespace, name]) if {
+	some reference in _object(cluster, ["replicasets", namespace, name]).metadata.ownerReferences
 	reference.controller == true
+	reference.kind == "Deployment"
+	_object(cluster, ["deployments", namespace, reference.name])
 }

@@ -25,6 +25,8 @@ _running_in(clusters) := {"annotations": {
 	"federation.kubernetes.io/replica-set-preferences": json.marshal({"clusters": {name: {"weight": 1} | some name in clusters}}),
 }}
 
+_owner(name) := {"kind": "Deployment", "name": name, "controller": true}
+
 _inventory := {
 	"": {
 		"namespaces": {"shop": {"metadata": {"annotations": {"customer": "acme"}}}},
@@ -42,7 +44,10 @@ _inventory := {
 			_object("both", _says("acme"), {"replicas": 3}),
 			_object("odd", _says("other"), {"replicas": "many"}),
 		])},
-		"replicasets": {"shop": _object("web-1", {"labels": {"customer": "acme"}, "ownerReferences": [{"controller": true}]}, {})},
+		"replicasets": {"shop": object.union_n([
+			_object("web-1", {"labels": {"customer": "acme"}, "ownerReferences": [_owner("web")]}, {}),
+			_object("hidden", {"labels": {"customer": "acme"}, "ownerReferences": [_owner("none")]}, {}),
+		])},
 	},
 	"rome": {
 		"namespaces": {"shop": {"metadata": {"labels": {"customer": "other"}}}},
@@ -57,7 +62,7 @@ _of(customer, cluster) := {[each.workload[2], each.source] |
 }
 
 test_a_customers_workloads_by_the_objects_of_a_cluster if {
-	_of("acme", "berlin") == {["web", "object"], ["by-namespace", "object"], ["both", "object"]}
+	_of("acme", "berlin") == {["web", "object"], ["by-namespace", "object"], ["both", "object"], ["hidden", "object"]}
 	_of("other", "berlin") == {["odd", "object"]}
 	_of("other", "rome") == {["batch", "object"]}
 }
@@ -69,10 +74,10 @@ test_elsewhere_manifests_and_decisions_tell if {
 
 test_workloads_of_a_cluster if {
 	in_berlin := applications.running_in("berlin") with data.inventory as _inventory
-	{name | some [_, _, name] in in_berlin} == {"web", "by-namespace", "both", "odd"}
+	{name | some [_, _, name] in in_berlin} == {"web", "by-namespace", "both", "odd", "hidden"}
 	in_paris := applications.running_in("paris") with data.inventory as _inventory with data.placement as _world
 	{name | some [_, _, name] in in_paris} == {"assigned", "undecided", "broken"}
-	count(applications.all) == 9 with data.inventory as _inventory
+	count(applications.all) == 10 with data.inventory as _inventory
 }
 
 test_where_a_workload_runs if {

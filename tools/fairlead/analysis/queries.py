@@ -144,9 +144,11 @@ def ask(
         inventory: the objects by their clusters, see object_trees; those of "" are of no cluster.
         placement: the clusters and customers, for queries about placement.
 
-    Raises UsageError if the question makes no sense, such as about an unknown cluster, and
-    FairleadError if OPA fails.
+    Raises UsageError if the question makes no sense, such as about an unknown cluster, or if there
+    are objects of one, and FairleadError if OPA fails.
     """
+    if placement is not None:
+        _require_known(inventory, placement)
     parts = (
         f'"{part}": [value | some value in data.{query.package}.{part}]'
         for part in ("rows", "notes", "problems")
@@ -162,6 +164,17 @@ def ask(
         raise UsageError("; ".join(answer["problems"]))
     rows = sorted(answer["rows"], key=lambda row: [_order(row[key]) for key in query.columns])
     return Answer(rows, answer["notes"])
+
+
+def _require_known(inventory: Mapping[str, Any], placement: Any) -> None:
+    """The objects of a misspelt cluster would be in no answer. Raises UsageError."""
+    clusters = placement.get("clusters") if isinstance(placement, dict) else None
+    unknown = sorted({*inventory} - {"", *(clusters or ())})
+    if unknown:
+        raise UsageError(
+            f"--member {unknown[0]}: placement.clusters of the data has no such cluster: write its "
+            "name as it is there, or add it"
+        )
 
 
 def _order(value: Any) -> tuple[bool, str]:

@@ -229,6 +229,12 @@ def test_files_with_a_mistake(tmp_path: Path) -> None:
         run("pods-outside-pool", "-f", unnamed)
 
 
+def test_objects_of_an_unknown_cluster_would_be_in_no_answer(tmp_path: Path) -> None:
+    member = written(tmp_path / "member.json", deployment("web", customer="alpenbank"))
+    with pytest.raises(UsageError, match="--member eu-wset-1: .* no such cluster"):
+        run(*IN_EU, "--arg", "customer=alpenbank", "--member", f"eu-wset-1={member}")
+
+
 def test_no_deployment_has_a_query() -> None:
     for settings in (Settings(), Settings(placement=True)):
         modules = bundles.bundle(settings).modules
