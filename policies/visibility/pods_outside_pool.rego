@@ -15,17 +15,13 @@ import data.settings
 # METADATA
 # description: A row for each pod.
 rows contains row if {
-	some cluster, namespaces in _running
-	some namespace, pods in namespaces
-	some name, node in pods
-	pool := _pools[cluster][namespace]
-	lacks := [label |
-		some key, value in pool.nodeSelector
-		data.inventory[cluster].nodes[node]
-		object.get(data.inventory[cluster].nodes[node], ["metadata", "labels", key], null) != value
-		label := sprintf("%s=%s", [key, value])
-	]
+	some cluster, pools in _pools
+	some namespace, pool in pools
+	some name
+	node := data.inventory[cluster].pods[namespace][name].spec.nodeName
+	lacks := _lacks(cluster, node, pool.nodeSelector)
 	count(lacks) > 0
+	not _has_ended(cluster, namespace, name)
 	row := {
 		"cluster": cluster,
 		"namespace": namespace,
@@ -36,13 +32,18 @@ rows contains row if {
 	}
 }
 
-_running[cluster][namespace][name] := node if {
-	some cluster, _ in data.inventory
-	some namespace, pods in data.inventory[cluster].pods
-	_pools[cluster][namespace]
-	some name, _ in pods
-	node := data.inventory[cluster].pods[namespace][name].spec.nodeName
-	not object.get(data.inventory[cluster].pods[namespace][name], ["status", "phase"], "") in {"Failed", "Succeeded"}
+# A helper, because a pod may have no status.
+_has_ended(cluster, namespace, name) if {
+	data.inventory[cluster].pods[namespace][name].status.phase in {"Failed", "Succeeded"}
+}
+
+# The labels of the pool that the node lacks; undefined if the node is not known.
+_lacks(cluster, node, selector) := [label |
+	some key, value in selector
+	object.get(labels, key, null) != value
+	label := sprintf("%s=%s", [key, value])
+] if {
+	labels := object.get(data.inventory[cluster].nodes[node], ["metadata", "labels"], {})
 }
 
 # Without a pool there is none.
@@ -75,8 +76,9 @@ notes contains sprintf("%s: no manifest of its namespace %s was given, so the po
 }
 
 notes contains sprintf("%s: no object of its node %s was given, so nobody can tell the pool of that", [_title(cluster), node]) if {
-	some cluster
-	node := _running[cluster][_][_]
+	some cluster, pools in _pools
+	some namespace, _ in pools
+	node := data.inventory[cluster].pods[namespace][_].spec.nodeName
 	not data.inventory[cluster].nodes[node]
 }
 

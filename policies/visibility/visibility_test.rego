@@ -121,7 +121,7 @@ _pods := {
 		"training": {
 			"right": _pod("gpu-1", "Running"),
 			"wrong": _pod("cheap-1", "Running"),
-			"unlabelled": _pod("bare", "Pending"),
+			"unlabelled": {"spec": {"nodeName": "bare"}},
 			"ended": _pod("cheap-1", "Succeeded"),
 			"waiting": {"metadata": {}, "spec": {}},
 			"elsewhere": _pod("gone", "Running"),

@@ -78,9 +78,15 @@ _mentioning(customer, cluster) := {[resources, namespace, name] |
 
 # METADATA
 # description: The name of the customer, by the rules of placement; undefined if nobody names one.
-owner(cluster, workload) := name if {
-	name := placement.customer_name with input as {"resource": {"metadata": _object(cluster, workload).metadata}}
-		with data.kubernetes.namespaces as namespaces(cluster, workload[1])
+owner(cluster, workload) := _owner(cluster, workload[1], {field: stated |
+	some field in ["annotations", "labels"]
+	stated := {key: value | some key in ["customer"]; value := _object(cluster, workload).metadata[field][key]}
+})
+
+# Placement is asked once about all workloads of a namespace that say the same.
+_owner(cluster, namespace, stated) := name if {
+	name := placement.customer_name with input as {"resource": {"metadata": object.union(stated, {"namespace": namespace})}}
+		with data.kubernetes.namespaces as namespaces(cluster, namespace)
 }
 
 # METADATA

@@ -231,7 +231,7 @@ def test_files_with_a_mistake(tmp_path: Path) -> None:
 
 def test_objects_of_an_unknown_cluster_would_be_in_no_answer(tmp_path: Path) -> None:
     member = written(tmp_path / "member.json", deployment("web", customer="alpenbank"))
-    with pytest.raises(UsageError, match="--member eu-wset-1: .* no such cluster"):
+    with pytest.raises(UsageError, match=r"--member eu-wset-1: .* no such cluster"):
         run(*IN_EU, "--arg", "customer=alpenbank", "--member", f"eu-wset-1={member}")
 
 
