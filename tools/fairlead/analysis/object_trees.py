@@ -22,27 +22,34 @@ Tree = dict[str, Any]
 nodes and namespaces."""
 
 _METADATA = (("metadata", "labels"), ("metadata", "annotations"))
-_RESOURCES = (
-    Resource("", "v1", "namespaces", False, _METADATA),
+_NAMESPACES = Resource("", "v1", "namespaces", False, _METADATA)
+_OF_PODS = (
+    _NAMESPACES,
     Resource("", "v1", "nodes", False, (("metadata", "labels"),)),
+    # There may be very many.
     Resource("", "v1", "pods", True, (("spec", "nodeName"), ("status", "phase"))),
+)
+_OF_PLACEMENT = (
+    _NAMESPACES,
     Resource("apps", "v1", "deployments", True),
     Resource("apps", "v1", "replicasets", True),
     Resource("apps", "v1", "statefulsets", True),
     Resource("batch", "v1", "jobs", True),
 )
-"""What queries are about. Of pods there may be very many."""
 _BY_KIND = {
     kind: resource
     for kind in ("Namespace", "Node", "Pod", "Deployment", "ReplicaSet", "StatefulSet", "Job")
-    for resource in _RESOURCES
+    for resource in (*_OF_PODS, *_OF_PLACEMENT)
     if resource.name == admission_reviews.plural(kind)
 }
 
 
-def of_cluster(cluster: Cluster, progress: Progress) -> Tree:
-    """What the cluster has now. Raises FairleadError if something cannot be listed."""
-    return _without_exempt(Inventory(cluster, progress).trees(_RESOURCES))
+def of_cluster(cluster: Cluster, *, about_placement: bool, progress: Progress) -> Tree:
+    """What the cluster has now: workloads for queries about placement, otherwise pods and nodes.
+    Raises FairleadError if something cannot be listed.
+    """
+    resources = _OF_PLACEMENT if about_placement else _OF_PODS
+    return _without_exempt(Inventory(cluster, progress).trees(resources))
 
 
 def of_files(paths: Sequence[Path]) -> Tree:

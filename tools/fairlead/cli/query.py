@@ -93,7 +93,9 @@ def command(
     inventory: dict[str, Any] = object_trees.of_members(members)
     with out.progress() as progress:
         if live:
-            inventory[""] = object_trees.of_cluster(registry.find(target), progress)
+            inventory[""] = object_trees.of_cluster(
+                registry.find(target), about_placement=query.about_placement, progress=progress
+            )
         elif documents:
             inventory[""] = object_trees.of_documents(documents)
         answer = queries.ask(
