@@ -89,7 +89,7 @@ chaos: $(READY) ## break every component under load for ten minutes: make chaos 
 fuzz: $(READY) ## send odd requests, malformed reviews and load to OPA: make fuzz ARGS='guard --seed 1'
 	$(FAIRLEAD) fuzz $(ARGS)
 
-.PHONY: figures figures-engines figures-gate figures-placement figures-decision
+.PHONY: figures figures-engines figures-gate figures-placement figures-decision figures-visibility
 figures-decision: $(READY) ## measure what a decision costs, into bench/decision.json: make figures-decision
 	$(VENV)/bin/python bench/decision.py $(ARGS)
 
@@ -101,6 +101,9 @@ figures-gate: $(READY) ## measure how fast fairlead eval is as a gate, into benc
 
 figures-placement: $(READY) ## measure how long a decision about clusters takes, into bench/placement.json: make figures-placement
 	$(VENV)/bin/python bench/placement.py $(ARGS)
+
+figures-visibility: $(READY) ## measure how long fairlead query and what-if take, into bench/visibility.json: make figures-visibility
+	$(VENV)/bin/python bench/visibility.py $(ARGS)
 
 figures: $(READY) ## measure how fast it recovers, into bench/resilience.json: make figures ARGS='--only kills'
 	$(VENV)/bin/python bench/recovery.py $(ARGS)

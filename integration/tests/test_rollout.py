@@ -254,6 +254,19 @@ def test_an_audit_judges_all_that_predates_the_policy(audited: dict[str, Any]) -
     assert by_hand["message"] == "runs on pool2-0, which is not labelled agentpool=pool1"
 
 
+def test_every_pod_outside_its_pool_can_be_asked_for_whoever_put_it_there(
+    bare: EmbeddedCluster,
+) -> None:
+    query = ("query", "pods-outside-pool", "--live", "--name", bare.name, "-o", "json")
+    rows = json.loads(fairlead(*query, code=0).stdout)
+    assert {(row["namespace"], row["pool"], row["node"]) for row in rows} == {
+        (NAMESPACE, "pool1", "pool2-0")
+    }
+    agent, *others = [row["name"] for row in rows]
+    assert agent.startswith("agent-")
+    assert others == ["by-hand", "static"]
+
+
 def test_people_see_violations_first_and_counts_at_the_end(
     bare: EmbeddedCluster, audited: dict[str, Any]
 ) -> None:

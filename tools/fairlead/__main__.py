@@ -39,6 +39,8 @@ COMMANDS = {
     "rotate": "Replace OPA's token or certificate without a refused request.",
     "eval": "Show the decision for one AdmissionReview or manifest, or check many.",
     "place": "Show on which clusters workloads run, and why not on the others.",
+    "what-if": "Show which workloads move if a cluster loses a certification or has another price.",
+    "query": "Answer questions of auditors: where a customer's applications run, and more.",
     "audit": "Show what the policies would change, refuse or find misplaced in a cluster.",
     "diff": "Show which decisions changed policies would change in a cluster.",
     "verify": "Run the conformance cases on each engine.",

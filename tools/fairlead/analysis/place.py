@@ -28,19 +28,21 @@ WORKLOADS = {
 
 _DIGITS = 12  # of costs, after the point; rounding leaves no 0.10999999999999999
 
-_MODULE = """
-package fairlead_placements
-
-answers := [answer | some workload in data.fairlead_workloads; answer := _answer(workload)]
-
+DECIDED = """
 # One `with` for both, because each `with` makes OPA evaluate all rules again.
-_answer(workload) := decided if {
+_decided(workload) := decided if {
 	decided := {
 		"answer": [answer | answer := data.k8s.placement],
 		"costs": data.lib.workload_placement.costs,
 	} with input as {"resource": workload}
 }
 """
+"""Rego for the decision about a workload and its costs, for modules of one's own."""
+_MODULE = f"""
+package fairlead_placements
+
+answers := [_decided(workload) | some workload in data.fairlead_workloads]
+{DECIDED}"""
 
 
 @dataclass(frozen=True)
@@ -139,28 +141,34 @@ def place(
     workload, and FairleadError if OPA fails.
     """
     documents, _ = request_files.documents(paths)
-    workloads = [document for document in documents if _is_placed(document.value)]
-    if not workloads:
-        kinds = ", ".join(sorted(kind.split("/")[1] for kind in WORKLOADS))
-        shown = ", ".join(str(files.shown(path)) for path in paths)
-        raise UsageError(f"{shown}: no workload to place: name manifests of one of {kinds}")
+    workloads = workloads_in(documents, paths)
     modules = bundles.bundle(Settings(placement=True), folder).modules
     answers = cli.evaluate(
         "data.fairlead_placements.answers",
         modules={**modules, "fairlead_placements.rego": _MODULE},
         data={
-            **_data(data_file, documents),
+            **opa_data(data_file, documents),
             "fairlead_workloads": [document.value for document in workloads],
         },
         progress=progress,
     )
-    if len(answers) < len(workloads) or not all(answer["answer"] for answer in answers):
-        raise FairleadError("the policies give no answer (data.k8s.placement is undefined)")
     placements = {
-        id(document): _read(document, answer)
+        id(document): read_answer(document, answer)
         for document, answer in zip(workloads, answers, strict=True)
     }
     return Result([(document, placements.get(id(document))) for document in documents])
+
+
+def workloads_in(
+    documents: Sequence[files.Document], paths: Sequence[Path]
+) -> list[files.Document]:
+    """The workloads to place among the documents of these paths. Raises UsageError for none."""
+    workloads = [document for document in documents if _is_placed(document.value)]
+    if not workloads:
+        kinds = ", ".join(sorted(kind.split("/")[1] for kind in WORKLOADS))
+        shown = ", ".join(str(files.shown(path)) for path in paths)
+        raise UsageError(f"{shown}: no workload to place: name manifests of one of {kinds}")
+    return workloads
 
 
 def _is_placed(manifest: Mapping[str, Any]) -> bool:
@@ -180,8 +188,10 @@ def namespace_of(metadata: Mapping[str, Any]) -> str:
     return metadata.get("namespace") or "default"
 
 
-def _data(path: Path, documents: Sequence[files.Document]) -> dict[str, Any]:
-    """OPA's data: those of the file, with the namespaces that are among the manifests."""
+def opa_data(path: Path, documents: Sequence[files.Document]) -> dict[str, Any]:
+    """OPA's data: those of the file, with the namespaces that are among the manifests. Raises
+    InputError for a file without data of clusters.
+    """
     first, *further = files.read_yaml(path)
     if further or not isinstance(first.value, dict) or "placement" not in first.value:
         raise InputError(
@@ -204,7 +214,10 @@ def _data(path: Path, documents: Sequence[files.Document]) -> dict[str, Any]:
     }
 
 
-def _read(document: files.Document, decided: Mapping[str, Any]) -> Placement:
+def read_answer(document: files.Document, decided: Mapping[str, Any]) -> Placement:
+    """What DECIDED decided about this workload. Raises FairleadError if there is no answer."""
+    if not decided["answer"]:
+        raise FairleadError("the policies give no answer (data.k8s.placement is undefined)")
     (answer,) = decided["answer"]
     preferences = answer["annotations"]["replica-set-preferences"]["clusters"]
     weights = {name: each["weight"] for name, each in sorted(preferences.items())}

@@ -107,6 +107,14 @@ new_engine = click.option(
     help="What enforces the policies: opa; cel for admission policies of the API server without "
     "any pod; or python for functions in Python.",
 )
+placement_data = click.option(
+    "--data",
+    "data_file",
+    type=click.Path(path_type=Path),
+    default="data.yaml",
+    show_default=True,
+    help="The file with OPA's data: the clusters and the customers.",
+)
 message = click.option(
     "-m",
     "--message",

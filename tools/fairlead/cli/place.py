@@ -21,14 +21,7 @@ _COLUMNS = ("cluster", "weight", "replicas", "cost", "why")
 
 @click.command()
 @options.manifests_by_flag
-@click.option(
-    "--data",
-    "data_file",
-    type=click.Path(path_type=Path),
-    default="data.yaml",
-    show_default=True,
-    help="The file with OPA's data: the clusters and the customers.",
-)
+@options.placement_data
 @options.policies
 @options.output_in(*out.FORMATS, _ANNOTATIONS, *place_formats.FORMATS)
 @place_formats.source

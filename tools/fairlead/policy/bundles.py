@@ -39,6 +39,9 @@ that a constant lacks, but does not look into what a function returns."""
 _LIBRARY = re.compile(r"\bdata\.(lib\.\w+)")
 _PLACEMENT = "placement"
 """The folder of the project that is left out unless the settings want it."""
+QUERIES = "visibility"
+"""The folder with the queries of `fairlead query`, which no deployment has: to answer them takes
+longer than a decision may wait."""
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,200}")
 
 
@@ -83,17 +86,18 @@ def folder() -> Path:
     return intents.builtin_folder()
 
 
-def bundle(settings: Settings, source: Path | None = None) -> Bundle:
+def bundle(settings: Settings, source: Path | None = None, *, queries: bool = False) -> Bundle:
     """The modules of all policies in force, with `settings` in settings.rego and the table of the
     intents in intents.rego.
 
     They come from the project's own folder and the folders that the settings name. If `source` has
     a main.rego, it takes the place of the project's folder; otherwise it is one more folder.
     Intents that are switched off, and tests, are left out, and so are FILE_MODULES, which OPA reads
-    from a Secret. Raises InputError if a module cannot be read or has the name of another one, and
-    UsageError if a parameter or an intent's METADATA are wrong.
+    from a Secret. QUERIES are there only with `queries`. Raises InputError if a module cannot be
+    read or has the name of another one, and UsageError if a parameter or an intent's METADATA are
+    wrong.
     """
-    unset = _unset(settings, source)
+    unset = _unset(settings, source, queries=queries)
     active = unset.active(settings)
     made = {INTENTS: intents_module(active)}
     if SETTINGS in unset.modules:
@@ -118,11 +122,11 @@ def examples(settings: Settings, source: Path | None = None) -> Settings:
     return Settings(policies=settings.policies, intents=chosen, placement=settings.placement)
 
 
-def _unset(settings: Settings, source: Path | None) -> Bundle:
+def _unset(settings: Settings, source: Path | None, *, queries: bool) -> Bundle:
     """The modules without the settings. Raises InputError."""
     sources = {
         key: path
-        for key, path in module_files(settings, source).items()
+        for key, path in module_files(settings, source, queries=queries).items()
         if not path.name.endswith("_test.rego")
     }
     modules = {key: files.read_text(path) for key, path in sources.items()}
@@ -173,8 +177,12 @@ def placed(settings: Settings, source: Path | None) -> tuple[Settings, Path | No
     return settings.model_copy(update={"policies": places}), None
 
 
-def module_files(settings: Settings, source: Path | None = None) -> dict[str, Path]:
-    """All modules with their tests, by their ConfigMap keys. Raises InputError."""
+def module_files(
+    settings: Settings, source: Path | None = None, *, queries: bool = False
+) -> dict[str, Path]:
+    """All modules with their tests, by their ConfigMap keys; QUERIES only with `queries`. Raises
+    InputError.
+    """
     modules: dict[str, Path] = {}
     for number, place in enumerate(folders(settings, source)):
         off = {
@@ -184,6 +192,8 @@ def module_files(settings: Settings, source: Path | None = None) -> dict[str, Pa
         }
         if not number and not settings.placement:
             off.add(_PLACEMENT)
+        if not number and not queries:
+            off.add(QUERIES)
         taken = {key.split(".")[0] for key in modules}
         for path in _policy_files(place):
             parts = path.relative_to(place).parts
