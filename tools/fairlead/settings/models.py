@@ -11,6 +11,7 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     Field,
+    SerializerFunctionWrapHandler,
     field_serializer,
     field_validator,
     model_validator,
@@ -21,6 +22,7 @@ from fairlead.common.mistakes import Mistake, Mistakes
 from fairlead.kube import labels, resources
 from fairlead.kube.resources import Resource
 from fairlead.settings.selectors import Selector
+from fairlead.settings.services import SERVICES, Service
 from fairlead.settings.strict import STRICT, LabelKey, LabelValue
 
 STALENESS = (10, 86400)
@@ -240,6 +242,17 @@ class IntentSettings(_Strict):
     exempt: Exempt = Exempt()
 
 
+class Access(_Strict):
+    """Transient role bindings: for how long they may give access at most, as a duration."""
+
+    longest: Duration = "30d"
+
+    @property
+    def longest_seconds(self) -> int:
+        """The longest window, in seconds."""
+        return int(durations.parse(self.longest).total_seconds())
+
+
 class Settings(_Strict):
     """All settings. In the file, names are in camelCase."""
 
@@ -252,6 +265,8 @@ class Settings(_Strict):
     enforcement: dict[str, Mode] = {}
     placement: bool = False
     """Whether OPA also answers on which clusters a workload runs."""
+    access: Access | None = None
+    """Whether OPA also decides on transient role bindings; None if not."""
     default_pool: PoolName | None = None
     pools: dict[PoolName, Pool] = {}
     contact: str | None = None
@@ -279,6 +294,16 @@ class Settings(_Strict):
     def _by_whom(cls, value: object) -> object:
         """One word is short for `by`."""
         return {"by": value} if isinstance(value, str) else value
+
+    @field_validator("access", mode="before")
+    @classmethod
+    def _with_defaults(cls, value: object) -> object:
+        """`true` stands for the defaults, and `false` for None."""
+        return ({} if value else None) if isinstance(value, bool) else value
+
+    @field_serializer("access", mode="wrap")
+    def _or_false(self, value: Access | None, handler: SerializerFunctionWrapHandler) -> object:
+        return False if value is None else handler(value)
 
     @field_validator("enforcement", mode="before")
     @classmethod
@@ -379,9 +404,16 @@ class Settings(_Strict):
         """All settings, in the form of the file."""
         return self.model_dump(by_alias=True, exclude_none=False)
 
+    def services(self) -> list[Service]:
+        """The decisions beside admission that these settings want."""
+        return [service for service in SERVICES if getattr(self, service.setting)]
+
     def deployed_document(self) -> dict[str, object]:
         """The settings that a cluster keeps: all but the places of policies on this machine, and
-        `placement` only if it is on, so that other deployments stay as earlier versions made them.
+        the setting of a service only if it is on, so that other deployments stay as earlier
+        versions made them.
         """
-        left_out = {"policies"} if self.placement else {"policies", "placement"}
+        wanted = self.services()
+        off = {service.setting for service in SERVICES if service not in wanted}
+        left_out = {"policies", *off}
         return {key: value for key, value in self.document().items() if key not in left_out}
