@@ -39,6 +39,10 @@ _mistakes contains sprintf("%s is %s, which is not after %s, %s: access would en
 	_until <= _from
 }
 
+_mistakes contains sprintf("%s is neither true nor false", [_field("needsApproval")]) if {
+	not is_boolean(object.get(_spec, "needsApproval", false))
+}
+
 _mistakes contains sprintf("%s is no role: it has a kind, one of %s, and the name of a role", [_field("roleRef"), concat(", ", _role_kinds)]) if {
 	is_object(_spec)
 	not _is_role(object.get(_spec, "roleRef", null))

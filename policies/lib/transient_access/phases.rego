@@ -6,11 +6,19 @@ _phase := "Deleted" if {
 	_goes
 } else := "Invalid" if {
 	count(_mistakes) > 0
+} else := "Expired" if {
+	_until <= _now
+} else := "NotApproved" if {
+	_waits_for_approval
 } else := "Pending" if {
 	_now < _from
-} else := "Granted" if {
-	_now < _until
-} else := "Expired"
+} else := "Granted"
+
+# API servers let an approver set this, who is not the requester (86-access.yaml).
+_waits_for_approval if {
+	_spec.needsApproval == true
+	not _is_name(object.get(_parent, "approvedBy", null))
+}
 
 _goes if input.finalizing == true
 

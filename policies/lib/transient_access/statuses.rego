@@ -16,6 +16,7 @@ _reasons := {
 	"Expired": "Expired",
 	"Granted": "NotObserved",
 	"Invalid": "Invalid",
+	"NotApproved": "NotApproved",
 	"Pending": "Pending",
 }
 
@@ -29,6 +30,8 @@ _messages["Granted"] := sprintf(
 )
 
 _messages["Invalid"] := "the condition failed says why"
+
+_messages["NotApproved"] := "an approver has to set approvedBy to the own name"
 
 _messages["Pending"] := sprintf("from %s", [_cut(_spec.validFrom)])
 

@@ -37,7 +37,7 @@ _waits contains _retry if not _is_settled
 
 _next := _from if _phase == "Pending"
 
-_next := _until if _phase == "Granted"
+_next := _until if _phase in {"Granted", "NotApproved"}
 
 # Metacontroller computes with nanoseconds in 64 bits, and a far larger number makes it ask again at once.
 _longest_wait := 3600

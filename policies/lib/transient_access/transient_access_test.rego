@@ -114,6 +114,7 @@ test_mistakes if {
 		{"validFrom": "now"}: `spec.validFrom is "now", which is no time of RFC 3339`,
 		{"validUntil": "2016-12-31T23:59:60Z"}: "a leap second",
 		{"validUntil": "1970-01-01T00:00:10Z"}: "access would end before it begins",
+		{"needsApproval": "no"}: "spec.needsApproval is neither true nor false",
 		{"roleRef": null}: "spec.roleRef is no role",
 		{"subjects": []}: "spec.subjects is no list",
 		{"subjects": [{"kind": "Robot"}]}: `spec.subjects: {"kind":"Robot"} is no subject`,
@@ -148,6 +149,14 @@ test_the_last_transition_stays_until_the_next_one if {
 		"1970-01-01T00:00:20Z",
 	]
 	[condition.observedGeneration | some condition in status.conditions] == [2, 2]
+}
+
+test_approval if {
+	waiting := {"parent": object.union(_parent, {"spec": {"needsApproval": true}})}
+	_answer(waiting, _at(20)) == [0, "False", "NotApproved", 40]
+	_answer(waiting, _at(60)) == [0, "False", "Expired", 0]
+	approved := object.union(waiting, {"parent": {"approvedBy": "bob"}})
+	_answer(approved, _at(20)) == [1, "False", "NotObserved", 10]
 }
 
 test_deletion if {

@@ -243,9 +243,16 @@ class IntentSettings(_Strict):
 
 
 class Access(_Strict):
-    """Transient role bindings: for how long they may give access at most, as a duration."""
+    """Transient role bindings.
+
+    `longest` is for how long one may give access at most, as a duration. `controller` is the user
+    that carries the decisions out. If there are `approvers`, access begins only when a member of
+    one of these groups has approved it.
+    """
 
     longest: Duration = "30d"
+    controller: User = "system:serviceaccount:metacontroller:metacontroller"
+    approvers: list[Group] = []
 
     @property
     def longest_seconds(self) -> int:

@@ -74,7 +74,8 @@ def questions(draw: st.DrawFn) -> Question:
     """A request that API servers could send, with children and a status of any kind."""
     written = draw(
         st.fixed_dictionaries(
-            {"validFrom": times, "validUntil": times, "roleRef": roles, "subjects": lists}
+            {"validFrom": times, "validUntil": times, "roleRef": roles, "subjects": lists},
+            optional={"needsApproval": st.booleans()},
         )
     )
     asked = request(**written)
@@ -87,6 +88,7 @@ def questions(draw: st.DrawFn) -> Question:
         f"RoleBinding.{RBAC}/v1": {f"{number}": child for number, child in enumerate(found)}
     }
     asked["parent"]["status"] = {"conditions": draw(conditions)}
+    asked["parent"]["approvedBy"] = draw(st.sampled_from(["", "boss"]))
     asked["finalizing"] = draw(st.sampled_from([False, False, False, True]))
     return {"request": asked, "now": draw(moments)}
 

@@ -64,7 +64,8 @@ def answer(request: Mapping[str, Any], now: int) -> dict[str, Any]:
     wanted = _binding(request, parent, spec)
     observed = [child for kind in request["children"].values() for child in kind.values()]
     deleted = request.get("finalizing") or "deletionTimestamp" in parent["metadata"]
-    inside = begin <= at < end and not deleted and begin < end
+    unapproved = spec.get("needsApproval") is True and not parent.get("approvedBy")
+    inside = begin <= at < end and not deleted and not unapproved
     granting = [child for child in observed if _grants(child, wanted)]
     effective = bool(granting if inside else observed)
     settled = not observed
@@ -76,16 +77,18 @@ def answer(request: Mapping[str, Any], now: int) -> dict[str, Any]:
         if deleted
         else "Invalid"
         if failed
-        else "Pending"
-        if at < begin
+        else "Expired"
+        if at >= end
+        else "NotApproved"
+        if unapproved
         else "Granted"
         if inside
-        else "Expired"
+        else "Pending"
     )
     reason = {"Granted": "Granted" if effective else "NotObserved"}.get(
         phase, "Ending" if effective else phase
     )
-    following = {"Pending": begin, "Granted": end}.get(phase)
+    following = {"Pending": begin, "Granted": end, "NotApproved": end}.get(phase)
     waits = [] if following is None else [seconds_until(at, following)]
     if not settled:
         since = {"Granted": begin, "Expired": end}.get(phase)
