@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+import yaml
 
 from fairlead.clusters.embedded.bare_cluster import BareCluster
-from fairlead.common import waiting
+from fairlead.common import paths, waiting
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
@@ -209,6 +211,15 @@ def test_a_binding_is_shown_with_its_role_its_window_and_whether_it_is_effective
     ]
 
 
+def test_the_example_of_the_page_is_accepted(users: Users) -> None:
+    page = (paths.root() / "docs" / "access.md").read_text()
+    (example,) = re.findall(r"```yaml\n(apiVersion: access.*?)```", page, re.DOTALL)
+    manifest = yaml.safe_load(example)
+    assert manifest["metadata"]["namespace"] == NAMESPACE
+    created = users("boss", "POST", path(), manifest)
+    assert created.ok, created.message
+
+
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "the end first": ({"validUntil": "2026-11-21T09:00:00Z"}, "validUntil has to be after"),
     "an empty window": ({"validUntil": "2026-11-21T12:00:00+02:00"}, "validUntil has to be after"),
@@ -311,8 +322,14 @@ def test_only_the_controller_says_what_is_effective(users: Users) -> None:
 
 def test_no_binding_is_left_behind_as_an_orphan(users: Users) -> None:
     assert users.create("boss", "left").ok
+    for finalizer in ("orphan", "example.com/hold"):
+        held = users.patch("boss", "left", {"metadata": {"finalizers": [finalizer]}})
+        assert (held.status, "may not add a finalizer" in held.message) == (403, True)
+    hook = {"metadata": {"finalizers": ["metacontroller.io/hook"]}}
+    assert users.patch(CONTROLLER, "left", hook).ok
+    assert users.patch("boss", "left", {"metadata": {"labels": {"a": "b"}}}).ok
+    assert users.patch("boss", "left", {"metadata": {"finalizers": None}}).ok
     attempts = [
-        users.patch("boss", "left", {"metadata": {"finalizers": ["orphan"]}}),
         users("boss", "DELETE", path("left"), {"propagationPolicy": "Orphan"}),
         users("boss", "DELETE", path("left"), {"orphanDependents": True}),
         users("boss", "DELETE", f"{path('left')}?propagationPolicy=Orphan"),

@@ -21,9 +21,10 @@ from fairlead.common import durations
 from fairlead.common.mistakes import Mistake, Mistakes
 from fairlead.kube import labels, resources
 from fairlead.kube.resources import Resource
+from fairlead.settings.access import Access
 from fairlead.settings.selectors import Selector
 from fairlead.settings.services import SERVICES, Service
-from fairlead.settings.strict import STRICT, LabelKey, LabelValue
+from fairlead.settings.strict import STRICT, Duration, Group, LabelKey, LabelValue, User
 
 STALENESS = (10, 86400)
 """The limits of maxStaleness, in seconds. A sidecar needs up to 7 to confirm all data."""
@@ -41,9 +42,6 @@ Mode = Literal["deny", "warn"]
 _EVERY = "*"
 IntentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=63)]
 
-# Source: RBAC's own check of a subject's name, and what a header can carry.
-Group = Annotated[str, Field(pattern=r"^[^\s,][^\n\r,]*$")]
-Duration = Annotated[str, AfterValidator(durations.check)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
@@ -215,8 +213,6 @@ class Certificates(_Strict):
         return durations.parse(self.renew_before) if self.renew_before else self.valid / 3
 
 
-# Whoever an API server authenticates: its CEL and OPA's Rego get the name as one string.
-User = Annotated[str, Field(pattern=r"^[^\s][^\n\r]*$")]
 NamespaceName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
 
 
@@ -240,24 +236,6 @@ class IntentSettings(_Strict):
     parameters: dict[str, Any] = {}
     namespaces: Selector = Selector()
     exempt: Exempt = Exempt()
-
-
-class Access(_Strict):
-    """Transient role bindings.
-
-    `longest` is for how long one may give access at most, as a duration. `controller` is the user
-    that carries the decisions out. If there are `approvers`, access begins only when a member of
-    one of these groups has approved it.
-    """
-
-    longest: Duration = "30d"
-    controller: User = "system:serviceaccount:metacontroller:metacontroller"
-    approvers: list[Group] = []
-
-    @property
-    def longest_seconds(self) -> int:
-        """The longest window, in seconds."""
-        return int(durations.parse(self.longest).total_seconds())
 
 
 class Settings(_Strict):
