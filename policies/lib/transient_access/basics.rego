@@ -11,14 +11,16 @@ _now := instants.of_nanoseconds(time.now_ns())
 
 _parent := input.parent if is_object(input.parent)
 
-_metadata := _parent.metadata if is_object(_parent.metadata)
+_metadata := _parent.metadata if {
+	is_object(_parent.metadata)
+} else := {}
 
 # The published example's parents have the fields at their top.
 _spec := object.get(_parent, "spec", _parent)
 
 # Where a field stands, for sentences.
 _field(name) := concat(".", ["spec", name]) if {
-	object.keys(_parent).spec
+	"spec" in object.keys(_parent)
 } else := name
 
 _binding_kind := {
@@ -32,7 +34,10 @@ _binding_kind := {
 #   write is one of the `_mistakes` instead.
 unreadable := "input.parent is no object: send the request of a sync hook" if {
 	not _parent
-} else := sprintf("input.parent has the kind %s: only TransientRoleBinding and TransientClusterRoleBinding have a decision", [_shown(object.get(_parent, "kind", null))]) if {
+} else := sprintf(
+	"input.parent has the kind %s: only TransientRoleBinding and TransientClusterRoleBinding have a decision",
+	[_shown(object.get(_parent, "kind", null))],
+) if {
 	not _binding_kind
 } else := "input.parent.metadata.name is no name" if {
 	not _is_name(object.get(_metadata, "name", null))

@@ -118,7 +118,7 @@ test_mistakes if {
 		{"roleRef": null}: "spec.roleRef is no role",
 		{"subjects": []}: "spec.subjects is no list",
 		{"subjects": [{"kind": "Robot"}]}: `spec.subjects: {"kind":"Robot"} is no subject`,
-		{"subjects": [1, 2, 3]}: "(so is it with 2 more)",
+		{"subjects": [1, 2, 3]}: "; 2 more have the same mistake",
 		{"subjects": [{"kind": "ServiceAccount", "name": "A"}]}: "is no subject",
 	} {
 		status := transient_access.status with input as _of(spec) with time.now_ns as _at(20)
@@ -175,6 +175,7 @@ test_what_cannot_be_read_has_no_answer if {
 		{},
 		{"parent": {"kind": "Pod", "metadata": {"name": "a"}}},
 		{"parent": {"kind": "TransientRoleBinding", "metadata": {"name": ""}}},
+		{"parent": {"kind": "TransientRoleBinding", "metadata": "night"}},
 		{"parent": {"kind": "TransientRoleBinding", "metadata": {"name": "a", "namespace": 1}}},
 	] {
 		_has_no_answer with input as request

@@ -240,6 +240,7 @@ UNREADABLE = {
     "input.parent is no object": [],
     'the kind "Deployment": only TransientRoleBinding and': {"kind": "Deployment"},
     "input.parent.metadata.name is no name": {"kind": "TransientRoleBinding", "metadata": {}},
+    "metadata.name is no name": {"kind": "TransientRoleBinding", **request()["parent"]["spec"]},
     "the kind null:": {"metadata": {"name": "night"}},
     "input.parent.metadata.namespace is no name": {
         "kind": "TransientRoleBinding",
