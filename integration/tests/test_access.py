@@ -409,7 +409,6 @@ def test_an_approver_who_did_not_request_it_approves_in_the_own_name(users: User
     assert approved.ok, approved.message
     withdrawn = users.patch("lead", "asked", {"approvedBy": None}, groups=leads)
     assert "withdraws it by deleting this" in withdrawn.message
-    by_itself = {"needsApproval": True, "requestedBy": "lead"}
-    assert users.create("lead", "own", **by_itself).ok
+    assert users.create("lead", "own", needsApproval=True, requestedBy="lead").ok
     own = users.patch("lead", "own", {"approvedBy": "lead"}, groups=leads)
     assert own.status == 403

@@ -72,7 +72,9 @@ def test_nobody_gets_it_without_the_token(opa: Opa) -> None:
 
 
 def test_a_request_that_cannot_be_read_gets_an_error_and_no_answer(opa: Opa) -> None:
-    for body in ({}, {"parent": {"kind": "Pod", "metadata": {"name": "a"}}}, {"parent": []}):
+    pod = {"kind": "Pod", "metadata": {"name": "a"}}
+    bodies: list[dict[str, Any]] = [{}, {"parent": pod}, {"parent": []}]
+    for body in bodies:
         response = asked(opa, body, token=opa.token)
         assert response.status_code == 500
         assert "there is no decision" in response.text
