@@ -16,6 +16,7 @@ from fairlead.opa import cli
 from fairlead.policy import bundles, staging, usage
 from fairlead.programs import toolchain
 from fairlead.settings import intents
+from fairlead.settings.access import Access
 from fairlead.settings.models import Settings
 
 QUIET = Progress()
@@ -37,7 +38,7 @@ def test_if_it_is_wanted_all_of_it_is_deployed_and_used() -> None:
         "lib.instants",
         "lib.transient_access",
     }
-    assert WANTED.deployed_document()["access"] == {"longest": "30d"}
+    assert WANTED.deployed_document()["access"] == Access().model_dump(by_alias=True)
     assert usage.unused_packages(MODULES, {}, QUIET) == []
 
 
