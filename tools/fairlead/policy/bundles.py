@@ -21,6 +21,7 @@ from fairlead.policy.tables import INTENTS, intents_module
 from fairlead.policy.token_scopes import SCOPES
 from fairlead.settings import intents
 from fairlead.settings.models import IntentSettings, Settings
+from fairlead.settings.services import SERVICES
 
 SETTINGS = "settings.rego"
 AUTHZ = "authz.rego"
@@ -37,8 +38,6 @@ _UNTYPED = ("parameters", "instances")
 """The settings of which a policy may read a key that is missing. OPA rejects a reference to a key
 that a constant lacks, but does not look into what a function returns."""
 _LIBRARY = re.compile(r"\bdata\.(lib\.\w+)")
-_PLACEMENT = "placement"
-"""The folder of the project that is left out unless the settings want it."""
 QUERIES = "visibility"
 """The folder with the queries of `fairlead query`, which no deployment has: to answer them takes
 longer than a decision may wait."""
@@ -119,7 +118,8 @@ def examples(settings: Settings, source: Path | None = None) -> Settings:
         for intent in intents.in_folder(place):
             if intent.name not in off:
                 chosen[intent.name] = IntentSettings(parameters=intent.example())
-    return Settings(policies=settings.policies, intents=chosen, placement=settings.placement)
+    services = {service.setting: getattr(settings, service.setting) for service in SERVICES}
+    return Settings(policies=settings.policies, intents=chosen, **services)
 
 
 def _unset(settings: Settings, source: Path | None, *, queries: bool) -> Bundle:
@@ -190,8 +190,9 @@ def module_files(
             for intent in intents.in_folder(place)
             if not settings.instances(intent.name, default=intent.metadata.enabled)
         }
-        if not number and not settings.placement:
-            off.add(_PLACEMENT)
+        if not number:
+            wanted = settings.services()
+            off |= {service.setting for service in SERVICES if service not in wanted}
         if not number and not queries:
             off.add(QUERIES)
         taken = {key.split(".")[0] for key in modules}

@@ -2,9 +2,9 @@
 
 OPA loads one module at a time. So a new revision is loaded beside the old one, under packages
 `r_<revision>.*` that nothing uses yet. Then main.rego, whose imports name these packages, is
-replaced, and so is the module of k8s.placement. Each answer therefore comes from one revision as a
-whole. The sidecar loads new modules
-first, then changed ones, and removes old ones last.
+replaced, and so are the modules of services (see fairlead.settings.services). Each answer therefore
+comes from one revision as a whole. The sidecar loads new modules first, then changed ones, and
+removes old ones last.
 
 Modules in packages that OPA reads from files, such as its authz policy, are refused here.
 """
@@ -22,9 +22,10 @@ from fairlead.policy import bundles, python_code
 from fairlead.policy.bundles import Bundle
 from fairlead.policy.revision import PACKAGE
 from fairlead.settings.models import Settings
+from fairlead.settings.services import SERVICES
 
-_ENTRIES = ("system", "k8s")
-"""The packages that OPA itself or its callers query (the decision, health; placement), which keep
+_ENTRIES = ("system", *(service.root for service in SERVICES))
+"""The packages that OPA itself or its callers query (the decision, health; services), which keep
 their names."""
 
 

@@ -46,6 +46,7 @@ from fairlead.common.first_webhooks import FIRST_WEBHOOKS
 from fairlead.common.mistakes import Mistake
 from fairlead.kube import admission_reviews
 from fairlead.settings.selectors import Selector
+from fairlead.settings.services import SERVICES
 from fairlead.settings.strict import STRICT, LabelKey
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -58,7 +59,8 @@ _LONGEST = 63
 # What a mistake in an expression raises besides Jinja2's own errors.
 _MISTAKES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _TAKEN = {
-    *("data", "input", "fairlead_confirmed", "k8s", "kubernetes", "system"),
+    *("data", "input", "fairlead_confirmed", "kubernetes", "system"),
+    *(service.root for service in SERVICES),
     *("as", "contains", "default", "else", "every", "false", "if", "import", "in", "not", "null"),
     *("package", "some", "true", "with"),
 }

@@ -6,28 +6,15 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from examples import collected
 from hypothesis import strategies as st
+from odd_values import odd, paths_of, replaced
 from placement_answers import MODULES, answers
 
 from fairlead.common import files, paths
 from fairlead.opa import cli
 
 SCENARIO = files.read_yaml(paths.root() / "testdata" / "placement" / "data.yaml")[0].value
-
-odd = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-2, 3)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.sampled_from(["", "a", "acme", "de", "low", "8", "1Gi", "NaN", '["a"]', "{"]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["a", "b", "acme", "clusters", "weight", "cpu"]), inner)
-    ),
-    max_leaves=6,
-)
-
 
 values = odd | st.sampled_from(
     [
@@ -75,31 +62,6 @@ QUESTION = {
 }
 
 
-def paths_of(value: Any) -> list[tuple[Any, ...]]:
-    """The paths of all parts of a value, but not of the value itself."""
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    return [
-        path
-        for key, part in items
-        for path in (
-            (key,),
-            *((key, *rest) for rest in (paths_of(part) if isinstance(part, dict | list) else ())),
-        )
-    ]
-
-
-def replaced(whole: Any, path: tuple[Any, ...], value: Any) -> Any:
-    """`whole` with another value at this path, if that is still there."""
-    if not path:
-        return value
-    first, *rest = path
-    if isinstance(whole, dict):
-        return {**whole, first: replaced(whole.get(first), tuple(rest), value)}
-    if isinstance(whole, list) and isinstance(first, int) and first < len(whole):
-        return [*whole[:first], replaced(whole[first], tuple(rest), value), *whole[first + 1 :]]
-    return whole
-
-
 def with_changes(changes: list[tuple[tuple[Any, ...], Any]]) -> Any:
     """QUESTION with other values at these paths."""
     question: Any = QUESTION
@@ -113,21 +75,7 @@ questions = changes.map(with_changes)
 
 
 def test_every_question_has_an_answer_that_fails_closed() -> None:
-    asked: list[dict[str, Any]] = []
-
-    # One process of OPA for all of them. One example of all would be too large for hypothesis.
-    @settings(
-        max_examples=400,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=[HealthCheck.too_slow],
-    )
-    @given(questions)
-    def collect(question: dict[str, Any]) -> None:
-        asked.append(question)
-
-    collect()
+    asked = collected(questions, 400)
     for question, answer in zip(asked, answers(asked), strict=True):
         assert answer is not None, question
         assert answer.keys() == {"annotations", "errors", "explanation"}
