@@ -30,6 +30,7 @@ _BESIDE_POLICIES = frozenset(
         "failurePolicy",
         "images",
         "maxStaleness",
+        "placementPolicies",
         "poolAdmins",
         "replicas",
         "timeoutSeconds",

@@ -252,6 +252,8 @@ class Settings(_Strict):
     enforcement: dict[str, Mode] = {}
     placement: bool = False
     """Whether OPA also answers on which clusters a workload runs."""
+    placement_policies: bool = False
+    """Whether OPA also gets the Rego of PlacementPolicies, which are objects of the API."""
     default_pool: PoolName | None = None
     pools: dict[PoolName, Pool] = {}
     contact: str | None = None
@@ -381,7 +383,9 @@ class Settings(_Strict):
 
     def deployed_document(self) -> dict[str, object]:
         """The settings that a cluster keeps: all but the places of policies on this machine, and
-        `placement` only if it is on, so that other deployments stay as earlier versions made them.
+        `placement` and `placementPolicies` only if they are on, so that other deployments stay as
+        earlier versions made them.
         """
-        left_out = {"policies"} if self.placement else {"policies", "placement"}
+        optional = {"placement": self.placement, "placementPolicies": self.placement_policies}
+        left_out = {"policies", *(key for key, chosen in optional.items() if not chosen)}
         return {key: value for key, value in self.document().items() if key not in left_out}
