@@ -27,6 +27,7 @@ COMMANDS = {
     "down": "Stop a local cluster and remove its state.",
     "list": "List the clusters that Fairlead created in this checkout.",
     "status": "Show what runs in a cluster and which policies are in force.",
+    "policies": "List the policies that OPA loads, with their status.",
     "logs": "Show the logs of OPA, its sidecar or another server, and the decisions in them.",
     "deploy": "Deploy into a cluster; safe to repeat.",
     "render": "Write the manifests as files, for GitOps and kustomize.",

@@ -141,6 +141,11 @@ from fairlead.sync.sidecar import Options, Sidecar
     metavar="SECONDS",
     help="Confirm OPA's data again within this time.  [default: about a minute]",
 )
+@click.option(
+    flags.PLACEMENT_POLICIES,
+    is_flag=True,
+    help="Also load PlacementPolicies, and write their status.",
+)
 @renewal_options.options
 @component_options.log_level
 def command(
@@ -169,6 +174,7 @@ def command(
     tls_private_key_file: Path | None,
     log_decisions: bool,
     max_staleness: int | None,
+    placement_policies: bool,
     renewal: renewal_options.Renewal | None,
     log_level: str,
 ) -> None:
@@ -232,6 +238,7 @@ def command(
             health_endpoint=health_endpoint,
             log_decisions=_write if log_decisions else None,
             max_staleness=max_staleness,
+            placement_policies=placement_policies,
             certificate=(tls_cert_file, tls_private_key_file)
             if tls_cert_file and tls_private_key_file
             else None,

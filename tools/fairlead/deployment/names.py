@@ -78,7 +78,16 @@ OBJECTS_ANNOTATION = "fairlead.dev/objects"
 """The annotation of that ConfigMap with the same objects (gzip, base64), if another engine decides
 beside it: OPA's sidecars load whatever is in the data. All annotations have at most 256 KiB."""
 PARAMETERS_GROUP = "policy.fairlead.dev"
-"""The API group of the parameters of admission policies."""
+"""The API group of the parameters of admission policies, and of PlacementPolicies."""
+PLACEMENT_POLICIES = ("placementpolicies", "PlacementPolicy", "v1")
+"""The resource, kind and version of policies that are objects of the API; the group is
+PARAMETERS_GROUP."""
+POLICY_OBJECTS = "placement_policies"
+"""How OPA's ids of PlacementPolicies begin. No namespace can have this name, because of the
+underscore, so no ConfigMap has such an id."""
+LONGEST_REGO = 200_000
+"""The most characters of the Rego of a PlacementPolicy. OPA lists the rules of such a text within
+seconds."""
 CREDENTIALS_ANNOTATION = "fairlead.dev/credentials"
 """The annotation of OPA's pods that replaces them if the credentials change, for sidecars that
 read these once."""

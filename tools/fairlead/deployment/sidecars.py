@@ -133,6 +133,7 @@ class Sync:
                 if settings.max_staleness
                 else []
             ),
+            *([flags.PLACEMENT_POLICIES] if settings.placement_policies else []),
             *(
                 [flags.LOG_DECISIONS]
                 if settings.decision_logs.console and not settings.decision_logs.service
@@ -181,6 +182,11 @@ class KubeMgmt:
         if settings.max_staleness is not None:
             raise UsageError(
                 "maxStaleness: kube-mgmt confirms no data: use --sidecar sync, or leave it out"
+            )
+        if settings.placement_policies:
+            raise UsageError(
+                "placementPolicies: kube-mgmt loads no PlacementPolicies: use --sidecar sync, or "
+                "leave it out"
             )
 
     def command(self) -> list[str]:
@@ -245,6 +251,7 @@ class Serve:
     def require(self, settings: Settings) -> None:
         for key, given in (
             ("maxStaleness", settings.max_staleness),
+            ("placementPolicies", settings.placement_policies),
             ("replicate", settings.replicate),
             ("decisionLogs.service", settings.decision_logs.service),
         ):

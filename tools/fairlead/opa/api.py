@@ -33,6 +33,7 @@ _RULES = (
     'module["package"].path[_]]; '
     "rule := module.rules[_]; path := array.concat(base, [t.value | t := rule.head.ref[_]])]"
 )
+_PACKAGE = 'path := [part.value | part := rego.parse_module("", input)["package"].path[_]]'
 
 
 class OpaApi:
@@ -109,6 +110,13 @@ class OpaApi:
         """
         paths = self._query(_RULES, "paths", text)
         return paths if isinstance(paths, list) and paths else None
+
+    def package(self, text: str) -> list[str] | None:
+        """The parts of the package that the policy `text` names, without "data"; None if it cannot
+        be parsed.
+        """
+        path = self._query(_PACKAGE, "path", text)
+        return [str(part) for part in path[1:]] if isinstance(path, list) else None
 
     def keys(self, path: Sequence[str]) -> list[str]:
         """The keys of the object at `path`, without its values; empty if there is none."""

@@ -30,13 +30,18 @@ _BESIDE_POLICIES = frozenset(
         "failurePolicy",
         "images",
         "maxStaleness",
+        "placementPolicies",
         "poolAdmins",
         "replicas",
         "timeoutSeconds",
     }
 )
 """The settings that no decision depends on: policies work with any value of these."""
-_LEFT_OUT: Mapping[str, Any] = {"placement": False}
+_LEFT_OUT: Mapping[str, Any] = {
+    "access": None,
+    "placement": False,
+    "placementPolicies": False,
+}
 """What a cluster keeps of settings only if they have another value (Settings.deployed_document)."""
 
 

@@ -257,6 +257,8 @@ class Settings(_Strict):
     """Whether OPA also answers on which clusters a workload runs."""
     access: Access | None = None
     """Whether OPA also decides on transient role bindings; None if not."""
+    placement_policies: bool = False
+    """Whether OPA also gets the Rego of PlacementPolicies, which are objects of the API."""
     default_pool: PoolName | None = None
     pools: dict[PoolName, Pool] = {}
     contact: str | None = None
@@ -400,10 +402,12 @@ class Settings(_Strict):
 
     def deployed_document(self) -> dict[str, object]:
         """The settings that a cluster keeps: all but the places of policies on this machine, and
-        the setting of a service only if it is on, so that other deployments stay as earlier
-        versions made them.
+        what is switched on by a setting of its own (services, `placementPolicies`) only if it is
+        on, so that other deployments stay as earlier versions made them.
         """
         wanted = self.services()
         off = {service.setting for service in SERVICES if service not in wanted}
+        if not self.placement_policies:
+            off.add("placementPolicies")
         left_out = {"policies", *off}
         return {key: value for key, value in self.document().items() if key not in left_out}

@@ -5,32 +5,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Event, RLock
-from typing import Any, Literal
+from typing import Any
 
-from fairlead.deployment.names import REPLICA_STATUS, RETRIES, STATUS
 from fairlead.kube.resources import Resource
-from fairlead.policy.revision import fingerprint
-from fairlead.sync import policy_problems, stores
-from fairlead.sync.policy_problems import Problem
+from fairlead.sync import config_maps, policy_objects, stores
+from fairlead.sync.config_maps import ConfigMap, Item, Kind, Owner
 from fairlead.sync.stores import Store
 
 NAMESPACES = "namespaces"
 """The store of namespaces."""
 
-Kind = Literal["policies", "data", "namespaces", "objects"]
 Labels = Mapping[str, str]
-Owner = tuple[str, str]  # namespace and name of a ConfigMap
-Item = tuple[
-    Literal["policy", "document"], str
-]  # what OPA holds of a ConfigMap's key, by <namespace>/<configmap>/<key>
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What one watch follows: namespaces, the objects of a resource, or the ConfigMaps with
-    policies or with data.
+    """What one watch follows: namespaces, the objects of a resource, the ConfigMaps with policies
+    or with data, or PlacementPolicies.
 
     `namespace` is the namespace of the ConfigMaps, None for all namespaces.
     """
@@ -42,35 +35,16 @@ class Source:
     def __str__(self) -> str:
         if self.store:
             return str(self.resource or self.kind)
+        if self.kind == "placement":
+            return "placementpolicies"
         return f"{self.kind} in {self.namespace or 'all namespaces'}"
 
     @property
     def store(self) -> str | None:
-        """The store that it fills; None if it follows ConfigMaps."""
+        """The store that it fills; None if it follows ConfigMaps or PlacementPolicies."""
         if self.resource:
             return self.resource.name
         return NAMESPACES if self.kind == "namespaces" else None
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigMap:
-    """The parts of a labelled ConfigMap that the sidecar needs.
-
-    `fingerprint` identifies its data (see fairlead.policy.revision), so that a status says which
-    content it is about. `annotations` are those with a status.
-    """
-
-    owner: Owner
-    kind: Kind
-    texts: Mapping[str, str]
-    problems: Mapping[str, Problem]
-    fingerprint: str
-    resource_version: str = field(compare=False)
-    annotations: Mapping[str, str] = field(compare=False)
-
-    def item(self, key: str) -> Item:
-        """The item that OPA holds for `key`."""
-        return "policy" if self.kind == "policies" else "document", "/".join((*self.owner, key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,40 +252,12 @@ class Desired:
             )
         if source.kind == "namespaces":
             return ("", name), stores.canonical(self.thin(name, metadata.get("labels")))
+        if source.kind == "placement":
+            policy = policy_objects.read(value)
+            return policy.owner, policy
         owner = (metadata["namespace"], name)
         if source.kind == "policies" and self._data_label:
             label, data_value = self._data_label
             if (metadata.get("labels") or {}).get(label) == data_value:
                 return owner, None
-        return owner, read_config_map(owner, source.kind, value)
-
-
-def read_config_map(owner: Owner, kind: Kind, value: Mapping[str, Any]) -> ConfigMap:
-    """Read the needed parts of a ConfigMap from the API's JSON."""
-    texts: dict[str, str] = {}
-    problems: dict[str, Problem] = {}
-    check = policy_problems.of_policy if kind == "policies" else policy_problems.of_document
-    for key, text in sorted((value.get("data") or {}).items()):
-        trouble = check("/".join((*owner, key)), text)
-        if trouble:
-            problems[key] = trouble
-        else:
-            texts[key] = text
-    for key in sorted(value.get("binaryData") or {}):
-        problems[key] = policy_problems.of_bytes("/".join((*owner, key)))
-    metadata = value["metadata"]
-    annotations = {
-        key: text
-        for key, text in (metadata.get("annotations") or {}).items()
-        if key == STATUS
-        or key.startswith(REPLICA_STATUS)
-        or (key == RETRIES and kind == "policies")
-    }
-    return ConfigMap(
-        owner, kind, texts, problems, _of(value), metadata.get("resourceVersion", ""), annotations
-    )
-
-
-def _of(value: Mapping[str, Any]) -> str:
-    """The fingerprint of a ConfigMap's data and binaryData."""
-    return fingerprint({**(value.get("data") or {}), **(value.get("binaryData") or {})})
+        return owner, config_maps.read(owner, source.kind, value)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from fairlead.policy.revision import STAGE, switches
 from fairlead.sync import policy_problems
-from fairlead.sync.desired import ConfigMap, Item, Snapshot
+from fairlead.sync.config_maps import ConfigMap, Item
+from fairlead.sync.desired import Snapshot
 from fairlead.sync.policy_problems import Problem
 from fairlead.sync.stores import Store
 

@@ -23,7 +23,8 @@ from fairlead.sync.desired import Desired, Source
 from fairlead.sync.metrics import Metrics, not_after
 from fairlead.sync.opa_credentials import OpaCredentials
 from fairlead.sync.pulse import Pulse
-from fairlead.sync.reconcile import SYSTEM, Reconciler, rfc3339
+from fairlead.sync.reconcile import Reconciler, rfc3339
+from fairlead.sync.refusals import SYSTEM
 from fairlead.sync.server import Server
 from fairlead.sync.server_certificates import Certificate
 from fairlead.sync.statuses import StatusWriter, replica
@@ -49,7 +50,7 @@ class Options:
     any. `replica` is a name that no other replica has. `health_endpoint` is host:port, None for no
     server. `log_decisions` gets each decision that OPA uploads as a line of JSON; None drops them.
     `max_staleness` is the number of seconds that OPA stays Ready with unconfirmed data, None for
-    ever.
+    ever. With `placement_policies`, it also loads PlacementPolicies.
     """
 
     kubeconfig: Path | None = None
@@ -70,6 +71,7 @@ class Options:
     log_decisions: Callable[[str], None] | None = None
     certificate: tuple[Path, Path] | None = None
     max_staleness: int | None = None
+    placement_policies: bool = False
 
 
 class Companion(Protocol):
@@ -260,6 +262,8 @@ def _sources(options: Options) -> dict[Source, Mapping[str, str]]:
         sources[Source("objects", resource=resource)] = (
             {"fieldSelector": others} if resource.namespaced else {}
         )
+    if options.placement_policies:
+        sources[Source("placement")] = {}
     everywhere = "*" in options.namespaces
     for namespace in (None,) if everywhere else options.namespaces:
         if options.policy:

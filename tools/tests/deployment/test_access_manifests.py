@@ -193,3 +193,35 @@ def test_who_does_not_renew_gets_no_right_to(sidecar: sidecars.Sidecar) -> None:
     text = manifests.to_yaml(rendered)
     assert "--certificate-life" not in text
     assert "system:serviceaccount:fairlead:fairlead-keeper" not in text
+
+
+def test_placement_policies_are_deployed_only_if_the_settings_say_so() -> None:
+    without, chosen = every(), every({"placementPolicies": True})
+    name = "placementpolicies.policy.fairlead.dev"
+    guard = "fairlead-placement-policies"
+    assert set(chosen) - set(without) == {
+        ("CustomResourceDefinition", name),
+        ("ValidatingAdmissionPolicy", guard),
+        ("ValidatingAdmissionPolicyBinding", guard),
+    }
+    rights = [
+        rule
+        for rule in chosen["ClusterRole", "fairlead-opa"]["rules"]
+        if rule["apiGroups"] == ["policy.fairlead.dev"]
+    ]
+    assert {rule["resources"][0]: rule["verbs"] for rule in rights} == {
+        "placementpolicies": ["get", "list", "watch"],
+        "placementpolicies/status": ["patch"],
+    }
+    spec = chosen["ValidatingAdmissionPolicy", guard]["spec"]
+    assert spec["failurePolicy"] == "Fail"
+    assert spec["matchConstraints"]["resourceRules"][0]["resources"] == [
+        "placementpolicies",
+        "placementpolicies/status",
+    ]
+    (container,) = [
+        each
+        for each in chosen["Deployment", "opa"]["spec"]["template"]["spec"]["containers"]
+        if each["name"] == "sync"
+    ]
+    assert "--placement-policies" in container["args"]

@@ -32,7 +32,9 @@ def test_every_setting_comes_back_stays_or_matters() -> None:
         "namespaceLabel",
         "enforcement",
         "defaultPool",
+        "access",
         "placement",
+        "placementPolicies",
         "pools",
         "replicate",
     }

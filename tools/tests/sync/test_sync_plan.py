@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fairlead.sync.desired import ConfigMap, Item, Snapshot
+from fairlead.sync.config_maps import ConfigMap, Item
+from fairlead.sync.desired import Snapshot
 from fairlead.sync.plans import (
     RETRY,
     Memory,

@@ -24,7 +24,7 @@ from sync_world import (
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.opa.errors import OpaUnavailable
-from fairlead.sync.reconcile import MARKER
+from fairlead.sync.refusals import MARKER
 
 
 def test_opa_gets_policies_documents_and_thin_namespaces(world: World) -> None:
