@@ -99,13 +99,14 @@ def clusters(stored: dict[str, Any]) -> set[str] | None:
 
 def test_a_new_workload_gets_the_decision(objects: clients.Objects) -> None:
     assert clusters(objects.create(deployment("web"))) == {"us-dallas"}
+    template = deployment("x")["spec"]["template"]
+    template["spec"]["restartPolicy"] = "Never"
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": "report", "namespace": "care", "labels": {"customer": "alpenbank"}},
-        "spec": {"suspend": True, "template": deployment("x")["spec"]["template"]},
+        "spec": {"suspend": True, "template": template},
     }
-    job["spec"]["template"]["spec"]["restartPolicy"] = "Never"
     assert clusters(objects.create(job)) == {"eu-frankfurt"}
 
 

@@ -197,7 +197,8 @@ def test_a_deployment_brings_another_certificate_to_the_pods_without_waiting_for
     parts = {"tls.crt": pair.cert_pem, "tls.key": pair.key_pem, "ca.crt": ca.cert_pem}
     # Without the Lease no keeper renews it: one that came first would keep the deployment waiting.
     foreign.objects().delete("coordination.k8s.io/v1", "Lease", KEEPER, NAMESPACE)
-    rotate._publish(deployed, foreign.objects(), "opa-tls", parts)
+    rotate._apply_secret(foreign.objects(), "opa-tls", parts)
+    deployed.refresh({"opa-tls": parts})
     result(foreign, "status", code=1)
     pods_before = {p.metadata.name for p in pods(foreign)}
     configured = [row for row in result(foreign, "deploy") if row["action"] == "configured"]

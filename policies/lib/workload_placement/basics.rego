@@ -38,15 +38,13 @@ _source := data.placement if {
 # description: All clusters, by name.
 clusters := _source.clusters
 
-# A text of JSON, or a value as it is; undefined for a text that is none. API servers take no longer annotations.
+# A text of JSON, or a value as it is; undefined for a text that is none.
 _unmarshalled(value) := value if not is_string(value)
 
 _unmarshalled(value) := json.unmarshal(value) if {
 	is_string(value)
 	count(value) <= _longest
 }
-
-_longest := 262144
 
 # Nobody names more clusters.
 _most_requested := 1000

@@ -30,7 +30,7 @@ def placement(
     manifest["spec"] = {count: 6, **spec}
     replicas = {} if errors else replica_division.divided(manifest["spec"][count], clusters)
     document = Document(Path("app.yaml"), manifest, None)
-    return Placement(document, {} if errors else clusters, replicas, errors or {}, {})
+    return Placement(document, {} if errors else clusters, replicas, errors or {}, {}, {})
 
 
 def result(*parts: Placement | Mapping[str, Any]) -> Result:
