@@ -99,7 +99,7 @@ import data.settings
 
 # METADATA
 # description: The decision of this intent - `deny` and `warn` are sets of messages, `patch` is a list of operations.
-decision := ordinary.decision if ordinary
+decision := data.node_pool.ordinary.decision if data.node_pool.ordinary # by its path: sidecars load that module later
 
 else := {"deny": deny, "patch": patch, "warn": warn}
 

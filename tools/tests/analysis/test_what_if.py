@@ -64,12 +64,15 @@ def test_a_comparison_as_json() -> None:
 def test_the_table_has_both_side_by_side() -> None:
     result = run(*LOST, APPS / "alpenbank.yaml")
     heading, *lines = result.stdout.splitlines()
-    assert heading.split() == ["WORKLOAD", "NOW", "THEN", "ERRORS"]
+    assert re.split(r"\s{2,}", heading) == [
+        *("WORKLOAD", "NOW", "THEN", "COST NOW", "COST THEN", "ERRORS")
+    ]
     cells = {line.split("  ")[0]: re.split(r"\s{2,}", line)[1:] for line in lines}
-    now, then = cells["Job alpenbank/statements"]
+    now, then, cost_now, cost_then = filter(None, cells["Job alpenbank/statements"])
+    assert float(cost_now) < float(cost_then)
     assert "eu-frankfurt: " in now
     assert then == "eu-west-1: 4"
-    _, then, errors = cells["Deployment alpenbank/payments"]
+    _, then, _, _, errors = cells["Deployment alpenbank/payments"]
     assert then == "no cluster"
     assert errors.startswith("no cluster: 1 of 6: ")
     assert "4 of 4 workloads change" in result.stderr

@@ -136,7 +136,7 @@ def test_without_the_mask_secrets_would_be_logged(
     monkeypatch.setattr(
         bundles,
         "file_modules",
-        lambda tokens: file_modules(tokens) | {bundles.LOG: "package system.log"},
+        lambda tokens, scoped: file_modules(tokens, scoped) | {bundles.LOG: "package system.log"},
     )
     with running(Logging(tmp_path, *CONSOLE)) as opa:
         opa.decide(review("42"))

@@ -34,7 +34,6 @@ def test_every_setting_comes_back_stays_or_matters() -> None:
         "defaultPool",
         "access",
         "placement",
-        "placementPolicies",
         "pools",
         "replicate",
     }
