@@ -33,10 +33,16 @@ requirements: ## pin requirements.in again into requirements.txt
 	  --output-file requirements.txt requirements.in requirements-dev.in
 
 # The everyday commands. ARGS hands further flags through: make up ARGS='--nodes 3'
-.PHONY: demo up down status deploy logs logs-sidecar update-rego force-update-rego rotate-token eval audit diff verify integration test settings tools
+.PHONY: demo demo-federation demo-access up down status deploy logs logs-sidecar update-rego force-update-rego rotate-token eval audit diff verify integration test settings tools
 
 demo: $(READY) ## see on a real API server where pods land and which are refused
 	$(FAIRLEAD) demo $(ARGS)
+
+demo-federation: $(READY) ## see applications placed over four clusters, and moved when one loses a certification
+	$(FAIRLEAD) demo --federation $(ARGS)
+
+demo-access: $(READY) ## see a grant of 20 s, and what its subject may do at each second
+	$(FAIRLEAD) access demo $(ARGS)
 
 up: $(READY) ## start a local cluster with Fairlead installed
 	$(FAIRLEAD) up $(ARGS)
@@ -89,7 +95,10 @@ chaos: $(READY) ## break every component under load for ten minutes: make chaos 
 fuzz: $(READY) ## send odd requests, malformed reviews and load to OPA: make fuzz ARGS='guard --seed 1'
 	$(FAIRLEAD) fuzz $(ARGS)
 
-.PHONY: figures figures-engines figures-gate figures-placement
+.PHONY: figures figures-engines figures-gate figures-placement figures-decision figures-visibility
+figures-decision: $(READY) ## measure what a decision costs, into bench/decision.json: make figures-decision
+	$(VENV)/bin/python bench/decision.py $(ARGS)
+
 figures-engines: $(READY) ## measure what each engine costs, into bench/engines.json: make figures-engines ARGS='--rounds 50'
 	$(VENV)/bin/python bench/engines.py $(ARGS)
 
@@ -98,6 +107,9 @@ figures-gate: $(READY) ## measure how fast fairlead eval is as a gate, into benc
 
 figures-placement: $(READY) ## measure how long a decision about clusters takes, into bench/placement.json: make figures-placement
 	$(VENV)/bin/python bench/placement.py $(ARGS)
+
+figures-visibility: $(READY) ## measure how long fairlead query and what-if take, into bench/visibility.json: make figures-visibility
+	$(VENV)/bin/python bench/visibility.py $(ARGS)
 
 figures: $(READY) ## measure how fast it recovers, into bench/resilience.json: make figures ARGS='--only kills'
 	$(VENV)/bin/python bench/recovery.py $(ARGS)

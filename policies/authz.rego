@@ -3,7 +3,8 @@
 # description: |
 #   Anonymous callers may ask for a decision and for health, by the exact requests below. Every other request needs a
 #   token. OPA holds only the SHA-256 digests of the valid tokens, which a deployment adds as `token_digests`. During a
-#   rotation there are two, so that no valid caller is refused.
+#   rotation there are two, so that no valid caller is refused. Tokens of a scope open some requests alone: a deployment
+#   adds these, by the digest of the token, as `scoped_requests`.
 # schemas:
 #   - input: schema.authorization
 package system.authz
@@ -27,6 +28,11 @@ allow if {
 }
 
 allow if crypto.sha256(input.identity) in data.system.authz.token_digests
+
+allow if {
+	[input.method, input.path] in data.system.authz.scoped_requests[crypto.sha256(input.identity)]
+	input.params == {}
+}
 
 _anonymous := {
 	["POST", [""]],

@@ -89,3 +89,67 @@ test_other_tokens_may_do_nothing if {
 test_without_digests_no_token_is_valid if {
 	not authz.allow with input as _as("old")
 }
+
+_placement := ["POST", ["v1", "data", "k8s", "placement"]]
+
+_scoped := {crypto.sha256("places"): [_placement], crypto.sha256("syncs"): [["POST", ["v0", "data", "controller"]]]}
+
+_with_scope(identity, method, path) := object.union(_request(method, path), {"identity": identity})
+
+test_a_scoped_token_opens_the_requests_of_its_scope if {
+	every identity, path in {"places": ["v1", "data", "k8s", "placement"], "syncs": ["v0", "data", "controller"]} {
+		authz.allow with input as _with_scope(identity, "POST", path)
+			with authz.token_digests as _digests
+			with authz.scoped_requests as _scoped
+	}
+}
+
+test_a_scoped_token_opens_nothing_else if {
+	every request in [
+		["GET", ["v1", "data", "k8s", "placement"]],
+		["PUT", ["v1", "data", "k8s", "placement"]],
+		["PATCH", ["v1", "data", "k8s", "placement"]],
+		["DELETE", ["v1", "data", "k8s", "placement"]],
+		["POST", ["v0", "data", "k8s", "placement"]],
+		["POST", ["v0", "data", "controller"]],
+		["POST", ["v1", "data", "k8s"]],
+		["POST", ["v1", "data", "k8s/placement"]],
+		["POST", ["v1", "data", "k8s", "placement", ""]],
+		["POST", ["v1", "data", "k8s", "placement", "errors"]],
+		["POST", ["v1", "data", "", "k8s", "placement"]],
+		["POST", ["v1", "data", "K8s", "placement"]],
+		["POST", ["v1", "data"]],
+		["POST", ["v1", "query"]],
+		["POST", ["v1", "compile", "k8s", "placement"]],
+		["GET", ["v1", "policies"]],
+		["PUT", ["v1", "policies", "x"]],
+		["GET", [""]],
+	] {
+		[method, path] := request
+		not authz.allow with input as _with_scope("places", method, path)
+			with authz.token_digests as _digests
+			with authz.scoped_requests as _scoped
+	}
+}
+
+test_a_scoped_token_allows_no_query if {
+	asked := object.union(_with_scope("places", "POST", ["v1", "data", "k8s", "placement"]), {"params": {"explain": ["full"]}})
+	not authz.allow with input as asked with authz.scoped_requests as _scoped
+}
+
+test_a_scoped_token_does_what_everyone_may if {
+	every request in [["POST", [""]], ["GET", ["health"]]] {
+		[method, path] := request
+		authz.allow with input as _with_scope("places", method, path) with authz.scoped_requests as _scoped
+	}
+}
+
+test_other_tokens_open_no_scope if {
+	every token in ["", "place", "placesx", "PLACES", crypto.sha256("places")] {
+		not authz.allow with input as _with_scope(token, "POST", ["v1", "data", "k8s", "placement"])
+			with authz.token_digests as _digests
+			with authz.scoped_requests as _scoped
+	}
+	not authz.allow with input as _request("POST", ["v1", "data", "k8s", "placement"])
+		with authz.scoped_requests as _scoped
+}

@@ -21,18 +21,88 @@ _longest_review := 16384
 _longest_patch := 8192
 
 # METADATA
-# description: Whether a decision is not logged. Only admission decisions are; the sidecar's reads of data are not.
+# description: |
+#   Whether a decision is not logged. Only admission decisions are, and those of PlacementPolicies; the sidecar's reads of
+#   data are not.
 # entrypoint: true
 default drop := true
 
-drop := false if input.path == "system/main"
+drop := false if {
+	input.path == "system/main"
+	not _beyond_sample
+}
+
+# The setting decisionLogs.sample comes as a label of OPA, which has it from the start. Refusals, warnings and requests
+# without an answer are logged whatever it is. Drawing comes last, so that it costs nothing without the label.
+_beyond_sample if {
+	share := to_number(input.labels.decision_sample)
+	input.result.response.allowed == true
+	not input.result.response.warnings
+	rand.intn(input.decision_id, 1000000) >= share * 1000000
+}
+
+drop := false if _of_policy
+
+# PlacementPolicies are asked by their path. The sidecar says which packages are theirs (tools/fairlead/sync/reconcile.py).
+_of_policy if {
+	some length in numbers.range(1, count(_path))
+	data.fairlead_sync.packages[concat("/", array.slice(_path, 0, length))]
+}
+
+_path := split(input.path, "/")
 
 # METADATA
 # description: |
 #   The operations that replace the review by the part that is shown. It is a complete rule on purpose: if another
-#   module adds one, the two conflict, and OPA logs nothing.
+#   module adds one, the two conflict, and OPA logs nothing. Of a PlacementPolicy, whose input and result can have any
+#   form, only the request's kind and name and the outcome are shown.
 # entrypoint: true
-mask := array.concat([{"op": "upsert", "path": "/input", "value": _fitting}], _long_patch)
+mask := [
+	{"op": "upsert", "path": "/input", "value": _subject},
+	{"op": "upsert", "path": "/result", "value": _outcome},
+] if {
+	_of_policy
+} else := array.concat([{"op": "upsert", "path": "/input", "value": _fitting}], _long_patch)
+
+_subject := object.union(
+	_small(_request, ["namespace", "name"]),
+	_small(object.get(_request, "kind", null), ["kind"]),
+) if {
+	is_object(_request)
+} else := object.union(
+	_small(_resource, ["kind"]),
+	_small(object.get(_resource, "metadata", null), ["namespace", "name"]),
+) if {
+	is_object(_resource)
+} else := {}
+
+_resource := input.input.resource if {
+	is_object(input.input.resource)
+} else := input.input
+
+_outcome := "refused" if {
+	_refused
+} else := "allowed" if {
+	_allowed
+} else := "answered"
+
+# What the caller asked for: one of these rules, or the package with all of its rules.
+_asked := {name: input.result} if {
+	name := _path[count(_path) - 1]
+	name in array.concat(_refusing, _allowing)
+} else := input.result
+
+_refused if count(_asked[_refusing[_]]) > 0
+
+_refused if _asked[_allowing[_]] == false
+
+_allowed if count(_asked[_refusing[_]]) == 0
+
+_allowed if _asked[_allowing[_]] == true
+
+_refusing := ["deny", "violation"]
+
+_allowing := ["allow", "allowed"]
 
 _long_patch := [{"op": "upsert", "path": "/result/response/patch", "value": text}] if {
 	length := count(input.result.response.patch)

@@ -161,6 +161,35 @@ test_only_admission_decisions_are_logged if {
 	}
 }
 
+_admitted := {"response": {"allowed": true}}
+
+_logged(id, share, result) if {
+	log.drop == false with input as {
+		"path": "system/main",
+		"decision_id": id,
+		"labels": {"decision_sample": share},
+		"result": result,
+	}
+}
+
+test_of_what_is_admitted_a_sample_is_logged if {
+	_logged("1", "1.000000", _admitted)
+	not _logged("1", "0.000000", _admitted)
+	half := [id | some id in numbers.range(1, 400); _logged(sprintf("%d", [id]), "0.500000", _admitted)]
+	count(half) in numbers.range(100, 300) # 10 times the standard deviation around 200
+}
+
+test_refusals_warnings_and_missing_answers_are_always_logged if {
+	every result in [
+		{"response": {"allowed": false}},
+		{"response": {"allowed": true, "warnings": ["careful"]}},
+		{"response": {}},
+		null,
+	] {
+		_logged("1", "0.000000", result)
+	}
+}
+
 # The part that is shown of a value that could have a megabyte.
 _long(character) := concat("", [character | some _ in numbers.range(1, 300)])
 
@@ -247,4 +276,57 @@ test_a_long_patch_is_not_shown if {
 	patch := concat("", [_long("x") | some _ in numbers.range(1, 30)])
 	masks := log.mask with input as object.union(answered, {"result": {"response": {"patch": patch}}})
 	masks[1] == {"op": "upsert", "path": "/result/response/patch", "value": "9000 characters, left out"}
+}
+
+_policies := {"packages": {"teams/limits": true}}
+
+_of(asked, decided) := mask if {
+	mask := log.mask with input as {"path": "teams/limits", "input": asked, "result": decided}
+		with data.fairlead_sync as _policies
+}
+
+test_decisions_of_placement_policies_are_logged if {
+	every path in ["teams/limits", "teams/limits/deny", "teams/limits/a/b"] {
+		log.drop == false with input as {"path": path} with data.fairlead_sync as _policies
+	}
+	every path in ["teams", "teams/limitsa", "limits", "", "kubernetes/teams/limits"] {
+		log.drop == true with input as {"path": path} with data.fairlead_sync as _policies
+	}
+}
+
+test_of_their_input_only_the_kind_and_the_name_are_shown if {
+	secret := {"token": "secret"}
+	subject := {"kind": "Pod", "namespace": "team", "name": "web"}
+	metadata := {"namespace": "team", "name": "web", "annotations": secret}
+	pod := {"kind": "Pod", "metadata": metadata, "spec": secret}
+	request := {"kind": {"kind": "Pod", "group": ""}, "namespace": "team", "name": "web", "object": pod}
+	every asked in [{"request": request}, {"resource": pod, "token": "secret"}, pod] {
+		_of(asked, secret) == [
+			{"op": "upsert", "path": "/input", "value": subject},
+			{"op": "upsert", "path": "/result", "value": "answered"},
+		]
+	}
+	every asked in [null, "secret", ["secret"], {"kind": ["secret"], "metadata": "secret"}, {"request": {"kind": "secret"}}] {
+		_of(asked, "secret")[0].value == {}
+	}
+}
+
+test_of_their_result_only_the_outcome_is_shown if {
+	every decided, outcome in {
+		{"deny": ["secret"], "allow": true}: "refused",
+		{"violation": [{"msg": "secret"}]}: "refused",
+		{"allow": false}: "refused",
+		{"allowed": false, "deny": []}: "refused",
+		{"deny": []}: "allowed",
+		{"allow": true}: "allowed",
+		{"other": "secret"}: "answered",
+		["secret"]: "answered",
+		"secret": "answered",
+	} {
+		_of({}, decided)[1].value == outcome
+	}
+	every path, outcome in {"teams/limits/deny": "refused", "teams/limits/allow": "answered"} {
+		mask := log.mask with input as {"path": path, "result": ["secret"]} with data.fairlead_sync as _policies
+		mask[1].value == outcome
+	}
 }

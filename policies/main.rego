@@ -15,15 +15,44 @@ import data.settings
 # METADATA
 # description: The AdmissionReview that answers the request.
 # entrypoint: true
-main := {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": _response} if _decisions
+main := {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": object.remove(
+	{
+		"uid": input.request.uid,
+		"allowed": true,
+		"patchType": "JSONPatch",
+		"patch": base64.encode(json.marshal(decision.patch)),
+		"auditAnnotations": {intent: audit, "decisionUID": input.request.uid},
+	},
+	absent,
+)} if {
+	# One intent alone has a say, and objects to nothing, as about nearly all requests. All of it stands in one body, because
+	# each rule and function costs 20 to 40 allocations: together they are 350 fewer.
+	count(_decisions) == 1
+	count(scope.candidates) == 1
+	review.readable
+	settings.exempt
+	some intent, decision in _decisions
+	count(decision.deny) == 0
+	count(decision.warn) == 0
+	count(decision.patch) < 2
+	audit := intents.audits[intent]
+	count(audit) <= 256 # so that nothing has to be cut
+	absent := array.concat(
+		["auditAnnotations" | audit == ""],
+		[field | count(decision.patch) == 0; some field in ["patchType", "patch"]],
+	)
+} else := {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": general_response} if _decisions
 
-_response := object.union_n([{"uid": review.uid, "allowed": count(_denials) == 0}, _patched, _warned, _audited, _status])
+# METADATA
+# description: The response to any request, by rules that also merge what several intents say.
+general_response := object.union_n([{"uid": review.uid, "allowed": count(_denials) == 0}, _patched, _warned, _audited, _status])
 
 # The decisions of the intents that have a say in the request. While the module of one of them is not loaded, this object
 # is undefined, and so is `main`. The API server then refuses the request: a missing policy must not count as consent.
-_decisions := {intent: decision | some intent in scope.concerned; decision := intents.decisions[intent]} if {
+_decisions := decisions if {
 	intents.requests
-	every intent in scope.concerned { intents.decisions[intent] }
+	decisions := {intent: decision | some intent in scope.concerned; decision := intents.decisions[intent]; is_object(decision)}
+	count(decisions) == count(scope.concerned)
 }
 
 # METADATA
@@ -39,8 +68,8 @@ admitted_by_all if {
 # No intent applies to a review that cannot be read, so `enforcement: warn` does not admit it.
 _denials := (review.problems | _unclear) | {message |
 	some intent, decision in _decisions
-	not _warns(intent)
 	some message in decision.deny
+	not _warns(intent)
 } if {
 	settings.enforcement
 }
@@ -80,18 +109,18 @@ _adds_list(operation) if {
 
 _patched := {"patchType": "JSONPatch", "patch": base64.encode(json.marshal(_patch))} if count(_patch) > 0
 
-_patched := {} if count(_patch) == 0
+else := {}
 
 _warned := {"warnings": sort({_cut(message) | some message in _warnings})} if count(_warnings) > 0
 
-_warned := {} if count(_warnings) == 0
+else := {}
 
 # For the API server's audit log and the decision log, by intent: the outcome, a colon, and the details. The uid stands
 # here and not in the message: Kubernetes groups Events and shows conditions by their text, so equal requests get equal
 # texts. It leads from an audit event to the decision log. No intent has this name, because intents have no capitals.
 _audited := {"auditAnnotations": object.union(_annotations, {"decisionUID": review.uid})} if count(_annotations) > 0
 
-_audited := {} if count(_annotations) == 0
+else := {}
 
 _annotations := {intent: _cut(_outcome(intent, decision)) | some intent, decision in _decisions}
 
@@ -107,9 +136,7 @@ _outcome(intent, decision) := sprintf("would be refused: %s", [concat("; ", sort
 
 _status := {"status": {"code": 403, "reason": "Forbidden", "message": concat("", [_reasons, _contact])}} if {
 	count(_denials) > 0
-}
-
-_status := {} if count(_denials) == 0
+} else := {}
 
 _reasons := _cut(concat("; ", sort(_denials)))
 
@@ -118,8 +145,8 @@ _longest := 4096
 
 _cut(message) := message if count(message) <= _longest
 
-_cut(message) := concat("", [substring(message, 0, _longest), "..."]) if count(message) > _longest
+else := concat("", [substring(message, 0, _longest), "..."])
 
 _contact := sprintf(" (ask %s)", [settings.contact]) if settings.contact != ""
 
-_contact := "" if settings.contact == ""
+else := ""

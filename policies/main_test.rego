@@ -189,3 +189,24 @@ test_the_second_list_that_intents_add_at_one_place_is_appended if {
 		{"op": "add", "path": "/spec/initContainers/-", "value": {"name": "c"}},
 	]
 }
+
+test_the_short_answer_is_that_of_the_general_rules if {
+	every spec in [{}, {"nodeSelector": {"agentpool": "pool1"}}, {"nodeName": "n1"}] {
+		answer := system.main.response with input as _pod(spec) with data.kubernetes.namespaces as _namespaces
+		answer == system.general_response with input as _pod(spec) with data.kubernetes.namespaces as _namespaces
+	}
+}
+
+test_the_audit_of_two_intents_that_admit_the_request if {
+	quiet := {"deny": set(), "patch": [], "warn": set()}
+	answer := system.main with input as _pod({})
+		with data.system._decisions as {"node-pool": quiet, "other": quiet}
+		with data.intents.audits as {"node-pool": "placed: pool1", "other": ""}
+	answer == _answer({"uid": "42", "allowed": true, "auditAnnotations": {"node-pool": "placed: pool1", "decisionUID": "42"}})
+}
+
+test_there_is_no_answer_without_an_object_as_decision if {
+	every decision in [false, "text", null] {
+		not system.main with input as _pod({}) with data.node_pool.decision as decision
+	}
+}

@@ -20,9 +20,7 @@ from typing import Any
 
 ENTRY = (
     "fairlead.__main__",
-    *(f"fairlead.cli.{command}" for command in ("sync", "keeper", "serve", "shadow")),
-    # What policies in Python import, whose code comes with a deployment.
-    *(f"fairlead.engines.python.{module}" for module in ("api", "pods", "tolerations")),
+    *(f"fairlead.cli.{command}" for command in ("sync", "keeper", "controller", "serve", "shadow")),
 )
 # What `serve` imports only for settings from a file.
 LEFT_OUT = ("fairlead.cli.options", "fairlead.clusters.registry")
@@ -96,9 +94,7 @@ def main(sources: Path, environment: Path, image: Path) -> None:
 
 
 def own_modules(sources: Path) -> list[Path]:
-    """The files, below `sources`, of all modules of fairlead that the image's commands and policies
-    import.
-    """
+    """The files, below `sources`, of all modules of fairlead that the image's commands import."""
     finder = ModuleFinder(path=[str(sources)], excludes=LEFT_OUT)
     for name in ENTRY:
         finder.import_hook(name)

@@ -11,21 +11,23 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import federations
 import pytest
+from waits import until
 
 from fairlead.clusters import registry
 from fairlead.clusters.base import Cluster
-from fairlead.common import waiting
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
 from fairlead.kube import clients
 from fairlead.opa.api import OpaApi
-from fairlead.operations import deploy, deployed_state, diagnostics
+from fairlead.operations import deploy, deployed_state, diagnostics, up
 from fairlead.operations.up import started
 from fairlead.settings.images import overridden
 from fairlead.settings.models import Images, Settings
@@ -198,7 +200,7 @@ def _until_known(cluster: Cluster, objects: clients.Objects, namespace: str) -> 
             for api in apis:
                 api.close()
 
-    waiting.until(known, deadline=60, what=f"every OPA knows namespace {namespace}")
+    until(known, what=f"every OPA knows namespace {namespace}")
 
 
 @pytest.fixture
@@ -214,3 +216,24 @@ def pod() -> Callable[..., dict[str, Any]]:
         }
 
     return make
+
+
+@pytest.fixture(scope="session")
+def member_clusters() -> Iterator[dict[str, EmbeddedCluster]]:
+    """Running member clusters, by the names that decisions have for them; for all tests."""
+    with ExitStack() as running:
+        yield {
+            name: running.enter_context(
+                up.member(f"{name}-{os.getpid()}", SETTINGS, {"pool1": 2}, progress=Progress())
+            )
+            for name in federations.CLUSTERS
+        }
+
+
+@pytest.fixture
+def federation(
+    member_clusters: dict[str, EmbeddedCluster], request: pytest.FixtureRequest
+) -> federations.Federation:
+    """The members, with a namespace of the test's own."""
+    number = request.session.items.index(request.node)
+    return federations.Federation(member_clusters, f"shop-{number}")

@@ -25,10 +25,11 @@ from typing import Any
 import yaml
 from kubernetes import client
 from urllib3.exceptions import HTTPError
+from waits import until
 
 from fairlead.clusters.embedded import ports, volume
 from fairlead.clusters.embedded.bare_cluster import STAGES, BareCluster
-from fairlead.common import paths, waiting
+from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE
@@ -283,9 +284,8 @@ def started(folder: Path) -> Iterator[Foreign]:
     """A foreign cluster with two node pools and without Fairlead."""
     with Foreign(f"foreign-{os.getpid()}", folder).up() as cluster:
         objects = cluster.objects()
-        waiting.until(
+        until(
             lambda: objects.get("v1", "ServiceAccount", "default", "default"),
-            deadline=30,
             what="the cluster is there",
         )
         yield cluster

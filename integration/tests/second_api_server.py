@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import yaml
+from waits import DEADLINE
 
 from fairlead.clusters.embedded import ports
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -17,7 +18,7 @@ def start_second(cluster: EmbeddedCluster, kubeconfig: Path) -> None:
     pid = cluster.servers()["kube-apiserver"]["pid"]
     argv = Path(f"/proc/{pid}/cmdline").read_bytes().decode().rstrip("\0").split("\0")
     argv = [f"--secure-port={port}" if flag.startswith("--secure-port=") else flag for flag in argv]
-    cluster.start_server("kube-apiserver-second", argv, ready=f"{url}/readyz", deadline=60.0)
+    cluster.start_server("kube-apiserver-second", argv, ready=f"{url}/readyz", deadline=DEADLINE)
     document = yaml.safe_load(cluster.kubeconfig.read_text())
     document["clusters"][0]["cluster"]["server"] = url
     kubeconfig.write_text(yaml.safe_dump(document))

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairlead.common import waiting
+from waits import until
 
 
 def suspend(pid: int | None) -> None:
@@ -18,11 +18,7 @@ def suspend(pid: int | None) -> None:
     """
     assert pid
     os.kill(pid, signal.SIGSTOP)
-    waiting.until(
-        lambda: all(state == "T" for state in _states(pid)),
-        deadline=30,
-        what=f"process {pid} has stopped",
-    )
+    until(lambda: all(state == "T" for state in _states(pid)), what=f"process {pid} has stopped")
 
 
 def resume(pid: int | None) -> None:

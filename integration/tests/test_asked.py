@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from waits import until
 
 from fairlead.analysis import asked
 from fairlead.cli.eval import command
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.kube import admission_reviews, clients
@@ -140,9 +140,8 @@ def further(objects: clients.Objects, namespace: Callable[..., str]) -> Iterator
     objects.apply(configuration)
     try:
         probe = config("probe", namespace(), "fail")
-        waiting.until(
+        until(
             lambda: _refused(lambda: objects.apply(probe, dry_run=True)),
-            deadline=30,
             what="the API server knows the new webhooks",
         )
         yield
@@ -222,7 +221,7 @@ def test_what_is_said_to_be_asked_is_asked(
         return seen if expected <= seen else None
 
     # OPA sends its log in batches. Any other request would have been logged before the last ones.
-    seen = waiting.until(all_seen, deadline=30, what="OPA logs all requests that it should get")
+    seen = until(all_seen, what="OPA logs all requests that it should get")
     settings = Settings()
     said = asked.ask(
         asked.of_cluster(cluster, settings),

@@ -23,9 +23,9 @@ from typing import Any
 
 import pytest
 import yaml
+from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common import waiting
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE
@@ -140,7 +140,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
         objects = running.objects()
         for definition in installed:
             objects.apply(definition)
-        waiting.until(partial(served, running), deadline=60, what="the definitions are in force")
+        until(partial(served, running), what="the definitions are in force")
         # what cert-manager issues is another one
         objects.delete("v1", "Secret", "opa-tls", NAMESPACE)
         with CertManager(running, ROOT_CA).running():
@@ -247,4 +247,4 @@ def placed(objects: clients.Objects, namespace: str, name: str) -> bool:
 def comes(objects: clients.Objects) -> bool:
     """Whether a new pod gets its pool within a few seconds."""
     at = mapped(objects)
-    return waiting.until(lambda: placed(objects, at, "web"), deadline=30, what="a pod is placed")
+    return until(lambda: placed(objects, at, "web"), what="a pod is placed")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from foreign import Foreign, started
+from waits import DEADLINE, until
 
 from fairlead.clusters import remote
-from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE
 from fairlead.kube.errors import Refused
@@ -22,9 +22,6 @@ POOL = {"agentpool": "pool1"}
 # so that OPA is asked about every namespace that is not exempt
 SETTINGS = Settings(default_pool="pool2")
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
-UP = 120.0
-"""Seconds until everything works again. A replaced pod waits for its node's lease, and Services
-wait for their pods."""
 
 
 @pytest.fixture(scope="module")
@@ -76,18 +73,16 @@ def unschedulable(foreign: Foreign, value: bool) -> None:
 
 
 def test_all_of_it_comes_back_from_nothing_by_itself(foreign: Foreign) -> None:
-    waiting.until(lambda: placed(foreign), deadline=UP, what="pods are placed")
+    until(lambda: placed(foreign), what="pods are placed")
     before = {p.metadata.uid for p in pods_of_opa(foreign)}
 
     unschedulable(foreign, True)
     foreign.core.delete_collection_namespaced_pod(NAMESPACE)
-    waiting.until(
-        lambda: not {"opa", "sync"} & foreign.servers().keys(), deadline=UP, what="OPA is gone"
-    )
+    until(lambda: not {"opa", "sync"} & foreign.servers().keys(), what="OPA is gone")
     for server in CONTROL_PLANE:
-        foreign.restart_server(server, deadline=60.0)
+        foreign.restart_server(server, deadline=DEADLINE)
     foreign.wait_for(
-        "kube-apiserver", f"{foreign.core.api_client.configuration.host}/readyz", deadline=60.0
+        "kube-apiserver", f"{foreign.core.api_client.configuration.host}/readyz", deadline=DEADLINE
     )
 
     for namespace in ("mapped", "default"):
@@ -99,14 +94,12 @@ def test_all_of_it_comes_back_from_nothing_by_itself(foreign: Foreign) -> None:
     for namespace in ("kube-system", NAMESPACE):
         assert pod(foreign, namespace)["metadata"]["namespace"] == namespace
     # Its pods are made, by its controllers, while it is away; they wait for a node alone.
-    made = waiting.until(
-        lambda: _new(foreign, before), deadline=UP, what="there are new pods of OPA"
-    )
+    made = until(lambda: _new(foreign, before), what="there are new pods of OPA")
     assert not any(p.spec.node_name for p in made)
 
     unschedulable(foreign, False)
-    waiting.until(lambda: placed(foreign), deadline=UP, what="pods are placed again")
-    pods = waiting.until(lambda: _bound(foreign), deadline=UP, what="every pod of OPA has a node")
+    until(lambda: placed(foreign), what="pods are placed again")
+    pods = until(lambda: _bound(foreign), what="every pod of OPA has a node")
     assert before.isdisjoint(p.metadata.uid for p in pods)
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 import requests
+from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common import waiting
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE
@@ -46,10 +46,6 @@ CONTAINER = {
     },
 }
 Make = Callable[..., Any]
-
-
-def eventually(check: Callable[[], Any], what: str) -> Any:
-    return waiting.until(check, deadline=30, what=what)
 
 
 def requests_of(cluster: EmbeddedCluster) -> dict[str, Any]:
@@ -85,9 +81,7 @@ def logged(cluster: EmbeddedCluster, manifest: dict[str, Any]) -> dict[str, Any]
     """The log entry of the refused object; waits for it."""
     metadata = manifest["metadata"]
     selection = Selection(namespace=metadata["namespace"], name=metadata["name"], denied=True)
-    entries = eventually(
-        lambda: decision_logs.decisions(cluster, selection), f"{metadata} is in a log"
-    )
+    entries = until(lambda: decision_logs.decisions(cluster, selection), f"{metadata} is in a log")
     assert len(entries) == 1
     entry: dict[str, Any] = entries[0]
     return entry
@@ -173,8 +167,8 @@ def test_decisions_are_counted(
     placed, denied = (count(cluster, "node-pool", outcome) for outcome in ("placed", "denied"))
     objects.create(pod(at))
     refused(objects, pod(at, "other", nodeSelector={"a": "b"}))
-    eventually(lambda: count(cluster, "node-pool", "placed") > placed, "the placed pod is counted")
-    eventually(lambda: count(cluster, "node-pool", "denied") > denied, "the refused pod is counted")
+    until(lambda: count(cluster, "node-pool", "placed") > placed, "the placed pod is counted")
+    until(lambda: count(cluster, "node-pool", "denied") > denied, "the refused pod is counted")
 
 
 def test_decisions_are_logged_after_a_new_ca_too(
@@ -235,7 +229,7 @@ def test_decisions_about_the_pods_of_a_deployment_are_found_by_its_name(
         }
     )
     selection = Selection(namespace=at, name="api", denied=True)
-    (entry, *_) = eventually(
+    (entry, *_) = until(
         lambda: decision_logs.decisions(cluster, selection), "a refused pod is logged"
     )
     assert entry["input"]["request"]["object"]["metadata"]["generateName"].startswith("api-")
@@ -255,9 +249,9 @@ def test_decisions_can_be_followed(
         reader = Thread(target=followed.extend, args=(following.stdout,))
         reader.start()
         try:
-            eventually(lambda: len(followed) == 1, "the earlier decision is shown")
+            until(lambda: len(followed) == 1, "the earlier decision is shown")
             refused(objects, pod(at, "later", nodeSelector={"a": "b"}))
-            eventually(lambda: len(followed) == 2, "the later decision is shown")
+            until(lambda: len(followed) == 2, "the later decision is shown")
         finally:
             following.terminate()
             reader.join()

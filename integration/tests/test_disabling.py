@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 import suspension
 import yaml
+from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common import paths, waiting
+from fairlead.common import paths
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import switches
@@ -37,8 +38,6 @@ SIZE_POLICIES = ("fairlead-node-pool-size", "fairlead-node-pool-daemonsets-size"
 MUTATING = (ADMISSION, "MutatingWebhookConfiguration", "fairlead")
 VALIDATING = (ADMISSION, "ValidatingWebhookConfiguration", "fairlead")
 WHY = "OPA hangs, #4711"
-NOTICED = 30
-"""Seconds within which an API server notices changed webhooks; one is enough on an idle machine."""
 
 Made = Callable[..., dict[str, Any]]
 
@@ -76,9 +75,9 @@ def pool_of(
     return created
 
 
-def until(pool_of: Callable[[], str | None], pool: str | None) -> None:
+def until_pool(pool_of: Callable[[], str | None], pool: str | None) -> None:
     """Wait until a new pod gets this pool."""
-    waiting.until(lambda: pool_of() == pool, deadline=NOTICED, what=f"a new pod has {pool}")
+    until(lambda: pool_of() == pool, what=f"a new pod has {pool}")
 
 
 def fairlead(cluster: EmbeddedCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -108,14 +107,12 @@ def test_while_opa_hangs_pods_are_let_in_by_one_command(
         assert pool_of() == "refused"
         done = fairlead(cluster, "disable", "--reason", WHY, "-o", "json")
         assert done.returncode == 0, done.stderr
-        until(pool_of, None)
+        until_pool(pool_of, None)
     (record,) = json.loads(done.stdout)["disabled"]
     assert (record["intent"], record["reason"]) == ("node-pool", WHY)
     assert record["by"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", record["since"])
-    waiting.until(
-        lambda: len(status(cluster)[1]["problems"]) == 1, deadline=120, what="OPA answers again"
-    )
+    until(lambda: len(status(cluster)[1]["problems"]) == 1, what="OPA answers again")
     code, report = status(cluster)
     assert (code, report["disabled"]) == (1, [record])
     sentence = f"node-pool was disabled at {record['since']} by {record['by']} ({WHY})"
@@ -130,7 +127,7 @@ def test_while_opa_hangs_pods_are_let_in_by_one_command(
     assert WHY in again.stdout
     done = fairlead(cluster, "enable", "-o", "json")
     assert json.loads(done.stdout) == {"disabled": [], "changed": ["node-pool"], "warnings": []}
-    until(pool_of, "pool1")
+    until_pool(pool_of, "pool1")
     assert status(cluster)[0] == 0
     assert any(WHY in message for message in events(objects, "IntentEnabled"))
     assert "nothing was disabled" in fairlead(cluster, "enable").stderr
@@ -170,16 +167,16 @@ def test_pods_too_large_for_opa_are_let_in_too(
 
     assert refusal in outcome()
     disabling.disable(cluster, None, None)
-    waiting.until(lambda: outcome() == "created", deadline=NOTICED, what="it is created")
+    until(lambda: outcome() == "created", what="it is created")
     disabling.enable(cluster, None)
-    waiting.until(lambda: outcome() != "created", deadline=NOTICED, what="it is refused")
+    until(lambda: outcome() != "created", what="it is refused")
 
 
 def test_deployment_push_and_renewal_leave_it_disabled_and_say_so(
     cluster: EmbeddedCluster, pool_of: Callable[[], str | None]
 ) -> None:
     disabling.disable(cluster, None, WHY)
-    until(pool_of, None)
+    until_pool(pool_of, None)
     for arguments in (("deploy",), ("push",), ("rotate", "cert"), ("deploy",)):
         done = fairlead(cluster, *arguments)
         assert done.returncode == 0, done.stderr
@@ -221,7 +218,7 @@ def test_a_deployment_restores_what_else_changed_and_what_was_half_enabled(
     deploy.deploy(cluster, Settings(), progress=Progress())
     states = {e.state for e in drift.compare(cluster, objects).objects}
     assert states == {AS_DEPLOYED, DISABLED}
-    until(pool_of, None)
+    until_pool(pool_of, None)
 
 
 def test_a_deployment_does_not_disable_again_what_is_enabled_meanwhile(
@@ -276,7 +273,7 @@ def test_a_tool_that_applies_the_manifests_leaves_it_disabled(
         manifest["metadata"]["labels"]["of-the-tool"] = "yes"
     file.write_text(yaml.safe_dump_all(manifests))
     assert "fairlead" in kubectl(cluster, "apply", *how, "-f", str(file))
-    until(pool_of, None)
+    until_pool(pool_of, None)
     assert list(disabling.read(objects).records) == ["node-pool"]
     assert {e.state for e in drift.compare(cluster, objects).objects} == {AS_DEPLOYED, DISABLED}
 
@@ -295,9 +292,9 @@ def test_one_intent_of_several_is_disabled_alone(
     assert not any(switches.policy_is_off(policy) for policy in sizes if policy)
     assert pool_of() == "pool1"
     assert disabling.disable(cluster, "node-pool", None)["changed"] == ["node-pool"]
-    until(pool_of, None)
+    until_pool(pool_of, None)
     assert disabling.enable(cluster, "node-pool")["changed"] == ["node-pool"]
-    until(pool_of, "pool1")
+    until_pool(pool_of, "pool1")
     assert list(disabling.read(objects).records) == ["other"]
     with pytest.raises(UsageError, match="'no-such': there are node-pool, other"):
         disabling.disable(cluster, "no-such", None)
@@ -336,9 +333,7 @@ def test_somebody_without_the_rights_changes_nothing(
         return done.stderr
 
     try:
-        waiting.until(
-            lambda: "operator may not change" in refused(), deadline=NOTICED, what="a guard refuses"
-        )
+        until(lambda: "operator may not change" in refused(), what="a guard refuses")
         assert "verb administer on policies.fairlead.dev" in refused()
         administers = {
             "apiGroups": ["fairlead.dev"],
@@ -347,9 +342,7 @@ def test_somebody_without_the_rights_changes_nothing(
         }
         more = [*rules, administers]
         objects.apply({"apiVersion": RBAC, "kind": "ClusterRole", **name, "rules": more})
-        waiting.until(
-            lambda: "cannot patch resource" in refused(), deadline=NOTICED, what="RBAC refuses"
-        )
+        until(lambda: "cannot patch resource" in refused(), what="RBAC refuses")
         assert [objects.get(*key) for key in (MUTATING, VALIDATING)] == before
     finally:
         objects.delete(RBAC, "ClusterRoleBinding", "operator")
@@ -395,7 +388,7 @@ def test_the_lines_of_the_docs_do_the_same_without_the_command(
     opa, *_ = cluster.opas()
     with suspension.unprobed(f"{opa.url}/health"), suspension.suspended(opa.pid):
         by_hand(cluster, "disable")
-        until(pool_of, None)
+        until_pool(pool_of, None)
     (record,) = disabling.read(objects).records.values()
     assert (record.intent, record.by, record.since) == ("node-pool", None, None)
     assert str(record.reason).startswith("by alice, ")
@@ -408,12 +401,12 @@ def test_the_lines_of_the_docs_do_the_same_without_the_command(
     deploy.deploy(cluster, Settings(), progress=Progress())
     assert pool_of() is None
     by_hand(cluster, "enable")
-    until(pool_of, "pool1")
+    until_pool(pool_of, "pool1")
     assert disabling.read(objects).sentences == []
     assert {e.state for e in drift.compare(cluster, objects).objects} == {AS_DEPLOYED}
     by_hand(cluster, "disable")
     assert disabling.enable(cluster, None)["changed"] == ["node-pool"]
-    until(pool_of, "pool1")
+    until_pool(pool_of, "pool1")
 
 
 def test_what_is_half_disabled_is_told(cluster: EmbeddedCluster, objects: clients.Objects) -> None:

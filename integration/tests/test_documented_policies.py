@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import samples
+from waits import until
 
 from fairlead import engines
 from fairlead.clusters.base import Cluster
-from fairlead.common import waiting
 from fairlead.engines.base import Decision
 from fairlead.engines.live import custom_resources, marker
 from fairlead.engines.live.scene import Scene
@@ -78,7 +78,7 @@ def until_no_longer_in_force(rest: Rest, case: Case) -> None:
         expected = before["spec"].get("initContainers", [])
         return answer.ok and len(containers) == len(expected)
 
-    waiting.until(unchanged, deadline=60, what="the API server no longer applies the sample")
+    until(unchanged, what="the API server no longer applies the sample")
 
 
 def live(scene: Scene, asked: list[Case]) -> dict[str, Decision]:
@@ -147,7 +147,7 @@ def test_replicas_are_limited_as_by_our_intent(rest: Rest) -> None:
         def admitted() -> bool:
             return live(scene, [four])[four.name].allowed
 
-        waiting.until(admitted, deadline=60, what="the API server knows the new limit")
+        until(admitted, what="the API server knows the new limit")
     assert {name: decision.allowed for name, decision in by_sample.items()} == expected
     for decision in by_sample.values():
         assert decision.allowed or "at most 3 replicas are allowed here" in decision.message

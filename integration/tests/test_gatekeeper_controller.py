@@ -46,7 +46,7 @@ def test_every_case_holds_in_gatekeeper() -> None:
     every = cases.load(None)
     results = verify(every, engines.load(["gatekeeper"]), Progress())
     assert [f"{r.case}: {r.detail}" for r in results if r.passed is False] == []
-    mutating = ("node-pool", "sidecar-injection")
+    mutating = ("federated-placement", "node-pool", "sidecar-injection")
     assert [r.case for r in results if r.intent not in mutating and r.passed is not True] == []
     passed = Counter(result.intent for result in results if result.passed)
     assert passed["node-pool"] >= 140

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
+from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import (
     EXEMPT,
@@ -265,9 +265,8 @@ def guarded() -> Iterator[EmbeddedCluster]:
                     "metadata": {"name": name, "labels": labels},
                 }
             )
-        waiting.until(
+        until(
             lambda: all(in_force(cluster, guard) for guard in GUARDS),
-            deadline=30,
             what="the guards are in force",
         )
         yield cluster
@@ -360,9 +359,8 @@ def test_members_of_the_groups_may_once_they_have_the_rights(
     rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "everything-too"}}
     users = [{"kind": "User", "name": name} for name in ("bob", "carol")]
     objects.apply({**rbac, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": users})
-    waiting.until(
+    until(
         lambda: sent(CHANGES["policies"][1], "bob", "platform")[0] == 200,
-        deadline=10,
         what="the right is in force",
     )
     for name, (guard, request) in CHANGES.items():
@@ -461,7 +459,7 @@ def test_the_status_is_written_still(guarded: EmbeddedCluster, objects: clients.
         written = json.loads(annotations.get(STATUS, "{}")).get("status") == "ok"
         return written and annotations.get(RETRIES) == "0"
 
-    waiting.until(status, deadline=15, what="the sidecar told the status")
+    until(status, what="the sidecar told the status")
     objects.delete("v1", "ConfigMap", "extra", NAMESPACE)
 
 
@@ -478,9 +476,7 @@ def test_the_cluster_itself_goes_on_working(sent: As, objects: clients.Objects) 
     )
     name = "kube-root-ca.crt"
     objects.delete("v1", "ConfigMap", name, NAMESPACE)
-    waiting.until(
-        lambda: objects.get("v1", "ConfigMap", name, NAMESPACE), deadline=15, what="it is back"
-    )
+    until(lambda: objects.get("v1", "ConfigMap", name, NAMESPACE), what="it is back")
 
 
 def test_no_label_gets_a_namespace_or_a_pod_out(objects: clients.Objects) -> None:
@@ -542,7 +538,7 @@ def test_what_refuses_is_the_guard(
     }
     objects.delete(ADMISSION, kind, guard)
     try:
-        waiting.until(lambda: not in_force(guarded, guard), deadline=15, what="the guard is gone")
+        until(lambda: not in_force(guarded, guard), what="the guard is gone")
         for name, request in mine.items():
             status, message = sent(request)
             assert status < 300, (name, message)
@@ -551,7 +547,7 @@ def test_what_refuses_is_the_guard(
         objects.apply(
             {"apiVersion": ADMISSION, "kind": kind, "metadata": metadata, "spec": binding["spec"]}
         )
-        waiting.until(lambda: in_force(guarded, guard), deadline=15, what="the guard is back")
+        until(lambda: in_force(guarded, guard), what="the guard is back")
 
 
 def test_guards_stand_in_the_way_of_no_administrator(guarded: EmbeddedCluster, sent: As) -> None:

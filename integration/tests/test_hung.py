@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 import suspension
+from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common import paths, waiting
+from fairlead.common import paths
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.kube import clients
@@ -27,8 +28,6 @@ from fairlead.settings.models import STALENESS, Settings
 pytestmark = pytest.mark.embedded("it stops processes of this machine")
 
 MAIN = f"{NAMESPACE}/{POLICIES}/main.rego"
-AGAIN = 120
-"""Seconds within which a hung server must run again. It takes 20 on an idle machine."""
 
 
 @pytest.fixture
@@ -65,7 +64,7 @@ def test_a_sidecar_that_hangs_is_told_and_started_again(
     cluster: EmbeddedCluster, hang: Callable[[int | None], None]
 ) -> None:
     """A stopped process still accepts connections, so its open port shows nothing."""
-    waiting.until(lambda: is_well(cluster), deadline=AGAIN, what="all is well")
+    until(lambda: is_well(cluster), what="all is well")
     (sidecar,) = cluster.sidecars()
     with suspension.unprobed(f"{sidecar.url}/live"):
         hang(sidecar.pid)
@@ -82,7 +81,7 @@ def test_a_sidecar_that_hangs_is_told_and_started_again(
 def test_an_opa_that_hangs_is_told_and_started_again(
     cluster: EmbeddedCluster, hang: Callable[[int | None], None]
 ) -> None:
-    waiting.until(lambda: is_well(cluster), deadline=AGAIN, what="all is well")
+    until(lambda: is_well(cluster), what="all is well")
     (opa,) = cluster.opas()
     with suspension.unprobed(f"{opa.url}/health"):
         hang(opa.pid)
@@ -95,13 +94,9 @@ def test_an_opa_that_hangs_is_told_and_started_again(
 def runs_again(cluster: EmbeddedCluster, server: str, before: int | None) -> None:
     """Wait until a hung server was restarted and everything works."""
     began = time.monotonic()
-    waiting.until(
-        lambda: cluster.servers()[server]["pid"] not in (before, None),
-        deadline=AGAIN,
-        what="it runs again",
-    )
+    until(lambda: cluster.servers()[server]["pid"] not in (before, None), what="it runs again")
     print(f"{server} was started again after {time.monotonic() - began:.1f} s")  # noqa: T201
-    waiting.until(lambda: is_well(cluster), deadline=AGAIN, what="all is well again")
+    until(lambda: is_well(cluster), what="all is well again")
 
 
 def test_a_sidecar_that_is_gone_is_told(cluster: EmbeddedCluster, settings: Settings) -> None:
@@ -114,7 +109,7 @@ def test_a_sidecar_that_is_gone_is_told(cluster: EmbeddedCluster, settings: Sett
         )
     finally:
         deploy(cluster, settings, progress=Progress())
-    waiting.until(lambda: is_well(cluster), deadline=AGAIN, what="all is well again")
+    until(lambda: is_well(cluster), what="all is well again")
 
 
 def test_an_opa_without_policies_refuses_in_the_words_that_the_docs_explain(
@@ -162,20 +157,14 @@ def test_an_opa_whose_data_nobody_confirms_is_not_ready(
 ) -> None:
     """The sidecar sees open watches, so its own liveness probe must go on to succeed."""
     servers = cluster.servers()
-    waiting.until(lambda: ready(opa), deadline=AGAIN, what="it is Ready")
+    until(lambda: ready(opa), what="it is Ready")
     assert (opa.document(["fairlead_confirmed"]) or {})["within"] == bounded
     api_server = servers["kube-apiserver"]["pid"]
     hang(api_server)
-    waiting.until(
-        lambda: not ready(opa), deadline=AGAIN, what="it is not Ready while the API server hangs"
-    )
+    until(lambda: not ready(opa), what="it is not Ready while the API server hangs")
     suspension.resume(api_server)
-    waiting.until(lambda: ready(opa), deadline=AGAIN, what="it is Ready again")
+    until(lambda: ready(opa), what="it is Ready again")
     assert cluster.servers()["sync"]["pid"] == servers["sync"]["pid"]
     hang(servers["sync"]["pid"])
-    waiting.until(
-        lambda: not ready(opa), deadline=AGAIN, what="it is not Ready while the sidecar hangs"
-    )
-    waiting.until(
-        lambda: ready(opa), deadline=AGAIN, what="it is Ready again, as the sidecar was restarted"
-    )
+    until(lambda: not ready(opa), what="it is not Ready while the sidecar hangs")
+    until(lambda: ready(opa), what="it is Ready again, as the sidecar was restarted")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import suspension
+from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common import waiting
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 
@@ -56,4 +56,4 @@ def test_a_workload_waits_for_its_warning_less_than_a_pod_for_its_placement(
     changed = objects.get("apps/v1", "Deployment", "web", mapped) or {}
     assert changed["spec"]["template"]["spec"]["nodeSelector"] == {"disk": "nvme"}
     assert placed - warned > 2, "the timeouts are 1 s and 5 s"
-    waiting.until(lambda: objects.create(pod(mapped)), deadline=30, what="pods are placed again")
+    until(lambda: objects.create(pod(mapped)), what="pods are placed again")

@@ -19,6 +19,7 @@ from functools import partial
 
 import pytest
 import requests
+from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import waiting
@@ -203,9 +204,8 @@ def test_a_renewal_leaves_disabled_what_is_disabled_and_says_so(renewing: Embedd
     disabling.disable(renewing, None, "OPA hangs")
     try:
         before = disabling.read(renewing.objects()).records["node-pool"]
-        waiting.until(
+        until(
             lambda: any(before.sentence in text for text in events(renewing, "CertificateRenewed")),
-            deadline=120,
             what="a renewal says that node-pool is disabled",
         )
         assert disabling.read(renewing.objects()) == disabling.Disabled({"node-pool": before}, [])
@@ -257,13 +257,9 @@ def test_a_keeper_killed_at_any_step_leaves_what_works_and_another_goes_on(
             assert done.returncode == -signal.SIGKILL, done.stderr
             killed.append(at)
             created = len(outcome["placed"])
-            waiting.until(
-                partial(more, outcome["placed"], created), deadline=60, what="pods are placed"
-            )
+            until(partial(more, outcome["placed"], created), what="pods are placed")
             assert outcome["failed"] == []
-            waiting.until(
-                partial(goes_on, calm, valid), deadline=120, what="another replica went on"
-            )
+            until(partial(goes_on, calm, valid), what="another replica went on")
             valid += 10  # the next one is due again
     assert outcome["failed"] == []
     # the Secret is written three times, either webhook configuration twice
@@ -275,18 +271,12 @@ def test_an_expired_certificate_found_at_start_is_replaced(calm: EmbeddedCluster
     objects = calm.objects()
     expired(calm)
     with load(calm) as outcome:
-        waiting.until(lambda: outcome["failed"], deadline=60, what="nobody can call OPA")
+        until(lambda: outcome["failed"], what="nobody can call OPA")
         for name in ("sync-0", "sync-1"):
             calm.restart_server(name)
-        waiting.until(
-            lambda: tls(calm).left > timedelta(days=1) and settled(calm),
-            deadline=90,
-            what="it is replaced",
-        )
+        until(lambda: tls(calm).left > timedelta(days=1) and settled(calm), what="it is replaced")
         created = len(outcome["placed"])
-        waiting.until(
-            lambda: len(outcome["placed"]) > created, deadline=60, what="pods are placed again"
-        )
+        until(lambda: len(outcome["placed"]) > created, what="pods are placed again")
     assert events(calm, "CertificateRenewed")
     assert objects.get("v1", "Secret", "opa-tls", NAMESPACE)
 
@@ -347,7 +337,7 @@ def test_the_lease_of_one_who_died_is_taken_over(
     assert died._take()
     with other.attempt() as leading:
         assert not leading
-    waiting.until(other._take, deadline=30, what="the Lease is taken over", pause=0.2)
+    until(other._take, what="the Lease is taken over", pause=0.2)
     with pytest.raises(FairleadError, match="somebody else"):
         died.check()
     other._release()
@@ -422,9 +412,8 @@ def test_beside_a_sidecar_that_reads_once_the_pods_are_replaced(calm: EmbeddedCl
         [sys.executable, "-m", "fairlead", *argv], stderr=subprocess.PIPE
     ) as process:
         try:
-            renewals = waiting.until(
+            renewals = until(
                 partial(renewals_of, f"https://127.0.0.1:{port}/metrics"),
-                deadline=120,
                 what="it renewed",
                 pause=0.5,
             )

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import Credentials, Tls
@@ -81,14 +81,13 @@ def sidecar(request: pytest.FixtureRequest, cluster: EmbeddedCluster) -> Sidecar
         next(account for account in ACCOUNTS.values() if account != ACCOUNTS[chosen]),
     )
     change = {"metadata": {"labels": {"a": "b"}}}
-    waiting.until(
+    until(
         lambda: (
             send(cluster, mine, LEASE, {"spec": {"holderIdentity": "x"}})[0] == 200
             and send(cluster, others, SECRET, {"data": {"tls.crt": "AAAA"}})[0] == 403
             and send(cluster, mine, MUTATING, change)[0] == 403
             and edit(cluster, mine, VALIDATING, trust)[0] == 200
         ),
-        deadline=60,
         what="the guards are in force",
     )
     return chosen

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,10 +16,11 @@ from typing import Any
 
 import pytest
 import yaml
+from waits import until
 
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.clusters.remote import of_context
-from fairlead.common import paths, waiting
+from fairlead.common import paths
 from fairlead.common.progress import Progress
 from fairlead.programs import toolchain
 
@@ -37,14 +39,17 @@ def fairlead(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]
 
 
 def processes(name: str) -> list[str]:
-    """The command lines of all processes that belong to the cluster `name`."""
+    """The command lines of all processes that belong to the cluster `name`, and to none whose name
+    only begins with it: other tests may run such clusters.
+    """
+    state = re.compile(rf"\.fairlead/{re.escape(name)}(?![\w-])")
     lines = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
-        if f".fairlead/{name}" in line and int(process.name) != os.getpid():
+        if state.search(line) and int(process.name) != os.getpid():
             lines.append(line)
     return lines
 
@@ -144,11 +149,11 @@ def test_an_interrupted_up_leaves_no_process(name: str, how: signal.Signals) -> 
     assert processes(name)
     up.send_signal(how)
     rest = up.stderr.read()
-    assert up.wait(timeout=60) != 0
+    assert up.wait(timeout=240) != 0
     if how != signal.SIGKILL:
         assert rest.splitlines()[-2:] == ["error: interrupted", f"{name} was removed"]
     up.stderr.close()
-    waiting.until(lambda: not processes(name), deadline=30, what="all of it has ended")
+    until(lambda: not processes(name), what="all of it has ended")
 
 
 def test_the_demo_tells_what_landed_where_and_leaves_nothing() -> None:
@@ -165,6 +170,34 @@ def test_the_demo_tells_what_landed_where_and_leaves_nothing() -> None:
     assert {row["namespace"] for row in rows} == {"training", "analytics", "sandbox", "batch"}
     assert [row["pod"] for row in rows if not row["allowed"]] == ["sneaky", "direct"]
     assert processes(f"demo-{os.getpid()}") == []
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_demo_of_placement_leaves_nothing(
+    how: signal.Signals, tmp_path: Path
+) -> None:
+    demo = subprocess.Popen(
+        [*FAIRLEAD, "demo", "--federation"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        text=True,
+    )
+    assert demo.stderr is not None
+    for line in demo.stderr:
+        if line.startswith("asia-singapore: is running"):
+            break
+    assert processes("asia-singapore")
+    demo.send_signal(how)
+    _, rest = demo.communicate(timeout=240)
+    assert demo.returncode == 130
+    assert "error: interrupted" in rest
+    assert "asia-singapore was removed" in rest
+    until(
+        lambda: not processes("asia-singapore") and not processes("eu-frankfurt"),
+        what="all of it has ended",
+    )
+    assert list(tmp_path.glob("fairlead-demo-*")) == []
 
 
 def test_a_place_that_is_taken_and_an_illegal_name_are_told(name: str) -> None:

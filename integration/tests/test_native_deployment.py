@@ -14,9 +14,10 @@ import engine_clusters
 import pytest
 from dry_runs import pod, selector, writer
 from engine_clusters import Run
+from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common import paths, waiting
+from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, POLICIES
@@ -123,7 +124,7 @@ def test_a_policy_without_parameters_refuses(objects: clients.Objects) -> None:
             return True
         return False
 
-    waiting.until(refused, deadline=30, what="the API server knows that the parameters are gone")
+    until(refused, what="the API server knows that the parameters are gone")
 
 
 @pytest.mark.usefixtures("restored")
@@ -255,7 +256,7 @@ def test_an_intent_is_disabled_until_it_is_enabled(
 
     disabled = fairlead("disable", "--intent", "node-pool", "--reason", "a test")
     assert disabled.returncode == 0, disabled.stderr
-    waiting.until(lambda: not placed(), deadline=30, what="the API server has disabled it")
+    until(lambda: not placed(), what="the API server has disabled it")
     (sentence,) = problems(fairlead)
     assert "node-pool was disabled at " in sentence
     assert "(a test)" in sentence
@@ -265,7 +266,7 @@ def test_an_intent_is_disabled_until_it_is_enabled(
     assert (placed(), len(problems(fairlead))) == (False, 1)
     assert fairlead("disable", "--intent", "other").returncode == 2
     assert fairlead("enable").returncode == 0
-    waiting.until(placed, deadline=30, what="the API server has enabled it")
+    until(placed, what="the API server has enabled it")
     assert problems(fairlead) == []
     enforcement.deploy(native, Settings(), progress=QUIET)
     assert "nothing was disabled" in fairlead("enable").stderr

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from dry_runs import pod, selector, writer
 from second_api_server import start_second
+from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.engines import enforcement
@@ -77,9 +77,8 @@ def require_in_force(native: EmbeddedCluster, servers: list[Path], node_label: s
     """Both API servers place pods by this label, and the status has no problem."""
     expected = {NODE_LABELS[node_label]: "pool1"}
     each = [Objects(clients.connect(server)) for server in servers]
-    waiting.until(
+    until(
         lambda: all(selector(objects, pod("mapped")) == expected for objects in each),
-        deadline=30,
         what=f"both API servers place by {node_label}",
     )
     assert enforcement.status(native)["problems"] == []
@@ -139,9 +138,8 @@ def test_a_push_that_is_killed_leaves_no_pod_unplaced_and_can_be_repeated(
         selectors = [writing.enter_context(writer(server)) for server in servers]
         process = push(node_label)
         try:
-            waiting.until(
+            until(
                 lambda: seen(objects) != before,
-                deadline=120,
                 what="the push changes it",
                 pause=0.01,
             )

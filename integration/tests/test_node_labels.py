@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from waits import until
 
 from fairlead.clusters.base import Cluster
-from fairlead.common import waiting
 from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
 from fairlead.kube import clients
@@ -72,9 +72,7 @@ def ask(cluster: Cluster, node: dict[str, Any]) -> Asking:
     """A client of a cluster in which the guard is in force."""
     asking, name = Asking(cluster), node["metadata"]["name"]
     change = ("PATCH", f"/{name}", labelled(agentpool="pool2"))
-    waiting.until(
-        lambda: asking.as_node(name, *change)[0] == 403, deadline=15, what="the guard is in force"
-    )
+    until(lambda: asking.as_node(name, *change)[0] == 403, what="the guard is in force")
     return asking
 
 
@@ -188,9 +186,8 @@ def test_administrators_and_cloud_controllers_may(
 ) -> None:
     changes = drawing(node).values()
     for user in may_change_nodes:
-        waiting.until(
+        until(
             lambda: ask("PATCH", f"/{node['metadata']['name']}", {}, user=user)[0] == 200,  # noqa: B023
-            deadline=10,
             what=f"{user} has its right",
         )
         for method, path, body, kind in changes:
@@ -216,11 +213,7 @@ def test_every_label_of_a_declared_pool_counts(
     try:
         for manifest in guards(Settings(pools={"gpu": gpu, "cheap": Pool()})):
             objects.apply(manifest)
-        waiting.until(
-            lambda: ask.as_node(name, *change)[0] == 403,
-            deadline=15,
-            what="the other guard is in force",
-        )
+        until(lambda: ask.as_node(name, *change)[0] == 403, what="the other guard is in force")
         assert "may not change the label acme.io/accelerator of" in ask.as_node(name, *change)[1]
         both = {"metadata": {"labels": {"acme.io/accelerator": "nvidia", "agentpool": "gpu"}}}
         assert (
@@ -230,9 +223,7 @@ def test_every_label_of_a_declared_pool_counts(
     finally:
         for manifest in guards(settings):
             objects.apply(manifest)
-        waiting.until(
-            lambda: ask.as_node(name, *change)[0] == 200, deadline=15, what="the guard is as it was"
-        )
+        until(lambda: ask.as_node(name, *change)[0] == 200, what="the guard is as it was")
 
 
 def test_what_refuses_is_the_guard(
@@ -243,9 +234,8 @@ def test_what_refuses_is_the_guard(
     method, path, body, kind = drawing(node)["another pool"]
     objects.delete(ADMISSION, "ValidatingAdmissionPolicyBinding", GUARD)
     try:
-        waiting.until(
+        until(
             lambda: ask.as_node(name, method, path, body, kind=kind)[0] == 200,
-            deadline=15,
             what="the guard is gone",
         )
         for method, path, body, kind in drawing(node).values():
@@ -253,9 +243,8 @@ def test_what_refuses_is_the_guard(
     finally:
         for manifest in guards(settings):
             objects.apply(manifest)
-        waiting.until(
+        until(
             lambda: ask.as_node(name, method, path, body, kind=kind)[0] == 403,
-            deadline=15,
             what="the guard is back",
         )
 

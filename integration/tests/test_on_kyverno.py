@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waits import until
 
 from fairlead import engines
 from fairlead.clusters import registry
 from fairlead.clusters.embedded.bare_cluster import BareCluster
-from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.engines.kyverno import KyvernoEngine, controller, manifests, marker
 from fairlead.engines.live import clusters
@@ -176,9 +176,8 @@ def test_a_pod_that_loses_its_pool_again_is_refused(rest: Rest) -> None:
         rest.call, "POST", f"{namespace}/pods", POD, query={"dryRun": "All"}
     )
     with enforced(rest, engines.render("kyverno", Settings())), undoing(rest):
-        refused = waiting.until(
+        refused = until(
             lambda: None if (answer := attempt()).ok else answer,
-            deadline=60,
             what="the admission policy removes the nodeSelector",
         )
     assert refused.message.startswith(

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waits import until
 
 from fairlead.clusters.base import Cluster
-from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
@@ -44,8 +44,6 @@ SETTINGS = Settings.model_validate(
     }
 )
 VERSION = "admissionregistration.k8s.io/v1"
-DEADLINE = 30.0
-"""Seconds until a webhook is in force, or no longer is. Nothing shows when."""
 
 Rounds = list[list[dict[str, Any]]]
 """The JSON Patches of its answers to the first call for a pod, the second, and so on; the last
@@ -212,7 +210,7 @@ def create(
         return bool(other.calls)
 
     objects.apply(other.manifest())
-    waiting.until(in_force, deadline=DEADLINE, what="the other webhook is in force", pause=0.1)
+    until(in_force, what="the other webhook is in force", pause=0.1)
     yield make
     objects.delete(VERSION, "MutatingWebhookConfiguration", "other")
     other.server.shutdown()
@@ -232,11 +230,7 @@ def refused(create: Callable[..., dict[str, Any]], change: str) -> Refused | Non
 @pytest.fixture
 def guarded(shared: Cluster, create: Callable[..., dict[str, Any]]) -> Iterator[None]:
     """Wait until our validating webhook is in force, now and after the test."""
-    waiting.until(
-        lambda: refused(create, "sets a nodeName"),
-        deadline=DEADLINE,
-        what="the final state is looked at",
-    )
+    until(lambda: refused(create, "sets a nodeName"), what="the final state is looked at")
     yield
     deploy.deploy(shared, SETTINGS, progress=Progress())
 
@@ -265,9 +259,7 @@ def test_without_the_validating_webhook_it_would_get_through(
             return None
 
     def through(change: str) -> dict[str, Any]:
-        return waiting.until(
-            lambda: created(change), deadline=DEADLINE, what=f"a pod gets through that {change}"
-        )
+        return until(lambda: created(change), what=f"a pod gets through that {change}")
 
     assert "nodeSelector" not in through("removes the nodeSelector")
     tolerations = through("removes the tolerations").get("tolerations", [])
@@ -287,4 +279,4 @@ def test_where_nothing_is_to_be_denied_it_gets_through_too(
     )
     for change in CHANGES:
         through = functools.partial(lambda change: refused(create, change) is None, change)
-        waiting.until(through, deadline=DEADLINE, what=f"a pod gets through that {change}")
+        until(through, what=f"a pod gets through that {change}")

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 import yaml
+from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common import paths, waiting
+from fairlead.common import paths
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.kube import clients
@@ -137,18 +138,16 @@ def test_the_policies_of_the_page_are_in_force(
         }
 
     host = "remove spec.hostNetwork"
-    waiting.until(
+    until(
         lambda: host in str(refusal(objects, pod("own-shop", host=True))),
-        deadline=30,
         what="the policy is in force",
     )
     assert host in str(refusal(objects, pod("own-mapped", host=True)))
     assert refusal(objects, pod("own-dns", host=True)) is None
     assert refusal(objects, pod("own-shop", host=False)) is None
     backups = "set spec.backup to daily or hourly"
-    waiting.until(
+    until(
         lambda: backups in str(refusal(objects, database("own-orders", "none"))),
-        deadline=30,
         what="the policy on databases is in force",
     )
     assert refusal(objects, database("own-orders", "daily")) is None
@@ -180,10 +179,8 @@ def test_the_policies_of_the_page_are_in_force(
     settings.write_text(re.sub("enforcement: .*", "enforcement: {no-host-network: warn}", text))
     deployed = fairlead(repository, "deploy", "--name", cluster.name)
     assert deployed.returncode == 0, deployed.stderr
-    waiting.until(
-        lambda: refusal(objects, pod("own-shop", host=True)) is None,
-        deadline=30,
-        what="the policy only warns",
+    until(
+        lambda: refusal(objects, pod("own-shop", host=True)) is None, what="the policy only warns"
     )
     settings.write_text(text)
 
@@ -197,28 +194,24 @@ def test_an_intent_is_disabled_where_another_asks_about_the_same_pod(
     objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     host = "remove spec.hostNetwork"
     try:
-        waiting.until(
+        until(
             lambda: host in str(refusal(objects, pod("own-both", host=True))),
-            deadline=30,
             what="the policy is in force",
         )
         disabling.disable(cluster, "node-pool", None)
-        waiting.until(
+        until(
             lambda: "nodeSelector" not in _created(objects, pod("own-both", host=False))["spec"],
-            deadline=30,
             what="pods are no longer placed",
         )
         assert host in str(refusal(objects, pod("own-both", host=True)))
         disabling.enable(cluster, None)
         disabling.disable(cluster, "no-host-network", None)
-        waiting.until(
+        until(
             lambda: refusal(objects, pod("own-both", host=True)) is None,
-            deadline=30,
             what="the network of the node is allowed",
         )
-        created = waiting.until(
+        created = until(
             lambda: _created(objects, pod("own-both", host=True))["spec"].get("nodeSelector"),
-            deadline=30,
             what="pods are placed again",
         )
         assert created == {"agentpool": "pool1"}

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from waits import until
 
 from fairlead.clusters.base import Cluster
-from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
@@ -24,7 +24,7 @@ def running(objects: clients.Objects, namespace: str, name: str = "web") -> dict
             raise FairleadError(f"{pod['status']}")
         return pod
 
-    return waiting.until(check, deadline=60, what=f"pod {namespace}/{name} runs")
+    return until(check, what=f"pod {namespace}/{name} runs")
 
 
 def pool_of(objects: clients.Objects, node: str) -> str | None:
@@ -93,7 +93,7 @@ def test_the_pods_of_a_deployment_are_placed(objects: clients.Objects, namespace
         names = [p["spec"].get("nodeName") for p in objects.list("v1", "Pod", at)]
         return names if len(names) == 3 and all(names) else None
 
-    scheduled = waiting.until(nodes, deadline=60, what="three pods are scheduled")
+    scheduled = until(nodes, what="three pods are scheduled")
     assert [pool_of(objects, node) for node in scheduled] == ["pool2"] * 3
 
 
@@ -118,11 +118,7 @@ def test_a_daemon_set_has_a_pod_on_each_node_of_its_pool_and_none_that_waits(
         nodes = {p["spec"].get("nodeName") for p in objects.list("v1", "Pod", at)}
         return nodes == pool1 and status["desiredNumberScheduled"] == len(pool1)
 
-    waiting.until(
-        scheduled,
-        deadline=60,
-        what="the DaemonSet wants pods on the nodes of pool1 alone, and has them",
-    )
+    until(scheduled, what="the DaemonSet wants pods on the nodes of pool1 alone, and has them")
 
 
 def test_a_deployment_says_in_its_condition_and_in_an_event_why_it_has_no_pods(
@@ -149,23 +145,17 @@ def test_a_deployment_says_in_its_condition_and_in_an_event_why_it_has_no_pods(
         return events[0] if events else None
 
     for source in (condition, event):
-        assert why in waiting.until(
-            source, deadline=60, what=f"the Deployment's {source.__name__} says why"
-        )
+        assert why in until(source, what=f"the Deployment's {source.__name__} says why")
 
     def repeated() -> list[dict[str, Any]] | None:
         events = [e for e in objects.list("v1", "Event", at) if e["reason"] == "FailedCreate"]
         return events if sum(entry.get("count") or 1 for entry in events) >= 4 else None
 
     # Kubernetes counts equal Events in one object.
-    assert len(waiting.until(repeated, deadline=60, what="the ReplicaSet tried four times")) == 1
+    assert len(until(repeated, what="the ReplicaSet tried four times")) == 1
     # its ReplicaSet would go on trying while others count calls
     objects.delete("apps/v1", "Deployment", "api", at)
-    waiting.until(
-        lambda: not objects.list("apps/v1", "ReplicaSet", at),
-        deadline=60,
-        what="its ReplicaSet is gone",
-    )
+    until(lambda: not objects.list("apps/v1", "ReplicaSet", at), what="its ReplicaSet is gone")
 
 
 def test_a_namespace_made_a_moment_ago_is_no_race(
@@ -188,7 +178,7 @@ def test_a_namespace_made_a_moment_ago_is_no_race(
 
     def at_once(_: int) -> dict[str, Any]:
         at = new_namespace(agentpool="pool1")
-        return waiting.until(lambda: created(at), deadline=60, what=f"the pod of {at} is placed")
+        return until(lambda: created(at), what=f"the pod of {at} is placed")
 
     with ThreadPoolExecutor(4) as several:
         pods = list(several.map(at_once, range(40)))
@@ -213,7 +203,7 @@ def test_a_relabelled_namespace_places_new_pods_by_its_new_label_and_leaves_the_
         created = objects.create(pod(at, f"new-{next(names)}"))
         return bool(created["spec"]["nodeSelector"] == {"agentpool": "pool2"})
 
-    waiting.until(placed_by_it, deadline=30, what="new pods go to pool2")
+    until(placed_by_it, what="new pods go to pool2")
     old = objects.get("v1", "Pod", "old", at) or {}
     changed = {
         **pod(at, "old"),

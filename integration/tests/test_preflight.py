@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 from foreign import Foreign, started
 from kubernetes import client
+from waits import until
 
 from fairlead.clusters import remote
-from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE
-from fairlead.engines import enforcement
 from fairlead.kube import clients, discovery
 from fairlead.operations import deploy, preflight
 from fairlead.operations.preflight import Finding
@@ -213,15 +212,13 @@ def test_a_namespace_that_refuses_our_pods_is_told(
     spec = {"hard": {"limits.cpu": "1"}}
     objects.apply({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": spec})
     try:
-        lacking = waiting.until(lambda: missing(admin), deadline=30, what="the quota is in force")
+        lacking = until(lambda: missing(admin), what="the quota is in force")
         assert list(lacking) == ["namespace"]
         assert "must specify limits.cpu" in lacking["namespace"][0]
     finally:
         objects.delete("v1", "Namespace", NAMESPACE)
-        waiting.until(
-            lambda: objects.get("v1", "Namespace", NAMESPACE) is None,
-            deadline=30,
-            what="the namespace is gone",
+        until(
+            lambda: objects.get("v1", "Namespace", NAMESPACE) is None, what="the namespace is gone"
         )
 
 
@@ -266,15 +263,3 @@ def test_a_webhook_that_the_api_server_cannot_reach_is_never_applied(
         configuration["metadata"]["name"]
         for configuration in foreign.objects().list(*_WEBHOOK, None)
     ] == ["fairlead"]
-
-
-def test_an_engine_without_pods_is_deployed_where_fairlead_is_already(
-    foreign: Foreign, admin: remote.RemoteCluster
-) -> None:
-    for _ in "replaces OPA", "is there already":
-        enforcement.deploy(admin, Settings(), engine="cel", progress=Progress())
-    findings = {each.check: each for each in enforcement.check(admin, Settings(), engine="cel")}
-    assert findings["namespace"] == Finding(
-        "namespace", True, f'namespace "{NAMESPACE}" exists and needs no pods'
-    )
-    assert foreign.objects().list(*_WEBHOOK, None) == []

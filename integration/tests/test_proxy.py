@@ -18,10 +18,11 @@ from urllib.parse import urlsplit
 
 import memory
 import pytest
+from waits import DEADLINE, until
 
 from fairlead.clusters.base import OpaServer
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common import files, paths, waiting
+from fairlead.common import files, paths
 from fairlead.kube import clients
 from fairlead.opa import arguments
 
@@ -31,8 +32,6 @@ pytestmark = pytest.mark.embedded(
 
 ATTACKER, BYSTANDER = "127.0.0.2", "127.0.0.3"
 REVIEW = files.read_json(paths.root() / "testdata" / "review.json")
-AGAIN = 120
-"""Seconds within which a server must run again. It takes 20 on an idle machine."""
 
 
 @pytest.fixture
@@ -170,7 +169,7 @@ def test_a_namespace_with_many_large_reviews_delays_that_of_another_by_few_turns
     with ThreadPoolExecutor(16) as crowd:
         sent = [crowd.submit(flood) for _ in range(16)]
         try:
-            waiting.until(lambda: len(answered) > 16, deadline=AGAIN, what="all of them wait")
+            until(lambda: len(answered) > 16, what="all of them wait")
             turns = []
             for _ in range(5):
                 before = len(answered)
@@ -245,18 +244,14 @@ def test_connections_to_an_opa_that_ended_are_closed(
     with connected(server, BYSTANDER) as connection:
         connection.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
         assert connection.recv(1000).startswith(b"HTTP/1.1 200 ")
-        connection.settimeout(AGAIN)
+        connection.settimeout(DEADLINE)
         assert server.pid
         os.kill(server.pid, signal.SIGKILL)
         with contextlib.suppress(OSError):
             send(server, ATTACKER, json.dumps(REVIEW).encode())  # or anybody's probe
         assert connection.recv(1000) == b""
-    waiting.until(
-        lambda: cluster.servers()["opa"]["pid"] not in (server.pid, None),
-        deadline=AGAIN,
-        what="OPA is back",
-    )
-    waiting.until(lambda: _placed(server), deadline=AGAIN, what="it answers again")
+    until(lambda: cluster.servers()["opa"]["pid"] not in (server.pid, None), what="OPA is back")
+    until(lambda: _placed(server), what="it answers again")
 
 
 def test_a_proxy_that_hangs_or_ends_is_started_again(
@@ -272,8 +267,8 @@ def test_a_proxy_that_hangs_or_ends_is_started_again(
         assert before
         os.kill(before, number)
         again = functools.partial(_replaced, cluster, before)
-        waiting.until(again, deadline=AGAIN, what="the proxy runs again")
-        waiting.until(lambda: _placed(server), deadline=AGAIN, what="it answers again")
+        until(again, what="the proxy runs again")
+        until(lambda: _placed(server), what="it answers again")
     assert objects.create(pod(at))["spec"]["nodeSelector"] == {"agentpool": "pool1"}
 
 

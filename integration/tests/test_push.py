@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 from kubernetes import dynamic
+from waits import until
 
 from fairlead.clusters.base import Cluster
-from fairlead.common import waiting
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
@@ -124,7 +124,7 @@ def test_what_opa_does_not_take_is_taken_back(
         opa.remove_document(["system", "extra"])
     assert deployed(objects)["data"] == before
     assert bundles.revision(modules(opa)) == bundles.revision(served)
-    waiting.until(lambda: modules(opa) == served, deadline=30, what="nothing of it is left")
+    until(lambda: modules(opa) == served, what="nothing of it is left")
     assert opa.ready()
 
 
@@ -173,9 +173,8 @@ def test_what_a_revision_does_not_have_is_removed_from_every_opa(
         (policies / name).unlink()
     push(cluster, settings, policies, progress=QUIET)
     keys = deployed(objects)["data"].keys()
-    waiting.until(
+    until(
         lambda: all(served.keys() == keys for served in each(cluster, token)),
-        deadline=30,
         what="the rest is removed",
     )
 
@@ -191,9 +190,8 @@ def test_a_file_of_the_package_system_may_be_renamed(
     (policies / "extra.rego").rename(policies / "other.rego")
     push(cluster, settings, policies, progress=QUIET)
     keys = deployed(objects)["data"].keys()
-    waiting.until(
+    until(
         lambda: all(served.keys() == keys for served in each(cluster, token)),
-        deadline=30,
         what="the rest is removed",
     )
 
@@ -214,12 +212,11 @@ def test_what_other_policies_hold_on_to_is_told_with_the_way_out_which_works(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"user.rego": text}}
     )
     try:
-        waiting.until(
+        until(
             lambda: all(
                 OpaApi(o.url, ca=o.ca, token=token).document(["user", "x"]) == 1
                 for o in cluster.opas()
             ),
-            deadline=30,
             what="the other policy is loaded",
         )
         with pytest.raises(
@@ -249,11 +246,7 @@ def test_a_kube_mgmt_whose_opa_has_ended_does_not_stop_a_push(
     ) as waited:  # it goes on to wait
         revision_wait.until_in_force(cluster, objects, token, modules, deadline=1, progress=QUIET)
     assert not isinstance(waited.value, revision_wait.RevisionRejected)
-    waiting.until(
-        lambda: policy_status.policies(objects)[0]["status"] == "ok",
-        deadline=30,
-        what="the status is ok",
-    )
+    until(lambda: policy_status.policies(objects)[0]["status"] == "ok", what="the status is ok")
 
 
 def tagged(policies: Path, tag: str) -> None:
@@ -351,11 +344,7 @@ def test_a_hand_broken_config_map_is_put_right_by_a_push(
     result = push(cluster, settings, policies, progress=QUIET)
     assert bundles.revision(modules(opa)) == result["revision"]
     assert "added.rego" not in deployed(objects)["data"]
-    waiting.until(
-        lambda: policy_status.policies(objects)[0]["status"] == "ok",
-        deadline=30,
-        what="the status is ok",
-    )
+    until(lambda: policy_status.policies(objects)[0]["status"] == "ok", what="the status is ok")
 
 
 def test_a_wait_goes_on_with_the_token_that_came_meanwhile(

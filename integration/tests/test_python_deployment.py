@@ -18,6 +18,7 @@ import pytest
 import yaml
 from dry_runs import pod, selector, writer
 from engine_clusters import Run
+from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths, waiting
@@ -227,7 +228,7 @@ def test_a_users_own_policy_in_python_is_deployed_with_its_webhook(
             return False
         return True
 
-    waiting.until(refused, deadline=30, what="the API server asks about Deployments")
+    until(refused, what="the API server asks about Deployments")
     with pytest.raises(Refused, match=MESSAGE):
         objects.apply(manifest, dry_run=True)
     assert status(fairlead)["problems"] == []
@@ -288,9 +289,7 @@ def test_a_killed_server_is_started_again_and_nothing_is_unplaced_meanwhile(
             )
 
         waiting.until(again, deadline=240, what="the server was started again", pause=0.5)
-        waiting.until(
-            lambda: selector(objects, pod("mapped")) is not None, deadline=60, what="it places"
-        )
+        until(lambda: selector(objects, pod("mapped")) is not None, what="it places")
     assert {json.dumps(each) for each in selectors} == {'{"agentpool": "pool1"}'}
     assert status(fairlead)["problems"] == []
 
@@ -303,11 +302,11 @@ def test_an_intent_is_disabled_until_it_is_enabled(
 
     disabled = fairlead("disable", "--intent", "node-pool", "--reason", "a test")
     assert disabled.returncode == 0, disabled.stderr
-    waiting.until(lambda: not placed(), deadline=30, what="the API server asks no more")
+    until(lambda: not placed(), what="the API server asks no more")
     (sentence,) = status(fairlead)["problems"]
     assert "node-pool was disabled at " in sentence
     assert fairlead("enable").returncode == 0
-    waiting.until(placed, deadline=30, what="the API server asks again")
+    until(placed, what="the API server asks again")
 
 
 def test_its_certificate_is_rotated(python: EmbeddedCluster, fairlead: Run) -> None:

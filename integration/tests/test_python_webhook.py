@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 import requests
+from waits import until
 
 from fairlead.clusters.embedded import ports
 from fairlead.clusters.embedded.bare_cluster import BareCluster
-from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
@@ -72,20 +72,18 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         process = serve(folder, credentials, cluster.kubeconfig, port)
         try:
             url = f"https://127.0.0.1:{port}/"
-            waiting.until(
+            until(
                 functools.partial(ready, process, f"{url}health/ready", folder / "ca.crt"),
-                deadline=60.0,
                 what="the server is ready",
             )
             register(cluster, loading.load(settings), credentials, url)
             world = World(Rest(clients.connect(cluster.kubeconfig)), process)
             world.namespace("payments", agentpool="pool1")
-            waiting.until(
+            until(
                 lambda: (
                     world.create(pod(nodeName="n1"), "payments").denied
                     and world.create(workload("Deployment", 1), "payments").denied
                 ),
-                deadline=30.0,
                 what="the API server asks the server",
             )
             yield world

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 from foreign import Foreign, started
 from kubernetes import client
+from waits import until
 
 from fairlead.clusters import opa_deployment, remote, webhook_connections
-from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
@@ -197,7 +197,8 @@ def test_a_deployment_brings_another_certificate_to_the_pods_without_waiting_for
     parts = {"tls.crt": pair.cert_pem, "tls.key": pair.key_pem, "ca.crt": ca.cert_pem}
     # Without the Lease no keeper renews it: one that came first would keep the deployment waiting.
     foreign.objects().delete("coordination.k8s.io/v1", "Lease", KEEPER, NAMESPACE)
-    rotate._publish(deployed, foreign.objects(), "opa-tls", parts)
+    rotate._apply_secret(foreign.objects(), "opa-tls", parts)
+    deployed.refresh({"opa-tls": parts})
     result(foreign, "status", code=1)
     pods_before = {p.metadata.name for p in pods(foreign)}
     configured = [row for row in result(foreign, "deploy") if row["action"] == "configured"]
@@ -267,12 +268,10 @@ def test_a_pod_that_is_gone_is_asked_no_more(
 ) -> None:
     opa, *others = deployed.opas()
     foreign.core.delete_namespaced_pod(pods(foreign)[0].metadata.name, NAMESPACE)
-    waiting.until(
-        lambda: opa.url not in [o.url for o in deployed.opas()], deadline=30, what="it is gone"
-    )
+    until(lambda: opa.url not in [o.url for o in deployed.opas()], what="it is gone")
     with pytest.raises(FairleadError, match="cannot be reached"):
         OpaApi(opa.url, ca=opa.ca, token=current(foreign).token).policies()
-    waiting.until(lambda: len(deployed.opas()) == 2, deadline=30, what="another one is there")
+    until(lambda: len(deployed.opas()) == 2, what="another one is there")
     assert [o in deployed.opas() for o in others] == [True]
 
 
@@ -281,11 +280,10 @@ def test_a_restart_replaces_the_pods(foreign: Foreign, deployed: remote.RemoteCl
     deployed.restart(progress=Progress())
     assert before.isdisjoint(deployed.servers())
     token = current(foreign).token
-    waiting.until(
+    until(
         lambda: (
             [deployed_state.served(opa, token).ready for opa in deployed.opas()] == [True, True]
         ),
-        deadline=30,
         what="the new pods serve",
     )
 

@@ -30,7 +30,7 @@ from fairlead.operations.deployed_state import credentials
 from fairlead.operations.push import push
 from fairlead.operations.status import status
 from fairlead.operations.up import started
-from fairlead.policy import bundles
+from fairlead.policy import bundles, staging
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it kills and stops processes behind a balancer of its own")
@@ -130,7 +130,9 @@ def test_both_are_told(two: EmbeddedCluster) -> None:
     opas = status(two)["opa"]
     assert len({opa["url"] for opa in opas}) == len({opa["pid"] for opa in opas}) == 2
     assert [opa["ready"] for opa in opas] == [True, True]
-    assert {opa["revision"] for opa in opas} == {bundles.bundle(Settings()).revision}
+    assert {opa["revision"] for opa in opas} == {
+        staging.stage(bundles.bundle(Settings()), Progress()).revision
+    }
     assert len({server.url for server in two.sidecars()}) == 2
     begins = {line.split()[0] for line in "".join(two.logs("sidecar", 1, False)).splitlines()}
     assert begins == {"[sync-0]", "[sync-1]"}

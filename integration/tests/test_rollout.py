@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from kubernetes import client
+from waits import until
 
 from fairlead.analysis import audit
 from fairlead.analysis.audit import (
@@ -26,7 +27,7 @@ from fairlead.analysis.audit import (
     UNMAPPED,
 )
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common import paths, waiting
+from fairlead.common import paths
 from fairlead.common.progress import Progress
 from fairlead.kube import apiserver, clients
 from fairlead.kube.rest import Response, Rest, path_of
@@ -215,7 +216,7 @@ def _fill(cluster: EmbeddedCluster) -> None:
             sorted(daemons, key=str) == ["pool1-0", "pool2-0"] and runs and len(replicas) == 3
         )
 
-    waiting.until(made, deadline=60, what="the controllers made their pods")
+    until(made, what="the controllers made their pods")
     labelled = {"name": NAMESPACE, "labels": {"agentpool": "pool1"}}
     objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": labelled})
 
@@ -252,6 +253,19 @@ def test_an_audit_judges_all_that_predates_the_policy(audited: dict[str, Any]) -
     by_hand = audited["findings"][0]
     assert (by_hand["pool"], by_hand["node"]) == ("pool1", "pool2-0")
     assert by_hand["message"] == "runs on pool2-0, which is not labelled agentpool=pool1"
+
+
+def test_every_pod_outside_its_pool_can_be_asked_for_whoever_put_it_there(
+    bare: EmbeddedCluster,
+) -> None:
+    query = ("query", "pods-outside-pool", "--live", "--name", bare.name, "-o", "json")
+    rows = json.loads(fairlead(*query, code=0).stdout)
+    assert {(row["namespace"], row["pool"], row["node"]) for row in rows} == {
+        (NAMESPACE, "pool1", "pool2-0")
+    }
+    agent, *others = [row["name"] for row in rows]
+    assert agent.startswith("agent-")
+    assert others == ["by-hand", "static"]
 
 
 def test_people_see_violations_first_and_counts_at_the_end(
@@ -304,10 +318,8 @@ def test_an_audit_takes_no_more_than_the_right_to_list(
         refusal = "GET /api/v1/nodes: the API server says 403: "
         assert refusal in fairlead("audit", *chosen, code=1).stderr
         objects.apply({"apiVersion": rbac, "kind": "ClusterRole", **name, "rules": [*READS, NODES]})
-        output = waiting.until(
-            lambda: fairlead("audit", *chosen, code=1).stdout,
-            deadline=20,
-            what="the new right is known",
+        output = until(
+            lambda: fairlead("audit", *chosen, code=1).stdout, what="the new right is known"
         )
         assert json.loads(output) == audited
     finally:
@@ -324,7 +336,7 @@ def create(warned: EmbeddedCluster) -> Callable[..., Response]:
     rest = Rest(clients.connect(warned.kubeconfig))
     manifest = _pod("probe")
     # Its webhook is in force soon after it is applied.
-    waiting.until(
+    until(
         lambda: (
             rest.call(
                 "POST",
@@ -333,7 +345,6 @@ def create(warned: EmbeddedCluster) -> Callable[..., Response]:
                 query={"dryRun": "All"},
             ).warnings
         ),
-        deadline=10,
         what="the webhook is asked",
     )
 
@@ -355,9 +366,7 @@ def audited_annotations(log: Path, name: str) -> dict[str, str]:
                 return {key: str(value) for key, value in event["annotations"].items()}
         return None
 
-    annotations: dict[str, str] = waiting.until(
-        look, deadline=10, what=f"the audit log tells of pod {name}"
-    )
+    annotations: dict[str, str] = until(look, what=f"the audit log tells of pod {name}")
     return annotations
 
 
@@ -378,9 +387,8 @@ def test_the_audit_log_leads_to_the_decision(
 ) -> None:
     create("traced", nodeSelector={"disk": "ssd"})
     uid = audited_annotations(log, "traced")["node-pool.fairlead.dev/decisionUID"]
-    (entry,) = waiting.until(
+    (entry,) = until(
         lambda: decision_logs.decisions(warned, Selection(uid=uid)),
-        deadline=30,
         what=f"decision {uid} is logged",
     )
     assert entry["input"]["request"]["object"]["metadata"]["name"] == "traced"

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from waits import until
 
 from fairlead.clusters.base import Cluster
 from fairlead.common import waiting
@@ -146,7 +147,5 @@ def test_a_deployment_replaces_a_certificate_that_ends(
     new = deployed_state.credentials(objects)
     assert new is not None
     assert new.token == old.token
-    created = waiting.until(
-        lambda: objects.create(pod(at)), deadline=30, what="pods are placed again"
-    )
+    created = until(lambda: objects.create(pod(at)), what="pods are placed again")
     assert created["spec"]["nodeSelector"] == {"agentpool": "pool1"}

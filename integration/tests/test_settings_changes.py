@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 from kubernetes import client
+from waits import until
 
 from fairlead.checks.chaos import invariants
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused, Unreachable
@@ -58,15 +58,12 @@ CHANGES: Mapping[str, tuple[Settings, Settings]] = {
         Settings(pools={**DECLARED, "pool1": Pool(tolerations=[TAINTED], allowed_tolerations=[])}),
     ),
     "enforcement": (BASE, Settings(enforcement={"node-pool": "warn"})),
-    "failurePolicy": (BASE, Settings(failure_policy="Ignore")),
-    "replicate": (
-        BASE,
-        Settings(replicate=[Replicated(version="v1", resource="nodes", namespaced=False)]),
-    ),
-    "decisionLogs": (BASE, Settings(decision_logs=DecisionLogs(console=False))),
     "what no pod is placed by": (
         BASE,
         Settings(
+            failure_policy="Ignore",
+            replicate=[Replicated(version="v1", resource="nodes", namespaced=False)],
+            decision_logs=DecisionLogs(console=False),
             timeout_seconds=9,
             replicas=3,
             contact="#x",
@@ -87,7 +84,7 @@ CHANGES: Mapping[str, tuple[Settings, Settings]] = {
 }
 """Pairs of settings; the cluster changes from each to the other and back."""
 WRITERS = 2
-PAUSE = 0.05
+PAUSE = 0.1
 """Seconds between two pods of a writer. Two cores have to run the deployment, too."""
 NAMES = r"web-\d+"
 """The variable parts of refusals."""
@@ -225,8 +222,7 @@ def test_no_pod_of_a_namespace_with_a_pool_either_way_has_none(
 
 
 def enough(phase: Phase, namespaces: set[str]) -> None:
-    waiting.until(
+    until(
         lambda: all(phase.outcomes[name]["admitted"] >= ENOUGH for name in namespaces),
-        deadline=60,
         what=f"pods are admitted in {', '.join(sorted(namespaces))} {phase.name}",
     )

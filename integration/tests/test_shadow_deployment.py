@@ -15,6 +15,7 @@ import engine_clusters
 import pytest
 from dry_runs import pod, selector, writer
 from engine_clusters import Run
+from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import waiting
@@ -81,7 +82,7 @@ def wait(cluster: EmbeddedCluster, what: str, holds: Callable[[dict[str, Any]], 
         counts = node_pool(cluster)
         return counts if holds(counts) else None
 
-    return waiting.until(seen, deadline=120, what=what, pause=1.0)
+    return until(seen, what=what, pause=1.0)
 
 
 def send(objects: clients.Objects) -> None:
@@ -356,17 +357,13 @@ def test_with_opa_as_shadow_a_push_reaches_it_and_its_end_changes_no_answer(
         pid = pair.servers()["opa"]["pid"]
         assert pid
         os.kill(pid, signal.SIGKILL)
-        waiting.until(
-            lambda: pair.servers()["opa"]["pid"] not in (None, pid), deadline=60, what="OPA runs"
-        )
+        until(lambda: pair.servers()["opa"]["pid"] not in (None, pid), what="OPA runs")
         back = fairlead("rollback", "-o", "json")
         assert back.returncode == 0, back.stderr
         wait(pair, "the rollback is compared", lambda counts: counts["agreed"] > 3)
     given = {json.dumps(each) for each in selectors}
     assert given == {'{"agentpool": "pool1"}', '{"cloud.google.com/gke-nodepool": "pool1"}'}
-    waiting.until(
-        lambda: not enforcement.status(pair)["problems"], deadline=60, what="no problems are left"
-    )
+    until(lambda: not enforcement.status(pair)["problems"], what="no problems are left")
 
 
 def test_python_can_be_the_shadow_and_have_one(
@@ -435,9 +432,7 @@ def test_uninstall_leaves_nothing(pair: EmbeddedCluster, fairlead: Run) -> None:
 def require_no_shadow(cluster: EmbeddedCluster) -> None:
     """Nothing is left of a shadow: no object, no server, and no record."""
     objects = cluster.objects()
-    waiting.until(
-        lambda: not enforcement.status(cluster)["problems"], deadline=60, what="no problem is left"
-    )
+    until(lambda: not enforcement.status(cluster)["problems"], what="no problem is left")
     document = enforcement.status(cluster)
     assert document["engine"] == "opa"
     assert "shadow" not in document

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 import suspension
+from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
@@ -71,9 +71,8 @@ def empty(api: clients.Objects, held: Callable[[str], Any], name: str) -> None:
     The API server does once it does not ask: a pod is left as it is.
     """
     label(api, name, "")
-    waiting.until(
+    until(
         lambda: (held(name) or {}).get("metadata", {}).get("labels") == {"agentpool": ""},
-        deadline=30,
         what="OPA has the empty label",
     )
     account = {
@@ -134,11 +133,7 @@ def test_while_the_sidecar_hangs_it_is_refused_and_placed_afterwards(
         # of 2 s each
         outcomes = [outcome(api, pod(name, f"p{number}", **spec)) for number in range(2)]
     assert outcomes == ["asked to retry"] * 2
-    waiting.until(
-        lambda: outcome(api, pod(name)) == (pool or DEFAULT),
-        deadline=30,
-        what="pods are placed again",
-    )
+    until(lambda: outcome(api, pod(name)) == (pool or DEFAULT), what="pods are placed again")
 
 
 def test_one_that_lost_its_pool_is_looked_up_and_left_alone(

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from kubernetes import client
 from second_api_server import start_second
+from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
@@ -91,15 +91,9 @@ def test_a_namespace_labelled_later_at_one_is_mapped_at_the_other_a_moment_later
     """
     first, second = servers
     namespace = make(first, {})
-    waiting.until(
-        lambda: outcome(second, namespace) == "unplaced",
-        deadline=30,
-        what="the other knows the namespace",
-    )
+    until(lambda: outcome(second, namespace) == "unplaced", what="the other knows the namespace")
     first.patch_namespace(namespace, {"metadata": {"labels": {"agentpool": "pool1"}}})
-    waiting.until(
-        lambda: outcome(second, namespace) == "pool1", deadline=30, what="the other knows the label"
-    )
+    until(lambda: outcome(second, namespace) == "pool1", what="the other knows the label")
     assert {outcome(second, namespace) for _ in range(20)} == {"pool1"}
 
 
@@ -108,15 +102,14 @@ def test_what_is_disabled_at_one_is_disabled_at_the_other_a_moment_later(
 ) -> None:
     namespace = make(servers[0], {"agentpool": "pool1"})
 
-    def until(expected: str) -> None:
-        waiting.until(
+    def until_outcome(expected: str) -> None:
+        until(
             lambda: {outcome(api, namespace) for api in servers} == {expected},
-            deadline=30,
             what=f"a new pod is {expected}",
         )
 
-    until("pool1")
+    until_outcome("pool1")
     disabling.disable(first, None, None)
-    until("unplaced")
+    until_outcome("unplaced")
     disabling.enable(first, None)
-    until("pool1")
+    until_outcome("pool1")

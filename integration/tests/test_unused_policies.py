@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
+from waits import until
 
 from fairlead.cli.status import command
 from fairlead.clusters.base import Cluster
-from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, POLICIES, POLICY_LABEL
 from fairlead.kube import clients
@@ -50,7 +50,7 @@ def test_policies_that_no_decision_uses_are_named(
             states = {row["name"]: row["used"] for row in rows if row["status"] == "ok"}
             return states if len(states) == 3 else None
 
-        states = waiting.until(used, deadline=60, what="OPA accepts the policies")
+        states = until(used, what="OPA accepts the policies")
         assert states == {POLICIES: True, "used-by-main": False, "not-used": False}
         text = CliRunner().invoke(command, ["--name", cluster.name], catch_exceptions=False).output
         rows = [line for line in text.splitlines() if LOADED in line]
@@ -59,7 +59,7 @@ def test_policies_that_no_decision_uses_are_named(
         assert [line for line in result["warnings"] if "no decision uses it" in line] == [
             "package idle is loaded, but no decision uses it: use it in main.rego, or remove it"
         ]
-        states = waiting.until(used, deadline=60, what="OPA accepts the policies")
+        states = until(used, what="OPA accepts the policies")
         assert states == {POLICIES: True, "used-by-main": True, "not-used": False}
     finally:
         for config_map in config_maps:

@@ -29,6 +29,10 @@ replicated(name, key) := value if {
 looked_up(name, key) := object.get(_lookup(name), ["metadata", "labels", key], null)
 
 # METADATA
+# description: The annotation `key` of a namespace as the API server has it now; null if it has none, undefined as above.
+looked_up_annotation(name, key) := object.get(_lookup(name), ["metadata", "annotations", key], null)
+
+# METADATA
 # description: Whether the sidecar answers lookups.
 can_look_up if opa.runtime().env.FAIRLEAD_NAMESPACES_URL
 

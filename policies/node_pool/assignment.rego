@@ -15,13 +15,9 @@ replicated_label := namespaces.replicated(namespace, settings.namespace_label)
 # eval`.
 namespace_label := replicated_label if _pool_replicated
 
-namespace_label := namespaces.looked_up(namespace, settings.namespace_label) if {
-	not _pool_replicated
-	namespaces.can_look_up
-}
+else := namespaces.looked_up(namespace, settings.namespace_label) if namespaces.can_look_up
 
-namespace_label := replicated_label if {
-	not _pool_replicated
+else := replicated_label if {
 	not namespaces.can_look_up
 	not namespaces.mapped_only
 }
@@ -46,9 +42,14 @@ reviewed_label := input.request.object.metadata.labels[settings.namespace_label]
 	input.request.object.metadata.labels[settings.namespace_label] != ""
 }
 
-assignment := {"nodeSelector": {settings.node_label: pool_name}, "tolerations": []} if count(settings.pools) == 0
+assignment := assignment_of(pool_name)
 
-assignment := object.get(settings.pools, pool_name, {}) if object.get(settings.pools, pool_name, null) != null
+assignment_of(pool) := {"nodeSelector": {settings.node_label: pool}, "tolerations": []} if count(settings.pools) == 0
+
+else := declared if {
+	declared := object.get(settings.pools, pool, null)
+	declared != null
+}
 
 # The assignment, or an empty one without a pool.
 default pool_gives := {"nodeSelector": {}, "tolerations": []}

@@ -99,12 +99,15 @@ import data.settings
 
 # METADATA
 # description: The decision of this intent - `deny` and `warn` are sets of messages, `patch` is a list of operations.
-decision := {"deny": deny, "patch": patch, "warn": warn}
+decision := data.node_pool.ordinary.decision if data.node_pool.ordinary # by its path: sidecars load that module later
+
+else := {"deny": deny, "patch": patch, "warn": warn}
 
 # METADATA
 # description: The reasons why the request is refused.
 deny contains message if {
 	gets_assignment
+	not readable
 	some message in unreadable
 }
 

@@ -3,11 +3,15 @@ package node_pool
 
 # METADATA
 # description: The audit annotation of an admitted request; empty if this intent does not apply.
-default audit := ""
+audit := ordinary.audit if ordinary
 
-audit := sprintf("placed: %s", [pool_name]) if placed
+else := general_audit
 
-audit := sprintf("placed: %s", [pool_name]) if update_checked
+default general_audit := ""
+
+general_audit := sprintf("placed: %s", [pool_name]) if placed
+
+general_audit := sprintf("placed: %s", [pool_name]) if update_checked
 
 # METADATA
 # description: The pool of the pod, and the labels of the pool's nodes; no labels if the pool is not declared.

@@ -80,3 +80,34 @@ test_an_object_is_called_by_its_name_or_what_it_is_generated_from if {
 	review.name == "(unnamed)" with input as _review({"object": {"metadata": {}}})
 	review.name == "(unnamed)" with input as _review({})
 }
+
+test_intents_that_are_no_list_are_a_problem if {
+	every intents in [false, null, "node-pool", {"node-pool": true}] {
+		asked := object.union(_review({}), {"intents": intents})
+		review.problems == {"intents is not a list of names: cannot tell which policies are asked"} with input as asked
+		not review.readable with input as asked
+	}
+	every intents in [[], ["node-pool"]] {
+		review.problems == set() with input as object.union(_review({}), {"intents": intents})
+	}
+}
+
+test_a_review_is_readable_if_no_problem_is_found if {
+	every request in [
+		{},
+		{"uid": ""},
+		{"uid": 42},
+		{"uid": _long},
+		{"kind": {}},
+		{"kind": 7},
+		{"kind": {"kind": "Pod", "group": 7}},
+		{"operation": "LOOK"},
+		{"operation": null},
+		{"subResource": 7},
+		{"subResource": null},
+	] {
+		problems := review.found_problems with input as _review(request)
+		readable := [true | review.readable with input as _review(request)]
+		count(readable) == 1 - min({1, count(problems)})
+	}
+}

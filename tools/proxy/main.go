@@ -38,7 +38,8 @@ const (
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8443", "`host:port` to serve at")
 	opa := flag.String("opa-url", "https://127.0.0.1:8181", "address of OPA, on loopback")
-	cas := flag.String("opa-ca-file", "", "CAs that OPA is verified by (PEM)")
+	sidecar := flag.String("sidecar-url", "", "address of the sidecar, if it answers reviews of PlacementPolicies")
+	cas := flag.String("opa-ca-file", "", "CAs that OPA and the sidecar are verified by (PEM)")
 	certificate := flag.String("tls-cert-file", "", "certificate to serve with; read again within a second of a change")
 	key := flag.String("tls-private-key-file", "", "key of the certificate")
 	largest := flag.Int64("largest-review", 3<<20, "the most `bytes` of a review")
@@ -50,15 +51,21 @@ func main() {
 	}
 	log.SetFlags(log.LstdFlags | log.LUTC)
 	log.SetOutput(os.Stderr)
-	if err := serve(*listen, *opa, *cas, *certificate, *key, *largest); err != nil {
+	if err := serve(*listen, *opa, *sidecar, *cas, *certificate, *key, *largest); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func serve(listen, opa, cas, certificate, key string, largest int64) error {
-	target, err := url.Parse(opa)
-	if err != nil || target.Scheme != "https" || target.Host == "" {
-		return fmt.Errorf("--opa-url: %q is not like https://127.0.0.1:8181", opa)
+func serve(listen, opa, sidecar, cas, certificate, key string, largest int64) error {
+	target, err := address("--opa-url", opa)
+	if err != nil {
+		return err
+	}
+	var beside *url.URL
+	if sidecar != "" {
+		if beside, err = address("--sidecar-url", sidecar); err != nil {
+			return err
+		}
 	}
 	listener, err := net.Listen("tcp", listen)
 	if err != nil {
@@ -72,7 +79,7 @@ func serve(listen, opa, cas, certificate, key string, largest int64) error {
 		ErrorLog:          log.New(quiet{}, "", 0),
 	}
 	// SetKeepAlivesEnabled(false) also closes the connections that are idle at the moment.
-	server.Handler = newProxy(target, trusted(cas), largest, server.SetKeepAlivesEnabled)
+	server.Handler = newProxy(target, beside, trusted(cas), largest, server.SetKeepAlivesEnabled)
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true) // like OPA; one HTTP/2 connection could carry hundreds of requests
 	ended := make(chan error, 1)
@@ -89,6 +96,15 @@ func serve(listen, opa, cas, certificate, key string, largest int64) error {
 		return <-ended
 	}
 	return err
+}
+
+// address parses the value of a flag that names a server.
+func address(flag, value string) (*url.URL, error) {
+	parsed, err := url.Parse(value)
+	if err != nil || parsed.Scheme != "https" || parsed.Host == "" {
+		return nil, fmt.Errorf("%s: %q is not like https://127.0.0.1:8181", flag, value)
+	}
+	return parsed, nil
 }
 
 // quiet drops what the HTTP library logs about each failed handshake, because anybody can cause many.

@@ -36,6 +36,8 @@ const (
 	largeInHand = 8  // large reviews at a time that are read or wait for OPA
 	largeShare  = 4  // the same, of one address
 	restAtOnce  = 32 // other requests in OPA at a time
+	// Reviews of PlacementPolicies at a time: the sidecar compiles one after the other.
+	policiesAtOnce = 1
 
 	// The time for a body to arrive is this and a second for each megabyte. A busy machine may need seconds.
 	bodyWithin = 5 * time.Second
@@ -51,17 +53,24 @@ const (
 	largestAnswer = 8 << 20
 )
 
-const late = "the body did not arrive in time"
+const (
+	late = "the body did not arrive in time"
+	// The path at which the sidecar answers reviews of PlacementPolicies, here and there.
+	policyReviews = "/placement-policies"
+)
 
 var (
 	timeout = regexp.MustCompile(`^[0-9]{1,2}s$`)
 	// The path by which a webhook asks for the decision of one intent alone.
 	ofIntent = regexp.MustCompile(`^/intents/([a-z0-9-]+)$`)
+	// The path of one document, or of several, but not of all that OPA has.
+	ofDocument = regexp.MustCompile(`^/v[01]/data/.`)
 )
 
 // proxy answers requests by asking OPA, each when it is its turn.
 type proxy struct {
 	opa     url.URL
+	sidecar *url.URL // nil if it answers no reviews
 	client  http.RoundTripper
 	pass    *httputil.ReverseProxy
 	largest int64
@@ -73,10 +82,10 @@ type proxy struct {
 	mutex sync.Mutex
 	keeps bool
 
-	plain, large, inHand, rest *queue
+	plain, large, inHand, rest, policies *queue
 }
 
-func newProxy(opa *url.URL, cas *kept[*x509.CertPool], largest int64, keep func(bool)) *proxy {
+func newProxy(opa, sidecar *url.URL, cas *kept[*x509.CertPool], largest int64, keep func(bool)) *proxy {
 	transport := &http.Transport{
 		MaxIdleConns:        2 * restAtOnce,
 		MaxIdleConnsPerHost: 2 * restAtOnce,
@@ -92,9 +101,10 @@ func newProxy(opa *url.URL, cas *kept[*x509.CertPool], largest int64, keep func(
 		},
 	}
 	p := &proxy{
-		opa: *opa, client: transport, largest: largest, journal: newJournal(), keep: keep, keeps: true,
+		opa: *opa, sidecar: sidecar, client: transport, largest: largest, journal: newJournal(), keep: keep, keeps: true,
 		plain: newQueue(plainAtOnce, plainAtOnce), large: newQueue(largeAtOnce, largeAtOnce),
 		inHand: newQueue(largeInHand, largeShare), rest: newQueue(restAtOnce, restAtOnce),
+		policies: newQueue(policiesAtOnce, policiesAtOnce),
 	}
 	p.pass = &httputil.ReverseProxy{
 		Transport: transport,
@@ -127,8 +137,10 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodGet && r.RequestURI == "/live":
 		w.WriteHeader(http.StatusOK) // the proxy itself is alive; OPA answers /health
+	case p.sidecar != nil && r.URL.Path == policyReviews && isQuestion(r):
+		p.decide(w, r, target{at: url.URL{Path: policyReviews}, sidecar: true})
 	case isReview(r):
-		p.decide(w, r)
+		p.decide(w, r, target{at: url.URL{Path: "/", RawQuery: r.URL.RawQuery}, intent: intentOf(r.URL.Path)})
 	default:
 		p.forward(w, r)
 	}
@@ -136,15 +148,28 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // isReview says whether a request is a review that OPA's authz policy allows to everyone. Others need credentials.
 func isReview(r *http.Request) bool {
+	return isQuestion(r) && (r.URL.Path == "/" || ofIntent.MatchString(r.URL.Path))
+}
+
+// isQuestion says whether a request has the form in which API servers ask webhooks.
+func isQuestion(r *http.Request) bool {
 	query := r.URL.Query()
 	timeouts := query["timeout"]
 	plain := len(query) == 0 || len(query) == 1 && len(timeouts) == 1 && timeout.MatchString(timeouts[0])
-	path := r.URL.Path == "/" || ofIntent.MatchString(r.URL.Path)
-	return plain && r.Method == http.MethodPost && path && r.ContentLength != 0
+	return plain && r.Method == http.MethodPost && r.ContentLength != 0
+}
+
+// target is where OPA is asked: at a path with a query, for the decision of an intent or with credentials. With
+// `sidecar`, the sidecar is asked in its place.
+type target struct {
+	at          url.URL
+	intent      string
+	credentials []string
+	sidecar     bool
 }
 
 // decide asks OPA for the decision on a review. Only the beginning of a large one is read before its turn comes.
-func (p *proxy) decide(w http.ResponseWriter, r *http.Request) {
+func (p *proxy) decide(w http.ResponseWriter, r *http.Request, to target) {
 	if why, status := p.unreadable(r); why != "" {
 		p.refuse(w, r, status, why)
 		return
@@ -169,10 +194,12 @@ func (p *proxy) decide(w http.ResponseWriter, r *http.Request) {
 		p.refuse(w, r, http.StatusRequestTimeout, late)
 		return
 	}
-	p.decideInTurn(ctx, w, r, who, body)
+	p.decideInTurn(ctx, w, r, to, who, body)
 }
 
-func (p *proxy) decideInTurn(ctx context.Context, w http.ResponseWriter, r *http.Request, who caller, body []byte) {
+func (p *proxy) decideInTurn(
+	ctx context.Context, w http.ResponseWriter, r *http.Request, to target, who caller, body []byte,
+) {
 	queue, count := p.plain, values(body)
 	if count > mostValues {
 		p.refuse(w, r, http.StatusRequestEntityTooLarge, fmt.Sprintf("more than %d values", mostValues))
@@ -181,12 +208,19 @@ func (p *proxy) decideInTurn(ctx context.Context, w http.ResponseWriter, r *http
 	if count > plainValues || len(body) > plainBytes {
 		queue = p.large
 	}
+	if to.sidecar {
+		queue = p.policies
+	}
 	if err := queue.enter(ctx, who); err != nil {
-		p.refuse(w, r, http.StatusServiceUnavailable, "OPA was busy with other reviews")
+		p.refuse(w, r, http.StatusServiceUnavailable, "busy with other reviews: try again")
 		return
 	}
-	decision, err := p.ask(ctx, r.URL.RawQuery, withIntent(r.URL.Path, body))
+	decision, err := p.send(ctx, http.MethodPost, to, withIntent(to.intent, body))
 	queue.leave(who)
+	if err != nil && to.sidecar {
+		p.refuse(w, r, http.StatusBadGateway, fmt.Sprintf("the sidecar does not answer: %v", err))
+		return
+	}
 	if err != nil {
 		p.away(w, r, err)
 		return
@@ -197,15 +231,22 @@ func (p *proxy) decideInTurn(ctx context.Context, w http.ResponseWriter, r *http
 	decision.write(w)
 }
 
-// withIntent adds the intent that the path names to the review, as `"intents": [NAME]`. OPA cannot see the path of a
-// webhook otherwise: it answers a decision at `/` alone, from the body alone.
-func withIntent(path string, body []byte) []byte {
-	named := ofIntent.FindStringSubmatch(path)
+// intentOf returns the intent that the path of a webhook names; "" if it names none.
+func intentOf(path string) string {
+	if named := ofIntent.FindStringSubmatch(path); named != nil {
+		return named[1]
+	}
+	return ""
+}
+
+// withIntent adds the intent to the review, as `"intents": [NAME]`. OPA cannot see the path of a webhook otherwise: it
+// answers a decision at `/` alone, from the body alone.
+func withIntent(intent string, body []byte) []byte {
 	fields, isObject := bytes.CutPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{"))
-	if named == nil || !isObject {
+	if intent == "" || !isObject {
 		return body
 	}
-	return append(fmt.Appendf(nil, `{"intents":[%q],`, named[1]), fields...)
+	return append(fmt.Appendf(nil, `{"intents":[%q],`, intent), fields...)
 }
 
 // unreadable returns why a review's body is not read, and the status for that; "" if it is read.
@@ -235,21 +276,19 @@ func readMore(w http.ResponseWriter, r *http.Request, body []byte, size int64, w
 	return all, control.SetReadDeadline(time.Time{}) // the server goes on reading, to notice a closed connection
 }
 
-// ask sends OPA a review with the query of the request, and returns its answer.
-func (p *proxy) ask(ctx context.Context, query string, body []byte) (answer, error) {
-	header := http.Header{"Content-Type": {"application/json"}}
-	return p.send(ctx, http.MethodPost, query, header, body)
-}
-
-// send sends OPA a request to `/` and reads its whole answer first, so that a slow client does not keep others from OPA.
-func (p *proxy) send(ctx context.Context, method, query string, header http.Header, body []byte) (answer, error) {
+// send sends OPA a request and reads its whole answer first, so that a slow client does not keep others from OPA.
+func (p *proxy) send(ctx context.Context, method string, to target, body []byte) (answer, error) {
 	at := p.opa
-	at.Path, at.RawQuery = "/", query
+	if to.sidecar {
+		at = *p.sidecar
+	}
+	at.Path, at.RawPath, at.RawQuery = to.at.Path, to.at.RawPath, to.at.RawQuery
 	request, err := http.NewRequestWithContext(ctx, method, at.String(), bytes.NewReader(body))
 	if err != nil {
 		return answer{}, err
 	}
-	request.Header = header
+	request.Header.Set("Content-Type", "application/json")
+	request.Header["Authorization"] = to.credentials
 	response, err := p.client.RoundTrip(request)
 	if err != nil {
 		return answer{}, err
@@ -287,27 +326,45 @@ func (p *proxy) forward(w http.ResponseWriter, r *http.Request) {
 	case r.ContentLength == 0 || r.Method == http.MethodGet || r.Method == http.MethodHead:
 		r.Body, r.ContentLength = http.NoBody, 0 // a body has no meaning here (RFC 9110, 9.3.1)
 		p.hand(w, r.WithContext(ctx), longest)
-	case p.letIn(ctx, w, r):
-		p.hand(w, r, trustedWithin)
+	default:
+		p.letIn(ctx, w, r)
 	}
 }
 
-// letIn asks OPA whether it accepts the credentials of a request. If not, letIn answers the request.
+// letIn asks OPA whether it accepts the credentials of a request with a body, and passes it on if so.
 //
 // The question is `GET /` with the same credentials and no body. Without a token, OPA's authz policy allows only
 // `POST /` and health, so that its answer also applies to the request itself. OPA checks the request again when it
 // gets it.
-func (p *proxy) letIn(ctx context.Context, w http.ResponseWriter, r *http.Request) bool {
-	response, err := p.send(ctx, http.MethodGet, "", http.Header{"Authorization": r.Header["Authorization"]}, nil)
-	switch {
-	case err != nil:
-		p.away(w, r, err)
-	case response.status >= http.StatusBadRequest:
-		response.write(w)
-	default:
-		return true
+//
+// The token of a scope opens less than `GET /`. So if that is refused, and the request asks for a document, which
+// changes nothing, the question is the request itself without its body. Who has such a token is not trusted to send
+// what OPA cannot take: its body has the limits of a review.
+func (p *proxy) letIn(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+	credentials := r.Header["Authorization"]
+	response, err := p.send(ctx, http.MethodGet, target{at: url.URL{Path: "/"}, credentials: credentials}, nil)
+	if err == nil && response.status < http.StatusBadRequest {
+		p.hand(w, r, trustedWithin)
+		return
 	}
-	return false
+	if err == nil && response.status == http.StatusUnauthorized && asksForDocument(r) {
+		to := target{at: *r.URL, credentials: credentials}
+		response, err = p.send(ctx, http.MethodPost, to, nil)
+		if err == nil && response.status != http.StatusUnauthorized {
+			p.decide(w, r.WithContext(ctx), to)
+			return
+		}
+	}
+	if err != nil {
+		p.away(w, r, err)
+		return
+	}
+	response.write(w)
+}
+
+// asksForDocument says whether a request with credentials asks OPA for a document, by an input.
+func asksForDocument(r *http.Request) bool {
+	return r.Method == http.MethodPost && len(r.Header["Authorization"]) > 0 && ofDocument.MatchString(r.URL.Path)
 }
 
 // hand passes a request on to OPA unchanged, and OPA's answer back.

@@ -33,6 +33,21 @@ func TestAReviewIsWhatTheGuardLetsInFromEveryone(t *testing.T) {
 	}
 }
 
+func TestAReviewOfAPolicyIsNoReviewForOPA(t *testing.T) {
+	asked := httptest.NewRequest("POST", policyReviews+"?timeout=15s", strings.NewReader("{}"))
+	if isReview(asked) {
+		t.Error("OPA would be asked")
+	}
+	if !isQuestion(asked) {
+		t.Error("the sidecar would not be asked")
+	}
+	for _, other := range []string{policyReviews + "?pretty", policyReviews + "?timeout=5m"} {
+		if isQuestion(httptest.NewRequest("POST", other, strings.NewReader("{}"))) {
+			t.Errorf("the sidecar would be asked POST %s", other)
+		}
+	}
+}
+
 func TestAWebhooksPathNamesItsIntent(t *testing.T) {
 	for _, row := range []struct{ path, body, want string }{
 		{"/", `{"a":1}`, `{"a":1}`},
@@ -40,8 +55,32 @@ func TestAWebhooksPathNamesItsIntent(t *testing.T) {
 		{"/intents/x", `[1]`, `[1]`},
 		{"/intents/x", ``, ``},
 	} {
-		if got := string(withIntent(row.path, []byte(row.body))); got != row.want {
+		if got := string(withIntent(intentOf(row.path), []byte(row.body))); got != row.want {
 			t.Errorf("%s %s: %s", row.path, row.body, got)
+		}
+	}
+}
+
+func TestOnlyAQuestionForADocumentIsAskedWithoutItsBodyFirst(t *testing.T) {
+	for _, row := range []struct {
+		method, target, token string
+		want                  bool
+	}{
+		{"POST", "/v1/data/k8s/placement", "Bearer x", true},
+		{"POST", "/v0/data/controller", "Bearer x", true},
+		{"POST", "/v1/data/k8s/placement", "", false},
+		{"PUT", "/v1/data/k8s/placement", "Bearer x", false},
+		{"PATCH", "/v1/data/k8s/placement", "Bearer x", false},
+		{"POST", "/v1/data", "Bearer x", false},
+		{"POST", "/v1/query", "Bearer x", false},
+		{"POST", "/v1/policies/v1/data/x", "Bearer x", false},
+	} {
+		request := httptest.NewRequest(row.method, row.target, strings.NewReader("{}"))
+		if row.token != "" {
+			request.Header.Set("Authorization", row.token)
+		}
+		if got := asksForDocument(request); got != row.want {
+			t.Errorf("%s %s: %v", row.method, row.target, got)
 		}
 	}
 }

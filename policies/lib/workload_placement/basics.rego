@@ -4,6 +4,14 @@ package lib.workload_placement
 
 import data.lib.quantities
 
+# METADATA
+# description: The keys of annotations, or else labels, by which a workload says something about its placement.
+stated_keys := {"criticality", "customer", "max-replicas-per-cluster", "min-clusters", "replica-set-preferences", "traffic"}
+
+# METADATA
+# description: The keys of annotations that no label stands for.
+annotation_keys := {"federation.alpha.kubernetes.io/cluster-selector", "federation.kubernetes.io/replica-set-preferences"}
+
 # What an annotation of the workload says, or else a label; undefined if it has neither.
 stated(key) := value if {
 	value := input.resource.metadata.annotations[key]
@@ -30,9 +38,44 @@ default _namespace_name := "default"
 _namespace_name := input.resource.metadata.namespace
 
 # Files and OPA's API bring `data.placement`; a ConfigMap is found by its namespace and name.
-_data_are_direct if is_object(data.placement)
+_source := data.placement if {
+	is_object(data.placement)
+} else := data.fairlead.placement
+
+# METADATA
+# description: All clusters, by name.
+clusters := _source.clusters
+
+# METADATA
+# description: All customers, by name.
+customers := _source.customers
+
+# METADATA
+# description: Where applications run, by NAMESPACE/NAME.
+applications := _source.applications
+
+# A text of JSON, or a value as it is; undefined for a text that is none.
+_unmarshalled(value) := value if not is_string(value)
+
+_unmarshalled(value) := json.unmarshal(value) if {
+	is_string(value)
+	count(value) <= _longest
+}
+
+_text_in_json := `"(?:[^"\\]|\\.)*"`
+
+# What is more than once in a sorted list.
+_repeated_in(sorted) := {sorted[number] | some number; sorted[number] == sorted[number + 1]} if {
+	count({element | some element in sorted}) < count(sorted)
+}
+
+# Nobody names more clusters.
+_most_requested := 1000
 
 _is_quantity(value) if quantities.nano(value) >= 0
+
+# A longer number is none that a person writes, and costs time with each use.
+_is_short(number) if count(json.marshal(number)) <= 32
 
 _texts(list) := {text | some text in list} if {
 	is_array(list)
@@ -42,6 +85,9 @@ _texts(list) := {text | some text in list} if {
 _listed(names) := concat(", ", sort(names)) if count(names) > 0
 
 else := "none"
+
+# An API server takes no longer annotations.
+_longest := 262144
 
 # A value as messages show it. It is cut, because it can have a megabyte.
 shown(value) := substring(json.marshal(value), 0, 64)

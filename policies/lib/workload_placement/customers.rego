@@ -18,9 +18,7 @@ _jurisdictions := _texts(_record.jurisdictions)
 _certifications := _texts(object.get(_record, "certifications", []))
 
 # One look-up, whose cost does not depend on the number of customers.
-_record := data.placement.customers[customer_name] if _data_are_direct
-
-_record := data.fairlead.placement.customers[customer_name] if not _data_are_direct
+_record := _source.customers[customer_name]
 
 _customer_problems contains problem if {
 	not _names_customer

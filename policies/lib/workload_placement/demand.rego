@@ -6,15 +6,11 @@ import data.lib.resources
 # How many pods the workload runs at the same time.
 default replicas := 1
 
-replicas := input.resource.spec.replicas if {
-	not _is_job
-	input.resource.spec.replicas != null
-}
+replicas := _stated_replicas if _is_count(_stated_replicas)
 
-replicas := input.resource.spec.parallelism if {
-	_is_job
-	input.resource.spec.parallelism != null
-}
+_stated_replicas := input.resource.spec.replicas if not _is_job
+
+_stated_replicas := input.resource.spec.parallelism if _is_job
 
 _is_job if input.resource.kind == "Job"
 
@@ -33,12 +29,26 @@ _template_path := ["spec", "jobTemplate", "spec", "template"] if {
 
 # What all pods request together of each resource, in billionths of its unit.
 demand := {name: amount |
-	some name in _requested_resources
-	amount := resources.total_of(pod_spec, "requests", name) * replicas
+	some name, of_pod in _requests
+	amount := of_pod * replicas
 	amount > 0
 }
 
-_requested_resources := {name | some entry in _quantities; name := entry.name}
+# What each pod requests.
+_requests := {name: amount |
+	some name in _requested_resources
+	amount := resources.total_of(pod_spec, "requests", name)
+	amount > 0
+}
+
+# Of too many, none is counted, because for each one all containers and all clusters are looked at.
+_requested_resources := _resource_names if {
+	count(_resource_names) <= _most_resources
+} else := set()
+
+_resource_names := {name | some entry in _quantities; name := entry.name}
+
+_most_resources := 32
 
 _quantities := [{"name": name, "value": value} |
 	some list in ["containers", "initContainers"]
@@ -57,12 +67,13 @@ _workload_problems contains sprintf("%s is no object", [concat(".", path)]) if {
 	not _is_object(input.resource, path)
 }
 
-_workload_problems contains sprintf("metadata.namespace is %s, which is no name", [json.marshal(_namespace_name)]) if {
+_workload_problems contains sprintf("metadata.namespace is %s, which is no name", [shown(_namespace_name)]) if {
 	not is_string(_namespace_name)
 }
 
-_workload_problems contains sprintf("the number of replicas is %s: it is a whole number from 0 to 1000000", [shown(replicas)]) if {
-	not _is_count(replicas)
+_workload_problems contains sprintf("the number of replicas is %s: it is a whole number from 0 to 1000000", [shown(_stated_replicas)]) if {
+	_stated_replicas != null
+	not _is_count(_stated_replicas)
 }
 
 _workload_problems contains sprintf("%s is no list of containers", [concat(".", array.concat(_template_path, ["spec", list]))]) if {
@@ -74,6 +85,10 @@ _workload_problems contains sprintf("%s is no list of containers", [concat(".", 
 _workload_problems contains sprintf("a container has %s %s, which is no quantity: write it like 500m or 1Gi", [entry.name, shown(entry.value)]) if {
 	some entry in _quantities
 	not _is_quantity(entry.value)
+}
+
+_workload_problems contains sprintf("its pods request %d resources: at most %d", [count(_resource_names), _most_resources]) if {
+	count(_resource_names) > _most_resources
 }
 
 _objects := [
@@ -92,6 +107,7 @@ _is_object(parent, path) if is_object(object.get(parent, path, {}))
 
 _is_count(number) if {
 	is_number(number)
+	_is_short(number)
 	number >= 0
 	number <= 1000000
 	number == floor(number)

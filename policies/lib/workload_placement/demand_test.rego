@@ -53,6 +53,21 @@ test_capacity if {
 	_running(0, {"cpu": "100"}).explanation.berlin == "allowed"
 }
 
+test_a_tainted_cluster_may_be_too_small if {
+	tainted := {
+		"jurisdiction": "de",
+		"location": "on-prem",
+		"taints": [{"key": "old", "effect": "PreferNoSchedule"}],
+		"capacity": {"cpu": "1"},
+	}
+	resource := {
+		"metadata": _metadata,
+		"spec": {"template": {"spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": "2"}}}]}}},
+	}
+	sentence := _decided(resource, _with_cluster("bonn", tainted)).explanation.bonn
+	sentence == "its capacity of cpu is 1, but the workload requests 2 (replicas: 1)"
+}
+
 test_extended_resources_have_to_be_there if {
 	_running(1, {"example.com/gpu": 1}).explanation.berlin == "its capacity of example.com/gpu is 0, but the workload requests 1 (replicas: 1)"
 	_running(1, {"ephemeral-storage": "1Ti"}).explanation.berlin == "allowed"
@@ -104,10 +119,20 @@ test_parts_of_wrong_types if {
 	_problems({"spec": {"template": {"spec": {"containers": {}}}}}) == {"spec.template.spec.containers is no list of containers"}
 }
 
+_long_number := json.unmarshal(sprintf("0.%032d", [1]))
+
 test_replicas_that_are_none if {
-	every replicas in [-1, 1.5, "3", 1000001, true, [], {}] {
+	every replicas in [-1, 1.5, "3", 1000001, true, [], {}, 1e400, _long_number] {
 		problem := concat("", _problems({"spec": {"replicas": replicas}}))
 		endswith(problem, "it is a whole number from 0 to 1000000")
+	}
+}
+
+test_too_many_resources if {
+	every number, problems in {32: set(), 33: {"its pods request 33 resources: at most 32"}} {
+		requests := {sprintf("example.com/device-%d", [index]): "1" | some index in numbers.range(1, number)}
+		resource := {"spec": {"template": {"spec": {"containers": [{"resources": {"requests": requests}}]}}}}
+		object.get(_decided(resource, _world).errors, "workload", set()) == problems
 	}
 }
 

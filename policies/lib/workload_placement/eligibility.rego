@@ -1,46 +1,120 @@
 # Which clusters the customer's workload may run on, and the rules that exclude the others.
 #
-# A decision may look at hundreds of clusters. So the rules about them are functions of single values, which OPA evaluates
-# once for equal values, and no function takes a whole cluster, because OPA would compare it with all others. Most
-# clusters are in other jurisdictions, so that these are put aside first.
+# A decision may look at hundreds of clusters, so nothing is judged cluster by cluster if it can be judged for all that have
+# the same value: `{name | clusters[name].jurisdiction == jurisdiction}` takes OPA one pass for all jurisdictions. Only clusters
+# with data that few have, such as taints, are judged one by one. No function takes a whole cluster, because OPA would
+# compare it with all others. Clusters in other jurisdictions are put aside first.
 package lib.workload_placement
 
 import data.lib.tolerations
 
-# METADATA
-# description: All clusters, by name.
-clusters := data.placement.clusters if _data_are_direct
-
-clusters := data.fairlead.placement.clusters if not _data_are_direct
-
 # The names of the clusters that no rule excludes, but perhaps the workload's own request.
-_standing_well := {name | some name, "allowed" in _standings}
+_standing_well := (_passing - object.keys(_not_selected)) - _badly_labelled if {
+	_has_selector
+} else := _passing
 
-# For each cluster `allowed`, or the rule that excludes it, but for the workload's own request.
-_standings := object.union_n([_by_jurisdiction, _of_complete, _of_incomplete, _of_wrong])
+# The same without the workload's selector.
+_passing := (_plain - object.keys(_excluded_plain)) | {name | some name, "allowed" in _judged_by_rules}
 
-# Empty for those in a jurisdiction of the customer's.
-_by_jurisdiction := {name: sentence |
-	some name, cluster in clusters
-	sentence := _of_jurisdiction(cluster.jurisdiction)
-}
-
-_at_home := {name | some name, "" in _by_jurisdiction}
-
-_of_complete := {name: standing |
-	some name in _at_home
+_not_selected := {name: sprintf("the workload's cluster-selector excludes it: %s", [_listed(requirements)]) |
+	_has_selector
+	some name in _passing
 	cluster := clusters[name]
-	standing := _standing(
-		_of_certifications(cluster.certifications),
-		cluster.location,
-		cluster.cordoned,
-		object.get(cluster, "taints", []),
-		_of_capacity(cluster.capacity),
-	)
+	own := {key: cluster[key] | some key in _label_fields}
+	labels := object.union(object.get(cluster, "labels", {}), own)
+	requirements := {requirement.text |
+		some requirement in _requirements
+		not _meets(requirement.operator, requirement.values, object.get(labels, requirement.key, null))
+	}
+	count(requirements) > 0
 }
 
-_of_incomplete := {name: standing |
-	some name in (_at_home - object.keys(_of_complete))
+# Labels are read for a selector alone.
+_badly_labelled := {name |
+	_has_selector
+	some name in _passing
+	not _are_labels(object.get(clusters[name], "labels", {}))
+}
+
+_in_jurisdiction := {jurisdiction: names |
+	some jurisdiction in {jurisdiction | jurisdiction := clusters[_].jurisdiction}
+	names := {name | clusters[name].jurisdiction == jurisdiction}
+}
+
+_at_home := union({_in_jurisdiction[jurisdiction] | some jurisdiction in customer.jurisdictions; jurisdiction != ""})
+
+# Those that are neither cordoned nor tainted, by their location.
+_open_in := {location: names |
+	some location in ["on-prem", "public"]
+	names := {name |
+		some name in _at_home
+		clusters[name].location == location
+		not clusters[name].cordoned
+		not clusters[name].taints
+	}
+}
+
+_open := _open_in["on-prem"] | _open_in.public
+
+_by_certifications := {certifications: names |
+	some certifications in {certifications | some name in _open; certifications := clusters[name].certifications}
+	names := {name | some name in _open; clusters[name].certifications == certifications}
+}
+
+_by_capacity := {capacity: names |
+	some capacity in {capacity | some name in _open; capacity := clusters[name].capacity}
+	names := {name | some name in _open; clusters[name].capacity == capacity}
+}
+
+# Pairs of what clusters lack, empty for nothing, and the names of these clusters. Wrong data are in none.
+_lacking_certifications := {[_of_certifications(certifications), names] | some certifications, names in _by_certifications} | {[_of_certifications([]), _not_in(_by_certifications)]}
+
+_lacking_capacity := {["", _open]} if {
+	_are_roomy
+} else := {[_of_capacity(capacity), names] | some capacity, names in _by_capacity} | {[_of_capacity({}), _not_in(_by_capacity)]}
+
+_not_in(by_value) := _open - union({names | some names in by_value})
+
+# Whether all of them have enough of all that is requested. To read the quantities takes less time than whole capacities.
+_are_roomy if {
+	count(demand) > 0
+	every resource, _ in demand {
+		listed := [quantity | some name in _open; quantity := clusters[name].capacity[resource]]
+		count(listed) == count(_open)
+		every quantity in {quantity | some quantity in listed} { _of_quantity(resource, quantity) == "" }
+	}
+}
+
+# The open clusters of which all data are right.
+_plain := _named_in(_lacking_certifications) & _named_in(_lacking_capacity)
+
+_named_in(pairs) := union({names | some [_, names] in pairs})
+
+# The first rule that excludes each of them: the last of several objects counts.
+_excluded_plain := object.union_n([
+	_lacking_by_name(_lacking_capacity),
+	{name: _in_public | not _is_uncritical; some name in (_open_in.public & _plain)},
+	_lacking_by_name(_lacking_certifications),
+])
+
+_lacking_by_name(pairs) := {name: lacking |
+	some [lacking, names] in pairs
+	lacking != ""
+	some name in (names & _plain)
+}
+
+# For each cluster the rule that excludes it, but for the workload's own request, or `allowed`, in several objects.
+_exclusions := [_abroad, _excluded_plain, _judged_by_rules, _of_wrong, _not_selected, {name: wrong | some name in _badly_labelled}]
+
+_abroad := {name: sentence |
+	some jurisdiction, names in _in_jurisdiction
+	not jurisdiction in customer.jurisdictions
+	sentence := _of_jurisdiction(jurisdiction)
+	some name in names
+}
+
+_judged_by_rules := {name: standing |
+	some name in (_at_home - _plain)
 	cluster := clusters[name]
 	standing := _standing(
 		_of_certifications(object.get(cluster, "certifications", [])),
@@ -51,15 +125,12 @@ _of_incomplete := {name: standing |
 	)
 }
 
-_of_wrong := {name: wrong | some name in (_of_no_jurisdiction | ((_at_home - object.keys(_of_complete)) - object.keys(_of_incomplete)))}
-
-_of_no_jurisdiction := object.keys(clusters) - object.keys(_by_jurisdiction)
+_of_wrong := {name: wrong |
+	some name in (object.keys(clusters) - union({_plain, object.keys(_abroad), object.keys(_judged_by_rules)}))
+}
 
 # Undefined for what is no jurisdiction.
-_of_jurisdiction(jurisdiction) := "" if {
-	jurisdiction in customer.jurisdictions
-	_is_named(jurisdiction)
-} else := sprintf("its jurisdiction is %s, and customer %q allows %s", [
+_of_jurisdiction(jurisdiction) := sprintf("its jurisdiction is %s, and customer %q allows %s", [
 	jurisdiction,
 	customer_name,
 	_listed(customer.jurisdictions),
@@ -88,7 +159,7 @@ _standing(lacking, location, cordoned, taints, short) := _judged(lacking, locati
 
 _judged(lacking, location, cordoned, taints, short) := lacking if {
 	lacking != ""
-} else := "it is a public cloud, which is only for workloads of criticality low" if {
+} else := _in_public if {
 	location == "public"
 	not _is_uncritical
 } else := "it is cordoned" if {
@@ -103,6 +174,8 @@ _judged(lacking, location, cordoned, taints, short) := lacking if {
 } else := short if {
 	short != ""
 } else := "allowed"
+
+_in_public := "it is a public cloud, which is only for workloads of criticality low"
 
 _is_uncritical if stated("criticality") == "low"
 

@@ -2,30 +2,19 @@
 # JSON in an annotation, or as it is.
 package lib.workload_placement
 
-_most_requested := 1000
-
-# An API server takes no longer annotations.
-_longest := 262144
-
 # METADATA
 # description: The weights of the clusters that the workload asks for, by name; undefined if it asks for none or wrongly.
-requested := {name: 1 | some name in _choices} if {
-	is_array(_choices)
-	count(_preference_problems) == 0
-} else := {name: preference.weight | some name, preference in _choices} if {
-	is_object(_choices)
-	count(_preference_problems) == 0
-}
+requested := _weights_in(_choices) if count(_preference_problems) == 0
+
+# The weights in a list of clusters, or in an object of them.
+_weights_in(choices) := {name: 1 | some name in choices} if is_array(choices)
+
+_weights_in(choices) := {name: preference.weight | some name, preference in choices} if is_object(choices)
 
 _written := stated("replica-set-preferences")
 
 # Undefined if there are none, or they cannot be read.
-_preferences := _written if not is_string(_written)
-
-_preferences := json.unmarshal(_written) if {
-	is_string(_written)
-	count(_written) <= _longest
-}
+_preferences := _unmarshalled(_written)
 
 # A list, or the clusters by name. Both are undefined for any other shape.
 _choices := _preferences if is_array(_preferences)
@@ -98,10 +87,9 @@ _are_few if count(_choices) <= _most_requested
 
 _has_weight(preference) if object.keys(preference) == {"weight"}
 
-# A longer number is none that a person writes, and costs time.
 _is_weight(weight) if {
 	is_number(weight)
-	count(json.marshal(weight)) <= 32
+	_is_short(weight)
 	weight >= 0.000001
 	weight <= 1000000
 }
@@ -114,7 +102,7 @@ _named := sort(_choices) if is_array(_choices)
 _named := sort([json.unmarshal(text) | some text in texts]) if {
 	is_object(_choices)
 	is_string(_written)
-	texts := regex.find_n(`"(?:[^"\\]|\\.)*"`, _written, (2 * count(_choices)) + 2)
+	texts := regex.find_n(_text_in_json, _written, (2 * count(_choices)) + 2)
 	count(texts) > (2 * count(_choices)) + 1
 }
 
@@ -126,6 +114,4 @@ _repeated := _twice if {
 	_twice == {"weight"}
 } else := _twice - {"weight"} if is_object(_choices)
 
-_twice := {_named[number] | some number; _named[number] == _named[number + 1]} if {
-	count({name | some name in _named}) < count(_named)
-}
+_twice := _repeated_in(_named)

@@ -2,8 +2,8 @@
 # title: Decisions over clusters
 # description: |
 #   Which clusters a workload may run on, and with which weights. The rules apply in this order, and the first that
-#   excludes a cluster explains it: jurisdiction, certifications, criticality, cordon, taints, capacity, and what the
-#   workload asks for. Data come from `data.placement`, or from the ConfigMap `placement` in the namespace `fairlead`.
+#   excludes a cluster explains it: jurisdiction, certifications, criticality, cordon, taints, capacity, the workload's
+#   cluster-selector, and what it asks for. Data come from `data.placement`, or from the ConfigMap `placement` in the namespace `fairlead`.
 #   A decision looks one customer up, so its cost does not depend on how many there are.
 # schemas:
 #   - input: schema.placement
@@ -28,8 +28,12 @@ _problems := {
 	"customer": _customer_problems,
 	"clusters": _cluster_problems,
 	"replica-set-preferences": _preference_problems,
+	"cluster-selector": _selector_problems,
 	"invalid cluster(s)": _invalid,
 	"no cluster": _reasons_for_none,
+	"spread": _spread_problems,
+	"traffic": (_traffic_problems | _transfer_problems),
+	"settings": _setting_problems,
 }
 
 _data_problems contains "OPA has no clusters: bring data.placement.clusters" if not _has_clusters
@@ -50,7 +54,7 @@ _reasons_for_none contains sprintf("%d of %d: %s", [count(names), count(clusters
 
 _reasons_for_none contains "there are no clusters" if clusters == {}
 
-_by_sentence[sentence] contains name if some name, sentence in _standings
+_by_sentence[sentence] contains name if some name, sentence in object.union_n(_exclusions)
 
 # METADATA
 # description: For each cluster `allowed`, or the rule that excludes it, in a sentence.
@@ -61,13 +65,24 @@ explanation := _explained if {
 	is_object(clusters)
 } else := {}
 
-_explained := object.union_n([
-	_standings,
+_explained := object.union_n(array.concat(_exclusions, [
+	{name: "allowed" | some name in (_standing_well - _not_chosen)},
+	{name: "it costs no less than the clusters that are chosen" | some name in _not_chosen},
+	{name: "to move there would save less than moveThreshold of the settings wants" | some name in _hardly_cheaper},
 	{name: "the workload asks for other clusters" | some name in _not_requested},
 	{name: wrong | some name in _suspicious},
-]) if {
-	count(_not_requested | _suspicious) > 0
-} else := _standings
+]))
+
+default _not_chosen := set()
+
+_not_chosen := _standing_well - object.keys(weights) if count(errors) == 0
+
+default _hardly_cheaper := set()
+
+_hardly_cheaper := {name | some name, cost in _candidates; cost < dearest; name in _not_chosen} if {
+	not requested
+	dearest := max([_candidates[name] | some name in object.keys(weights)])
+}
 
 _not_requested := _standing_well - object.keys(requested) if {
 	requested

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from fairlead.analysis.asked import Asked
 from fairlead.analysis.evaluate import NO_ANSWER
@@ -16,6 +16,9 @@ from fairlead.common.progress import Progress
 from fairlead.kube import admission_reviews
 from fairlead.opa import cli
 from fairlead.programs import toolchain
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
 
 BATCH = 2500
 """The most requests for one process of OPA: about 10 MB, and few enough that progress is visible.
@@ -105,11 +108,7 @@ def decide(
     Raises FairleadError if OPA fails on any of them.
     """
 
-    processors = os.cpu_count() or 1
-    size = min(BATCH, max(SMALLEST, -(-len(reviews) // processors)))
-
-    def batch(start: int) -> list[Decision]:
-        questions = reviews[start : start + size]
+    def batch(questions: Sequence[Mapping[str, Any]]) -> list[Decision]:
         answers = cli.evaluate(
             "data.fairlead_decisions.decisions",
             modules={**modules, "fairlead_decisions.rego": _MODULE},
@@ -122,15 +121,32 @@ def decide(
         )
         return [_read(answer) for answer in answers]
 
-    toolchain.ensure(["opa"], progress)  # once, and not in each thread
-    decisions: list[Decision] = []
-    progress.update(name, "deciding", total=len(reviews))
-    with ThreadPoolExecutor(processors) as several:
-        for decided in several.map(batch, range(0, len(reviews), size)):
-            decisions += decided
-            progress.update(name, "deciding", done=len(decisions), total=len(reviews))
+    decisions = in_batches(reviews, batch, progress=progress, name=name)
     progress.finish(name, f"decided {len(reviews)} requests")
     return decisions
+
+
+def in_batches(
+    questions: Sequence[Question],
+    ask: Callable[[Sequence[Question]], Sequence[Answer]],
+    *,
+    progress: Progress,
+    name: str,
+) -> list[Answer]:
+    """The answers to all questions, in their order. `ask` starts a process of OPA for a part of
+    them; it runs in several threads, one for each processor. What it raises ends all.
+    """
+    processors = os.cpu_count() or 1
+    size = min(BATCH, max(SMALLEST, -(-len(questions) // processors)))
+    toolchain.ensure(["opa"], progress)  # once, and not in each thread
+    answers: list[Answer] = []
+    progress.update(name, "deciding", total=len(questions))
+    parts = (questions[start : start + size] for start in range(0, len(questions), size))
+    with ThreadPoolExecutor(processors) as several:
+        for part in several.map(ask, parts):
+            answers += part
+            progress.update(name, "deciding", done=len(answers), total=len(questions))
+    return answers
 
 
 def described(patch: Sequence[Mapping[str, Any]]) -> str:

@@ -3,8 +3,9 @@ the conformance cases."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,13 +84,14 @@ class Question:
     """One AdmissionReview, and the settings and data of OPA for it.
 
     `namespaces` is data.kubernetes.namespaces, name -> object. `unreplicated` has the namespaces
-    that only a lookup finds.
+    that only a lookup finds. `data` is what OPA has besides, at the top of its data.
     """
 
     review: Any
     settings: Settings
     namespaces: Mapping[str, Any]
     unreplicated: Mapping[str, Any] | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,8 @@ def ask(
         if key not in by_settings:
             by_settings[key] = _prepare(question.settings, folder)
         prepared.append(by_settings[key])
-        groups.setdefault(prepared[number].instances, []).append(number)
+        data_text = json.dumps(question.data, sort_keys=True)
+        groups.setdefault((*prepared[number].instances, data_text), []).append(number)
     answers: dict[int, Answer] = {}
     for numbers in groups.values():
         asked = [(questions[number], prepared[number]) for number in numbers]
@@ -167,10 +170,11 @@ def _prepare(settings: Settings, folder: Path | None) -> _Prepared:
 def _decide(
     policies: _Prepared, asked: Sequence[tuple[Question, _Prepared]], progress: Progress
 ) -> list[Answer]:
-    """The decisions on questions whose settings have the instances of intents that `policies` has.
-    Each question brings its own settings, by `with`.
+    """The decisions on questions with the same data, whose settings have the instances of intents
+    that `policies` has. Each question brings its own settings, by `with`.
     """
     data = {
+        **(asked[0][0].data if asked else {}),
         "fairlead_environment": _ENVIRONMENT,
         "fairlead_questions": [
             {

@@ -144,10 +144,14 @@ class Inventory:
         resources. Raises FairleadError if they cannot be listed.
         """
         resources = [resource.named() for resource in replicated]
-        return {
-            "namespaces": self.namespaces,
-            **{resource.name: self._replicated(resource) for resource in resources},
-        }
+        return {"namespaces": self.namespaces, **self.trees(resources)}
+
+    def trees(self, resources: Iterable[Resource]) -> dict[str, Any]:
+        """All objects of these resources as `data.kubernetes` has them, by the names of the
+        resources: {resource: {namespace: {name: object}}}, without the namespace for those without
+        one. Raises FairleadError if they cannot be listed.
+        """
+        return {resource.name: self._replicated(resource) for resource in resources}
 
     def _labels(self, resource: str) -> Iterator[tuple[str, Mapping[str, str]]]:
         for listed in self._listed(f"/api/v1/{resource}", metadata_only=True):

@@ -1,4 +1,5 @@
-"""The options that `fairlead sync`, `keeper`, `serve` and `shadow` share, and their log."""
+"""The options that `fairlead sync`, `keeper`, `controller`, `serve` and `shadow` share, and their
+log."""
 
 from __future__ import annotations
 
@@ -55,6 +56,14 @@ tls_cert_file = click.option(
 )
 tls_private_key_file = click.option(
     flags.TLS_PRIVATE_KEY_FILE, type=FILE, required=True, help="The key of the certificate."
+)
+opa_ca_file = click.option(
+    flags.OPA_CA_FILE,
+    type=FILE,
+    help="The CA that issued OPA's certificate, instead of the system's CAs.",
+)
+health_endpoint = click.option(
+    flags.HEALTH_ENDPOINT, required=True, help="host:port to serve /health and /metrics at."
 )
 log_level = click.option(
     "--log-level",

@@ -19,18 +19,19 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.common.errors import FairleadError, UsageError
 
-_KINDS = ("guard", "reviews", "engines", "load")
+_KINDS = ("guard", "reviews", "decision", "engines", "load")
 
 
 @click.command()
 @click.argument(
-    "kinds", nargs=-1, type=click.Choice(_KINDS), metavar="[guard|reviews|engines|load]..."
+    "kinds", nargs=-1, type=click.Choice(_KINDS), metavar="[guard|reviews|decision|engines|load]..."
 )
 @click.option(
     "--examples",
     type=click.IntRange(1),
     help="Number of examples of each suite.  "
-    "[default: 20,000 requests, 50,000 reviews, 5,000 comparisons, 200 attacks]",
+    "[default: 20,000 requests, 50,000 reviews, 100,000 decisions, 5,000 comparisons, "
+    "200 attacks]",
 )
 @click.option(
     "--seed",
@@ -56,8 +57,9 @@ def command(
 ) -> None:
     """Fuzz OPAs that the command starts for itself, as a deployment would.
 
-    There are four suites. `guard` sends requests to OPA's API, `reviews` malformed
-    admission reviews. `engines` compares the answers of the policies in Rego with those in Python,
+    There are five suites. `guard` sends requests to OPA's API, `reviews` malformed
+    admission reviews. `decision` compares the short ways of the decision with the general rules.
+    `engines` compares the answers of the policies in Rego with those in Python,
     and asks an API server about every fifth example, which decides by admission policies in CEL.
     `load` sends huge, deep, compressed and slow requests to an embedded cluster;
     its OPA and sidecar must stay within their memory and go on serving others.

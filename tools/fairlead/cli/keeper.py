@@ -5,19 +5,15 @@ from __future__ import annotations
 import logging
 import socket
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import click
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 
-from fairlead.cli import component_options, renewal_options
-from fairlead.cli.component_options import FILE
+from fairlead.cli import component_options, health_server, renewal_options
 from fairlead.common.errors import UsageError
 from fairlead.deployment import component_flags as flags
-from fairlead.sync.metrics import not_after
-from fairlead.sync.server import Server
-from fairlead.sync.server_certificates import Certificate
 
 
 @click.command()
@@ -28,18 +24,9 @@ from fairlead.sync.server_certificates import Certificate
     is_flag=True,
     help="Restart OPA's pods so that they read the new CA: for kube-mgmt.",
 )
-@click.option(
-    flags.HEALTH_ENDPOINT, required=True, help="host:port to serve /health and /metrics at."
-)
-@click.option(
-    flags.TLS_CERT_FILE,
-    type=FILE,
-    required=True,
-    help="The certificate to serve with; read again when it changes.",
-)
-@click.option(
-    flags.TLS_PRIVATE_KEY_FILE, type=FILE, required=True, help="The key of the certificate."
-)
+@component_options.health_endpoint
+@component_options.tls_cert_file
+@component_options.tls_private_key_file
 @component_options.log_level
 def command(
     kubeconfig: Path | None,
@@ -59,8 +46,6 @@ def command(
             "--certificate-life is missing: say how long certificates last, for instance 90d"
         )
     registry = CollectorRegistry()
-    certificate = Certificate(tls_cert_file, tls_private_key_file)
-    not_after(registry, certificate.not_after)
     keeper = renewal_options.keeper(
         renewal, kubeconfig, replica=socket.gethostname(), registry=registry, rolls=roll_out
     )
@@ -73,25 +58,10 @@ def command(
             "keeper": state,
         }
 
-    def live() -> dict[str, Any]:
-        return {"live": True, "hung": []}  # the keeper cannot hang: each step has a deadline
-
-    server = Server(
-        health_endpoint, certificate, health=health, live=live, metrics=_Registered(registry)
-    )
     component_options.log(log_level)
-    Thread(target=server.serve_forever, args=(0.2,), name="server", daemon=True).start()
+    tls = (tls_cert_file, tls_private_key_file)
+    health_server.start(health_endpoint, tls, registry, health)
     try:
         keeper.run(Event())
     except KeyboardInterrupt:
         logging.getLogger("fairlead.keeper").info("ending")
-
-
-class _Registered:
-    """The source of /metrics: all metrics of a registry."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
-
-    def text(self) -> bytes:
-        return generate_latest(self._registry)

@@ -48,7 +48,9 @@ manifests = click.argument(
 
 
 def manifests_by_flag(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, also as kubectl has it: `-f FILE`. The command gets all of them as `paths`."""
+    """The same, also as kubectl has it: `-f FILE`. The command gets all of them as `paths`; none
+    only with its option `--host`, for which a cluster has them.
+    """
 
     @click.argument(
         "named", metavar="[FILE|FOLDER|-]...", type=click.Path(path_type=Path), nargs=-1
@@ -66,7 +68,7 @@ def manifests_by_flag(command: Callable[..., Any]) -> Callable[..., Any]:
     def chosen(
         *arguments: Any, named: tuple[Path, ...], flagged: tuple[Path, ...], **others: Any
     ) -> Any:
-        if not (named or flagged):
+        if not (named or flagged or others.get("host")):
             raise click.UsageError("Missing a file or folder of manifests: -f FILE.")
         return command(*arguments, paths=(*flagged, *named), **others)
 
@@ -106,6 +108,17 @@ new_engine = click.option(
     show_default=True,
     help="What enforces the policies: opa; cel for admission policies of the API server without "
     "any pod; or python for functions in Python.",
+)
+placement_data = click.option(
+    "--data",
+    "data_sources",
+    metavar="FILE|URL",
+    multiple=True,
+    default=("data.yaml",),
+    show_default=True,
+    help="OPA's data, the clusters and the customers: a file, or an http(s) URL, whose last good "
+    "answer counts while there is none. Repeatable: later ones change what earlier ones say, such "
+    "as prices.",
 )
 message = click.option(
     "-m",

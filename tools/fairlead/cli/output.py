@@ -134,6 +134,12 @@ def console() -> Console:
     return Console(highlight=False, markup=False)
 
 
+def columns() -> int | None:
+    """The width of the terminal for results; None if they do not go to one."""
+    target = console()
+    return target.width if target.is_terminal else None
+
+
 @contextmanager
 def progress() -> Iterator[Progress]:
     """Show progress on stderr: bars on a terminal, elsewhere a line for each step that ends."""
@@ -161,6 +167,21 @@ def progress() -> Iterator[Progress]:
 def plain() -> Progress:
     """A progress listener that prints a line for each step that ends, for work that also prints."""
     return _Lines()
+
+
+def quiet() -> Progress:
+    """A progress listener that prints warnings alone, for work that begins again and again."""
+    return _Warnings()
+
+
+def flush() -> None:
+    """Hand over what was printed, for commands that go on for long."""
+    sys.stdout.flush()
+
+
+class _Warnings(Progress):
+    def warn(self, message: str) -> None:
+        warning(message)
 
 
 class _Lines(Progress):

@@ -11,44 +11,63 @@ from rich.console import Console
 
 from fairlead.analysis import place
 from fairlead.analysis.place import Placement, Result
-from fairlead.cli import options
+from fairlead.cli import options, place_execution, place_formats, place_options, place_watch
 from fairlead.cli import output as out
 from fairlead.common import files
+from fairlead.common.progress import Progress
 
 _ANNOTATIONS = "annotations"
+_COLUMNS = ("cluster", "weight", "replicas", "cost", "why")
 
 
 @click.command()
 @options.manifests_by_flag
-@click.option(
-    "--data",
-    "data_file",
-    type=click.Path(path_type=Path),
-    default="data.yaml",
-    show_default=True,
-    help="The file with OPA's data: the clusters and the customers.",
-)
+@options.placement_data
 @options.policies
-@options.output_in(*out.FORMATS, _ANNOTATIONS)
+@options.output_in(*out.FORMATS, _ANNOTATIONS, *place_formats.FORMATS)
+@place_formats.source
+@place_options.options
 def command(
-    paths: tuple[Path, ...], data_file: Path, policies_folder: Path | None, output: str
+    paths: tuple[Path, ...],
+    data_sources: tuple[str, ...],
+    policies_folder: Path | None,
+    output: str,
+    source: str | None,
+    execution: place_options.Execution,
 ) -> int:
     """Show on which clusters the workloads in manifests run, with which share of their replicas,
     and why not on the others. OPA decides, by the policies of this checkout and the data of a file;
-    no cluster is contacted.
+    no cluster is contacted, except with --apply and --host.
 
     A FILE holds manifests, as JSON or YAML; - is standard input. Of a FOLDER, all .yaml, .yml and
     .json files are read, except hidden ones. Deployments, ReplicaSets, StatefulSets and Jobs are
     placed. With -o annotations, all manifests are printed, with the decision as an annotation;
-    workloads with errors are left out.
+    workloads with errors are left out. With -o karmada or -o argocd, the objects are printed by
+    which these carry out the decisions. With --apply, Fairlead itself applies the manifests in the
+    member clusters. With --watch, decisions follow changes until Ctrl-C.
 
-    See docs/placement.md. Exit code: 0 if all workloads have clusters, 1 if one has errors, 2 if a
-    file has a mistake.
+    See docs/placement.md. Exit code: 0 if all workloads have clusters, 1 if one has errors or
+    could not be applied, 2 if a file has a mistake.
     """
+    argocd_source = place_formats.checked(output, source)
+    if execution.watched:
+        return place_watch.run(
+            paths, data_sources, execution, folder=policies_folder, output=output
+        )
     with out.progress() as progress:
-        result = place.place(paths, data_file, folder=policies_folder, progress=progress)
+        inputs = (
+            _in_host(execution, progress)
+            if execution.host
+            else place.read(paths, data_sources, progress=progress)
+        )
+        result = place.decide(inputs, folder=policies_folder, progress=progress)
+    if execution.applied:
+        return place_execution.run(result, execution, output)
     if output == _ANNOTATIONS:
         _emit_annotated(result)
+    elif output in place_formats.FORMATS:
+        place_formats.emit(result, argocd_source)
+        place_execution.tell_errors(result)
     else:
         out.emit([_data(placement) for placement in result.placements], output, _drawn(result))
     return int(any(placement.errors for placement in result.placements))
@@ -62,9 +81,17 @@ def _emit_annotated(result: Result) -> None:
         if not (placement and placement.errors)
     ]
     out.line(yaml.safe_dump_all(manifests, sort_keys=False, allow_unicode=True).rstrip())
-    for placement in result.placements:
-        for text in _errors(placement):
-            out.error(f"{placement.title}: {text}")
+    place_execution.tell_errors(result)
+
+
+def _in_host(execution: place_options.Execution, progress: Progress) -> place.Inputs:
+    """What the host cluster has now. Raises UsageError."""
+    from fairlead.federation import host_inputs
+
+    host = execution.host_member()
+    assert host  # noqa: S101 - asked for only with --host
+    with host_inputs.followed(host, execution.selector) as inputs:
+        return inputs.read(progress)
 
 
 def _data(placement: Placement) -> dict[str, Any]:
@@ -77,9 +104,15 @@ def _data(placement: Placement) -> dict[str, Any]:
         "namespace": place.namespace_of(metadata),
         "name": metadata.get("name"),
         "clusters": {
-            name: {"weight": weight, "replicas": placement.replicas[name]}
+            name: {
+                "weight": weight,
+                "replicas": placement.replicas[name],
+                "cost": placement.cluster_costs[name],
+            }
             for name, weight in placement.clusters.items()
         },
+        "cost": placement.cost,
+        "costs": dict(placement.costs),
         "annotations": placement.annotations,
         "errors": dict(placement.errors),
         "explanation": dict(placement.explanation),
@@ -96,6 +129,7 @@ def _drawn(result: Result) -> Any:
                     "cluster": name,
                     "weight": placement.clusters.get(name),
                     "replicas": placement.replicas.get(name),
+                    "cost": _money(placement.costs.get(name)),
                     "why": why,
                 }
                 for name, why in sorted(
@@ -103,12 +137,15 @@ def _drawn(result: Result) -> Any:
                     key=lambda item: (item[0] not in placement.clusters, item[0]),
                 )
             ]
-            out.rows(placement.title, ("cluster", "weight", "replicas", "why"), lines)(console)
-            for text in _errors(placement):
+            out.rows(placement.title, _COLUMNS, lines)(console)
+            if placement.cost is not None:
+                console.print(f"cost: {_money(placement.cost)} an hour")
+            for text in placement.sentences:
                 console.print(f"error: {text}", style="red", soft_wrap=True)
 
     return draw
 
 
-def _errors(placement: Placement) -> list[str]:
-    return [f"{about}: {text}" for about, texts in placement.errors.items() for text in texts]
+def _money(cost: float | None) -> str | None:
+    """A cost with four digits that count, such as 0.0858."""
+    return None if cost is None else f"{cost:.4g}"

@@ -29,11 +29,7 @@ from fairlead.sync.sidecar import Options, Sidecar
 @click.option(
     flags.OPA_URL, default=Options.opa_url, show_default=True, help="Address of OPA's API."
 )
-@click.option(
-    flags.OPA_CA_FILE,
-    type=FILE,
-    help="The CA that issued OPA's certificate, instead of the system's CAs.",
-)
+@component_options.opa_ca_file
 @click.option(
     flags.OPA_AUTH_TOKEN_FILE,
     type=FILE,
@@ -141,6 +137,18 @@ from fairlead.sync.sidecar import Options, Sidecar
     metavar="SECONDS",
     help="Confirm OPA's data again within this time.  [default: about a minute]",
 )
+@click.option(
+    flags.PLACEMENT_POLICIES,
+    is_flag=True,
+    help="Also load PlacementPolicies, and write their status.",
+)
+@click.option(
+    flags.OPA_PROGRAM,
+    type=click.Path(path_type=Path),
+    default=Options.opa_program,
+    show_default=True,
+    help="The program that compiles PlacementPolicies before API servers store them.",
+)
 @renewal_options.options
 @component_options.log_level
 def command(
@@ -169,6 +177,8 @@ def command(
     tls_private_key_file: Path | None,
     log_decisions: bool,
     max_staleness: int | None,
+    placement_policies: bool,
+    opa_program: Path,
     renewal: renewal_options.Renewal | None,
     log_level: str,
 ) -> None:
@@ -232,6 +242,8 @@ def command(
             health_endpoint=health_endpoint,
             log_decisions=_write if log_decisions else None,
             max_staleness=max_staleness,
+            placement_policies=placement_policies,
+            opa_program=opa_program,
             certificate=(tls_cert_file, tls_private_key_file)
             if tls_cert_file and tls_private_key_file
             else None,

@@ -14,9 +14,9 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters.registry import Target
 from fairlead.common import paths, texts
-from fairlead.engines import junit, verify
+from fairlead.engines import junit, placements, verify
 from fairlead.engines.verify import Result
-from fairlead.policy import bundles
+from fairlead.policy import bundles, placement_cases
 from fairlead.policy import cases as library
 
 _COLUMNS = ("case", "intent", "engine", "passed", "detail")
@@ -64,8 +64,10 @@ def command(
     chosen = engines.load(names, None if target.kind == "embedded" else target, folder)
     cases = library.load(path, settings, folder)
     library.require_known(cases, settings, folder)
+    placed = placement_cases.load(path, folder)
     with out.progress() as progress:
-        results = verify.verify(cases, chosen, progress)
+        results = verify.verify(cases, chosen, progress) if cases else []
+        results += placements.verify(placed, chosen, progress)
     if output == "junit":
         out.line(junit.document(results))
     else:

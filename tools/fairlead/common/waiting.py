@@ -13,7 +13,9 @@ T = TypeVar("T")
 
 
 def until(check: Callable[[], T | None], *, deadline: float, what: str, pause: float = 0.05) -> T:
-    """Call `check` every `pause` seconds, and return its first result that is not None or False.
+    """Call `check` until its result is neither None nor False, and return that. The first pause
+    between two calls lasts `pause` seconds, and each is a tenth longer than the one before, up to
+    five times as long: what takes long needs no frequent looks.
 
     A FairleadError of `check` counts as no result. After `deadline` seconds, raises a FairleadError
     that says that `what` did not happen, and the last error.
@@ -22,7 +24,7 @@ def until(check: Callable[[], T | None], *, deadline: float, what: str, pause: f
         retry=tenacity.retry_if_exception_type(FairleadError)
         | tenacity.retry_if_result(lambda r: r is None or r is False),
         stop=tenacity.stop_after_delay(deadline),
-        wait=tenacity.wait_fixed(pause),
+        wait=tenacity.wait_exponential(multiplier=pause, exp_base=1.1, max=5 * pause),
     )
     try:
         result = attempts(check)

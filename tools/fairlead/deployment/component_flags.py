@@ -1,4 +1,5 @@
-"""The flags that deployments start `fairlead sync`, `keeper`, `serve` and `shadow` with.
+"""The flags that deployments start `fairlead sync`, `keeper`, `controller`, `serve` and
+`shadow` with.
 
 The commands read them (fairlead.cli), and fairlead.deployment.sidecars writes them. kube-mgmt gets
 the same flags, as far as it knows them. The defaults are those of fairlead.sync.sidecar.Options.
@@ -16,7 +17,11 @@ REPLICATE = "--replicate"
 REPLICATE_CLUSTER = "--replicate-cluster"
 REPLICATE_FIELDS = "--replicate-fields"
 MAX_STALENESS = "--max-staleness"
+PLACEMENT_POLICIES = "--placement-policies"
+OPA_PROGRAM = "--opa-program"
 LOG_DECISIONS = "--log-decisions"
+RECHECK = "--recheck"
+REPLICA = "--replica"
 HEALTH_ENDPOINT = "--health-endpoint"
 TLS_CERT_FILE = "--tls-cert-file"
 TLS_PRIVATE_KEY_FILE = "--tls-private-key-file"

@@ -1,16 +1,18 @@
-"""OPA's token and TLS certificate: created, or read from their two Secrets."""
+"""OPA's tokens and TLS certificate: created, or read from their Secrets."""
 
 from __future__ import annotations
 
 import secrets
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 
 from fairlead.common.digests import digest
 from fairlead.deployment.names import NAMESPACE, SHADOW
 from fairlead.pki import certificates
+from fairlead.policy.bundles import ScopedTokens
 
 VALID = timedelta(days=90)
 
@@ -25,6 +27,8 @@ SERVICE_NAMES = _service_names("opa")
 SHADOW_NAMES = _service_names(SHADOW)
 LOOPBACK = ("127.0.0.1", "::1")
 TLS_KEYS = ("tls.crt", "tls.key", "ca.crt")
+SCOPED_KEYS = ("token", "previous")
+"""The keys of a scope's Secret: the token to use, and the one before, while that is still valid."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,8 @@ class Tls:
 @dataclass(frozen=True)
 class Credentials:
     """A token of 256 bits, and a certificate (PEM) with its key and its CA (PEM); see Tls. `shadow`
-    is the certificate of `fairlead shadow`, if there is one.
+    is the certificate of `fairlead shadow`, if there is one, and `scoped` are the valid tokens of
+    each scope, the one to use first.
     """
 
     token: str = field(repr=False)
@@ -91,16 +96,32 @@ class Credentials:
     key: bytes = field(repr=False)
     ca: bytes
     shadow: Tls | None = None
+    scoped: ScopedTokens = field(default_factory=dict, repr=False)
 
     @classmethod
     def fresh(cls, ips: Sequence[str] = LOOPBACK, *, valid: timedelta = VALID) -> Credentials:
         """New credentials, for OPA behind its Service and at `ips`."""
-        return cls.of(secrets.token_urlsafe(32), Tls.fresh(valid, ips))
+        return cls.of(fresh_token(), Tls.fresh(valid, ips))
 
     @classmethod
     def of(cls, token: str, tls: Tls, shadow: Tls | None = None) -> Credentials:
         """A token with a certificate, or two."""
         return cls(token, tls.certificate, tls.key, tls.ca, shadow)
+
+    def having(self, tls: Tls, shadow: Tls | None) -> Credentials:
+        """The same tokens with these certificates."""
+        return replace(Credentials.of(self.token, tls, shadow), scoped=self.scoped)
+
+    def opening(self, scopes: Sequence[str]) -> Credentials:
+        """The same with tokens for just these scopes: those there are, and else new ones."""
+        return replace(
+            self, scoped={name: self.scoped.get(name) or (fresh_token(),) for name in scopes}
+        )
+
+    def renewing(self, scopes: Iterable[str]) -> Credentials:
+        """The same with a new token for each of these scopes; the one before stays valid."""
+        renewed = {name: (fresh_token(), *self.scoped[name][:1]) for name in scopes}
+        return replace(self, scoped={**self.scoped, **renewed})
 
     @classmethod
     def kept(
@@ -108,9 +129,10 @@ class Credentials:
         token: Mapping[str, str] | None,
         tls: Mapping[str, str] | None,
         shadow: Mapping[str, str] | None = None,
+        scoped: Mapping[str, Mapping[str, str] | None] = MappingProxyType({}),
     ) -> Credentials | None:
         """The credentials in the Secrets' data (base64), however old; None if data of the first two
-        is missing.
+        is missing. `scoped` has the Secrets of the scopes by their names.
         """
         try:
             token_text, stored_tls = b64decode((token or {})["token"]).decode(), Tls.kept(tls)
@@ -118,7 +140,11 @@ class Credentials:
             return None
         if not token_text or not stored_tls:
             return None
-        return cls.of(token_text, stored_tls, Tls.kept(shadow))
+        valid = {name: _scoped_tokens(data) for name, data in scoped.items()}
+        return replace(
+            cls.of(token_text, stored_tls, Tls.kept(shadow)),
+            scoped={name: tokens for name, tokens in valid.items() if tokens},
+        )
 
     @property
     def tls(self) -> Tls:
@@ -134,3 +160,22 @@ class Credentials:
     def digest(self) -> str:
         """A digest of the token and the CA, both of which some sidecars read only once."""
         return digest(self.token.encode() + self.ca)
+
+
+def fresh_token() -> str:
+    """A new token of 256 bits."""
+    return secrets.token_urlsafe(32)
+
+
+def scoped_data(tokens: Sequence[str]) -> dict[str, str]:
+    """The data of a scope's Secret, as text; see SCOPED_KEYS."""
+    return dict(zip(SCOPED_KEYS, tokens, strict=False))
+
+
+def _scoped_tokens(data: Mapping[str, str] | None) -> tuple[str, ...]:
+    """The tokens in the data (base64) of a scope's Secret; empty if it has none to use."""
+    try:
+        tokens = [b64decode((data or {}).get(key, "")).decode() for key in SCOPED_KEYS]
+    except ValueError:
+        return ()
+    return tuple(filter(None, tokens)) if tokens[0] else ()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from base64 import b64encode
@@ -16,8 +17,14 @@ import yaml
 
 from fairlead.common import paths
 from fairlead.common.digests import digest
-from fairlead.deployment import names, pod_sizes, shadowing, sidecars, webhooks
-from fairlead.deployment.credentials import LOOPBACK, SERVICE_NAMES, Credentials, Tls
+from fairlead.deployment import access, names, pod_sizes, shadowing, sidecars, webhooks
+from fairlead.deployment.credentials import (
+    LOOPBACK,
+    SERVICE_NAMES,
+    Credentials,
+    Tls,
+    scoped_data,
+)
 from fairlead.deployment.names import (
     KEEPER,
     NAMESPACE,
@@ -123,16 +130,7 @@ def render_files(
     engines = pair.engines if pair else Engines(sidecar.engine)
     active = bundle.active(settings)
     look_up, opa = (f"127.0.0.1:{port}" for port in (arguments.SYNC_PORT, arguments.INNER_PORT))
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(paths.root() / "integration" / "deploy"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=False,  # noqa: S701 - YAML, not HTML; texts go through json
-    )
-    environment.filters["b64"] = _b64
-    environment.filters["json"] = _json  # Jinja2's own tojson escapes for HTML
-    environment.filters["cel"] = _cel
+    environment = _templates()
     values = {
         "namespace": NAMESPACE,
         "settings": settings,
@@ -141,7 +139,11 @@ def render_files(
         "policies": policies(settings, bundle, sidecar.engine, pair),
         "bundle": bundle,
         "credentials": credentials,
-        "file_modules": bundles.file_modules([credentials.token]),
+        "file_modules": bundles.file_modules([credentials.token], credentials.scoped),
+        "scoped_secrets": {
+            names.scoped_secret(scope): scoped_data(tokens)
+            for scope, tokens in credentials.scoped.items()
+        },
         "opa_server": {
             "service": OPA,
             "url": webhook_url,
@@ -158,6 +160,17 @@ def render_files(
             f"0.0.0.0:{arguments.OPA_PORT}", f"https://{SERVICE_NAMES[2]}"
         ),
         "shadow_liveness": shadowing.LIVENESS,
+        "access_arguments": access.arguments(
+            settings.access,
+            f"https://{SERVICE_NAMES[2]}",
+            f"0.0.0.0:{arguments.SYNC_PORT}",
+            tls=arguments.MOUNTED.tls,
+            token=access.TOKEN,
+        )
+        if settings.access
+        else [],
+        "access_liveness": access.LIVENESS,
+        "access_token": access.TOKEN,
         "opa_ca": shadowing.OPA_CA,
         "replicas": settings.replicas if replicas is None else replicas,
         "webhooks": webhooks.of(active, settings),
@@ -166,7 +179,10 @@ def render_files(
         "drain": arguments.DRAIN,
         "opa_liveness": arguments.OPA_LIVENESS,
         "proxy_arguments": arguments.proxy_arguments(
-            arguments.MOUNTED, opa, f":{arguments.OPA_PORT}"
+            arguments.MOUNTED,
+            opa,
+            f":{arguments.OPA_PORT}",
+            look_up if settings.placement_policies else None,
         ),
         "proxy_environment": [
             {"name": name, "value": value} for name, value in arguments.PROXY_ENVIRONMENT.items()
@@ -222,6 +238,22 @@ def render_files(
         for name in sorted(templates or environment.list_templates(filter_func=_is_whole))
         if templates or name not in _ASKING or engines.enforcing in shadowing.ASKED
     }
+
+
+@functools.cache
+def _templates() -> jinja2.Environment:
+    """The templates, each compiled once in a process: that takes longer than to render it."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(paths.root() / "integration" / "deploy"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # noqa: S701 - YAML, not HTML; texts go through json
+    )
+    environment.filters["b64"] = _b64
+    environment.filters["json"] = _json  # Jinja2's own tojson escapes for HTML
+    environment.filters["cel"] = _cel
+    return environment
 
 
 def keeper(settings: Settings, sidecar: Sidecar) -> str | None:

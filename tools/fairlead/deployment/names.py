@@ -25,6 +25,9 @@ OPA = "opa"
 KEEPER = "fairlead-keeper"
 """The Deployment that renews the certificate beside kube-mgmt, its service account, and its
 Lease."""
+ACCESS = "fairlead-access"
+"""The Deployment that carries out transient role bindings, its service account and Lease, and the
+guard of these bindings."""
 WEBHOOKS = "fairlead"
 """Both webhook configurations."""
 SHADOW = "fairlead-shadow"
@@ -38,6 +41,13 @@ POLICIES = "fairlead-policies"
 HISTORY = "fairlead-history"
 """The ConfigMap with the entries of the history."""
 TOKEN_SECRET = "opa-token"  # noqa: S105 - a name
+
+
+def scoped_secret(scope: str) -> str:
+    """The name of the Secret with the token of a scope; see fairlead.policy.token_scopes."""
+    return f"{TOKEN_SECRET}-{scope}"
+
+
 TLS_SECRET = "opa-tls"  # noqa: S105 - a name
 SHADOW_SECRET = "fairlead-shadow-tls"  # noqa: S105 - a name
 
@@ -71,7 +81,22 @@ OBJECTS_ANNOTATION = "fairlead.dev/objects"
 """The annotation of that ConfigMap with the same objects (gzip, base64), if another engine decides
 beside it: OPA's sidecars load whatever is in the data. All annotations have at most 256 KiB."""
 PARAMETERS_GROUP = "policy.fairlead.dev"
-"""The API group of the parameters of admission policies."""
+"""The API group of the parameters of admission policies, and of PlacementPolicies."""
+PLACEMENT_POLICIES = ("placementpolicies", "PlacementPolicy", "v1")
+"""The resource, kind and version of policies that are objects of the API; the group is
+PARAMETERS_GROUP."""
+POLICY_OBJECTS = "placement_policies"
+"""How OPA's ids of PlacementPolicies begin. No namespace can have this name, because of the
+underscore, so no ConfigMap has such an id."""
+POLICY_REVIEWS = "/placement-policies"
+"""The path at which OPA's proxy (proxy.go) and the sidecar answer reviews of PlacementPolicies."""
+OPA_PROGRAM = "/usr/local/bin/opa"
+"""The program in Fairlead's image that compiles them (integration/image/Dockerfile)."""
+POLICY_WEBHOOK = "placement-policies.fairlead.dev"
+"""The webhook that asks there, and its configuration."""
+LONGEST_REGO = 200_000
+"""The most characters of the Rego of a PlacementPolicy. OPA lists the rules of such a text within
+seconds."""
 CREDENTIALS_ANNOTATION = "fairlead.dev/credentials"
 """The annotation of OPA's pods that replaces them if the credentials change, for sidecars that
 read these once."""

@@ -12,7 +12,7 @@ from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import SHADOW_NAMES, Credentials, Tls
 from fairlead.deployment.secrets_file import SecretsFile, load
 from fairlead.deployment.shadowing import Pair
-from fairlead.policy import bundles, staging
+from fairlead.policy import bundles, staging, token_scopes
 from fairlead.settings.models import Settings
 
 
@@ -41,7 +41,7 @@ def render(
 ) -> Rendered:
     """All objects, for a cluster that reaches OPA by its Service; kube-mgmt is the default sidecar.
 
-    The policies are those of `folder`, or the project's. With `secrets`, the two Secrets are kept
+    The policies are those of `folder`, or the project's. With `secrets`, the Secrets are kept
     in that file instead (see secrets_file): the first call makes them, later calls read them, and
     `renew` replaces them.
 
@@ -97,9 +97,10 @@ def render_files(
         if secrets_file
         else Credentials.fresh(valid=settings.certificates.valid)
     )
+    credentials = credentials.opening(token_scopes.wanted(settings))
     if pair:
         shadow = Tls.fresh(settings.certificates.valid, names=SHADOW_NAMES)
-        credentials = Credentials.of(credentials.token, credentials.tls, shadow)
+        credentials = credentials.having(credentials.tls, shadow)
     return secrets_file, manifests.render_files(
         settings, bundle, credentials, sidecar=chosen, pair=pair
     )

@@ -1,11 +1,11 @@
-"""Reads and writes the file that holds OPA's token and certificate, for GitOps.
+"""Reads and writes the file that holds OPA's tokens and certificate, for GitOps.
 
-The file holds the two Secrets as they are applied, so that people can encrypt, seal or apply it.
+The file holds the Secrets as they are applied, so that people can encrypt, seal or apply it.
 """
 
 from __future__ import annotations
 
-from base64 import b64decode
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,8 +18,9 @@ from fairlead.common import atomic_files, files
 from fairlead.common.errors import InputError, UsageError
 from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
-from fairlead.deployment.names import RENEWED_BY, TLS_SECRET, TOKEN_SECRET
+from fairlead.deployment.names import RENEWED_BY, TLS_SECRET, TOKEN_SECRET, scoped_secret
 from fairlead.pki import certificates
+from fairlead.policy.token_scopes import SCOPES
 from fairlead.settings.models import Certificates
 
 DEFAULT = Certificates()
@@ -57,16 +58,15 @@ class SecretsFile:
         kept. Raises UsageError if the file cannot be written.
         """
         data = {secret["metadata"]["name"]: secret["data"] for secret in secrets}
-        ours = [document for document in self.documents if document["metadata"]["name"] in data]
-        documents = [
-            _renewed_by_render({**document, "data": data[document["metadata"]["name"]]})
-            for document in ours
+        present = {document["metadata"]["name"]: document for document in self.documents}
+        ours = [
+            {**document, "data": data[name]} for name, document in present.items() if name in data
         ]
-        if self.documents and documents == list(self.documents):
+        missing = [secret for secret in secrets if secret["metadata"]["name"] not in present]
+        documents = list(map(_renewed_by_render, [*ours, *missing]))
+        if documents == list(self.documents):
             return None
-        text = _HEAD + manifests.to_yaml(
-            documents or [_renewed_by_render(secret) for secret in secrets]
-        )
+        text = _HEAD + manifests.to_yaml(documents)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             atomic_files.write_private(self.path.resolve(), text.encode())
@@ -74,16 +74,18 @@ class SecretsFile:
             raise UsageError(
                 f"{self.path}: cannot be written ({error.strerror}): name another file"
             ) from error
-        return (
-            self.news
-            or f"{self.path}: the authz policy changed, and with it the Secret {TOKEN_SECRET}"
+        made = [f"Secret {secret['metadata']['name']}" for secret in missing]
+        return self.news or (
+            f"{self.path}: {' and '.join(made)} made"
+            if made
+            else f"{self.path}: the authz policy changed, and with it the Secret {TOKEN_SECRET}"
         )
 
 
 def load(path: Path, chosen: Certificates = DEFAULT, *, renew: bool = False) -> SecretsFile:
     """The credentials of the file, or new ones if it does not exist; writes nothing.
 
-    A certificate is replaced when it is due by `chosen`; with `renew`, certificate and token are
+    A certificate is replaced when it is due by `chosen`; with `renew`, certificate and tokens are
     replaced now. The old CA stays trusted beside the new one, as pods may still serve the old
     certificate. Raises InputError if the file does not hold both Secrets.
     """
@@ -99,20 +101,23 @@ def load(path: Path, chosen: Certificates = DEFAULT, *, renew: bool = False) -> 
         secret.metadata.name: secret.data
         for secret in (document.parse(_Secret) for document in documents)
     }
+    scoped = {scope: secrets.pop(scoped_secret(scope), None) for scope in SCOPES}
+    count = len(documents) - len(list(filter(None, scoped.values())))
     if chosen.by == "cert-manager" and secrets.keys() == {TOKEN_SECRET}:
         return _of_token(
             path,
             secrets[TOKEN_SECRET],
+            scoped,
             [document.value for document in documents],
             chosen,
             renew=renew,
         )
-    if len(documents) != 2 or secrets.keys() != {TOKEN_SECRET, TLS_SECRET}:
+    if count != 2 or secrets.keys() != {TOKEN_SECRET, TLS_SECRET}:
         raise InputError(
             path, f"has to hold the Secrets {TOKEN_SECRET} and {TLS_SECRET}, each once: {_WAY_OUT}"
         )
     try:
-        credentials = Credentials.kept(secrets[TOKEN_SECRET], secrets[TLS_SECRET])
+        credentials = Credentials.kept(secrets[TOKEN_SECRET], secrets[TLS_SECRET], scoped=scoped)
         if credentials is None:
             raise ValueError("a part is missing, damaged or encrypted")
         issuer = _issuer(credentials)
@@ -124,7 +129,9 @@ def load(path: Path, chosen: Certificates = DEFAULT, *, renew: bool = False) -> 
     if renew or credentials.left <= chosen.renewal:
         fresh = Credentials.fresh(valid=chosen.valid)
         token = fresh.token if renew else credentials.token
-        credentials = replace(fresh, token=token, ca=fresh.ca + issuer)
+        if renew:
+            credentials = credentials.renewing(credentials.scoped)
+        credentials = replace(fresh, token=token, ca=fresh.ca + issuer, scoped=credentials.scoped)
         until = f"{certificates.not_after(fresh.certificate):%Y-%m-%d}"
         news = (
             f"{path}: {'token and certificate' if renew else 'certificate'} renewed, until {until}"
@@ -135,20 +142,22 @@ def load(path: Path, chosen: Certificates = DEFAULT, *, renew: bool = False) -> 
 def _of_token(
     path: Path,
     data: Mapping[str, str],
+    scoped: Mapping[str, Mapping[str, str] | None],
     documents: list[dict[str, Any]],
     chosen: Certificates,
     *,
     renew: bool,
 ) -> SecretsFile:
-    """A file with only the token, for clusters where cert-manager keeps the certificate. Raises
+    """A file with only tokens, for clusters where cert-manager keeps the certificate. Raises
     InputError.
     """
     fresh = Credentials.fresh(valid=chosen.valid)
-    try:
-        token = b64decode(data["token"]).decode()
-    except (KeyError, ValueError) as error:
-        raise InputError(path, f"holds no token that can be used ({error}): {_WAY_OUT}") from error
-    credentials = fresh if renew else Credentials.of(token, fresh.tls)
+    tls = {key: b64encode(value).decode() for key, value in fresh.tls.files.items()}
+    credentials = Credentials.kept(data, tls, scoped=scoped)
+    if credentials is None:
+        raise InputError(path, f"holds no token that can be used: {_WAY_OUT}")
+    if renew:
+        credentials = replace(credentials.renewing(credentials.scoped), token=fresh.token)
     return SecretsFile(path, credentials, documents, f"{path}: token renewed" if renew else None)
 
 

@@ -133,6 +133,7 @@ class Sync:
                 if settings.max_staleness
                 else []
             ),
+            *([flags.PLACEMENT_POLICIES] if settings.placement_policies else []),
             *(
                 [flags.LOG_DECISIONS]
                 if settings.decision_logs.console and not settings.decision_logs.service
@@ -158,6 +159,7 @@ class Sync:
             # Another server on loopback would learn only masked decisions, and no credentials.
             "--set=services.sync.allow_insecure_tls=true",
             *_BATCHES,
+            *_sampled(settings.decision_logs),
         ]
 
 
@@ -181,6 +183,11 @@ class KubeMgmt:
         if settings.max_staleness is not None:
             raise UsageError(
                 "maxStaleness: kube-mgmt confirms no data: use --sidecar sync, or leave it out"
+            )
+        if settings.placement_policies:
+            raise UsageError(
+                "placementPolicies: kube-mgmt loads no PlacementPolicies: use --sidecar sync, or "
+                "leave it out"
             )
 
     def command(self) -> list[str]:
@@ -245,8 +252,10 @@ class Serve:
     def require(self, settings: Settings) -> None:
         for key, given in (
             ("maxStaleness", settings.max_staleness),
+            ("placementPolicies", settings.placement_policies),
             ("replicate", settings.replicate),
             ("decisionLogs.service", settings.decision_logs.service),
+            ("decisionLogs.sample", settings.decision_logs.sample != 1),
         ):
             if given:
                 raise UsageError(
@@ -326,7 +335,7 @@ def _uploaded(files: Files, logs: DecisionLogs) -> list[str]:
     console = ["--set=decision_logs.console=true"] if logs.console else []
     service = logs.service
     if service is None:
-        return console
+        return [*console, *_sampled(logs)]
     token = (
         [f"--set=services.logs.credentials.bearer.token_path={files.logs / 'token'}"]
         if service.secret
@@ -338,7 +347,12 @@ def _uploaded(files: Files, logs: DecisionLogs) -> list[str]:
         else []
     )
     service_flags = ["--set=decision_logs.service=logs", f"--set=services.logs.url={service.url}"]
-    return [*console, *service_flags, *token, *ca, *_BATCHES]
+    return [*console, *service_flags, *token, *ca, *_BATCHES, *_sampled(logs)]
+
+
+def _sampled(logs: DecisionLogs) -> list[str]:
+    """The flag that tells policies/log.rego which share of the admitted requests is logged."""
+    return [] if logs.sample == 1 else [f"--set=labels.decision_sample={logs.sample:.6f}"]
 
 
 SIDECARS: Mapping[str, Sidecar] = {

@@ -11,6 +11,7 @@ from fairlead.common.mistakes import Mistake
 from fairlead.common.progress import Progress
 from fairlead.policy.cases import Case
 from fairlead.policy.instances import Instance
+from fairlead.policy.placement_cases import PlacementCase
 from fairlead.settings.models import Settings
 
 
@@ -44,6 +45,15 @@ class Undecided:
     reason: str
 
 
+DATA = "the case has data, which only the engine opa takes from a case"
+"""Why an engine cannot express a case with data of OPA's."""
+
+
+def without_data(case: Case) -> str | None:
+    """Why an engine that has no data of OPA's cannot express the case; None if it needs none."""
+    return DATA if case.data else None
+
+
 Outcome = Decision | Inexpressible | Undecided
 
 
@@ -72,6 +82,18 @@ class Engine(Protocol):
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
         """The outcome of each case, in any order: of cases for which `inexpressible` gives no
         reason, at least one. Raises FairleadError if the engine itself does not work.
+        """
+
+
+@runtime_checkable
+class Placer(Protocol):
+    """An engine that decides on which clusters workloads run, with the data of each case."""
+
+    def place(
+        self, cases: Sequence[PlacementCase], progress: Progress
+    ) -> list[dict[str, Any] | None]:
+        """The answer to each case as OPA gives it; None where there is none. Raises FairleadError
+        if the engine itself does not work.
         """
 
 

@@ -244,8 +244,6 @@ def revision(
     if (name := deployed(cluster)) not in record.ASKED:
         return record.made(name, settings, folder).revision
     bundle = bundles.bundle(settings, folder)
-    if name == OPA_ENGINE:  # a staged bundle has the same revision
-        return bundle.revision
     return staging.deployed(bundle, settings, name, progress).revision
 
 

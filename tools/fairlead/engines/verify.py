@@ -9,6 +9,7 @@ from fairlead.common.progress import Progress
 from fairlead.engines import comparison
 from fairlead.engines.base import Engine, Inexpressible, Outcome, Undecided
 from fairlead.policy.cases import Case
+from fairlead.policy.placement_cases import PlacementCase
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Result:
     engine: str
     passed: bool | None
     detail: str
-    source: Case
+    source: Case | PlacementCase
     fields: tuple[tuple[str, str], ...] = ()
     diff: str = ""
 

@@ -1,5 +1,6 @@
 """A lock for the whole cluster, held in a Lease: only one keeper or command (`deploy`,
-`rotate cert`) at a time may change the certificate.
+`rotate cert`) at a time may change the certificate, and only one `fairlead controller` gives
+access.
 
 The leader election of the kubernetes package is not used. It always takes the default client of the
 process, cannot be stopped, and never gives the Lease back: it is made for processes that lead as
@@ -14,6 +15,7 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Event, Thread
 from typing import Any
@@ -37,7 +39,16 @@ PATIENCE = 300.0
 """Seconds that a command waits for another holder. A renewal takes a minute or two if kubelets
 refresh the mounted Secret."""
 
-_PATH = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{NAME}"
+_LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The times of a Lease, in seconds: DURATION, RENEWED and MARGIN, or others."""
+
+    duration: float
+    renewed: float
+    margin: float
 
 
 class Lost(FairleadError):
@@ -47,18 +58,25 @@ class Lost(FairleadError):
 class Lease:
     """The Lease as one holder sees it. Keep the object: it remembers what others did."""
 
-    def __init__(self, api: ApiServer, holder: str) -> None:
+    def __init__(
+        self, api: ApiServer, holder: str, *, name: str = NAME, pace: Pace | None = None
+    ) -> None:
         self._api = api
         self._holder = holder
+        self._name = name
+        self._path = f"{_LEASES}/{name}"
+        self._pace = pace or Pace(DURATION, RENEWED, MARGIN)
         self.holder: str | None = None
         """The other holder that was seen last; None if there was none."""
         self._seen: tuple[str, float] | None = None
         self._until = float("-inf")
 
     def check(self) -> None:
-        """Raises Lost if the Lease is not held, or ends within MARGIN seconds."""
-        if time.monotonic() > self._until - MARGIN:
-            raise Lost(f"{self._holder} no longer holds the Lease {NAME}: somebody else continues")
+        """Raises Lost if the Lease is not held, or is about to end."""
+        if time.monotonic() > self._until - self._pace.margin:
+            raise Lost(
+                f"{self._holder} no longer holds the Lease {self._name}: somebody else continues"
+            )
 
     @contextmanager
     def attempt(self) -> Iterator[bool]:
@@ -81,7 +99,7 @@ class Lease:
         asked.
         """
         try:
-            self._api.get(_PATH)
+            self._api.get(self._path)
         except ApiServerError as error:
             if error.status != 404 and (forbidden or error.status != 403):
                 raise
@@ -91,7 +109,7 @@ class Lease:
         waiting.until(
             self._taken,
             deadline=PATIENCE,
-            what=f"nobody else changes the certificate (Lease {NAME})",
+            what=f"nobody else changes the certificate (Lease {self._name})",
             pause=0.5,
         )
         with self._renewed():
@@ -116,15 +134,15 @@ class Lease:
         return True
 
     def _take(self) -> bool:
-        now, lease = time.monotonic(), self._api.get(_PATH)
+        now, lease = time.monotonic(), self._api.get(self._path)
         version, spec = lease["metadata"]["resourceVersion"], lease.get("spec") or {}
         holder = spec.get("holderIdentity")
         if holder and holder != self._holder:
             if self._seen is None or self._seen[0] != version:
                 self._seen, self.holder = (version, now), str(holder)
-            if now - self._seen[1] < float(spec.get("leaseDurationSeconds") or DURATION):
+            if now - self._seen[1] < float(spec.get("leaseDurationSeconds") or self._pace.duration):
                 return False
-            log.info("taking over the Lease %s, because %s does not renew it", NAME, holder)
+            log.info("taking over the Lease %s, because %s does not renew it", self._name, holder)
         return self._write(
             version,
             self._holder,
@@ -133,25 +151,25 @@ class Lease:
         )
 
     def _renew(self, ended: Event) -> None:
-        while not ended.wait(RENEWED):
+        while not ended.wait(self._pace.renewed):
             try:
-                lease = self._api.get(_PATH)
+                lease = self._api.get(self._path)
                 if (lease.get("spec") or {}).get("holderIdentity") != self._holder:
                     self._until = float("-inf")
                     return
                 self._write(lease["metadata"]["resourceVersion"], self._holder)
             except ApiServerError as error:
-                log.warning("the Lease %s cannot be renewed: %s", NAME, error)
+                log.warning("the Lease %s cannot be renewed: %s", self._name, error)
 
     def _release(self) -> None:
         holding, self._until = time.monotonic() < self._until, float("-inf")
         if holding:
             try:
-                lease = self._api.get(_PATH)
+                lease = self._api.get(self._path)
                 if (lease.get("spec") or {}).get("holderIdentity") == self._holder:
                     self._write(lease["metadata"]["resourceVersion"], "")
             except ApiServerError as error:
-                log.warning("the Lease %s cannot be given back: %s", NAME, error)
+                log.warning("the Lease %s cannot be given back: %s", self._name, error)
 
     def _write(
         self, version: str, holder: str, *, taken: bool = False, transitions: int = 0
@@ -163,18 +181,20 @@ class Lease:
         )
         spec: dict[str, Any] = {
             "holderIdentity": holder,
-            "leaseDurationSeconds": int(DURATION),
+            "leaseDurationSeconds": int(self._pace.duration),
             "renewTime": now,
         }
         if taken:
             spec |= {"acquireTime": now, "leaseTransitions": transitions}
         try:
             self._api.patch(
-                _PATH, {"metadata": {"resourceVersion": version}, "spec": spec}, manager=NAME
+                self._path,
+                {"metadata": {"resourceVersion": version}, "spec": spec},
+                manager=self._name,
             )
         except ApiServerError as error:
             if error.status == 409:
                 return False
             raise
-        self._until = begun + DURATION if holder else float("-inf")
+        self._until = begun + self._pace.duration if holder else float("-inf")
         return True

@@ -16,15 +16,19 @@ from typing import Any
 from uuid import uuid4
 
 from fairlead.common.errors import FairleadError
-from fairlead.deployment import switches
+from fairlead.deployment import names, switches
 from fairlead.deployment.credentials import TLS_KEYS, Tls
 from fairlead.deployment.names import NAMESPACE, RENEWED_BY, TLS_SECRET
 from fairlead.kube.apiserver import ApiServer
 from fairlead.kube.errors import ApiServerError
 
 WEBHOOKS = tuple(
-    f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/fairlead"
-    for kind in ("mutating", "validating")
+    f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{name}"
+    for kind, name in (
+        ("mutating", names.WEBHOOKS),
+        ("validating", names.WEBHOOKS),
+        ("validating", names.POLICY_WEBHOOK),
+    )
 )
 _SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/{TLS_SECRET}"
 _RECONNECT = re.compile(rb"# reconnect [^\n]*\n")

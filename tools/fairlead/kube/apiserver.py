@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import urllib3
@@ -32,6 +32,14 @@ PAGE = 500
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 _TIMEOUT = (3.0, 10.0)  # seconds, to connect and for each read
+
+
+class LiveNamespace(NamedTuple):
+    """What a namespace has at this moment; `version` is its resourceVersion."""
+
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    version: str
 
 
 class ApiServer:
@@ -131,10 +139,8 @@ class ApiServer:
         finally:
             answer.close()
 
-    def namespace(self, name: str) -> tuple[Mapping[str, str], str] | None:
-        """The labels and the resourceVersion of the namespace `name` at this moment; None if there
-        is none.
-        """
+    def namespace(self, name: str) -> LiveNamespace | None:
+        """The namespace `name` at this moment; None if there is none."""
         try:
             document = self._json(
                 "GET", f"/api/v1/namespaces/{quote(name, safe='')}", {}, accept=_METADATA
@@ -144,7 +150,11 @@ class ApiServer:
                 return None
             raise
         metadata = document.get("metadata") or {}
-        return metadata.get("labels") or {}, str(metadata.get("resourceVersion", ""))
+        return LiveNamespace(
+            metadata.get("labels") or {},
+            metadata.get("annotations") or {},
+            str(metadata.get("resourceVersion", "")),
+        )
 
     def config_map(
         self, namespace: str, name: str, *, timeout: tuple[float, float] = _TIMEOUT
@@ -203,6 +213,13 @@ class ApiServer:
         return self._json(
             "POST", path, {"fieldManager": manager}, body=text, content_type="application/json"
         )
+
+    def delete(self, path: str, *, uid: str) -> None:
+        """Delete the object at `path` if it has this uid. Raises ApiServerError, with status 404 if
+        there is none, and 409 if it has another uid.
+        """
+        body = json.dumps({"preconditions": {"uid": uid}})
+        self._json("DELETE", path, {}, body=body, content_type="application/json")
 
     def _json(
         self, method: str, path: str, query: Mapping[str, str], **options: Any

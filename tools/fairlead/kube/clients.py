@@ -101,7 +101,8 @@ class Objects:
     moment, requests that may be repeated are.
     """
 
-    def __init__(self, api: client.ApiClient) -> None:
+    def __init__(self, api: client.ApiClient, *, field_manager: str = FIELD_MANAGER) -> None:
+        self._field_manager = field_manager
         # A private file: by default the cache has a path that anyone can predict, and that other
         # versions of the client read, too.
         self._discovered = TemporaryDirectory(prefix="fairlead-", ignore_cleanup_errors=True)
@@ -125,7 +126,7 @@ class Objects:
             applied = resource.server_side_apply(
                 body=manifest,
                 namespace=metadata.get("namespace"),
-                field_manager=FIELD_MANAGER,
+                field_manager=self._field_manager,
                 force_conflicts=True,
                 # The dynamic client has no argument for it.
                 query_params=[("fieldValidation", "Strict")],
@@ -184,7 +185,7 @@ class Objects:
                 name=metadata["name"],
                 namespace=metadata.get("namespace"),
                 content_type="application/json-patch+json",
-                field_manager=FIELD_MANAGER,
+                field_manager=self._field_manager,
                 **({"dry_run": "All"} if dry_run else {}),
             )
             return dict(patched.to_dict())
@@ -223,17 +224,17 @@ class Objects:
         grace: int | None = None,
         orphan: bool = False,
     ) -> None:
-        """Delete the object, if there is one. Raises Refused.
+        """Delete the object, if there is one, and what it owns. Raises Refused.
 
         With `grace`, a pod ends within that many seconds. With `orphan`, the objects that it owns
         stay, without an owner.
         """
-        body: dict[str, Any] = {"propagationPolicy": "Orphan"} if orphan else {}
+        # By default, the pods of a Job would stay.
+        body: dict[str, Any] = {"propagationPolicy": "Orphan" if orphan else "Background"}
         body |= {} if grace is None else {"gracePeriodSeconds": grace}
-        options: dict[str, Any] = {"body": body} if body else {}
         with explained(f"cannot delete {kind} {name}"), suppress(NotFoundError):
             resource = self._dynamic.resources.get(api_version=api_version, kind=kind)
-            resource.delete(name=name, namespace=namespace, **options)
+            resource.delete(name=name, namespace=namespace, body=body)
 
     @patiently
     def list(

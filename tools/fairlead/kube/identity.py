@@ -11,6 +11,11 @@ def user(objects: clients.Objects) -> str | None:
 
     Every authenticated user may ask, unless somebody took the right of `system:basic-user` away.
     """
+    return user_and_groups(objects)[0]
+
+
+def user_and_groups(objects: clients.Objects) -> tuple[str | None, list[str]]:
+    """The same with the user's groups."""
     question = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "SelfSubjectReview",
@@ -19,5 +24,6 @@ def user(objects: clients.Objects) -> str | None:
     try:
         review = objects.create(question)
     except Refused:
-        return None
-    return ((review.get("status") or {}).get("userInfo") or {}).get("username") or None
+        return None, []
+    info = (review.get("status") or {}).get("userInfo") or {}
+    return info.get("username") or None, list(info.get("groups") or ())

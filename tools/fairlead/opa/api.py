@@ -6,7 +6,7 @@ Source: Open Policy Agent documentation, "REST API Reference".
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -27,12 +27,14 @@ from fairlead.opa.errors import (
 _COMPILE = 60.0  # seconds: 1 MB of Rego took 6 to 23 to load on a busy machine, and 6 to list
 _JSON = {"Content-Type": "application/json"}
 _JSON_PATCH = {"Content-Type": "application/json-patch+json"}
-# The path of each rule that a module defines, without loading it.
-_RULES = (
+RULES_QUERY = (
     'paths := [path | module := rego.parse_module("", input); base := [t.value | t := '
     'module["package"].path[_]]; '
     "rule := module.rules[_]; path := array.concat(base, [t.value | t := rule.head.ref[_]])]"
 )
+"""The path of each rule that a module, the input, defines; nothing is loaded."""
+PACKAGE_QUERY = 'path := [part.value | part := rego.parse_module("", input)["package"].path[_]]'
+"""The path of the package of a module, the input."""
 
 
 class OpaApi:
@@ -107,8 +109,15 @@ class OpaApi:
         """The path of each rule that the policy `text` would define, from "data" on; None if it
         cannot be parsed.
         """
-        paths = self._query(_RULES, "paths", text)
+        paths = self._query(RULES_QUERY, "paths", text)
         return paths if isinstance(paths, list) and paths else None
+
+    def package(self, text: str) -> list[str] | None:
+        """The parts of the package that the policy `text` names, without "data"; None if it cannot
+        be parsed.
+        """
+        path = self._query(PACKAGE_QUERY, "path", text)
+        return [str(part) for part in path[1:]] if isinstance(path, list) else None
 
     def keys(self, path: Sequence[str]) -> list[str]:
         """The keys of the object at `path`, without its values; empty if there is none."""
@@ -131,6 +140,17 @@ class OpaApi:
             if isinstance(versions, dict)
             else {}
         )
+
+    def sync(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The answer to the request of a sync hook (policies/access). Raises OpaUnavailable, also
+        if there is no decision.
+        """
+        body = json.dumps(request).encode()
+        answer = self._connection.send("POST", "/v0/data/controller", body, _JSON)
+        value = self._json(answer)
+        if answer.status_code != requests.codes.ok:
+            raise OpaUnavailable(f"{self.url} has no decision on access: {describe(value)}")
+        return dict(value)
 
     def now(self) -> int:
         """OPA's clock, in nanoseconds since the epoch. Raises OpaUnavailable."""
@@ -238,6 +258,24 @@ def lets_in(api: OpaApi) -> bool:
         api.document(["system", "authz", "allow"])
     except OpaRefused:
         return False
+    finally:
+        api.close()
+    return True
+
+
+def opens(api: OpaApi, pairs: Iterable[tuple[str, str]]) -> bool:
+    """Whether OPA lets this caller make all requests of these pairs (method, path), with an empty
+    object as their body; closes the connection. Raises OpaUnavailable.
+    """
+    refused = (requests.codes.unauthorized, requests.codes.forbidden)
+    try:
+        for method, path in pairs:
+            answer = api._connection.exchange(method, path, b"{}", _JSON)
+            if answer.status_code in refused:
+                return False
+            # 500: OPA let it in, and has no decision about an empty object
+            if answer.status_code > requests.codes.internal_server_error:
+                raise OpaUnavailable(f"{api.url} answers {method} {path} with {answer.status_code}")
     finally:
         api.close()
     return True

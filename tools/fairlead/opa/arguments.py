@@ -83,9 +83,9 @@ class Files:
 MOUNTED = Files(*(PurePosixPath("/run/fairlead") / name for name in ("tls", "authz", "token")))
 
 
-def proxy_arguments(files: Files, opa: str, address: str) -> list[str]:
-    """The arguments of `fairlead-proxy`, which serves the OPA at `opa` as `address` (both
-    host:port).
+def proxy_arguments(files: Files, opa: str, address: str, sidecar: str | None = None) -> list[str]:
+    """The arguments of `fairlead-proxy`, which serves the OPA at `opa` as `address`, and the
+    reviews of PlacementPolicies by `sidecar`, if there is one (all host:port).
     """
     return [
         f"--listen={address}",
@@ -94,6 +94,7 @@ def proxy_arguments(files: Files, opa: str, address: str) -> list[str]:
         f"--tls-cert-file={files.tls / 'tls.crt'}",
         f"--tls-private-key-file={files.tls / 'tls.key'}",
         f"--largest-review={LARGEST_REVIEW}",
+        *([f"--sidecar-url=https://{sidecar}"] if sidecar else []),
     ]
 
 

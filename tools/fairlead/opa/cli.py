@@ -186,7 +186,9 @@ def coverage(folder: Path, progress: Progress = _SILENT) -> Coverage:
 def _test(folder: Path, progress: Progress, *flags: str) -> Any:
     """What `opa test` prints."""
     # Cases and custom resources are YAML, which OPA would take for data.
-    arguments = ["test", "--format=json", "--ignore=*.yaml,*.yml", *flags, _shown(folder)]
+    # By default a test has five seconds, which is too short on a busy machine.
+    arguments = ["test", "--format=json", f"--timeout={_WITHIN}s", "--ignore=*.yaml,*.yml"]
+    arguments += [*flags, _shown(folder)]
     return _json_of(_run(arguments, paths.root(), progress), "opa test")
 
 

@@ -86,10 +86,12 @@ class Applier:
         self._record(Outcome(api_version, kind, name, namespace, DELETED))
 
     def _record(self, outcome: Outcome) -> None:
-        """Record the outcome; an object that is applied twice keeps what happened first."""
+        """Record the outcome; an object that is applied twice keeps what happened first, unless it
+        was deleted at last.
+        """
         key = (outcome.kind, outcome.name, outcome.namespace)
         earlier = self._outcomes.get(key)
-        if earlier is None or earlier.action == UNCHANGED:
+        if earlier is None or earlier.action == UNCHANGED or outcome.action == DELETED:
             self._outcomes[key] = outcome
 
 

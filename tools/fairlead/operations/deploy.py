@@ -13,9 +13,18 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import remarks
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment import manifests, shadowing, sidecars
+from fairlead.deployment import access, manifests, shadowing, sidecars
 from fairlead.deployment.credentials import SHADOW_NAMES, Credentials, Tls
-from fairlead.deployment.names import KEEPER, NAMESPACE, POLICIES, SHADOW, WEBHOOKS
+from fairlead.deployment.names import (
+    ACCESS,
+    KEEPER,
+    NAMESPACE,
+    POLICIES,
+    POLICY_WEBHOOK,
+    SHADOW,
+    WEBHOOKS,
+    scoped_secret,
+)
 from fairlead.deployment.shadowing import Pair
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.keeper.trust import Deployed
@@ -31,7 +40,7 @@ from fairlead.operations import (
     rotate,
 )
 from fairlead.operations.applying import DELETED, Applier, Outcome, preview, require_acceptable
-from fairlead.policy import bundles, staging, tables, workspace
+from fairlead.policy import bundles, staging, tables, token_scopes, workspace
 from fairlead.settings.models import Settings
 
 
@@ -69,7 +78,7 @@ def deploy(
     remarks.check("--message", message)
     if not tested and (settings.policies or folder is not None):
         progress.update("policies", "checking and testing")
-        workspace.require_good(settings, folder, progress)
+        workspace.require_good(settings, folder, progress, remembering=True)
     (sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar).require(settings)
     if sidecar:
         cluster.choose(sidecars.SIDECARS[sidecar])
@@ -167,6 +176,16 @@ def _superfluous(
         superfluous.append(("apps/v1", "Deployment", KEEPER, NAMESPACE))
     if SHADOW not in deployments:
         superfluous += shadowing.SERVER_OBJECTS
+    if all(o["metadata"]["name"] != POLICY_WEBHOOK for o in rendered):
+        kind = "ValidatingWebhookConfiguration"
+        superfluous.append(("admissionregistration.k8s.io/v1", kind, POLICY_WEBHOOK, None))
+    if ACCESS not in deployments:
+        superfluous += access.OBJECTS
+    superfluous += [
+        ("v1", "Secret", scoped_secret(scope), NAMESPACE)
+        for scope in token_scopes.SCOPES
+        if scope not in credentials.scoped
+    ]
     return superfluous
 
 
@@ -187,7 +206,7 @@ def _credentials_and_objects(
     tls = credentials.tls
     if credentials.left <= timedelta(0):  # nobody can be refused for it any more
         tls = Tls.fresh(valid)
-    credentials = Credentials.of(credentials.token, tls, shadow)
+    credentials = credentials.having(tls, shadow).opening(token_scopes.wanted(settings))
     rendered = manifests.render_objects(
         settings,
         bundle,
@@ -259,12 +278,12 @@ def _apply(
     issued = settings.certificates.by == "cert-manager"
     if issued:
         tls = rotate.issued(objects, progress=progress)
-        credentials = Credentials.of(credentials.token, tls, credentials.shadow)
+        credentials = credentials.having(tls, credentials.shadow)
     progress.update("deploy", "bringing OPA and its sidecar up")
     cluster.serve(
         settings,
         credentials,
-        bundles.file_modules([credentials.token]),
+        bundles.file_modules([credentials.token], credentials.scoped),
         labels=tables.namespace_labels(bundle.active(settings), settings),
         progress=progress,
     )
@@ -319,7 +338,7 @@ def check(
     rendered = manifests.render_objects(
         settings,
         bundles.bundle(settings, folder),
-        Credentials.fresh(),
+        Credentials.fresh().opening(token_scopes.wanted(settings)),
         webhook_url=cluster.webhook_url,
         replicas=cluster.replicas,
         sidecar=sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar,

@@ -22,11 +22,13 @@ from fairlead.deployment.names import (
     SHADOW_SECRET,
     TLS_SECRET,
     TOKEN_SECRET,
+    scoped_secret,
 )
 from fairlead.kube import clients
 from fairlead.opa.api import OpaApi
 from fairlead.operations import history, leftovers
 from fairlead.policy import bundles
+from fairlead.policy.token_scopes import SCOPES
 from fairlead.settings.models import Certificates
 
 
@@ -55,11 +57,17 @@ class Served:
 
 def credentials(objects: clients.Objects) -> Credentials | None:
     """The deployed credentials; None if there are none, or if they are incomplete."""
-    secrets = (
-        objects.get("v1", "Secret", name, NAMESPACE)
-        for name in (TOKEN_SECRET, TLS_SECRET, SHADOW_SECRET)
+
+    def data(name: str) -> Mapping[str, str] | None:
+        secret = objects.get("v1", "Secret", name, NAMESPACE)
+        return secret and secret.get("data")
+
+    return Credentials.kept(
+        data(TOKEN_SECRET),
+        data(TLS_SECRET),
+        data(SHADOW_SECRET),
+        {scope: data(scoped_secret(scope)) for scope in SCOPES},
     )
-    return Credentials.kept(*(secret and secret.get("data") for secret in secrets))
 
 
 def certificates(objects: clients.Objects) -> Certificates:

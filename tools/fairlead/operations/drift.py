@@ -194,10 +194,10 @@ def apply_exactly(objects: clients.Objects, manifest: Mapping[str, Any]) -> dict
 
 def is_applied(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
     """Whether `live`, an object of COMPARED, is what applying `manifest` would make of it. It is
-    not if `live` is a webhook configuration, whose CA bundles are not compared, or if somebody else
-    applied it.
+    not if somebody else applied it, or if its webhooks trust other CAs, or CAs that only somebody
+    else sets.
     """
-    if manifest["kind"] in WEBHOOKS:
+    if _bundles(manifest) != _bundles(live) or None in _bundles(manifest):
         return False
     if object_comparison.from_manifest(manifest, live, exactly=True):
         return False
@@ -216,6 +216,13 @@ def is_applied(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
         == {f"f:{key}" for key in manifest["metadata"].get(part) or {}}
         for part in ("labels", "annotations")
     )
+
+
+def _bundles(configuration: Mapping[str, Any]) -> list[str | None]:
+    """The CAs that each webhook trusts; None if it names none."""
+    return [
+        webhook["clientConfig"].get("caBundle") for webhook in configuration.get("webhooks") or ()
+    ]
 
 
 def replaces(paths: Iterable[str]) -> bool:

@@ -331,10 +331,7 @@ def _namespace(objects: clients.Objects, rendered: Sequence[Mapping[str, Any]]) 
                     f'namespace "{NAMESPACE}" is being deleted: deploy when it is gone',
                 )
             ]
-        templates = [m["spec"]["template"] for m in rendered if m["kind"] == "Deployment"]
-        if not templates:
-            return [Finding("namespace", True, f'namespace "{NAMESPACE}" exists and needs no pods')]
-        template = templates[0]
+        template, *_ = [m["spec"]["template"] for m in rendered if m["kind"] == "Deployment"]
         spec = dict(template["spec"])
         if objects.get("v1", "ServiceAccount", spec["serviceAccountName"], NAMESPACE) is None:
             del spec["serviceAccountName"]

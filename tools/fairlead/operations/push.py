@@ -99,7 +99,7 @@ def tested(
     bundle = bundles.bundle(settings, folder)
     staging.require_none_of_opas_own(bundle.modules, bundle.sources, progress)
     try:
-        workspace.require_good(settings, folder, progress)
+        workspace.require_good(settings, folder, progress, remembering=True)
     except UsageError:
         raise
     except FairleadError as error:

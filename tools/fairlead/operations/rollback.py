@@ -19,6 +19,7 @@ from fairlead.deployment.names import REVISION_ANNOTATION, SETTINGS_ANNOTATION
 from fairlead.operations import history, push
 from fairlead.operations.history import Entry
 from fairlead.policy import bundles, staging
+from fairlead.settings.models import Settings
 
 _BESIDE_POLICIES = frozenset(
     {
@@ -30,14 +31,13 @@ _BESIDE_POLICIES = frozenset(
         "failurePolicy",
         "images",
         "maxStaleness",
+        "placementPolicies",
         "poolAdmins",
         "replicas",
         "timeoutSeconds",
     }
 )
 """The settings that no decision depends on: policies work with any value of these."""
-_LEFT_OUT: Mapping[str, Any] = {"placement": False}
-"""What a cluster keeps of settings only if they have another value (Settings.deployed_document)."""
 
 
 def rollback(
@@ -121,7 +121,7 @@ def _missing(now: Mapping[str, Any] | None, entry: Entry) -> list[dict[str, Any]
     """
     if now is None or entry.settings is None:
         return []
-    now, then = {**_LEFT_OUT, **now}, {**_LEFT_OUT, **entry.settings}
+    now, then = Settings.of_deployed(now), Settings.of_deployed(entry.settings)
     differing = [
         {"setting": key, "now": now.get(key), "then": value}
         for key, value in sorted(then.items())

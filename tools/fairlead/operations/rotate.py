@@ -1,4 +1,4 @@
-"""Replaces OPA's token or certificate, its CA included, without one refused request.
+"""Replaces a token of OPA or its certificate, its CA included, without one refused request.
 
 Each step first widens what is accepted, then changes what is used, and narrows what is accepted
 only when everyone uses the new one. After an interruption both are accepted, and the next rotation
@@ -12,28 +12,35 @@ import secrets
 import socket
 import ssl
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from fairlead.clusters.base import Cluster
+from fairlead.clusters.base import Cluster, OpaServer
 from fairlead.common import texts, waiting
 from fairlead.common.digests import digest
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment.credentials import Credentials, Tls
-from fairlead.deployment.names import NAMESPACE, OPA_ENGINE, TLS_SECRET, TOKEN_SECRET
+from fairlead.deployment.credentials import Credentials, Tls, fresh_token, scoped_data
+from fairlead.deployment.names import (
+    NAMESPACE,
+    OPA_ENGINE,
+    TLS_SECRET,
+    TOKEN_SECRET,
+    scoped_secret,
+)
 from fairlead.keeper import renewal, servers
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed
 from fairlead.kube import clients, discovery
 from fairlead.kube.apiserver import ApiServer
-from fairlead.opa.api import OpaApi, lets_in
+from fairlead.opa.api import OpaApi, lets_in, opens
 from fairlead.operations import deployed_state
 from fairlead.pki import certificates
 from fairlead.policy import bundles
+from fairlead.policy.token_scopes import SCOPES, Scope
 
 _ISSUED = "cert-manager.io/certificate-name"
 
@@ -49,31 +56,74 @@ def token(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
     Raises FairleadError if a step is not done in time: both tokens are valid then, and the next
     rotation completes the change.
     """
+    _require_opa(cluster)
+    with alone(cluster):
+        objects, credentials = _deployed(cluster)
+        old, new = credentials.token, fresh_token()
+
+        def publish(used: str, accepted: list[str]) -> None:
+            _publish_tokens(cluster, objects, used, accepted, credentials.scoped)
+
+        progress.update("token", "making OPA accept a new one")
+        publish(old, [old, new])
+        _every(cluster.opas(), lambda opa: _accepts(opa, new), "every OPA accepts the new token")
+        progress.update("token", "handing it to the sidecars")
+        publish(new, [old, new])
+        _sidecars(cluster, "token", digest(new.encode()))
+        progress.update("token", "making OPA refuse the old one")
+        publish(new, [new])
+        _every(
+            cluster.opas(), lambda opa: not _accepts(opa, old), "every OPA refuses the old token"
+        )
+    progress.finish("token", "rotated")
+    return {"digest": digest(new.encode())}
+
+
+def scoped_token(
+    cluster: Cluster, name: str, *, retire: bool = False, progress: Progress
+) -> dict[str, Any]:
+    """Replace the token of the scope `name`. The one before stays valid until the next rotation, as
+    nobody can tell when its callers have the new one; with `retire`, it is refused now instead.
+
+    Returns {scope, digest, previous}: the first 12 digits of the SHA-256 of the token in use and of
+    the one before, None if that is not valid. Raises as `token`, and UsageError if the deployment
+    has no token of the scope.
+    """
+    _require_opa(cluster)
+    scope = SCOPES[name]
+    with alone(cluster):
+        objects, before = _deployed(cluster)
+        if name not in before.scoped:
+            raise UsageError(
+                f"cluster {cluster.name} has no token of the scope {name}: set `{name}: true` in "
+                "fairlead.yaml, and run `fairlead deploy`"
+            )
+        valid = before.scoped[name]
+        after = valid[:1] if retire else before.renewing([name]).scoped[name]
+        refused = valid[1:]
+
+        def agrees(opa: OpaServer) -> bool:
+            return all(_opens(opa, scope, token) for token in after) and not any(
+                _opens(opa, scope, token) for token in refused
+            )
+
+        progress.update("token", "making OPA accept the valid ones")
+        scoped = {**before.scoped, name: after}
+        _publish_tokens(cluster, objects, before.token, [before.token], scoped)
+        _every(cluster.opas(), agrees, f"every OPA knows the tokens of the scope {name}")
+        secret = {key: token.encode() for key, token in scoped_data(after).items()}
+        _apply_secret(objects, scoped_secret(name), secret)
+    progress.finish("token", "retired" if retire else "rotated")
+    digests = [digest(token.encode()) for token in after]
+    return {"scope": name, "digest": digests[0], "previous": next(iter(digests[1:]), None)}
+
+
+def _require_opa(cluster: Cluster) -> None:
     if cluster.sidecar.engine != OPA_ENGINE:
         raise UsageError(
             f"the token is for OPA's API, and {cluster.sidecar.engine} enforces the policies: "
             "there is none to rotate"
         )
-    objects, credentials = _deployed(cluster)
-    old, new = credentials.token, Credentials.fresh().token
-
-    def publish(used: str, accepted: list[str]) -> None:
-        file_modules = {
-            name: text.encode() for name, text in bundles.file_modules(accepted).items()
-        }
-        _publish(cluster, objects, TOKEN_SECRET, {"token": used.encode(), **file_modules})
-
-    progress.update("token", "making OPA accept a new one")
-    publish(old, [old, new])
-    _every(cluster.opas(), lambda opa: _accepts(opa, new), "every OPA accepts the new token")
-    progress.update("token", "handing it to the sidecars")
-    publish(new, [old, new])
-    _sidecars(cluster, "token", digest(new.encode()))
-    progress.update("token", "making OPA refuse the old one")
-    publish(new, [new])
-    _every(cluster.opas(), lambda opa: not _accepts(opa, old), "every OPA refuses the old token")
-    progress.finish("token", "rotated")
-    return {"digest": digest(new.encode())}
 
 
 def certificate(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
@@ -205,10 +255,22 @@ def _deployed(cluster: Cluster) -> tuple[clients.Objects, Credentials]:
     return objects, credentials
 
 
-def _publish(
-    cluster: Cluster, objects: clients.Objects, name: str, parts: dict[str, bytes]
+def _publish_tokens(
+    cluster: Cluster,
+    objects: clients.Objects,
+    used: str,
+    accepted: list[str],
+    scoped: bundles.ScopedTokens,
 ) -> None:
-    """Put `parts` into the Secret `name`, and have it mounted by the pods."""
+    """Have sidecars use the token `used`, and OPAs accept just these tokens."""
+    modules = {name: text.encode() for name, text in bundles.file_modules(accepted, scoped).items()}
+    parts = {"token": used.encode(), **modules}
+    _apply_secret(objects, TOKEN_SECRET, parts)
+    cluster.refresh({TOKEN_SECRET: parts})
+
+
+def _apply_secret(objects: clients.Objects, name: str, parts: Mapping[str, bytes]) -> None:
+    """Make `parts` the data of the Secret `name`."""
     secret = objects.get("v1", "Secret", name, NAMESPACE)
     kind = secret["type"] if secret else "Opaque"
     data = {key: b64encode(value).decode() for key, value in parts.items()}
@@ -216,7 +278,6 @@ def _publish(
     objects.apply(
         {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": kind, "data": data}
     )
-    cluster.refresh({name: parts})
 
 
 def _every(servers: Iterable[Any], holds: Callable[[Any], bool], what: str) -> None:
@@ -240,6 +301,13 @@ def _sidecars(cluster: Cluster, key: str, value: str) -> None:
 def _accepts(opa: Any, value: str) -> bool:
     """Whether this OPA accepts the token `value`. Raises FairleadError if it cannot be reached."""
     return lets_in(OpaApi(opa.url, ca=opa.ca, token=value))
+
+
+def _opens(opa: OpaServer, scope: Scope, value: str) -> bool:
+    """Whether the token `value` opens all requests of the scope at this OPA. Raises
+    FairleadError if it cannot be reached.
+    """
+    return opens(OpaApi(opa.url, ca=opa.ca, token=value), scope.requests)
 
 
 def _shows(url: str, leaf: bytes) -> bool:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from fairlead.common import files
@@ -17,8 +18,10 @@ from fairlead.policy.instances import Instance
 from fairlead.policy.revision import MAIN, STAGED_KEY
 from fairlead.policy.revision import revision as revision
 from fairlead.policy.tables import INTENTS, intents_module
+from fairlead.policy.token_scopes import SCOPES
 from fairlead.settings import intents
 from fairlead.settings.models import IntentSettings, Settings
+from fairlead.settings.services import SERVICES
 
 SETTINGS = "settings.rego"
 AUTHZ = "authz.rego"
@@ -26,14 +29,18 @@ LOG = "log.rego"
 FILE_MODULES = (AUTHZ, LOG)
 """The modules that protect OPA itself, which it reads from files: no API call can replace them."""
 
+ScopedTokens = Mapping[str, Sequence[str]]
+"""The valid tokens of each scope, by its name; the one to use comes first."""
+NO_SCOPES: ScopedTokens = MappingProxyType({})
 _KEPT = ("cases", "crds", "engines", "samples")
 """The folders of an intent that hold YAML: for checks, people and other engines, not for OPA."""
 _UNTYPED = ("parameters", "instances")
 """The settings of which a policy may read a key that is missing. OPA rejects a reference to a key
 that a constant lacks, but does not look into what a function returns."""
 _LIBRARY = re.compile(r"\bdata\.(lib\.\w+)")
-_PLACEMENT = "placement"
-"""The folder of the project that is left out unless the settings want it."""
+QUERIES = "visibility"
+"""The folder with the queries of `fairlead query`, which no deployment has: to answer them takes
+longer than a decision may wait."""
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,200}")
 
 
@@ -78,17 +85,18 @@ def folder() -> Path:
     return intents.builtin_folder()
 
 
-def bundle(settings: Settings, source: Path | None = None) -> Bundle:
+def bundle(settings: Settings, source: Path | None = None, *, queries: bool = False) -> Bundle:
     """The modules of all policies in force, with `settings` in settings.rego and the table of the
     intents in intents.rego.
 
     They come from the project's own folder and the folders that the settings name. If `source` has
     a main.rego, it takes the place of the project's folder; otherwise it is one more folder.
     Intents that are switched off, and tests, are left out, and so are FILE_MODULES, which OPA reads
-    from a Secret. Raises InputError if a module cannot be read or has the name of another one, and
-    UsageError if a parameter or an intent's METADATA are wrong.
+    from a Secret. QUERIES are there only with `queries`. Raises InputError if a module cannot be
+    read or has the name of another one, and UsageError if a parameter or an intent's METADATA are
+    wrong.
     """
-    unset = _unset(settings, source)
+    unset = _unset(settings, source, queries=queries)
     active = unset.active(settings)
     made = {INTENTS: intents_module(active)}
     if SETTINGS in unset.modules:
@@ -110,34 +118,31 @@ def examples(settings: Settings, source: Path | None = None) -> Settings:
         for intent in intents.in_folder(place):
             if intent.name not in off:
                 chosen[intent.name] = IntentSettings(parameters=intent.example())
-    return Settings(policies=settings.policies, intents=chosen, placement=settings.placement)
+    services = {service.setting: getattr(settings, service.setting) for service in SERVICES}
+    return Settings(policies=settings.policies, intents=chosen, **services)
 
 
-def _unset(settings: Settings, source: Path | None) -> Bundle:
+def _unset(settings: Settings, source: Path | None, *, queries: bool) -> Bundle:
     """The modules without the settings. Raises InputError."""
     sources = {
         key: path
-        for key, path in module_files(settings, source).items()
+        for key, path in module_files(settings, source, queries=queries).items()
         if not path.name.endswith("_test.rego")
     }
     modules = {key: files.read_text(path) for key, path in sources.items()}
-    used = _libraries(modules)
-    kept = {
-        key: text
-        for key, text in modules.items()
-        if not _is_library(key) or _library_of(key) in used
-    }
+    unused = unused_libraries(modules)
+    kept = {key: text for key, text in modules.items() if key not in unused}
     return Bundle(kept, {key: sources[key] for key in kept})
 
 
-def _libraries(modules: Mapping[str, str]) -> set[str]:
-    """The packages below `lib` that other modules use, directly or through one another."""
+def unused_libraries(modules: Mapping[str, str]) -> set[str]:
+    """The keys of the modules below `lib` that no others use, directly or through one another."""
     texts = [text for key, text in modules.items() if not _is_library(key)]
     used: set[str] = set()
     while new := {name for text in texts for name in _LIBRARY.findall(text)} - used:
         used |= new
         texts = [text for key, text in modules.items() if _library_of(key) in new]
-    return used
+    return {key for key in modules if _is_library(key) and _library_of(key) not in used}
 
 
 def _is_library(key: str) -> bool:
@@ -168,8 +173,12 @@ def placed(settings: Settings, source: Path | None) -> tuple[Settings, Path | No
     return settings.model_copy(update={"policies": places}), None
 
 
-def module_files(settings: Settings, source: Path | None = None) -> dict[str, Path]:
-    """All modules with their tests, by their ConfigMap keys. Raises InputError."""
+def module_files(
+    settings: Settings, source: Path | None = None, *, queries: bool = False
+) -> dict[str, Path]:
+    """All modules with their tests, by their ConfigMap keys; QUERIES only with `queries`. Raises
+    InputError.
+    """
     modules: dict[str, Path] = {}
     for number, place in enumerate(folders(settings, source)):
         off = {
@@ -177,8 +186,11 @@ def module_files(settings: Settings, source: Path | None = None) -> dict[str, Pa
             for intent in intents.in_folder(place)
             if not settings.instances(intent.name, default=intent.metadata.enabled)
         }
-        if not number and not settings.placement:
-            off.add(_PLACEMENT)
+        if not number:
+            wanted = settings.services()
+            off |= {service.setting for service in SERVICES if service not in wanted}
+        if not number and not queries:
+            off.add(QUERIES)
         taken = {key.split(".")[0] for key in modules}
         for path in _policy_files(place):
             parts = path.relative_to(place).parts
@@ -252,16 +264,27 @@ def settings_document(settings: Settings, active: Sequence[Instance]) -> dict[st
     }
 
 
-def file_modules(tokens: list[str]) -> dict[str, str]:
-    """The modules that OPA reads from files, name -> text; `tokens` are those in force."""
-    return {AUTHZ: authz_module(tokens), LOG: files.read_text(folder() / LOG)}
+def file_modules(tokens: list[str], scoped: ScopedTokens = NO_SCOPES) -> dict[str, str]:
+    """The modules that OPA reads from files, name -> text; see `authz_module`."""
+    return {AUTHZ: authz_module(tokens, scoped), LOG: files.read_text(folder() / LOG)}
 
 
-def authz_module(tokens: list[str]) -> str:
-    """authz.rego with the SHA-256 digests of the tokens in force, but not the tokens."""
-    digests = json.dumps(sorted(hashlib.sha256(token.encode()).hexdigest() for token in tokens))
-    text = files.read_text(folder() / AUTHZ)
-    return f"{text}\ntoken_digests := {{{digests[1:-1]}}}\n"
+def authz_module(tokens: list[str], scoped: ScopedTokens = NO_SCOPES) -> str:
+    """authz.rego with the SHA-256 digests of the tokens in force, but not the tokens. `tokens` open
+    everything, those of a scope (see token_scopes) its requests.
+    """
+    digests = json.dumps(sorted(map(_sha256, tokens)))
+    text = f"{files.read_text(folder() / AUTHZ)}\ntoken_digests := {{{digests[1:-1]}}}\n"
+    opened = {
+        _sha256(token): SCOPES[name].opened for name, valid in scoped.items() for token in valid
+    }
+    if not opened:
+        return text
+    return f"{text}\nscoped_requests := {json.dumps(opened, sort_keys=True)}\n"
+
+
+def _sha256(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
 
 
 def _with_settings(text: str, document: Mapping[str, Any], path: Path) -> str:

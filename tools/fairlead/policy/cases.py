@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -70,16 +70,16 @@ class Request(_Strict):
             self.operation, ("object",)
         )
         objects = {"object": self.object, "oldObject": self.old_object, "parent": self.parent}
-        for field, value in objects.items():
-            if field != "parent" and (field in needed) != (value is not None):
+        for name, value in objects.items():
+            if name != "parent" and (name in needed) != (value is not None):
                 raise ValueError(
-                    f"{self.operation} {'needs an' if field in needed else 'has no'} {field}"
+                    f"{self.operation} {'needs an' if name in needed else 'has no'} {name}"
                 )
             for key in ("apiVersion", "kind"):
                 if value is not None and not isinstance(value.get(key), str):
-                    raise ValueError(f"{field} has no {key}")
+                    raise ValueError(f"{name} has no {key}")
             if value is not None and not isinstance(value.get("metadata", {}), dict):
-                raise ValueError(f"{field}.metadata is not a mapping")
+                raise ValueError(f"{name}.metadata is not a mapping")
         return self
 
     @property
@@ -114,7 +114,8 @@ class Expect(_Strict):
 @dataclass(frozen=True)
 class Case:
     """One case. `settings` are complete; `given` has those of the file, which differ from the
-    defaults. `path` and `line` are where it begins.
+    defaults. `data` is what OPA has besides, at the top of its data. `path` and `line` are where it
+    begins.
     """
 
     name: str
@@ -126,6 +127,7 @@ class Case:
     expect: Expect
     path: Path
     line: int
+    data: Mapping[str, Any] = field(default_factory=dict)
 
     def names(self) -> dict[str, Any]:
         """What the conditions in an intent's files for engines see of the case."""
@@ -155,7 +157,9 @@ class Case:
         )
 
 
-_KEYS = ("name", "intent", "settings", "namespace", "request", "expect")
+PLACEMENT = "placement"
+"""Stands in place of an intent in cases of placement over clusters, which placement_cases reads."""
+_KEYS = ("name", "intent", "settings", "namespace", "data", "request", "expect")
 _SUFFIXES = (".yaml", ".yml")
 _Part = TypeVar("_Part", bound=_Strict)
 
@@ -168,17 +172,21 @@ def load(
 
     `settings` name the folders of policies besides the project's, or besides `folder`, and which
     intents are switched off. The project's own cases know only its own policies: others may refuse
-    the same request. Raises InputError with file and line for an invalid case, and for a name that
-    is used twice, and UsageError if there is no case.
+    the same request. Cases of placement over clusters are left out. Raises InputError with file and
+    line for an invalid case, and for a name that is used twice, and UsageError if there is no case.
     """
     settings = settings or Settings()
     sources = _sources(path, settings, folder)
     project = (bundles.folders(settings, folder)[0], bundles.folder().resolve(), _shared())
     own = settings.model_copy(update={"policies": []})
     cases: list[Case] = []
+    others = False
     seen: dict[str, str] = {}
     for source in sources:
-        for document in _listed(source):
+        for document in listed(source):
+            if is_of_placement(document):
+                others = True
+                continue
             base = own if any(map(source.resolve().is_relative_to, project)) else settings
             case = _case(document, base, folder)
             if path is None and case.intent in settings.disabled():
@@ -191,7 +199,7 @@ def load(
                 )
             seen[case.name] = where
             cases.append(case)
-    if not cases:
+    if not (cases or others):
         raise UsageError("no intent in force has a case: write one, or name others with --cases")
     return cases
 
@@ -213,15 +221,20 @@ def require_known(cases: Iterable[Case], settings: Settings, folder: Path | None
 
 def _sources(path: Path | None, settings: Settings, source: Path | None) -> list[Path]:
     if path is not None:
-        if not path.is_dir():
-            return [path]
-        sources = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES)
-        if not sources:
-            raise InputError(path, "holds no *.yaml file with cases: add one, or name another")
-        return sources
+        return in_path(path)
     places = bundles.folders(settings, source)
     policies = (path for place in places for path in sorted(place.glob("*/")))
     return list(dict.fromkeys(source for policy in policies for source in of_policy(policy)))
+
+
+def in_path(path: Path) -> list[Path]:
+    """The files with cases in a file or folder. Raises InputError if a folder has none."""
+    if not path.is_dir():
+        return [path]
+    sources = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES)
+    if not sources:
+        raise InputError(path, "holds no *.yaml file with cases: add one, or name another")
+    return sources
 
 
 def of_policy(folder: Path) -> list[Path]:
@@ -239,7 +252,13 @@ def _shared() -> Path:
     return (paths.root() / "testdata" / "cases").resolve()
 
 
-def _listed(source: Path) -> list[files.Document]:
+def is_of_placement(document: files.Document) -> bool:
+    """Whether a listed document is a case of placement over clusters."""
+    return isinstance(document.value, dict) and document.value.get("intent") == PLACEMENT
+
+
+def listed(source: Path) -> list[files.Document]:
+    """The documents of the cases in a file. Raises InputError if it is no list of some."""
     documents = []
     for document in files.read_yaml(source):
         if not isinstance(document.value, list) or not isinstance(document.node, yaml.SequenceNode):
@@ -266,6 +285,10 @@ def _case(document: files.Document, base: Settings, folder: Path | None) -> Case
         update={"policies": base.policies, "intents": {**base.disabled(), **settings.intents}}
     )
     namespace = _part(document, "namespace")
+    data = _part(document, "data")
+    if data and not isinstance(data.value, dict):
+        line = document.line(["data"])
+        raise InputError(document.path, "data: write a mapping, the top of OPA's data", line=line)
     return Case(
         name=document.value["name"],
         intent=document.value["intent"],
@@ -276,6 +299,7 @@ def _case(document: files.Document, base: Settings, folder: Path | None) -> Case
         expect=_parsed(_needed(document, "expect"), Expect),
         path=document.path,
         line=document.line(["name"]) or 1,
+        data=data.value if data else {},
     )
 
 

@@ -17,7 +17,9 @@ from fairlead.policy.instances import Instance
 from fairlead.policy.revision import PACKAGE
 from fairlead.settings import intents
 from fairlead.settings.models import Settings
+from fairlead.settings.services import SERVICES
 
+_SERVICES = {(service.setting, service.package) for service in SERVICES}
 _DECISION = re.compile(r"^decision\b", re.MULTILINE)
 _TYPES = {
     "deny": ("set", "a set of messages: `deny contains message if ...`"),
@@ -62,8 +64,8 @@ def _of_modules(place: Path) -> Iterator[str]:
         folder = path.relative_to(place).parts[0]
         text = files.read_text(path)
         package = PACKAGE.search(text)
-        # Callers ask for k8s.<folder> by this path.
-        name = package[1].removeprefix("k8s.").split(".")[0] if package else ""
+        of_service = package and (folder, package[1]) in _SERVICES
+        name = folder if of_service else package[1].split(".")[0] if package else ""
         expected = f"{folder}_test" if path.name.endswith("_test.rego") else folder
         if package is None:
             yield f"{path}: names no package: begin it with `package {expected}`"

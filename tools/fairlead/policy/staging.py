@@ -2,9 +2,9 @@
 
 OPA loads one module at a time. So a new revision is loaded beside the old one, under packages
 `r_<revision>.*` that nothing uses yet. Then main.rego, whose imports name these packages, is
-replaced, and so is the module of k8s.placement. Each answer therefore comes from one revision as a
-whole. The sidecar loads new modules
-first, then changed ones, and removes old ones last.
+replaced, and so are the modules of services (see fairlead.settings.services). Each answer therefore
+comes from one revision as a whole. The sidecar loads new modules first, then changed ones, and
+removes old ones last.
 
 Modules in packages that OPA reads from files, such as its authz policy, are refused here.
 """
@@ -18,14 +18,17 @@ from fairlead.common import files
 from fairlead.common.errors import FairleadError, InputError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import bundles, python_code
+from fairlead.policy import bundles, joining, python_code
 from fairlead.policy.bundles import Bundle
 from fairlead.policy.revision import PACKAGE
 from fairlead.settings.models import Settings
+from fairlead.settings.services import SERVICES
 
-_ENTRIES = ("system", "k8s")
-"""The packages that OPA itself or its callers query (the decision, health; placement), which keep
+_ENTRIES = ("system", *(service.root for service in SERVICES))
+"""The packages that OPA itself or its callers query (the decision, health; services), which keep
 their names."""
+_UNNAMED = 12 * "0"
+"""Stands for the revision in modules that decide how it is called."""
 
 
 def stage(bundle: Bundle, progress: Progress) -> Bundle:
@@ -37,10 +40,19 @@ def stage(bundle: Bundle, progress: Progress) -> Bundle:
     require_none_of_opas_own(bundle.modules, bundle.sources, progress)
     packages = {key: _package(key, text) for key, text in bundle.modules.items()}
     inner = {path for path in packages.values() if path.split(".")[0] not in _ENTRIES}
-    name = bundle.revision
-    moved = cli.move(bundle.modules, {path: f"r_{name}.{path}" for path in inner}, progress)
+    moved = cli.move(bundle.modules, {path: f"r_{_UNNAMED}.{path}" for path in inner}, progress)
+    joined = {
+        **{key: text for key, text in moved.items() if packages[key] not in inner},
+        **joining.join({key: text for key, text in moved.items() if packages[key] in inner}),
+    }
+    name = Bundle(joined).revision
     return Bundle(
-        {f"{name}.{key}" if packages[key] in inner else key: text for key, text in moved.items()}
+        {
+            f"{name}.{key}" if packages[key] in inner else key: text.replace(
+                f"r_{_UNNAMED}.", f"r_{name}."
+            )
+            for key, text in joined.items()
+        }
     )
 
 

@@ -68,11 +68,11 @@ def _asked(instance: Instance, rule: str) -> str:
 
 def namespace_labels(active: Iterable[Instance], settings: Settings) -> list[str]:
     """The labels of namespaces that policies read, besides the pool label, sorted: those by which
-    these intents select, and what placement over clusters takes from namespaces.
+    these intents select, and those that services read.
     """
     known = {settings.namespace_label, instances.NAME_LABEL}
-    placement = {"customer"} if settings.placement else set()
-    return sorted(placement.union(*(one.labels for one in active)) - known)
+    read = (service.labels for service in settings.services())
+    return sorted(set().union(*read, *(one.labels for one in active)) - known)
 
 
 def manifest(modules: Iterable[str]) -> str:

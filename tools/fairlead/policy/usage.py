@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
+from fairlead.settings.services import SERVICES
 
 _SILENT = Progress()
 
@@ -16,7 +17,7 @@ ENTRY_POINTS = (
     "data.system.authz.allow",
     "data.system.log.drop",
     "data.system.log.mask",
-    "data.k8s.placement",
+    *(f"data.{service.package}" for service in SERVICES),
 )
 """What OPA itself asks for (the decision, its readiness, who may use its API, and its logs), and
 what its callers ask for by its path."""

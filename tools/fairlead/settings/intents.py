@@ -46,6 +46,7 @@ from fairlead.common.first_webhooks import FIRST_WEBHOOKS
 from fairlead.common.mistakes import Mistake
 from fairlead.kube import admission_reviews
 from fairlead.settings.selectors import Selector
+from fairlead.settings.services import SERVICES
 from fairlead.settings.strict import STRICT, LabelKey
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -58,7 +59,8 @@ _LONGEST = 63
 # What a mistake in an expression raises besides Jinja2's own errors.
 _MISTAKES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _TAKEN = {
-    *("data", "input", "fairlead_confirmed", "k8s", "kubernetes", "system"),
+    *("data", "input", "fairlead_confirmed", "kubernetes", "system"),
+    *(service.root for service in SERVICES),
     *("as", "contains", "default", "else", "every", "false", "if", "import", "in", "not", "null"),
     *("package", "some", "true", "with"),
 }
@@ -274,12 +276,19 @@ class Intent:
         return requests
 
 
-@functools.lru_cache(maxsize=1024)  # a command asks several times about the same modules
-def of_module(text: str, source: str) -> Intent | None:
-    """The intent that a module's METADATA describe; None if they describe none. Raises InputError.
-
-    A module that declares no requests is a library of policies.
+@dataclass(frozen=True)
+class PackageMetadata:
+    """The METADATA of a module's package: the annotations as they are written, the `package`, and
+    the line where they begin.
     """
+
+    annotations: Mapping[str, Any]
+    package: str
+    line: int
+
+
+def metadata_of(text: str, source: str) -> PackageMetadata | None:
+    """The METADATA of a module's package, or None. Raises InputError for what is no YAML."""
     block = _BLOCK.search(text)
     if block is None:
         return None
@@ -289,7 +298,21 @@ def of_module(text: str, source: str) -> Intent | None:
     except yaml.YAMLError as error:
         problem = " ".join(str(error).split())
         raise InputError(source, f"METADATA: is not valid YAML: {problem}", line=line) from error
-    custom = annotations.get("custom") if isinstance(annotations, dict) else None
+    written = annotations if isinstance(annotations, dict) else {}
+    return PackageMetadata(written, block[2], line)
+
+
+@functools.lru_cache(maxsize=1024)  # a command asks several times about the same modules
+def of_module(text: str, source: str) -> Intent | None:
+    """The intent that a module's METADATA describe; None if they describe none. Raises InputError.
+
+    A module that declares no requests is a library of policies.
+    """
+    described = metadata_of(text, source)
+    if described is None:
+        return None
+    annotations, line = described.annotations, described.line
+    custom = annotations.get("custom")
     if not isinstance(custom, dict):
         return None
     known = {to_camel(name): name for name in Metadata.model_fields}
@@ -311,7 +334,7 @@ def of_module(text: str, source: str) -> Intent | None:
             source, f"METADATA: custom.parameters is no JSON Schema: {error.message}", line=line
         ) from error
     return Intent(
-        name=block[2].split(".")[-1].replace("_", "-"),
+        name=described.package.split(".")[-1].replace("_", "-"),
         title=str(annotations.get("title", "")),
         description=str(annotations.get("description", "")).strip(),
         metadata=metadata,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -11,6 +11,7 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     Field,
+    SerializerFunctionWrapHandler,
     field_serializer,
     field_validator,
     model_validator,
@@ -20,8 +21,10 @@ from fairlead.common import durations
 from fairlead.common.mistakes import Mistake, Mistakes
 from fairlead.kube import labels, resources
 from fairlead.kube.resources import Resource
+from fairlead.settings.access import Access
 from fairlead.settings.selectors import Selector
-from fairlead.settings.strict import STRICT, LabelKey, LabelValue
+from fairlead.settings.services import SERVICES, Service
+from fairlead.settings.strict import STRICT, Duration, Group, LabelKey, LabelValue, User
 
 STALENESS = (10, 86400)
 """The limits of maxStaleness, in seconds. A sidecar needs up to 7 to confirm all data."""
@@ -39,9 +42,6 @@ Mode = Literal["deny", "warn"]
 _EVERY = "*"
 IntentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=63)]
 
-# Source: RBAC's own check of a subject's name, and what a header can carry.
-Group = Annotated[str, Field(pattern=r"^[^\s,][^\n\r,]*$")]
-Duration = Annotated[str, AfterValidator(durations.check)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
@@ -161,10 +161,14 @@ class LogService(_Strict):
 
 
 class DecisionLogs(_Strict):
-    """Where decisions are logged. policies/log.rego leaves out what may be secret."""
+    """Where decisions are logged. policies/log.rego leaves out what may be secret.
+
+    `sample` is the share of the decisions that admit, without a warning, that are logged.
+    """
 
     console: bool = True
     service: LogService | None = None
+    sample: Annotated[float, Field(ge=0.000001, le=1)] = 1
 
 
 KUBELET_LIFE = timedelta(minutes=15)
@@ -218,8 +222,6 @@ class Certificates(_Strict):
         return durations.parse(self.renew_before) if self.renew_before else self.valid / 3
 
 
-# Whoever an API server authenticates: its CEL and OPA's Rego get the name as one string.
-User = Annotated[str, Field(pattern=r"^[^\s][^\n\r]*$")]
 NamespaceName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
 
 
@@ -257,6 +259,10 @@ class Settings(_Strict):
     enforcement: dict[str, Mode] = {}
     placement: bool = False
     """Whether OPA also answers on which clusters a workload runs."""
+    access: Access | None = None
+    """Whether OPA also decides on transient role bindings; None if not."""
+    placement_policies: bool = False
+    """Whether OPA also gets the Rego of PlacementPolicies, which are objects of the API."""
     default_pool: PoolName | None = None
     pools: dict[PoolName, Pool] = {}
     contact: str | None = None
@@ -284,6 +290,16 @@ class Settings(_Strict):
     def _by_whom(cls, value: object) -> object:
         """One word is short for `by`."""
         return {"by": value} if isinstance(value, str) else value
+
+    @field_validator("access", mode="before")
+    @classmethod
+    def _with_defaults(cls, value: object) -> object:
+        """`true` stands for the defaults, and `false` for None."""
+        return ({} if value else None) if isinstance(value, bool) else value
+
+    @field_serializer("access", mode="wrap")
+    def _or_false(self, value: Access | None, handler: SerializerFunctionWrapHandler) -> object:
+        return False if value is None else handler(value)
 
     @field_validator("enforcement", mode="before")
     @classmethod
@@ -384,9 +400,32 @@ class Settings(_Strict):
         """All settings, in the form of the file."""
         return self.model_dump(by_alias=True, exclude_none=False)
 
+    def services(self) -> list[Service]:
+        """The decisions beside admission that these settings want."""
+        return [service for service in SERVICES if getattr(self, service.setting)]
+
     def deployed_document(self) -> dict[str, object]:
         """The settings that a cluster keeps: all but the places of policies on this machine, and
-        `placement` only if it is on, so that other deployments stay as earlier versions made them.
+        what is switched on by a setting of its own (services, `placementPolicies`,
+        `decisionLogs.sample`) only if it is on, so that other deployments stay as earlier versions
+        made them.
         """
-        left_out = {"policies"} if self.placement else {"policies", "placement"}
-        return {key: value for key, value in self.document().items() if key not in left_out}
+        wanted = self.services()
+        off = {service.setting for service in SERVICES if service not in wanted}
+        if not self.placement_policies:
+            off.add("placementPolicies")
+        left_out = {"policies", *off}
+        document = self.document()
+        if self.decision_logs.sample == 1:
+            whole = {"sample"}
+            document["decisionLogs"] = self.decision_logs.model_dump(by_alias=True, exclude=whole)
+        return {key: value for key, value in document.items() if key not in left_out}
+
+    @classmethod
+    def of_deployed(cls, deployed: Mapping[str, object]) -> dict[str, object]:
+        """The settings that a cluster keeps, with what `deployed_document` leaves out."""
+        default = cls()
+        kept = default.deployed_document()
+        off = {key: value for key, value in default.document().items() if key not in kept}
+        del off["policies"]
+        return {**off, **deployed}

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, ConfigDict
+from pydantic import AfterValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from fairlead.common import durations
 from fairlead.kube import labels
 
 LabelKey = Annotated[str, AfterValidator(labels.check_key)]
 LabelValue = Annotated[str, AfterValidator(labels.check_value)]
+# Source: RBAC's own check of a subject's name, and what a header can carry.
+Group = Annotated[str, Field(pattern=r"^[^\s,][^\n\r,]*$")]
+Duration = Annotated[str, AfterValidator(durations.check)]
+# Whoever an API server authenticates: its CEL and OPA's Rego get the name as one string.
+User = Annotated[str, Field(pattern=r"^[^\s][^\n\r]*$")]
 
 
 STRICT = ConfigDict(

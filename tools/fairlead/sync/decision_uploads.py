@@ -18,6 +18,7 @@ from typing import Any
 
 from fairlead.opa import decision_entries
 from fairlead.sync import decision_batches
+from fairlead.sync.last_decisions import LastDecisions
 from fairlead.sync.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -51,9 +52,12 @@ class Decisions:
         metrics: Metrics,
         write: Callable[[str], None] | None,
         clock: Callable[[], float] = time.monotonic,
+        last: LastDecisions | None = None,
     ) -> None:
+        """`last` gets the decisions of PlacementPolicies, which are neither counted nor written."""
         self._metrics = metrics
         self._write = write
+        self._last = last or LastDecisions()
         self._lock = Lock()
         self._clock = clock
         self._budgets = {kind: _Budget(*sizes, clock()) for kind, sizes in BUDGETS.items()}
@@ -75,6 +79,8 @@ class Decisions:
     def _take(self, decision: decision_batches.Decision) -> None:
         if decision.text is None or decision.entry is None:
             self._omit("unread")
+            return
+        if self._last.note(decision.entry):
             return
         pairs = list(decision_entries.outcomes(decision.entry))
         for intent, outcome in pairs:

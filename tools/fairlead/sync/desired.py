@@ -5,32 +5,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from threading import Event, RLock
-from typing import Any, Literal
+from typing import Any
 
-from fairlead.deployment.names import REPLICA_STATUS, RETRIES, STATUS
+from fairlead.kube.apiserver import LiveNamespace
 from fairlead.kube.resources import Resource
-from fairlead.policy.revision import fingerprint
-from fairlead.sync import policy_problems, stores
-from fairlead.sync.policy_problems import Problem
+from fairlead.sync import config_maps, policy_objects, stores
+from fairlead.sync.config_maps import ConfigMap, Item, Kind, Owner
 from fairlead.sync.stores import Store
 
 NAMESPACES = "namespaces"
 """The store of namespaces."""
 
-Kind = Literal["policies", "data", "namespaces", "objects"]
 Labels = Mapping[str, str]
-Owner = tuple[str, str]  # namespace and name of a ConfigMap
-Item = tuple[
-    Literal["policy", "document"], str
-]  # what OPA holds of a ConfigMap's key, by <namespace>/<configmap>/<key>
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What one watch follows: namespaces, the objects of a resource, or the ConfigMaps with
-    policies or with data.
+    """What one watch follows: namespaces, the objects of a resource, the ConfigMaps with policies
+    or with data, or PlacementPolicies.
 
     `namespace` is the namespace of the ConfigMaps, None for all namespaces.
     """
@@ -42,57 +36,50 @@ class Source:
     def __str__(self) -> str:
         if self.store:
             return str(self.resource or self.kind)
+        if self.kind == "placement":
+            return "placementpolicies"
         return f"{self.kind} in {self.namespace or 'all namespaces'}"
 
     @property
     def store(self) -> str | None:
-        """The store that it fills; None if it follows ConfigMaps."""
+        """The store that it fills; None if it follows ConfigMaps or PlacementPolicies."""
         if self.resource:
             return self.resource.name
         return NAMESPACES if self.kind == "namespaces" else None
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigMap:
-    """The parts of a labelled ConfigMap that the sidecar needs.
-
-    `fingerprint` identifies its data (see fairlead.policy.revision), so that a status says which
-    content it is about. `annotations` are those with a status.
-    """
-
-    owner: Owner
-    kind: Kind
-    texts: Mapping[str, str]
-    problems: Mapping[str, Problem]
-    fingerprint: str
-    resource_version: str = field(compare=False)
-    annotations: Mapping[str, str] = field(compare=False)
-
-    def item(self, key: str) -> Item:
-        """The item that OPA holds for `key`."""
-        return "policy" if self.kind == "policies" else "document", "/".join((*self.owner, key))
-
-
-@dataclass(frozen=True, slots=True)
 class Snapshot:
     """What OPA should hold at one moment.
 
-    `broken` are items whose new content cannot be sent; OPA keeps the content that it has. If
-    `complete` is true, every source of ConfigMaps has been listed, and OPA must drop items that are
-    not here. A store is None until it has been listed. The next snapshot has the same object if
-    nothing in it changed.
+    `broken` are items whose new content cannot be sent; OPA keeps the content that it has.
+    `unlisted` are the kinds of policies and data that have not been listed yet. A store is None
+    until it has been listed. The next snapshot has the same object if nothing in it changed.
     """
 
     texts: Mapping[Item, str]
     broken: frozenset[Item]
     stores: Mapping[str, Store | None]
-    complete: bool
+    unlisted: tuple[str, ...]
     config_maps: tuple[ConfigMap, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether all policies and data are known, and OPA must drop items that are not here."""
+        return not self.unlisted
 
     @property
     def unknown(self) -> list[str]:
         """The stores that have not been listed yet."""
         return [name for name, objects in self.stores.items() if objects is None]
+
+
+def snapshot(config_maps: Iterable[ConfigMap], *, unlisted: Iterable[str] = ()) -> Snapshot:
+    """What OPA should hold of these, without stores."""
+    known = tuple(config_maps)
+    texts = {each.item(key): text for each in known for key, text in each.texts.items()}
+    broken = frozenset(each.item(key) for each in known for key in each.problems)
+    return Snapshot(texts, broken, {}, tuple(unlisted), known)
 
 
 class Desired:
@@ -155,17 +142,16 @@ class Desired:
             if before != entry:
                 self._change(source)
 
-    def looked_up(self, name: str, labels: Labels, version: str) -> bool:
+    def looked_up(self, name: str, live: LiveNamespace) -> bool:
         """Record a live lookup of the namespace `name`; returns whether OPA may get the answer.
 
-        `labels` and `version` (the resourceVersion) are those that the API server has at this
-        moment. After this answer, OPA must never get an older one. So events that are older than
-        `version` and still on their way are dropped from now on. Events that came already may be on
-        their way into OPA. If they differ from the answer, OPA must have them first, and the result
-        is False.
+        `live` is what the API server has at this moment. After this answer, OPA must never get an
+        older one. So events that are older than its version and still on their way are dropped from
+        now on. Events that came already may be on their way into OPA. If they differ from the
+        answer, OPA must have them first, and the result is False.
         """
         key = ("", name)
-        live = stores.canonical(self.thin(name, labels))
+        answer = stores.canonical(self.thin(name, live.labels, live.annotations))
         with self._lock:
             listed = [
                 listed or {}
@@ -173,12 +159,12 @@ class Desired:
                 if source.store == NAMESPACES
             ]
             if any(
-                coming.get(key) not in (self._loaded.get(key), live)
+                coming.get(key) not in (self._loaded.get(key), answer)
                 for coming in (self._taken, *listed)
             ):
                 return False
-            if version.isdigit():
-                self._ahead[name] = max(int(version), self._ahead.get(name, 0))
+            if live.version.isdigit():
+                self._ahead[name] = max(int(live.version), self._ahead.get(name, 0))
         return True
 
     def loaded(self, snapshot: Snapshot) -> None:
@@ -186,9 +172,17 @@ class Desired:
         with self._lock:
             self._loaded = snapshot.stores.get(NAMESPACES) or {}
 
-    def thin(self, name: str, labels: Labels | None) -> dict[str, Any]:
-        """A namespace as OPA gets it: its name, its replicated labels, and the keys of those that
-        it lacks (`absentLabels`).
+    def replicated(self, annotations: Labels | None) -> dict[str, str]:
+        """Those of a namespace's annotations that have the key of a replicated label: a policy may
+        take one for the other.
+        """
+        return {key: annotations[key] for key in self._labels if annotations and key in annotations}
+
+    def thin(
+        self, name: str, labels: Labels | None, annotations: Labels | None = None
+    ) -> dict[str, Any]:
+        """A namespace as OPA gets it: its name, its replicated labels and annotations, and the keys
+        of the labels that it lacks (`absentLabels`).
 
         While settings change, a policy may ask for a label that is not replicated. By
         `absentLabels` it can tell such a label from one that the namespace lacks.
@@ -198,6 +192,7 @@ class Desired:
         return {
             "metadata": {"name": name, "labels": thin_labels}
             | ({"absentLabels": absent} if absent else {})
+            | ({"annotations": noted} if (noted := self.replicated(annotations)) else {})
         }
 
     def config_map(self, owner: Owner) -> ConfigMap | None:
@@ -218,8 +213,6 @@ class Desired:
     def take(self) -> Snapshot:
         """The current desired state. All changes so far count as taken."""
         by_name: dict[str, Store | None] = {}
-        config_maps: list[ConfigMap] = []
-        complete = True
         with self._lock:
             self._changed_at = None
             self.changed.clear()
@@ -230,19 +223,22 @@ class Desired:
                     by_name[source.store] = self._stores.get(source)
                     if source.store == NAMESPACES:
                         self._taken = self._stores.get(source, {})
-                elif listed is None:
-                    complete = False
+            return replace(self.policies(), stores=by_name)
+
+    def policies(self) -> Snapshot:
+        """The policies and data at this moment, without stores. Nothing counts as taken."""
+        config_maps: list[ConfigMap] = []
+        unlisted: set[str] = set()
+        with self._lock:
+            for source, listed in self._listed.items():
+                if source.store:
+                    continue
+                if listed is None:
+                    kind = "PlacementPolicies" if source.kind == "placement" else "ConfigMaps"
+                    unlisted.add(kind)
                 else:
                     config_maps.extend(listed.values())
-        texts = {
-            config_map.item(key): text
-            for config_map in config_maps
-            for key, text in config_map.texts.items()
-        }
-        broken = frozenset(
-            config_map.item(key) for config_map in config_maps for key in config_map.problems
-        )
-        return Snapshot(texts, broken, by_name, complete, tuple(config_maps))
+        return snapshot(config_maps, unlisted=sorted(unlisted))
 
     def _overtaken(self, source: Source, value: Mapping[str, Any]) -> bool:
         """Whether this event is older than the last live lookup of its namespace.
@@ -277,41 +273,15 @@ class Desired:
                 source.resource.thin(value)
             )
         if source.kind == "namespaces":
-            return ("", name), stores.canonical(self.thin(name, metadata.get("labels")))
+            return ("", name), stores.canonical(
+                self.thin(name, metadata.get("labels"), metadata.get("annotations"))
+            )
+        if source.kind == "placement":
+            policy = policy_objects.read(value)
+            return policy.owner, policy
         owner = (metadata["namespace"], name)
         if source.kind == "policies" and self._data_label:
             label, data_value = self._data_label
             if (metadata.get("labels") or {}).get(label) == data_value:
                 return owner, None
-        return owner, read_config_map(owner, source.kind, value)
-
-
-def read_config_map(owner: Owner, kind: Kind, value: Mapping[str, Any]) -> ConfigMap:
-    """Read the needed parts of a ConfigMap from the API's JSON."""
-    texts: dict[str, str] = {}
-    problems: dict[str, Problem] = {}
-    check = policy_problems.of_policy if kind == "policies" else policy_problems.of_document
-    for key, text in sorted((value.get("data") or {}).items()):
-        trouble = check("/".join((*owner, key)), text)
-        if trouble:
-            problems[key] = trouble
-        else:
-            texts[key] = text
-    for key in sorted(value.get("binaryData") or {}):
-        problems[key] = policy_problems.of_bytes("/".join((*owner, key)))
-    metadata = value["metadata"]
-    annotations = {
-        key: text
-        for key, text in (metadata.get("annotations") or {}).items()
-        if key == STATUS
-        or key.startswith(REPLICA_STATUS)
-        or (key == RETRIES and kind == "policies")
-    }
-    return ConfigMap(
-        owner, kind, texts, problems, _of(value), metadata.get("resourceVersion", ""), annotations
-    )
-
-
-def _of(value: Mapping[str, Any]) -> str:
-    """The fingerprint of a ConfigMap's data and binaryData."""
-    return fingerprint({**(value.get("data") or {}), **(value.get("binaryData") or {})})
+        return owner, config_maps.read(owner, source.kind, value)

@@ -26,6 +26,17 @@ def not_after(registry: CollectorRegistry, source: Callable[[], float]) -> None:
     Gauge("fairlead_certificate_not_after_seconds", text, registry=registry).set_function(source)
 
 
+class Registered:
+    """All metrics of a registry, for a server."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def text(self) -> bytes:
+        """The exposition format, version 0.0.4."""
+        return generate_latest(self._registry)
+
+
 class Metrics:
     """The sidecar's metrics, in a registry of their own."""
 

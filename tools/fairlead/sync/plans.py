@@ -4,12 +4,13 @@ rejected. Nothing here sends."""
 from __future__ import annotations
 
 import random
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from fairlead.policy.revision import STAGE, switches
 from fairlead.sync import policy_problems
-from fairlead.sync.desired import ConfigMap, Item, Snapshot
+from fairlead.sync.config_maps import ConfigMap, Item
+from fairlead.sync.desired import Snapshot
 from fairlead.sync.policy_problems import Problem
 from fairlead.sync.stores import Store
 
@@ -61,6 +62,17 @@ class Served:
     policies: dict[str, str] = field(default_factory=dict)
     documents: dict[str, str] = field(default_factory=dict)
     stores: dict[str, Store | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """The policies that OPA held after a cycle, by their ids, and what it had accepted last and
+    rejected.
+    """
+
+    policies: Mapping[str, str]
+    accepted: Mapping[Item, str]
+    rejected: frozenset[tuple[Item, str | None]]
 
 
 @dataclass(frozen=True, slots=True)

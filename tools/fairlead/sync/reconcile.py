@@ -18,18 +18,15 @@ from fairlead.deployment.names import CONFIRMED
 from fairlead.kube.resources import Resource
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import Rejected, describe
-from fairlead.sync import loops, plans, policy_problems, stores
-from fairlead.sync.desired import NAMESPACES, ConfigMap, Desired, Item, Owner, Snapshot
+from fairlead.sync import claims, loops, plans, policy_problems, refusals, stores
+from fairlead.sync.config_maps import ConfigMap, Item, Owner, Verdict
+from fairlead.sync.desired import NAMESPACES, Desired, Snapshot
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.policy_problems import Problem
-from fairlead.sync.statuses import Verdict
+from fairlead.sync.refusals import MARKER, SYSTEM
 from fairlead.sync.stores import Store
 
 log = logging.getLogger(__name__)
-
-MARKER = "fairlead_sync"
-"""The document that shows whether OPA still has what this process loaded. No namespace can have
-this name, because of the underscore."""
 
 _FINER = 1_000_000_000
 """Nanoseconds by which the confirmed time may be out of date. Each write makes OPA prepare its
@@ -41,9 +38,6 @@ TICK = 0.5
 COMPARE = 1.0
 """Seconds between two reads of all that OPA serves. The pause is longer if the reads would take
 more than a twentieth of the time."""
-
-SYSTEM = "fairlead/fairlead-policies"
-"""The default of the only ConfigMap that may define the package system."""
 
 Report = Callable[[dict[Owner, Verdict]], None]
 
@@ -84,6 +78,9 @@ class Reconciler:
         self.confirmed: int | None = None
         """The time up to which OPA is known to hold the state of the cluster, in nanoseconds since
         the epoch."""
+        self.in_force: plans.InForce | None = None
+        """What OPA held after the last cycle in which everything was known; None before the
+        first."""
         self._known = confirmed
         self._max_staleness = max_staleness
         self._desired = desired
@@ -97,6 +94,8 @@ class Reconciler:
         self._system = system
         self._instance = secrets.token_hex(8)
         self._memory = plans.Memory()
+        self._claims = claims.Claims()
+        self._packages: list[str] = []
         self._served = plans.Served()
         self._written: dict[str, Any] | None = None
         self._verdicts: dict[Owner, Verdict] = {}
@@ -119,6 +118,8 @@ class Reconciler:
         desired = self._desired.take()
         self._look(opa, desired)
         self._memory.adopt(desired, self._served)
+        desired = self._claims.settle(desired, self._memory.accepted, opa.package)
+        self._packages = sorted({"/".join(each.claim.path) for each in desired.config_maps} - {""})
         unwritable = self._apply(opa, desired)
         # If nothing changes, the next snapshot has the same objects, and comparing them is free.
         listed = {name: objects for name, objects in desired.stores.items() if objects is not None}
@@ -130,12 +131,23 @@ class Reconciler:
         self._note_owned(opa)
         self.looked = time.monotonic()
         self._settle(desired, unwritable)
+        if desired.complete and not desired.unknown:
+            self.in_force = plans.InForce(
+                dict(self._served.policies),
+                dict(self._memory.accepted),
+                frozenset(self._memory.rejected),
+            )
         if known is not None and self.trouble is None:
             self._confirm(opa, known)
 
     def _step(self) -> None:
         self.cycle()
         self._desired.changed.wait(TICK)
+
+    @property
+    def replicated(self) -> list[list[str]]:
+        """The paths in OPA's data to which objects are replicated."""
+        return list(self._paths.values())
 
     def lag(self) -> float:
         """For how many seconds OPA has not held the desired state; 0 while it does."""
@@ -261,7 +273,13 @@ class Reconciler:
 
     def _put(self, opa: OpaApi, operation: plans.Put) -> None:
         kind, id_ = operation.item
-        if reason := self._forbidden(opa, operation):
+        if reason := refusals.refusal(
+            opa,
+            operation.item,
+            operation.text,
+            system=self._system,
+            replicated=self.replicated,
+        ):
             raise Rejected(id_, reason)
         if kind == "policy":
             opa.put_policy(id_, operation.text)
@@ -274,23 +292,6 @@ class Reconciler:
             self._served.documents[id_] = held
             self._memory.accept(operation, held)
         log.info("loaded %s %s", kind, id_)
-
-    def _forbidden(self, opa: OpaApi, operation: plans.Put) -> Problem | None:
-        """Why a policy or document must not be loaded although OPA might accept it."""
-        kind, id_ = operation.item
-        replicated = list(self._paths.values())
-        if kind == "document":
-            return policy_problems.of_place(id_, replicated)
-        reason = policy_problems.of_package(
-            id_, operation.text, system=self._system, replicated=replicated
-        )
-        if isinstance(reason, bool):
-            return (
-                policy_problems.of_rules(id_, operation.text, opa.rules(operation.text), replicated)
-                if reason
-                else None
-            )
-        return reason
 
     def _remove(self, opa: OpaApi, operation: plans.Remove, desired: Snapshot) -> None:
         kind, id_ = operation.item
@@ -315,6 +316,7 @@ class Reconciler:
         marker = {
             "instance": self._instance,
             "owned": [list(item) for item in sorted(self._memory.owned)],
+            "packages": dict.fromkeys(self._packages, True),  # for policies/log.rego
         }
         if marker != self._written:
             opa.put_document([MARKER], marker)
@@ -337,7 +339,9 @@ class Reconciler:
             if problems is None:
                 pending.append("/".join(config_map.owner))
             else:
-                verdicts[config_map.owner] = Verdict(config_map.fingerprint, tuple(problems))
+                verdicts[config_map.owner] = Verdict(
+                    config_map.fingerprint, tuple(problems), config_map.claim
+                )
                 self._log(config_map, problems)
         self._report(verdicts)
         self._verdicts = verdicts
@@ -346,7 +350,7 @@ class Reconciler:
                 item[1] for item, text in self._memory.rejected if text == desired.texts.get(item)
             )
         )
-        unknown = [*([] if desired.complete else ["ConfigMaps"]), *desired.unknown]
+        unknown = [*desired.unlisted, *desired.unknown]
         if unknown:
             self.trouble = f"not known from the API server yet: {', '.join(unknown)}"
         elif unwritable:

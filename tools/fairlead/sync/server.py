@@ -1,5 +1,5 @@
 """The sidecar's HTTPS server: /health, /live and /metrics for everyone, and /v1/namespaces/<name>
-and /logs for its OPA."""
+and /logs for its OPA, and /placement-policies for the proxy before that OPA."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import re
 import socket
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
 from typing import Any, Protocol, cast
 
 from fairlead.common.errors import FairleadError, UsageError
+from fairlead.deployment.names import POLICY_REVIEWS
+from fairlead.opa.arguments import LARGEST_REVIEW
 from fairlead.sync.connection_limits import Connection, Slots, loopback
 from fairlead.sync.decision_uploads import LARGEST, Decisions
 from fairlead.sync.server_certificates import Certificate
@@ -31,11 +34,28 @@ OTHERS = 16
 EACH = 4
 """The most connections of one other address at a time."""
 
+_PATIENCE = 2.0  # seconds; less than clients have to send a request
+
 _LENGTH = re.compile(r"[0-9]{1,8}")
 _NAMESPACE = re.compile(r"/v1/namespaces/([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)")
 
 Health = Callable[[], dict[str, Any]]
 LookUp = Callable[[str], dict[str, Any] | None]
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What becomes of the body of a POST: `take` returns the answer, and raises ValueError if the
+    body has another form.
+
+    A body has at most `largest` bytes. They are taken one at a time; one that would have to wait
+    for longer than `wait` seconds is not read.
+    """
+
+    take: Callable[[bytes], dict[str, Any]]
+    largest: int
+    wait: float = 0.0
+    lock: Lock = field(default_factory=Lock)
 
 
 class Exposition(Protocol):
@@ -46,15 +66,15 @@ class Exposition(Protocol):
 
 
 class Server(ThreadingHTTPServer):
-    """Serves the results of `health`, `live`, `metrics` and `look_up`, and passes OPA's uploads to
-    `decisions`.
+    """Serves the results of `health`, `live`, `metrics` and `look_up`, passes OPA's uploads to
+    `decisions`, and answers reviews of PlacementPolicies by `review`.
 
     One thread calls `serve_forever`.
 
     `health` returns an object whose "healthy" decides between 200 and 503, and `live` one whose
     "live" does. `look_up` returns a namespace's name and labels, or None if there is no such
-    namespace, and raises FairleadError if it cannot tell. If `look_up` or `decisions` is None, its
-    path answers 404.
+    namespace, and raises FairleadError if it cannot tell. If `look_up`, `decisions` or `review` is
+    None, its path answers 404.
     """
 
     block_on_close = False
@@ -70,6 +90,7 @@ class Server(ThreadingHTTPServer):
         metrics: Exposition,
         look_up: LookUp | None = None,
         decisions: Decisions | None = None,
+        review: Callable[[bytes], dict[str, Any]] | None = None,
     ) -> None:
         """`endpoint` is host:port. Raises UsageError if the server cannot listen there."""
         host, port = _endpoint(endpoint)
@@ -79,11 +100,14 @@ class Server(ThreadingHTTPServer):
         self.live = live
         self.metrics = metrics
         self.look_up = look_up
-        self.decisions = decisions
         self._certificate = certificate
-        self.uploads = Lock()
-        """Held by the upload in progress. One at a time is enough, because OPA sends one after the
-        other."""
+        self.uploads: dict[str, Upload] = {}
+        """By path. One at a time is enough: OPA sends one after the other, as the proxy does."""
+        if decisions:
+            self.uploads["/logs"] = Upload(_logged(decisions), LARGEST)
+        if review:
+            # The review before it may be one whose client has gone.
+            self.uploads[POLICY_REVIEWS] = Upload(review, LARGEST_REVIEW, wait=_PATIENCE)
         self._slots = {True: Slots(LOOK_UPS, LOOK_UPS), False: Slots(OTHERS, EACH)}
         try:
             super().__init__((host, port), _Handler)
@@ -158,41 +182,43 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.NOT_FOUND, {})
 
     def do_POST(self) -> None:
-        """Check the client and the path before the body is read. Only OPA sends a body that is."""
-        decisions = self.server.decisions
-        if self.path != "/logs" or decisions is None:
+        """Check the client and the path before the body is read. Only what stands beside this
+        sidecar sends a body that is.
+        """
+        upload = self.server.uploads.get(self.path)
+        if upload is None:
             self._answer(HTTPStatus.NOT_FOUND, {})
         elif self._admit_own_opa():
-            self._logs(decisions)
+            self._upload(upload)
 
-    def _logs(self, decisions: Decisions) -> None:
+    def _upload(self, upload: Upload) -> None:
         length = self.headers.get("Content-Length", "")
-        if not _LENGTH.fullmatch(length) or int(length) > LARGEST:
+        if not _LENGTH.fullmatch(length) or int(length) > upload.largest:
             self._answer(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                {"message": f"give the length, at most {LARGEST}"},
+                {"message": f"give the length, at most {upload.largest}"},
             )
-        elif not self.server.uploads.acquire(blocking=False):
+        elif not upload.lock.acquire(timeout=upload.wait):
             self._answer(
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 {"message": "another upload is being taken: send it again"},
             )
         else:
             try:
-                self._take(decisions, int(length))
+                self._take(upload, int(length))
             finally:
-                self.server.uploads.release()
+                upload.lock.release()
 
-    def _take(self, decisions: Decisions, length: int) -> None:
+    def _take(self, upload: Upload, length: int) -> None:
         self.connection.allowance += length
         body = self.rfile.read(length)
         self.connection.answering()
         try:
-            decisions.take(body)
+            answer = upload.take(body)
         except ValueError as error:
             self._answer(HTTPStatus.BAD_REQUEST, {"message": str(error)})
         else:
-            self._answer(HTTPStatus.OK, {})
+            self._answer(HTTPStatus.OK, answer)
 
     def _admit_own_opa(self) -> bool:
         """Whether the client is the OPA beside this sidecar; other clients get 403."""
@@ -227,6 +253,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         log.debug("%s " + format, self.client_address[0], *args)
+
+
+def _logged(decisions: Decisions) -> Callable[[bytes], dict[str, Any]]:
+    def take(batch: bytes) -> dict[str, Any]:
+        decisions.take(batch)
+        return {}
+
+    return take
 
 
 def _endpoint(endpoint: str) -> tuple[str, int]:

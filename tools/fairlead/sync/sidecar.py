@@ -14,16 +14,20 @@ from typing import Any, Protocol
 from prometheus_client import CollectorRegistry
 
 from fairlead.common.errors import FairleadError
-from fairlead.deployment.names import DATA_LABEL, POLICY_LABEL
+from fairlead.deployment.names import DATA_LABEL, OPA_PROGRAM, POLICY_LABEL
 from fairlead.kube.apiserver import ApiServer
 from fairlead.kube.resources import Resource
 from fairlead.opa.api import OpaApi
+from fairlead.opa.compiler import Compiler
 from fairlead.sync.decision_uploads import Decisions
 from fairlead.sync.desired import Desired, Source
+from fairlead.sync.last_decisions import LastDecisions
 from fairlead.sync.metrics import Metrics, not_after
 from fairlead.sync.opa_credentials import OpaCredentials
+from fairlead.sync.policy_reviews import Reviews
 from fairlead.sync.pulse import Pulse
-from fairlead.sync.reconcile import SYSTEM, Reconciler, rfc3339
+from fairlead.sync.reconcile import Reconciler, rfc3339
+from fairlead.sync.refusals import SYSTEM
 from fairlead.sync.server import Server
 from fairlead.sync.server_certificates import Certificate
 from fairlead.sync.statuses import StatusWriter, replica
@@ -49,7 +53,8 @@ class Options:
     any. `replica` is a name that no other replica has. `health_endpoint` is host:port, None for no
     server. `log_decisions` gets each decision that OPA uploads as a line of JSON; None drops them.
     `max_staleness` is the number of seconds that OPA stays Ready with unconfirmed data, None for
-    ever.
+    ever. With `placement_policies`, it also loads PlacementPolicies, and compiles those that API
+    servers ask about with the program `opa_program`.
     """
 
     kubeconfig: Path | None = None
@@ -70,6 +75,8 @@ class Options:
     log_decisions: Callable[[str], None] | None = None
     certificate: tuple[Path, Path] | None = None
     max_staleness: int | None = None
+    placement_policies: bool = False
+    opa_program: Path = Path(OPA_PROGRAM)
 
 
 class Companion(Protocol):
@@ -115,10 +122,11 @@ class Sidecar:
             for source, selector in selectors.items()
         ]
         self._status = StatusWriter(self._api, self._desired, self._metrics, options.replica)
+        self._last_decisions = LastDecisions()
         self._reconciler = Reconciler(
             self._desired,
             self._connect,
-            self._status.report,
+            lambda verdicts: self._status.report(self._last_decisions.added(verdicts)),
             self._metrics,
             confirmed=self._confirmed,
             max_staleness=options.max_staleness,
@@ -140,7 +148,10 @@ class Sidecar:
                 live=self.live,
                 metrics=self._metrics,
                 look_up=self.look_up,
-                decisions=Decisions(self._metrics, options.log_decisions),
+                decisions=Decisions(
+                    self._metrics, options.log_decisions, last=self._last_decisions
+                ),
+                review=self._reviews(options).answer if options.placement_policies else None,
             )
 
     @property
@@ -230,8 +241,8 @@ class Sidecar:
         return late
 
     def look_up(self, name: str) -> dict[str, Any] | None:
-        """A namespace's name and all of its labels, as the API server has them at this moment; None
-        if there is no such namespace.
+        """A namespace's name, its labels, and the annotations that OPA gets, as the API server has
+        them at this moment; None if there is no such namespace.
 
         The answer never comes from memory, because OPA asks only if its data may be out of date.
         After an answer, OPA never gets an older state of the namespace. Raises FairleadError if the
@@ -241,13 +252,28 @@ class Sidecar:
             live = self._api.namespace(name)
             if live is None:
                 return None
-            labels, version = live
-            if self._desired.looked_up(name, labels, version):
-                return {"metadata": {"name": name, "labels": dict(labels)}}
+            if self._desired.looked_up(name, live):
+                annotations = self._desired.replicated(live.annotations)
+                return {
+                    "metadata": {
+                        "name": name,
+                        "labels": dict(live.labels),
+                        "annotations": annotations,
+                    }
+                }
         raise FairleadError(f"namespace {name!r} is changing at this moment: ask again")
 
     def _connect(self) -> OpaApi:
         return self._opa.client()
+
+    def _reviews(self, options: Options) -> Reviews:
+        return Reviews(
+            self._desired,
+            lambda: self._reconciler.in_force,
+            lambda: Compiler(options.opa_program),
+            system=options.system,
+            replicated=self._reconciler.replicated,
+        )
 
 
 def _sources(options: Options) -> dict[Source, Mapping[str, str]]:
@@ -260,6 +286,8 @@ def _sources(options: Options) -> dict[Source, Mapping[str, str]]:
         sources[Source("objects", resource=resource)] = (
             {"fieldSelector": others} if resource.namespaced else {}
         )
+    if options.placement_policies:
+        sources[Source("placement")] = {}
     everywhere = "*" in options.namespaces
     for namespace in (None,) if everywhere else options.namespaces:
         if options.policy:

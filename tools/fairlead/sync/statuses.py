@@ -1,4 +1,5 @@
-"""Writes the status of each ConfigMap into its annotations, in kube-mgmt's form.
+"""Writes the status of each ConfigMap into its annotations, in kube-mgmt's form, and that of each
+PlacementPolicy into its status.
 
 Each replica writes its own annotation and, in the same request, the shared annotation. The shared
 one is computed from those of all replicas, so every replica would write the same text, and none
@@ -16,13 +17,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event
-from typing import Any
+from typing import Any, Protocol
 
 from fairlead.deployment.names import REPLICA_STATUS, RETRIES, STATUS
 from fairlead.kube.apiserver import ApiServer
 from fairlead.kube.errors import ApiServerError
-from fairlead.sync import loops
-from fairlead.sync.desired import ConfigMap, Desired, Owner, read_config_map
+from fairlead.sync import config_maps, loops, policy_object_status
+from fairlead.sync.config_maps import Annotations, ConfigMap, Owner, Verdict
+from fairlead.sync.desired import Desired
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.policy_problems import Problem
 
@@ -35,19 +37,77 @@ _LARGEST = 8192
 # seconds until an annotation that someone else changes is set again, doubling from the first
 _AGAIN = (1.0, 60.0)
 _PAUSE = (0.05, 0.25)  # seconds to wait after another replica changed the ConfigMap first
-_ENDING = (1.0, 2.0)  # seconds to connect and to wait for an answer when the process ends
+_USUAL = (3.0, 10.0)  # seconds to connect and to wait for an answer
+_ENDING = (1.0, 2.0)  # the same when the process ends
 
-Annotations = dict[str, str | None]
 
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The problems of a ConfigMap whose data have this fingerprint; an empty tuple if it is
-    fine.
+class Form(Protocol):
+    """How a kind of object has its status. A status is read and changed as if it were
+    annotations: REPLICA_STATUS with the replica's name, and STATUS.
     """
 
-    fingerprint: str
-    problems: tuple[Problem, ...]
+    def own(self, config_map: ConfigMap, verdict: Verdict) -> str:
+        """The report of one replica."""
+
+    def counts(self, config_map: ConfigMap, report: str) -> bool:
+        """Whether the report of another replica counts."""
+
+    def shared(self, config_map: ConfigMap, replicas: Mapping[str, str]) -> Annotations:
+        """What follows from the reports of all replicas."""
+
+    def live(
+        self, api: ApiServer, config_map: ConfigMap, timeout: tuple[float, float]
+    ) -> ConfigMap:
+        """The object at this moment. Raises ApiServerError."""
+
+    def write(
+        self,
+        api: ApiServer,
+        config_map: ConfigMap,
+        changes: Annotations,
+        timeout: tuple[float, float],
+    ) -> None:
+        """Change the object, if it has not changed since it was read. Raises ApiServerError."""
+
+
+class Annotated:
+    """The status of a ConfigMap: real annotations."""
+
+    def own(self, config_map: ConfigMap, verdict: Verdict) -> str:
+        return text(verdict.problems, of=verdict.fingerprint)
+
+    def counts(self, config_map: ConfigMap, report: str) -> bool:
+        return _entry(report).get("of") == config_map.fingerprint
+
+    def shared(self, config_map: ConfigMap, replicas: Mapping[str, str]) -> Annotations:
+        if not replicas:
+            return {}
+        # kube-mgmt's value for policies that it does not retry by itself
+        retries = {RETRIES: "0"} if config_map.kind == "policies" else {}
+        return {STATUS: overall(replicas), **retries}
+
+    def live(
+        self, api: ApiServer, config_map: ConfigMap, timeout: tuple[float, float]
+    ) -> ConfigMap:
+        owner = config_map.owner
+        value = api.config_map(*owner, timeout=timeout)
+        return config_maps.read(owner, config_map.kind, value)
+
+    def write(
+        self,
+        api: ApiServer,
+        config_map: ConfigMap,
+        changes: Annotations,
+        timeout: tuple[float, float],
+    ) -> None:
+        api.annotate(*config_map.owner, config_map.resource_version, changes, timeout=timeout)
+
+
+_ANNOTATED, _OBJECT = Annotated(), policy_object_status.Status()
+
+
+def _form(config_map: ConfigMap) -> Form:
+    return _OBJECT if config_map.kind == "placement" else _ANNOTATED
 
 
 def text(problems: Sequence[Problem], **more: str) -> str:
@@ -92,8 +152,8 @@ def replica(name: str) -> str:
 
 
 class StatusWriter:
-    """Annotates ConfigMaps for one replica. `run` has its own thread, so that a slow API server
-    never delays OPA.
+    """Writes the status of ConfigMaps and PlacementPolicies for one replica. `run` has its own
+    thread, so that a slow API server never delays OPA.
     """
 
     def __init__(self, api: ApiServer, desired: Desired, metrics: Metrics, replica: str) -> None:
@@ -141,7 +201,7 @@ class StatusWriter:
             if config_map is None or config_map.fingerprint != verdict.fingerprint:
                 continue
             try:
-                self._annotate(config_map, text(verdict.problems, of=verdict.fingerprint))
+                self._annotate(config_map, _form(config_map).own(config_map, verdict))
             except ApiServerError as error:
                 failed = error
         if failed:
@@ -165,16 +225,13 @@ class StatusWriter:
         if known is None:
             return
         for last in (False, False, True):
-            live = read_config_map(owner, known.kind, self._api.config_map(*owner, timeout=_ENDING))
+            live = _form(known).live(self._api, known, _ENDING)
             if self._own not in live.annotations:
                 return
             others = self._others(live)
-            changes: Annotations = {
-                self._own: None,
-                **({STATUS: overall(others)} if others else {}),
-            }
+            changes: Annotations = {self._own: None, **_form(live).shared(live, others)}
             try:
-                self._api.annotate(*owner, live.resource_version, changes, timeout=_ENDING)
+                _form(live).write(self._api, live, changes, _ENDING)
             except ApiServerError as error:
                 if error.status != 409 or last:
                     raise
@@ -201,12 +258,12 @@ class StatusWriter:
             log.error("writing status failed", exc_info=error)
 
     def _others(self, config_map: ConfigMap) -> dict[str, str]:
-        """The annotations of the other replicas about the current data of the ConfigMap."""
+        """The reports of the other replicas that count."""
         return {
             key: value
             for key, value in config_map.annotations.items()
             if key not in (STATUS, RETRIES, self._own)
-            and _entry(value).get("of") == config_map.fingerprint
+            and _form(config_map).counts(config_map, value)
         }
 
     def _annotate(self, config_map: ConfigMap, own: str) -> None:
@@ -222,12 +279,9 @@ class StatusWriter:
         others = self._others(config_map)
         if self._own not in config_map.annotations and owner not in self._seen:
             others = {key: value for key, value in others.items() if known.get(key) != value}
-        status = overall({**others, self._own: own})
         changes: Annotations = {key: None for key in config_map.annotations if key not in others}
-        changes |= {STATUS: status, self._own: own}
-        if config_map.kind == "policies":
-            # kube-mgmt's value for policies that it does not retry by itself
-            changes[RETRIES] = "0"
+        changes |= {self._own: own}
+        changes |= _form(config_map).shared(config_map, {**others, self._own: own})
         changes = {
             key: value for key, value in changes.items() if config_map.annotations.get(key) != value
         }
@@ -238,7 +292,7 @@ class StatusWriter:
         if before and time.monotonic() < before.again_at:
             return
         try:
-            self._api.annotate(*owner, config_map.resource_version, changes)
+            _form(config_map).write(self._api, config_map, changes, _USUAL)
         except ApiServerError as error:
             if error.status not in (404, 409):
                 raise

@@ -15,7 +15,7 @@ from prometheus_client import Counter
 from fairlead.common.errors import FairleadError
 from fairlead.kube.apiserver import ApiServer
 from fairlead.kube.errors import ApiServerError
-from fairlead.sync import loops
+from fairlead.sync import loops, policy_objects
 from fairlead.sync.desired import Source
 
 log = logging.getLogger(__name__)
@@ -153,7 +153,7 @@ class Watch:
         try:
             self._desired.replace(self.source, objects)
         except ApiServerError as error:
-            if error.status == 404 and self.source.resource:
+            if error.status == 404 and (self.source.resource or self.source.kind == "placement"):
                 # The cluster does not know this kind, so there are no objects of it.
                 self._desired.replace(self.source, [])
                 self.confirmed = began
@@ -207,6 +207,8 @@ class Watch:
 def _path(source: Source) -> str:
     if source.resource:
         return source.resource.path
+    if source.kind == "placement":
+        return policy_objects.PATH
     if source.kind == "namespaces":
         return "/api/v1/namespaces"
     return (

@@ -51,9 +51,9 @@ def test_every_application_of_the_scenario_has_clusters() -> None:
 def test_a_placement_as_json() -> None:
     storefront = placed("-f", APPS / "globalshop.yaml")[0]
     clusters = {
-        "asia-singapore": {"weight": 0.5, "replicas": 1},
-        "eu-frankfurt": {"weight": 2, "replicas": 6},
-        "us-dallas": {"weight": 1, "replicas": 3},
+        "asia-singapore": {"weight": 0.5, "replicas": 1, "cost": 0.0163},
+        "eu-frankfurt": {"weight": 2, "replicas": 6, "cost": 0.0798},
+        "us-dallas": {"weight": 1, "replicas": 3, "cost": 0.0342},
     }
     assert storefront == {
         "file": str(APPS / "globalshop.yaml"),
@@ -62,6 +62,8 @@ def test_a_placement_as_json() -> None:
         "namespace": "globalshop",
         "name": "storefront",
         "clusters": clusters,
+        "cost": 0.1303,
+        "costs": {"asia-singapore": 0.163, "eu-frankfurt": 0.133, "us-dallas": 0.114},
         "annotations": {
             ANNOTATION: '{"clusters":{"asia-singapore":{"weight":0.5},"eu-frankfurt":{"weight":2},'
             '"us-dallas":{"weight":1}}}'
@@ -80,10 +82,11 @@ def test_a_placement_as_json() -> None:
 def test_the_table_shows_where_and_why_not() -> None:
     lines = run(APPS / "medicare-plus.yaml").stdout.split("\n\n")[0].splitlines()
     assert lines[0] == "Deployment medicare-plus/patient-portal"
-    assert lines[1].split() == ["CLUSTER", "WEIGHT", "REPLICAS", "WHY"]
-    assert lines[2].split() == ["us-dallas", "1", "4", "allowed"]
-    assert lines[-1].split()[:3] == ["us-west-1", "-", "-"]
-    assert lines[-1].endswith('it lacks what customer "medicare-plus" requires: hipaa')
+    assert lines[1].split() == ["CLUSTER", "WEIGHT", "REPLICAS", "COST", "WHY"]
+    assert lines[2].split() == ["us-dallas", "4", "4", "0.0456", "allowed"]
+    assert lines[-2].split()[:4] == ["us-west-1", "-", "-", "-"]
+    assert lines[-1] == "cost: 0.0456 an hour"
+    assert lines[-2].endswith('it lacks what customer "medicare-plus" requires: hipaa')
 
 
 def test_errors_are_named_and_the_exit_code_is_1() -> None:
@@ -95,6 +98,8 @@ def test_errors_are_named_and_the_exit_code_is_1() -> None:
         "abroad": ["invalid cluster(s)"],
         "too-large": ["no cluster"],
         "no-json": ["replica-set-preferences"],
+        "too-wide": ["spread"],
+        "sends-to-nobody": ["traffic"],
         "weightless": ["replica-set-preferences"],
     }
     assert all(placement["clusters"] == {} for placement in placements)
@@ -112,11 +117,8 @@ def test_manifests_get_the_decision_as_an_annotation_and_the_second_time_the_sam
     ]
     assert manifests[0] == originals[0]
     text = manifests[1]["metadata"]["annotations"].pop(ANNOTATION)
-    assert json.loads(text) == {"clusters": {"eu-frankfurt": {"weight": 1}}}
-    assert manifests[1] == {
-        **originals[1],
-        "metadata": {**originals[1]["metadata"], "annotations": {}},
-    }
+    assert json.loads(text) == {"clusters": {"eu-frankfurt": {"weight": 6}}}
+    assert manifests[1] == originals[1]
     assert run("-", "-o", "annotations", text=result.stdout).stdout == result.stdout
 
 

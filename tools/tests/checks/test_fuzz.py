@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from fairlead.checks.fuzz import guard, limits, load, reviews
+from fairlead.checks.fuzz import guard, limits, load, reviews, scoped_requests
 from fairlead.checks.fuzz.api_requests import Request
 from fairlead.checks.fuzz.bodies import Body
 from fairlead.checks.fuzz.client import Response
@@ -74,15 +74,62 @@ def test_a_hole_in_the_guard_is_found(hole: str, leak: str) -> None:
         examples=1_500,
         seed=SEED,
         progress=Progress(),
-        authz=lambda tokens: f"{bundles.authz_module(tokens)}\n{hole}\n",
+        authz=lambda *tokens: f"{bundles.authz_module(*tokens)}\n{hole}\n",
     )
     assert result["why"]
     assert leak in json.dumps(result["example"])
 
 
+SCOPED = "opened := scoped_requests[crypto.sha256(input.identity)]"
+
+
+@pytest.mark.parametrize(
+    "hole",
+    [
+        f"{SCOPED}; some [_, path] in opened; path == input.path",
+        f"{SCOPED}; [input.method, input.path] in opened",
+        f"{SCOPED}; some [method, path] in opened; method == input.method; "
+        "array.slice(input.path, 0, count(path)) == path",
+        f"{SCOPED}; some [method, path] in opened; method == input.method; "
+        'trim(concat("/", input.path), "/") == concat("/", path)',
+    ],
+    ids=["other methods", "queries", "paths below", "an encoded slash"],
+)
+def test_a_scope_that_opens_too_much_is_found(hole: str) -> None:
+    result = guard.run(
+        examples=1_500,
+        seed=SEED,
+        progress=Progress(),
+        authz=lambda *tokens: f"{bundles.authz_module(*tokens)}\nallow if {{ {hole} }}\n",
+    )
+    assert "answered without a valid token" in result["why"]
+    assert "<placement" in json.dumps(result["example"])
+
+
+@pytest.mark.parametrize(
+    ("value", "method", "target", "expected"),
+    [
+        ("Bearer <placement>", "POST", "/v1/data/k8s/placement", True),
+        ("Bearer <placementbefore>", "POST", "/v1/data/k8s/placement", True),
+        ("bearer <placement>", "POST", "/v1/data/k8s/placement", None),
+        ("Bearer <placement>", "POST", "/v1/data/k8s/%70lacement", None),
+        ("Bearer <placement>", "POST", "/v1/data/k8s%2Fplacement", False),
+        ("Bearer <placement>", "POST", "/v1/data/k8s/placement/", False),
+        ("Bearer <placement>", "POST", "/v1/data/k8s/placement?pretty", False),
+        ("Bearer <placement>", "GET", "/v1/data/k8s/placement", False),
+        ("Bearer <placementretired>", "POST", "/v1/data/k8s/placement", False),
+        ("Bearer <valid>", "POST", "/v1/data/k8s/placement", False),
+        ("Basic <placement>", "POST", "/v1/data/k8s/placement", False),
+    ],
+)
+def test_what_a_scope_opens(value: str, method: str, target: str, expected: bool | None) -> None:
+    request = Request(method, target, (("Authorization", value),))
+    assert scoped_requests.opened(request) is expected
+
+
 def test_a_guard_that_refuses_the_api_server_is_found() -> None:
-    def deaf(tokens: list[str]) -> str:
-        return bundles.authz_module(tokens).replace('["POST", [""]]', '["POST", ["x"]]')
+    def deaf(tokens: list[str], scoped: bundles.ScopedTokens) -> str:
+        return bundles.authz_module(tokens, scoped).replace('["POST", [""]]', '["POST", ["x"]]')
 
     result = guard.run(examples=1_500, seed=SEED, progress=Progress(), authz=deaf)
     assert "the contract lists this request" in result["why"]
@@ -93,8 +140,9 @@ def test_a_guard_that_refuses_the_api_server_is_found() -> None:
 
 
 def test_a_token_in_the_log_is_found() -> None:
-    def chatty(tokens: list[str]) -> str:
-        return bundles.authz_module(tokens) + "\nallow if {\n\tprint(input.identity)\n\tfalse\n}\n"
+    def chatty(tokens: list[str], scoped: bundles.ScopedTokens) -> str:
+        authz = bundles.authz_module(tokens, scoped)
+        return authz + "\nallow if {\n\tprint(input.identity)\n\tfalse\n}\n"
 
     result = guard.run(examples=500, seed=SEED, progress=Progress(), authz=chatty)
     assert "a token stands in OPA's log" in result["why"]

@@ -176,7 +176,7 @@ def test_a_namespace_is_looked_up_whole_and_as_it_is_now(pod: Pod) -> None:
     pod.until(pod.healthy, "healthy")
     pod.cluster.put("namespaces", "plain", labels={"other": "x"})
     assert pod.get("/v1/namespaces/plain").json() == {
-        "metadata": {"name": "plain", "labels": {"other": "x"}}
+        "metadata": {"name": "plain", "labels": {"other": "x"}, "annotations": {}}
     }
     assert pod.get("/v1/namespaces/none").status_code == 404
     pod.cluster.token = "another"

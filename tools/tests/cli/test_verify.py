@@ -245,7 +245,7 @@ def test_junit_has_a_test_for_each_case_on_each_engine(policies: Path, tmp_path:
         (CASE.replace("operation: CREATE", "operation: MAKE"), "cases.yaml:5"),
         (
             CASE,
-            "cases.yaml:1: intent: there is no intent 'no-host-network': there are image-sources",
+            "cases.yaml:1: intent: there is no intent 'no-host-network': there are federated-",
         ),
         (
             PLACED.replace("node-pool", "node-pol"),

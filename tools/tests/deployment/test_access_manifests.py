@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from rendering import every, render
 
-from fairlead.deployment import manifests, sidecars
+from fairlead.deployment import access, manifests, names, sidecars
 from fairlead.deployment.credentials import Credentials
+from fairlead.deployment.names import POLICY_WEBHOOK
 from fairlead.policy import bundles
+from fairlead.settings import access as settings_access
 from fairlead.settings.models import Settings
 
 
@@ -155,7 +157,7 @@ def test_what_renews_the_certificate_may_write_just_that_and_by_name(
         for rule in by_name[kind, "fairlead-keeper"]["rules"]
         for resource in rule["resources"]
     }
-    rolling: dict[tuple[str, str | None], list[str]] = (
+    rolling: dict[tuple[str | None, ...], list[str]] = (
         {("deployments", "opa"): ["patch"]} if account != "opa" else {}
     )
     assert writes == {
@@ -164,8 +166,8 @@ def test_what_renews_the_certificate_may_write_just_that_and_by_name(
         ("events", None): ["create"],
         ("pods", None): [],
         **rolling,
-        ("mutatingwebhookconfigurations", "fairlead"): ["patch"],
-        ("validatingwebhookconfigurations", "fairlead"): ["patch"],
+        ("mutatingwebhookconfigurations", "fairlead", POLICY_WEBHOOK): ["patch"],
+        ("validatingwebhookconfigurations", "fairlead", POLICY_WEBHOOK): ["patch"],
     }
     for kind in ("RoleBinding", "ClusterRoleBinding"):
         assert [subject["name"] for subject in by_name[kind, "fairlead-keeper"]["subjects"]] == [
@@ -193,3 +195,69 @@ def test_who_does_not_renew_gets_no_right_to(sidecar: sidecars.Sidecar) -> None:
     text = manifests.to_yaml(rendered)
     assert "--certificate-life" not in text
     assert "system:serviceaccount:fairlead:fairlead-keeper" not in text
+
+
+def test_placement_policies_are_deployed_only_if_the_settings_say_so() -> None:
+    without, chosen = every(), every({"placementPolicies": True})
+    name = "placementpolicies.policy.fairlead.dev"
+    guard = "fairlead-placement-policies"
+    assert set(chosen) - set(without) == {
+        ("CustomResourceDefinition", name),
+        ("ValidatingAdmissionPolicy", guard),
+        ("ValidatingAdmissionPolicyBinding", guard),
+        ("ValidatingWebhookConfiguration", POLICY_WEBHOOK),
+    }
+    rights = [
+        rule
+        for rule in chosen["ClusterRole", "fairlead-opa"]["rules"]
+        if rule["apiGroups"] == ["policy.fairlead.dev"]
+    ]
+    assert {rule["resources"][0]: rule["verbs"] for rule in rights} == {
+        "placementpolicies": ["get", "list", "watch"],
+        "placementpolicies/status": ["patch"],
+    }
+    spec = chosen["ValidatingAdmissionPolicy", guard]["spec"]
+    assert spec["failurePolicy"] == "Fail"
+    assert spec["matchConstraints"]["resourceRules"][0]["resources"] == [
+        "placementpolicies",
+        "placementpolicies/status",
+    ]
+    (container,) = [
+        each
+        for each in chosen["Deployment", "opa"]["spec"]["template"]["spec"]["containers"]
+        if each["name"] == "sync"
+    ]
+    assert "--placement-policies" in container["args"]
+
+
+def test_the_controller_of_access_may_bind_what_the_settings_name_and_no_more() -> None:
+    def rights(access: object) -> list[dict[str, Any]]:
+        rules: list[dict[str, Any]] = every({"access": access})["ClusterRole", "fairlead-access"][
+            "rules"
+        ]
+        return rules
+
+    def bound(access: object) -> list[Any]:
+        return [
+            rule.get("resourceNames", "all") for rule in rights(access) if "bind" in rule["verbs"]
+        ]
+
+    assert bound(True) == []
+    assert bound({"roles": ["reader", "view"]}) == [["reader", "view"]]
+    assert bound({"roles": ["reader", "*"]}) == ["all"]
+    for rule in rights({"roles": ["*"]}):
+        assert "*" not in rule["verbs"] + rule["resources"] + rule["apiGroups"]
+        assert not {"escalate", "impersonate", "update"} & set(rule["verbs"])
+    reviews = [rule for rule in rights(True) if rule["resources"] == ["subjectaccessreviews"]]
+    assert reviews
+    assert "subjectaccessreviews" not in str(rights({"recheck": False}))
+
+
+def test_what_a_deployment_without_the_controller_deletes_is_what_one_with_it_has() -> None:
+    def own(access: object) -> set[tuple[str, str]]:
+        return set(every({"access": access}))
+
+    elsewhere = own({"controller": "system:serviceaccount:metacontroller:metacontroller"})
+    assert own(True) - elsewhere == {(kind, name) for _, kind, name, _ in access.OBJECTS}
+    account = settings_access.OWN_CONTROLLER.split(":")
+    assert account[2:] == [names.NAMESPACE, names.ACCESS]

@@ -15,7 +15,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
 from fairlead.deployment import render as render_output
 from fairlead.deployment.credentials import Credentials
-from fairlead.policy import bundles
+from fairlead.policy import bundles, staging
 from fairlead.settings.models import Settings
 
 
@@ -62,7 +62,8 @@ def test_the_output_of_render_is_what_kubectl_reads() -> None:
         2,
     )
     config_map = next(d for d in documents if d["kind"] == "ConfigMap")
-    assert bundles.revision(config_map["data"]) == bundles.bundle(Settings()).revision
+    staged = staging.stage(bundles.bundle(Settings()), Progress())
+    assert config_map["data"] == staged.modules
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ def test_rendering_again_gives_the_same(tmp_path: Any) -> None:
         {"maxStaleness": 60},
         {"replicate": [{"resource": "services", "version": "v1"}]},
         {"decisionLogs": {"service": {"url": "https://logs.example.com"}}},
+        {"decisionLogs": {"sample": 0.5}},
     ],
 )
 def test_settings_of_opa_are_refused(settings: dict[str, Any]) -> None:

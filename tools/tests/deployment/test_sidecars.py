@@ -67,5 +67,15 @@ def test_only_a_sidecar_that_confirms_data_can_bound_their_age() -> None:
     sidecars.KUBE_MGMT.require(Settings())
 
 
+def test_only_sync_loads_placement_policies() -> None:
+    chosen = Settings(placement_policies=True)
+    flags = sidecars.SYNC.arguments(arguments.MOUNTED, chosen, "127.0.0.1:1", "127.0.0.1:2")
+    assert "--placement-policies" in flags
+    with pytest.raises(UsageError, match="placementPolicies: kube-mgmt loads no PlacementPolicies"):
+        sidecars.KUBE_MGMT.require(chosen)
+    with pytest.raises(UsageError, match="placementPolicies is about OPA"):
+        sidecars.SERVE.require(chosen)
+
+
 def test_sync_is_always_there() -> None:
     assert sidecars.SYNC.command() == [sys.executable, "-m", "fairlead"]

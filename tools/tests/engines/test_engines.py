@@ -53,6 +53,15 @@ def on_python(*asked: Case) -> list[verify.Result]:
     return verify.verify(asked, [PythonEngine()], Progress())
 
 
+@pytest.mark.parametrize("name", engines.ENGINES)
+def test_data_of_a_case_is_for_opa_alone(name: str, case: Case) -> None:
+    (engine,) = engines.load([name])
+    given = replace(case, data={"placement": {}})
+    reason = engine.inexpressible(given)
+    assert (reason is None) == (name == "opa")
+    assert reason is None or "which only the engine opa takes from a case" in reason
+
+
 def test_every_case_holds_on_opa() -> None:
     failed = [result for result in on_opa(*cases.load()) if result.passed is not True]
     assert failed == []
@@ -136,12 +145,16 @@ def test_a_decision_is_compared_part_by_part(
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, old: str, new: str) -> None:
-    """Run with policies in which `old` is replaced by `new` in one module."""
+    """Run with policies in which `old` is replaced by `new` in one module. The general rules decide
+    in them: no request is an ordinary one.
+    """
     shutil.copytree(bundles.folder(), folder / "policies")
-    module = folder / "policies" / name
-    text = module.read_text()
-    assert old in text
-    module.write_text(text.replace(old, new))
+    no_ordinary = ("node_pool/ordinary.rego", 'input.request.operation == "CREATE"\n', "false\n")
+    for module, before, after in (no_ordinary, (name, old, new)):
+        path = folder / "policies" / module
+        text = path.read_text()
+        assert before in text
+        path.write_text(text.replace(before, after))
     monkeypatch.setattr(bundles, "folder", lambda: folder / "policies")
 
 

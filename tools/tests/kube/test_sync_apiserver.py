@@ -17,7 +17,7 @@ from fake_apiserver import FakeApiServer
 
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError, InputError, UsageError
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.apiserver import ApiServer, LiveNamespace
 from fairlead.kube.errors import ApiServerError
 from fairlead.kube.resources import Resource
 from fairlead.sync import watches as watching
@@ -285,7 +285,7 @@ def test_errors_and_garbage_among_events_end_the_watch(
 def test_a_namespace_is_looked_up_as_it_is_now(server: FakeApiServer, api: ApiServer) -> None:
     assert api.namespace("new") is None
     server.put("namespaces", "new", labels=pool("p"))
-    assert api.namespace("new") == (pool("p"), str(server.version))
+    assert api.namespace("new") == LiveNamespace(pool("p"), {}, str(server.version))
     server.token = "other"
     with pytest.raises(ApiServerError, match="Unauthorized"):
         api.namespace("new")

@@ -136,7 +136,7 @@ def test_without_the_mask_secrets_would_be_logged(
     monkeypatch.setattr(
         bundles,
         "file_modules",
-        lambda tokens: file_modules(tokens) | {bundles.LOG: "package system.log"},
+        lambda tokens, scoped: file_modules(tokens, scoped) | {bundles.LOG: "package system.log"},
     )
     with running(Logging(tmp_path, *CONSOLE)) as opa:
         opa.decide(review("42"))
@@ -193,6 +193,51 @@ def test_without_the_console_no_decision_is_written() -> None:
     assert sidecars.SYNC.decision_logs(FILES, quiet, "127.0.0.1:2") == sidecars.SYNC.decision_logs(
         FILES, Settings(), "127.0.0.1:2"
     )
+
+
+def test_of_what_is_admitted_only_the_sample_is_logged(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"decisionLogs": {"sample": 0.000001}})
+    flags = sidecars.KUBE_MGMT.decision_logs(FILES, settings, "127.0.0.1:1")
+    with running(Logging(tmp_path, *flags)) as opa:
+        for number in range(20):
+            assert opa.decide(review(f"admitted-{number}"))["response"]["allowed"]
+        opa.decide(review("refused", nodeSelector={"a": "b"}))
+        assert opa.logged("refused")["labels"]["decision_sample"] == "0.000001"
+        assert opa.log.read_text().count('"decision_id"') == 1
+
+
+@pytest.mark.parametrize("sample", [0, 1e-9, 1.1, -1, "nan", "some"])
+def test_a_sample_that_is_no_share_is_refused(sample: object) -> None:
+    with pytest.raises(ValidationError, match=r"decisionLogs\.sample"):
+        Settings.model_validate({"decisionLogs": {"sample": sample}})
+
+
+@pytest.mark.parametrize("name", sidecars.BESIDE_OPA)
+def test_the_sample_is_a_label_of_opa(name: str) -> None:
+    def added(**logs: Any) -> set[str]:
+        sampled, whole = (
+            Settings.model_validate({"decisionLogs": {**logs, **sample}})
+            for sample in ({"sample": 0.1}, {})
+        )
+        running_beside = sidecars.SIDECARS[name]
+        flags = set(running_beside.decision_logs(FILES, sampled, "127.0.0.1:1"))
+        return flags - set(running_beside.decision_logs(FILES, whole, "127.0.0.1:1"))
+
+    label = {"--set=labels.decision_sample=0.100000"}
+    assert added() == label
+    assert added(service={"url": "https://logs.example"}) == label
+
+
+def test_a_cluster_keeps_the_sample_only_if_there_is_one() -> None:
+    sampled = Settings.model_validate({"decisionLogs": {"sample": 0.5}})
+    assert sampled.deployed_document()["decisionLogs"] == {
+        "console": True,
+        "service": None,
+        "sample": 0.5,
+    }
+    whole = Settings().deployed_document()
+    assert whole["decisionLogs"] == {"console": True, "service": None}
+    assert Settings.model_validate(whole).document() == Settings().document()
 
 
 class Service:

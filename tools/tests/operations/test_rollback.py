@@ -32,6 +32,7 @@ def test_every_setting_comes_back_stays_or_matters() -> None:
         "namespaceLabel",
         "enforcement",
         "defaultPool",
+        "access",
         "placement",
         "pools",
         "replicate",

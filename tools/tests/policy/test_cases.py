@@ -88,6 +88,7 @@ def test_a_name_that_stands_twice_names_both_places(tmp_path: Path) -> None:
             r":7: unknown key 'podSelecter': did you mean",
         ),
         ("  expect:", "  settings: [merge]\n  expect:", r":7: a mapping is expected"),
+        ("  expect:", "  data: [placement]\n  expect:", r":7: data: write a mapping"),
         ("- name", "name", r"not valid YAML|a list of cases"),
     ],
 )

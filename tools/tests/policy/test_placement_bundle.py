@@ -54,7 +54,7 @@ def test_a_staged_revision_answers_at_the_same_path() -> None:
     assert "package k8s.placement\n" in staged.modules["placement.placement.rego"]
     answer = cli.evaluate("data.k8s.placement", modules=staged.modules, data=DATA, input=INPUT)
     assert answer == ANSWER
-    assert bundles.revision(staged.modules) == bundles.bundle(WANTED).revision
+    assert {key[:12] for key in staged.modules if key[12:13] == "."} == {staged.revision}
 
 
 @pytest.mark.parametrize("query", ["data.k8s.placement", "data.system.main"])

@@ -3,60 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from examples import collected
 from hypothesis import strategies as st
+from odd_values import odd, paths_of, replaced
+from placement_answers import MODULES, answers, shared_answers
 
 from fairlead.common import files, paths
 from fairlead.opa import cli
-from fairlead.policy import bundles
-from fairlead.settings.models import Settings
 
-MODULES = bundles.bundle(Settings(placement=True)).modules
 SCENARIO = files.read_yaml(paths.root() / "testdata" / "placement" / "data.yaml")[0].value
-_MODULE = """
-package asked
-
-answers := [answer | some question in data.questions; answer := _answer(question)]
-
-_answer(question) := answer if {
-    asked := question.input
-    world := question.placement
-    namespaces := question.namespaces
-    answer := data.k8s.placement with input as asked
-        with data.placement as world
-        with data.kubernetes.namespaces as namespaces
-} else := null
-"""
-
-
-def answers(questions: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The answers, None where there is none. A question has input, placement and namespaces."""
-    return list(
-        cli.evaluate(
-            "data.asked.answers",
-            modules={**MODULES, "asked.rego": _MODULE},
-            data={"questions": list(questions)},
-        )
-    )
-
-
-odd = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-2, 3)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.sampled_from(["", "a", "acme", "de", "low", "8", "1Gi", "NaN", '["a"]', "{"]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["a", "b", "acme", "clusters", "weight", "cpu"]), inner)
-    ),
-    max_leaves=6,
-)
-
 
 values = odd | st.sampled_from(
     [
@@ -104,31 +62,6 @@ QUESTION = {
 }
 
 
-def paths_of(value: Any) -> list[tuple[Any, ...]]:
-    """The paths of all parts of a value, but not of the value itself."""
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    return [
-        path
-        for key, part in items
-        for path in (
-            (key,),
-            *((key, *rest) for rest in (paths_of(part) if isinstance(part, dict | list) else ())),
-        )
-    ]
-
-
-def replaced(whole: Any, path: tuple[Any, ...], value: Any) -> Any:
-    """`whole` with another value at this path, if that is still there."""
-    if not path:
-        return value
-    first, *rest = path
-    if isinstance(whole, dict):
-        return {**whole, first: replaced(whole.get(first), tuple(rest), value)}
-    if isinstance(whole, list) and isinstance(first, int) and first < len(whole):
-        return [*whole[:first], replaced(whole[first], tuple(rest), value), *whole[first + 1 :]]
-    return whole
-
-
 def with_changes(changes: list[tuple[tuple[Any, ...], Any]]) -> Any:
     """QUESTION with other values at these paths."""
     question: Any = QUESTION
@@ -142,21 +75,7 @@ questions = changes.map(with_changes)
 
 
 def test_every_question_has_an_answer_that_fails_closed() -> None:
-    asked: list[dict[str, Any]] = []
-
-    # One process of OPA for all of them. One example of all would be too large for hypothesis.
-    @settings(
-        max_examples=400,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=[HealthCheck.too_slow],
-    )
-    @given(questions)
-    def collect(question: dict[str, Any]) -> None:
-        asked.append(question)
-
-    collect()
+    asked = collected(questions, 400)
     for question, answer in zip(asked, answers(asked), strict=True):
         assert answer is not None, question
         assert answer.keys() == {"annotations", "errors", "explanation"}
@@ -168,6 +87,23 @@ def test_every_question_has_an_answer_that_fails_closed() -> None:
         world = question["placement"]
         known = world.get("clusters") if isinstance(world, dict) else None
         assert answer["explanation"].keys() == (known.keys() if isinstance(known, dict) else set())
+
+
+def with_a_twin(question: Any) -> Any:
+    """The question with a customer that has the same data, before the other one by name."""
+    world = question["placement"]
+    customers = world.get("customers") if isinstance(world, dict) else None
+    if not isinstance(customers, dict) or "acme" not in customers:
+        return question
+    return replaced(question, ("placement", "customers", "aaa"), customers["acme"])
+
+
+def test_workloads_of_which_placement_reads_the_same_share_its_answer() -> None:
+    asked = [each for each in collected(questions, 400) if isinstance(each["input"], dict)]
+    asked = [with_a_twin(each) for each in asked if "resource" in each["input"]]
+    for question, answer, both in zip(asked, answers(asked), shared_answers(asked), strict=True):
+        rest = {key: value for key, value in answer.items() if key != "explanation"}
+        assert both == [answer, rest], question
 
 
 def workload(**annotations: Any) -> dict[str, Any]:

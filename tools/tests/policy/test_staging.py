@@ -57,11 +57,15 @@ def test_what_only_resembles_it_is_staged(policies: Path) -> None:
 
 
 def test_packages_get_names_of_their_revision_and_what_opa_asks_keeps_its_own() -> None:
-    bundle = bundles.bundle(Settings())
-    staged = staging.stage(bundle, QUIET)
-    assert staged.revision == bundle.revision
+    staged = staging.stage(bundles.bundle(Settings()), QUIET)
     for key, text in staged.modules.items():
         match = re.search(r"^package (\S+)", text, re.MULTILINE)
         assert match
-        moved = key.startswith(f"{bundle.revision}.")
-        assert match[1].startswith(f"r_{bundle.revision}." if moved else "system"), key
+        moved = key.startswith(f"{staged.revision}.")
+        assert match[1].startswith(f"r_{staged.revision}." if moved else "system"), key
+
+
+def test_the_modules_of_a_package_are_one() -> None:
+    staged = staging.stage(bundles.bundle(Settings()), QUIET)
+    (key,) = [key for key in staged.modules if ".node_pool." in key]
+    assert key == f"{staged.revision}.node_pool.node_pool.rego"

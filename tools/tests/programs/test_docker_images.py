@@ -3,7 +3,6 @@ is needed."""
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import json
 import os
@@ -156,10 +155,10 @@ def test_the_devcontainer_copies_what_builds_the_programs(tmp_path: Path) -> Non
 
 
 def loaded() -> list[str]:
-    """All modules that `fairlead sync`, `keeper`, `serve` and `shadow` import at their start, and
-    re2, which policies in Python use.
+    """All modules that the commands of the image import at their start, and re2, which policies in
+    Python use.
     """
-    commands = ("sync", "keeper", "serve", "shadow")
+    commands = ("sync", "keeper", "controller", "serve", "shadow")
     modules = ["fairlead.__main__", *(f"fairlead.cli.{name}" for name in commands), "re2"]
     script = f"import {', '.join(modules)}, sys, json; print(json.dumps(list(sys.modules)))"
     done = subprocess.run(
@@ -215,29 +214,10 @@ def test_the_sidecar_has_every_module_that_sync_imports_and_no_other_command(
     assert commands == {
         f"fairlead/cli/{name}.py"
         for name in (
-            *("__init__", "component_options", "keeper", "output", "renewal_options", "serve"),
-            *("shadow", "sync", "tables"),
+            *("__init__", "component_options", "controller", "health_server", "keeper"),
+            *("output", "renewal_options", "serve", "shadow", "sync", "tables"),
         )
     }
-
-
-@pytest.mark.parametrize(
-    "policy", sorted(ROOT.glob("policies/*/engines/python.py")), ids=lambda path: path.parts[-3]
-)
-def test_the_image_has_what_a_policy_in_python_imports(collect: ModuleType, policy: Path) -> None:
-    files = {str(path) for path in collect.own_modules(ROOT / "tools")}
-    imported: set[str] = set()
-    for node in ast.walk(ast.parse(policy.read_text())):
-        if isinstance(node, ast.ImportFrom):
-            imported |= {f"{node.module}.{each.name}" for each in node.names} | {str(node.module)}
-    modules = {name for name in imported if is_module(name)}
-    assert "fairlead.engines.python.api" in modules
-    assert {f"{name.replace('.', '/')}.py" for name in modules} - files == set()
-
-
-def is_module(name: str) -> bool:
-    """Whether it names a file of fairlead, and not a folder or a part of a module."""
-    return (ROOT / "tools" / f"{name.replace('.', '/')}.py").is_file()
 
 
 def test_sync_loads_nothing_that_the_sidecar_leaves_out(collect: ModuleType) -> None:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from opa_server import OpaServer
 
 from fairlead.kube.resources import Resource
 from fairlead.opa.api import OpaApi
-from fairlead.sync.desired import Desired, Owner, Source
+from fairlead.sync.config_maps import Owner, Verdict
+from fairlead.sync.desired import Desired, Source
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.policy_problems import Problem
 from fairlead.sync.reconcile import Reconciler
-from fairlead.sync.statuses import Verdict
 
 POLICIES = Source("policies", "fairlead")
 
 
 DATA = Source("data", "fairlead")
+
+
+PLACEMENT = Source("placement")
 
 
 NAMESPACES = Source("namespaces")
@@ -42,7 +46,8 @@ class World:
         self.server = server
         self.opa = server.api()
         self.problems: dict[Owner, list[Problem]] = {}
-        sources = [POLICIES, DATA, NAMESPACES, PODS, NODES]
+        self.verdicts: dict[Owner, Verdict] = {}
+        sources = [POLICIES, DATA, PLACEMENT, NAMESPACES, PODS, NODES]
         self.desired = Desired(sources, namespace_labels=["agentpool"], data_label=None)
         self.confirmed: float | None = None
         self.max_staleness: int | None = None
@@ -63,6 +68,7 @@ class World:
         )
 
     def report(self, verdicts: dict[Owner, Verdict]) -> None:
+        self.verdicts = verdicts
         self.problems |= {owner: list(verdict.problems) for owner, verdict in verdicts.items()}
 
     def connect(self) -> OpaApi:
@@ -74,10 +80,12 @@ class World:
         data: dict[str, dict[str, str]] | None = None,
         namespaces: dict[str, dict[str, str]] | None = None,
         pods: dict[tuple[str, str], dict[str, Any]] | None = None,
+        placement: Iterable[dict[str, Any]] = (),
     ) -> None:
         """Set the cluster: all ConfigMaps by name, all namespaces with their labels, all pods by
-        namespace and name.
+        namespace and name, and all PlacementPolicies.
         """
+        self.desired.replace(PLACEMENT, placement)
         for source, maps in ((POLICIES, policies), (DATA, data)):
             self.desired.replace(
                 source, [make_config_map(name, texts) for name, texts in (maps or {}).items()]
@@ -107,6 +115,13 @@ def make_config_map(name: str, texts: dict[str, str]) -> dict[str, Any]:
         "metadata": {"name": name, "namespace": "fairlead", "resourceVersion": "1"},
         "data": texts,
     }
+
+
+def make_policy(name: str, created: str, rego: str, **parameters: Any) -> dict[str, Any]:
+    """A PlacementPolicy that was created at this time of one day."""
+    metadata = {"name": name, "creationTimestamp": f"2026-03-02T{created}:00Z", "generation": 1}
+    spec = {"rego": rego, **({"parameters": parameters} if parameters else {})}
+    return {"metadata": metadata, "spec": spec}
 
 
 def make_pod(namespace: str, name: str, rest: dict[str, Any]) -> dict[str, Any]:

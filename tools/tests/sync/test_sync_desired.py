@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fairlead.deployment.names import REPLICA_STATUS, STATUS
+from fairlead.kube.apiserver import LiveNamespace
 from fairlead.kube.resources import Resource
 from fairlead.policy import bundles
 from fairlead.sync.desired import Desired, Snapshot, Source
@@ -37,6 +38,12 @@ def namespace(name: str, labels: dict[str, str] | None, version: int = 1) -> dic
         "metadata": {"name": name, "labels": labels, "resourceVersion": str(version), "uid": "u"},
         "spec": {"finalizers": ["x"]},
     }
+
+
+def live(
+    labels: dict[str, str], version: str, annotations: dict[str, str] | None = None
+) -> LiveNamespace:
+    return LiveNamespace(labels, annotations or {}, version)
 
 
 def known(desired: Desired) -> dict[str, dict[str, str]]:
@@ -83,7 +90,7 @@ def pools(**of: str) -> dict[str, dict[str, str]]:
 
 def test_no_event_takes_a_namespace_back_behind_what_was_looked_up(desired: Desired) -> None:
     desired.replace(NAMESPACES, [])
-    assert desired.looked_up("a", {"agentpool": "new", "x": "y"}, "7")
+    assert desired.looked_up("a", live({"agentpool": "new", "x": "y"}, "7"))
     desired.apply(NAMESPACES, False, namespace("a", {"agentpool": "old"}, 5))
     desired.apply(NAMESPACES, True, namespace("a", {"agentpool": "old"}, 6))
     assert known(desired) == {}
@@ -94,11 +101,21 @@ def test_no_event_takes_a_namespace_back_behind_what_was_looked_up(desired: Desi
     assert known(desired) == pools(b="p")
 
 
+def test_annotations_with_the_key_of_a_replicated_label_are_replicated(desired: Desired) -> None:
+    noted = namespace("a", {"agentpool": "p"})
+    noted["metadata"]["annotations"] = {"team": "blue", "note": "x" * 1000}
+    desired.replace(NAMESPACES, [noted])
+    assert thin(desired.take())["a"]["annotations"] == {"team": "blue"}
+    labels = {"agentpool": "p"}
+    assert not desired.looked_up("a", live(labels, "2", {"team": "red"}))
+    assert desired.looked_up("a", live(labels, "2", {"team": "blue", "note": "y"}))
+
+
 def test_a_list_that_was_read_before_a_look_up_does_not_take_it_back_either(
     desired: Desired,
 ) -> None:
     desired.replace(NAMESPACES, [])
-    desired.looked_up("a", {"agentpool": "new"}, "7")
+    desired.looked_up("a", live({"agentpool": "new"}, "7"))
     desired.replace(
         NAMESPACES, [namespace("a", {"agentpool": "old"}, 5), namespace("b", {"agentpool": "p"}, 4)]
     )
@@ -108,30 +125,30 @@ def test_a_list_that_was_read_before_a_look_up_does_not_take_it_back_either(
 def test_a_state_that_opa_has_not_got_yet_is_not_overtaken(desired: Desired) -> None:
     """Otherwise OPA would get the state of the lookup first, and then an older one."""
     desired.replace(NAMESPACES, [namespace("a", {"agentpool": "first"}, 1)])
-    assert not desired.looked_up("a", {"agentpool": "second"}, "2")
-    assert desired.looked_up("a", {"agentpool": "first", "other": "x"}, "1")
+    assert not desired.looked_up("a", live({"agentpool": "second"}, "2"))
+    assert desired.looked_up("a", live({"agentpool": "first", "other": "x"}, "1"))
     first = desired.take()
-    assert not desired.looked_up("a", {"agentpool": "second"}, "2")
+    assert not desired.looked_up("a", live({"agentpool": "second"}, "2"))
     desired.loaded(first)
-    assert desired.looked_up("a", {"agentpool": "second"}, "2")
+    assert desired.looked_up("a", live({"agentpool": "second"}, "2"))
     desired.apply(NAMESPACES, False, namespace("a", {"agentpool": "third"}, 3))
-    assert not desired.looked_up("a", {"agentpool": "fourth"}, "4")
-    assert desired.looked_up("a", {"agentpool": "third"}, "3")
-    assert desired.looked_up("b", {"agentpool": "new"}, "5")
+    assert not desired.looked_up("a", live({"agentpool": "fourth"}, "4"))
+    assert desired.looked_up("a", live({"agentpool": "third"}, "3"))
+    assert desired.looked_up("b", live({"agentpool": "new"}, "5"))
 
 
 def test_two_that_look_up_at_once_leave_the_later_of_both(desired: Desired) -> None:
     desired.replace(NAMESPACES, [])
-    assert desired.looked_up("a", {"agentpool": "later"}, "8")
-    assert desired.looked_up("a", {"agentpool": "earlier"}, "7")
+    assert desired.looked_up("a", live({"agentpool": "later"}, "8"))
+    assert desired.looked_up("a", live({"agentpool": "earlier"}, "7"))
     desired.apply(NAMESPACES, False, namespace("a", {"agentpool": "earlier"}, 7))
     assert known(desired) == {}
 
 
 def test_a_version_that_is_no_number_holds_nothing_up(desired: Desired) -> None:
     desired.replace(NAMESPACES, [])
-    desired.looked_up("a", {"agentpool": "new"}, "v7")
-    desired.looked_up("b", {"agentpool": "new"}, "7")
+    desired.looked_up("a", live({"agentpool": "new"}, "v7"))
+    desired.looked_up("b", live({"agentpool": "new"}, "7"))
     event = namespace("b", {"agentpool": "p"})
     event["metadata"]["resourceVersion"] = "v1"
     desired.apply(NAMESPACES, False, event)

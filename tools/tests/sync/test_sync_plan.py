@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fairlead.sync.desired import ConfigMap, Item, Snapshot
+from fairlead.sync.config_maps import ConfigMap, Item
+from fairlead.sync.desired import Snapshot
 from fairlead.sync.plans import (
     RETRY,
     Memory,
@@ -33,10 +34,10 @@ def snapshot(
     *,
     broken: frozenset[Item] = frozenset(),
     stores: dict[str, Store | None] | None = None,
-    complete: bool = True,
+    unlisted: tuple[str, ...] = (),
 ) -> Snapshot:
     return Snapshot(
-        texts or {}, broken, stores if stores is not None else {"namespaces": {}}, complete, ()
+        texts or {}, broken, stores if stores is not None else {"namespaces": {}}, unlisted, ()
     )
 
 
@@ -231,7 +232,7 @@ def test_a_document_that_someone_changed_is_put_again() -> None:
 def test_only_what_the_sidecar_owns_is_removed_and_only_when_all_is_known() -> None:
     memory = Memory(owned={A, DOCUMENT})
     served = held({"ns/map/a": "a", "from/a/file": "x"})
-    assert operations(snapshot(complete=False), served, memory, 0) == []
+    assert operations(snapshot(unlisted=("ConfigMaps",)), served, memory, 0) == []
     assert operations(snapshot(), served, memory, 0) == [Remove(A), Remove(DOCUMENT)]
 
 

@@ -14,6 +14,7 @@ from sync_world import (
     NAMESPACES,
     NODES,
     OWNER,
+    PLACEMENT,
     PODS,
     POLICIES,
     SYSTEM,
@@ -24,7 +25,7 @@ from sync_world import (
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.opa.errors import OpaUnavailable
-from fairlead.sync.reconcile import MARKER
+from fairlead.sync.refusals import MARKER
 
 
 def test_opa_gets_policies_documents_and_thin_namespaces(world: World) -> None:
@@ -260,6 +261,10 @@ def test_policies_wait_until_all_that_they_may_read_is_known(world: World) -> No
     world.desired.replace(POLICIES, [make_config_map("map", {"a": "package a"})])
     for source in (DATA, NAMESPACES, PODS):
         world.desired.replace(source, [])
+    world.settle()
+    assert world.server.own_policies() == {}
+    assert world.reconciler.trouble == "not known from the API server yet: PlacementPolicies, nodes"
+    world.desired.replace(PLACEMENT, [])
     world.settle()
     assert world.server.own_policies() == {}
     assert world.reconciler.trouble == "not known from the API server yet: nodes"

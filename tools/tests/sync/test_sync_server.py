@@ -20,6 +20,8 @@ import requests
 from fairlead.common import waiting
 from fairlead.common.digests import digest
 from fairlead.common.errors import FairleadError, InputError, UsageError
+from fairlead.deployment.names import POLICY_REVIEWS
+from fairlead.opa.arguments import LARGEST_REVIEW
 from fairlead.pki.certificates import CA
 from fairlead.pki.key_files import write_pair
 from fairlead.sync import connection_limits
@@ -48,6 +50,7 @@ class Site:
         self.live: dict[str, Any] = {"live": True, "hung": []}
         self.look_up: Callable[[str], dict[str, Any] | None] = {"payments": THIN}.get
         self.metrics, self.written = Metrics(), list[str]()
+        self.review: Callable[[bytes], dict[str, Any]] = lambda body: {"size": len(body)}
         self.certificate = Certificate(folder / "server.crt", folder / "server.key")
         self.server = Server(
             "127.0.0.1:0",
@@ -57,6 +60,7 @@ class Site:
             metrics=self.metrics,
             look_up=lambda name: self.look_up(name),
             decisions=Decisions(self.metrics, self.written.append),
+            review=lambda body: self.review(body),
         )
         self.port = self.server.server_address[1]
 
@@ -464,6 +468,18 @@ def test_a_head_is_not_larger_than_any_that_is_meant(
         assert client.answer() == b""
 
 
+def test_a_review_is_answered_one_after_the_other_and_within_a_size(site: Site) -> None:
+    assert site.post(POLICY_REVIEWS, b"x" * 1_000_000).json() == {"size": 1_000_000}
+    head = f"POST {POLICY_REVIEWS} HTTP/1.0\r\nContent-Length: {LARGEST_REVIEW + 1}\r\n\r\n"
+    with contextlib.closing(Slow(site, head.encode())) as client:
+        assert client.answer().startswith(b"HTTP/1.0 413 ")
+    with site.server.uploads[POLICY_REVIEWS].lock:  # the one before takes long
+        assert site.post(POLICY_REVIEWS, b"{}").status_code == 503
+    assert site.post(POLICY_REVIEWS, b"{}").status_code == 200
+    site.review = json.loads
+    assert site.post(POLICY_REVIEWS, b"{").status_code == 400
+
+
 def test_one_upload_is_taken_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """This bounds its memory. OPA sends one upload after the other, and repeats rejected ones."""
     monkeypatch.setattr(connection_limits, "PATIENCE", 10 * DEADLINE)
@@ -472,13 +488,17 @@ def test_one_upload_is_taken_at_a_time(site: Site, monkeypatch: pytest.MonkeyPat
         Slow(site, b"POST /logs HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(body))
     ) as client:
         waiting.until(
-            site.server.uploads.locked, deadline=DEADLINE, what="the first is being taken"
+            site.server.uploads["/logs"].lock.locked,
+            deadline=DEADLINE,
+            what="the first is being taken",
         )
         assert site.post("/logs", body).status_code == 503
         client.send(body)
         assert client.answer().startswith(b"HTTP/1.0 200 ")
     waiting.until(
-        lambda: not site.server.uploads.locked(), deadline=DEADLINE, what="the first is taken"
+        lambda: not site.server.uploads["/logs"].lock.locked(),
+        deadline=DEADLINE,
+        what="the first is taken",
     )
     assert site.post("/logs", body).status_code == 200
     assert len(site.written) == 2

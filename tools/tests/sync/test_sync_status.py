@@ -11,10 +11,11 @@ import pytest
 from fairlead.deployment.names import REPLICA_STATUS, RETRIES, STATUS
 from fairlead.kube.apiserver import ApiServer
 from fairlead.kube.errors import ApiServerError
-from fairlead.sync.desired import Desired, Owner, Source
+from fairlead.sync.config_maps import Owner, Verdict
+from fairlead.sync.desired import Desired, Source
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.policy_problems import Problem
-from fairlead.sync.statuses import StatusWriter, Verdict, overall, replica, text
+from fairlead.sync.statuses import StatusWriter, overall, replica, text
 
 POLICIES = Source("policies", "fairlead")
 OWNER = ("fairlead", "rules")

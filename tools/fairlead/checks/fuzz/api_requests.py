@@ -81,6 +81,7 @@ _PATHS = (
         "/v1/status",
     ),
     "/v1/batch/data/secret",
+    *("/v1/data/k8s", "/v1/data/k8s/placement", "/v0/data/k8s/placement", "/v0/data/controller"),
     *(
         "/metrics",
         "/metrics/alloc_bytes",
@@ -102,7 +103,7 @@ _PATHS = (
     ),
     "health",
 )
-_METHODS = (
+METHODS = (
     *(
         "GET",
         "POST",
@@ -118,7 +119,7 @@ _METHODS = (
     ),
     *("get", "post", "Post", "gET", "FOO", "POST/", "G\xcbT"),
 )
-_QUERIES = (
+QUERIES = (
     *("", "timeout=5s", "timeout=30s", "timeout=100s", "timeout=5m", "timeout=s", "timeout=-1s"),
     "timeout=5s&timeout=5s",
     *(
@@ -208,8 +209,8 @@ _WRONG = (
     ),
     "Bearer true",
 )
-_ODD = ("bearer <valid>", "BEARER <valid>", "Bearer  <valid>", "Bearer\t<valid>")
-_TRICKS = (
+ODD = ("bearer <valid>", "BEARER <valid>", "Bearer  <valid>", "Bearer\t<valid>")
+TRICKS = (
     *(
         ("X-HTTP-Method-Override", "GET"),
         ("X-HTTP-Method-Override", "POST"),
@@ -266,7 +267,7 @@ _TRICKS = (
     *(("X-User", "admin"), ("X-Remote-User", "system:admin"), ("Impersonate-User", "admin")),
     ("X-Opa-Identity", "<valid>"),
 )
-_BODIES = (
+BODIES = (
     *("", "{}", "null", "[]", "{", _REVIEW, '{"input": {}}', '{"query": "data.secret"}'),
     '{"query": "data.secret = x", "input": 1}',
     *("package fuzz\n\nx := 1\n", "package system.authz\n\nallow := true\n"),
@@ -327,11 +328,11 @@ _OTHERS = (
 
 
 def plain() -> Iterator[Request]:
-    """Every path with every method without a token, and the most sensitive paths with every invalid
-    token.
+    """Every path with every method without a token, the most sensitive paths with every invalid
+    token, and one with every other header.
     """
     for path in _PATHS:
-        for method in _METHODS:
+        for method in METHODS:
             yield Request(method, path)
     for method, path in (
         ("GET", "/v1/data"),
@@ -341,21 +342,23 @@ def plain() -> Iterator[Request]:
     ):
         for value in _WRONG:
             yield Request(method, path, (("Authorization", value),))
+    for header in TRICKS:
+        yield Request("GET", "/v1/policies", (header,))
 
 
 @st.composite
 def requests(draw: DrawFn, queries: bool = True) -> Request:
     """A random request. With a valid token, in any form, it changes only `fuzz`."""
     protocol = draw(st.sampled_from(("1.1", "2", "1.1", "2", "1.0")))
-    headers = draw(st.lists(st.sampled_from(_TRICKS), max_size=3))
+    headers = draw(st.lists(st.sampled_from(TRICKS), max_size=3))
     kind = draw(st.integers(0, 9))
     if kind == 0:
         method, target, body = draw(
             st.sampled_from([*((m, t, "") for m, t in sorted(READS)), *_OTHERS])
         )
-        value = draw(st.sampled_from(("Bearer <valid>",) * 3 + _ODD))
+        value = draw(st.sampled_from(("Bearer <valid>",) * 3 + ODD))
         others = draw(st.lists(st.sampled_from(_WRONG), max_size=2))
-        tricks = [pair for pair in headers if pair[0] in _HARMLESS]
+        tricks = [pair for pair in headers if pair[0] in HARMLESS]
         return Request(
             method,
             target,
@@ -366,9 +369,9 @@ def requests(draw: DrawFn, queries: bool = True) -> Request:
     if kind == 1:
         method, target = draw(st.sampled_from(_LISTED))
     else:
-        method = draw(st.sampled_from(_METHODS))
-        target = _respelt(draw, draw(st.sampled_from(_PATHS) | _TEXT))
-        strategy = st.sampled_from(_QUERIES + (_TOKEN_QUERIES if queries else ())) | _TEXT
+        method = draw(st.sampled_from(METHODS))
+        target = respelt(draw, draw(st.sampled_from(_PATHS) | _TEXT))
+        strategy = st.sampled_from(QUERIES + (_TOKEN_QUERIES if queries else ())) | _TEXT
         if query := draw(st.just("") | strategy):
             target += "?" + query
     values: list[str] = draw(st.lists(st.sampled_from(_WRONG), max_size=2))
@@ -377,11 +380,11 @@ def requests(draw: DrawFn, queries: bool = True) -> Request:
         values.append("Bearer <valid>")
     name = draw(st.sampled_from(("Authorization", "authorization", "AUTHORIZATION")))
     headers += [(name, value) for value in values]
-    body = draw(st.sampled_from(_BODIES))
+    body = draw(st.sampled_from(BODIES))
     return Request(method, target, tuple(headers), body, protocol)
 
 
-_HARMLESS = {
+HARMLESS = {
     "X-HTTP-Method-Override",
     "X-Original-URL",
     "X-Forwarded-For",
@@ -396,7 +399,8 @@ _TEXT = st.text(st.characters(max_codepoint=0xFF, exclude_characters="\r\n"), ma
 )
 
 
-def _respelt(draw: DrawFn, path: str) -> str:
+def respelt(draw: DrawFn, path: str) -> str:
+    """The path with up to three changes, some of which leave its meaning."""
     for _ in range(draw(st.integers(0, 3))):
         change = draw(st.sampled_from(_CHANGES))
         path = change(path, draw(st.integers(0, max(0, len(path) - 1))))

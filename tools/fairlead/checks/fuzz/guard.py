@@ -3,7 +3,8 @@ OPA answers only what the contract allows.
 
 The contract (docs/security.md): without a token, `POST /`, also with the query
 `timeout=<n>s`, `GET /health` and `GET /health/ready`; with a valid token as `Authorization:
-Bearer <token>`, everything that OPA serves.
+Bearer <token>`, everything that OPA serves; with the token of a scope, also its requests, without
+a query.
 
 The oracle accepts some other answers, because they reveal and change nothing:
 - Another spelling of the same address (percent-encoded letters: RFC 3986, 6.2.2; `GET
@@ -37,10 +38,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from hypothesis import strategies as st
+
+from fairlead.checks.fuzz import scoped_requests
 from fairlead.checks.fuzz.api_requests import READS, Request, plain, requests
 from fairlead.checks.fuzz.client import Client, Http1, Http2, Response
 from fairlead.checks.fuzz.search import Search, Violation, search
 from fairlead.checks.fuzz.server import AuthzPolicy, Opa, running
+from fairlead.checks.fuzz.spellings import decoded_path, plain_spelling
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
@@ -76,7 +81,7 @@ def run(
     Returns Search.result with the number of `rotations` of the token.
     """
     began = time.monotonic()
-    bundle = staging.stage(bundles.bundle(Settings(), policies), progress)
+    bundle = staging.stage(bundles.bundle(Settings(placement=True), policies), progress)
     totals: Search[Request] = Search()
     rotations = 0
     debugged, proxied = (max(1, int(examples * part)) for part in (_DEBUGGED, _PROXIED))
@@ -125,7 +130,7 @@ def _search(
     result: Search[Request] = Search()
     try:
         known = map(Request.load, sorted((paths.root() / FOLDER).glob("*.json")))
-        result.try_known(itertools.chain(known, plain()), target.check)
+        result.try_known(itertools.chain(known, plain(), scoped_requests.plain()), target.check)
         rotations = min(_ROTATIONS, max(1, count // 1_000))
         for part in range(rotations + 1):
             if result.why:
@@ -133,7 +138,8 @@ def _search(
             if part:
                 target.rotate()
             left = (count - result.tried) // (rotations + 1 - part)
-            examples = requests(queries=target.queries)
+            unscoped = requests(queries=target.queries)
+            examples = st.one_of(unscoped, unscoped, unscoped, scoped_requests.requests())
             result.add(
                 search(
                     examples,
@@ -167,38 +173,8 @@ def equivalent(method: str, target: str) -> bool:
     """Whether the request is another spelling of one that the contract lists; see the docstring of
     the module.
     """
-    address, _, query = _relative(target).partition("?")
-    if not address.startswith("/"):
-        return False
-    segments = [_unescaped(segment) for segment in address[1:].split("/")]
-    pairs = []
-    for piece in filter(None, query.split("&")):
-        key, _, value = (_unescaped(part.replace("+", " ")) for part in piece.partition("="))
-        if ";" not in piece and key is not None and value is not None:
-            pairs.append(f"{key}={value}")
-    plain = "/" + "/".join(
-        "%" if segment is None or "/" in segment else segment for segment in segments
-    )
-    return listed(method, "?".join([plain, *(["&".join(pairs)] if pairs else [])]))
-
-
-def _relative(target: str) -> str:
-    """The target without its scheme and authority, if it has them."""
-    if absolute := re.match(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/?]*)?(?=/|\?|$)", target):
-        target = target[absolute.end() :]
-        return target if target.startswith("/") else "/" + target
-    return target
-
-
-def _path(target: str) -> str:
-    return _unescaped(_relative(target).partition("?")[0]) or ""
-
-
-def _unescaped(text: str) -> str | None:
-    """The percent-decoded text; None if an escape is broken."""
-    if re.search(r"%(?![0-9A-Fa-f]{2})", text):
-        return None
-    return re.sub(r"%(..)", lambda match: chr(int(match[1], 16)), text)
+    spelling = plain_spelling(target)
+    return spelling is not None and listed(method, spelling)
 
 
 def authorized(request: Request) -> bool | None:
@@ -231,7 +207,7 @@ class _Target:
         # The proxy speaks only HTTP/1, so it gets the requests for HTTP/2 in that form.
         self._clients["2"] = Http2(opa.http2) if opa.http2 else Http1(opa.address, opa.ca)
         self._state = opa.state()
-        self._secrets = [*opa.tokens, _CANARY]
+        self._secrets = [*opa.tokens, *itertools.chain(*opa.scoped.values()), _CANARY]
         self._spell()
 
     def close(self) -> None:
@@ -239,10 +215,11 @@ class _Target:
             client.close()
 
     def rotate(self) -> None:
-        if wrong := self._opa.rotate():
+        if wrong := self._opa.rotate() or self._opa.rotate_scoped():
             raise Violation(wrong)
         self.rotations += 1
-        self._secrets.insert(0, self._opa.token)
+        newest = [self._opa.token, *(tokens[0] for tokens in self._opa.scoped.values())]
+        self._secrets = [*newest, *self._secrets]
         self._spell()
 
     def check(self, request: Request) -> str:
@@ -266,7 +243,11 @@ class _Target:
         if allowed is False:
             if listed(request.method, request.target):
                 return self._check_listed(request, answer)
-            allowed = None if equivalent(request.method, request.target) else False
+            allowed = (
+                None
+                if equivalent(request.method, request.target)
+                else scoped_requests.opened(request)
+            )
         if answer is not None:
             leaked = [secret for secret in self._secrets if secret.encode() in answer.text]
             if any(secret != _CANARY or not self._may_read(request) for secret in leaked):
@@ -344,6 +325,7 @@ class _Target:
             "hard": token + "\xa0",
             "basic": base64.b64encode(f"admin:{token}".encode()).decode(),
             "encoded": "".join(f"%{ord(c):02x}" for c in token),
+            **scoped_requests.spellings(self._opa.scoped, self._opa.scoped_retired),
         }
 
 
@@ -364,7 +346,7 @@ def _refused(request: Request, answer: Response | None) -> str:
             raise Violation(f"a refusal that says more than that: {_shown(answer)}")
     elif (request.method, request.target, answer.status, answer.body) == ("OPTIONS", "*", 200, b""):
         return "OPTIONS *: an empty 200"
-    elif answer.status == 301 and _path(request.target).endswith("/"):
+    elif answer.status == 301 and decoded_path(request.target).endswith("/"):
         return "refused: redirected to the path without its slash"
     elif answer.status not in (400, 405, 417, 431, 501, 505):
         raise Violation(f"answered without a valid token: {_shown(answer)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,19 +12,20 @@ from fairlead.clusters.embedded import ports, volume
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.deployment import credentials
-from fairlead.deployment.credentials import Credentials
+from fairlead.deployment.credentials import Credentials, fresh_token
 from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.opa import arguments, cli
-from fairlead.opa.api import OpaApi, lets_in
+from fairlead.opa.api import OpaApi, lets_in, opens
 from fairlead.opa.errors import PolicyRejected
 from fairlead.policy import bundles
-from fairlead.policy.bundles import Bundle
+from fairlead.policy.bundles import Bundle, ScopedTokens
 from fairlead.policy.revision import MAIN
+from fairlead.policy.token_scopes import SCOPES
 from fairlead.programs import toolchain
 
 _DEADLINE = 60.0  # seconds
-AuthzPolicy = Callable[[list[str]], str]
-"""Creates the module system.authz for the valid tokens."""
+AuthzPolicy = Callable[[list[str], ScopedTokens], str]
+"""Creates the module system.authz for the valid tokens, and those of each scope."""
 
 
 class Opa:
@@ -55,7 +55,11 @@ class Opa:
         made = Credentials.fresh(credentials.LOOPBACK)
         self.tokens = [made.token]
         """The valid tokens. Earlier ones are in `retired`, the oldest first."""
-        self.retired = [secrets.token_urlsafe(32)]
+        self.retired = [fresh_token()]
+        self.scoped = {name: (fresh_token(), fresh_token()) for name in SCOPES}
+        """The valid tokens of each scope, the newest first. Earlier ones are in `scoped_retired`,
+        the oldest first."""
+        self.scoped_retired = {name: [fresh_token()] for name in SCOPES}
         volume.write(
             Path(self.files.tls),
             {"tls.crt": made.certificate, "tls.key": made.key, "ca.crt": made.ca},
@@ -163,7 +167,7 @@ class Opa:
         Returns what went wrong; None if each token was accepted and refused at the right times.
         Raises FairleadError if the new token is never accepted or the old one never refused.
         """
-        old, new = self.token, secrets.token_urlsafe(32)
+        old, new = self.token, fresh_token()
         self.tokens.append(new)
         self._write_file_modules()
         waiting.until(
@@ -183,6 +187,30 @@ class Opa:
             what="OPA refuses the token rotated away",
         )
         return wrong if lets_in(self.api(new)) else "the new token is refused when the old one goes"
+
+    def rotate_scoped(self) -> str | None:
+        """Replace the token of each scope as `fairlead rotate token --scope` does; the one before
+        stays valid. Returns and raises as `rotate`.
+        """
+        former = dict(self.scoped)
+        for name, (before, refused) in former.items():
+            self.scoped[name] = (fresh_token(), before)
+            self.scoped_retired[name].append(refused)
+        self._write_file_modules()
+        waiting.until(
+            lambda: all(self._opens(name, new) for name, (new, _) in self.scoped.items()),
+            deadline=_DEADLINE,
+            what="OPA accepts the new tokens of the scopes",
+        )
+        for name, (before, refused) in former.items():
+            if not self._opens(name, before):
+                return f"the token of the scope {name} before the newest one is refused"
+            if self._opens(name, refused):
+                return f"the token of the scope {name} that was rotated away is accepted"
+        return None
+
+    def _opens(self, scope: str, token: str) -> bool:
+        return opens(self.api(token), SCOPES[scope].requests)
 
     def state(self) -> tuple[dict[str, str], Any]:
         """All of its policies and data, except those that fuzzing writes with a token."""
@@ -226,7 +254,8 @@ class Opa:
         return paths | {path.lstrip("/") for path in paths}
 
     def _write_file_modules(self) -> None:
-        modules = bundles.file_modules(self.tokens) | {bundles.AUTHZ: self._authz(self.tokens)}
+        authz = {bundles.AUTHZ: self._authz(self.tokens, self.scoped)}
+        modules = bundles.file_modules(self.tokens, self.scoped) | authz
         volume.write(
             Path(self.files.authz), {name: text.encode() for name, text in modules.items()}
         )

@@ -70,6 +70,7 @@ class BareCluster:
         self,
         *,
         further: Mapping[str, Mapping[str, object]] = _NONE,
+        environment: Mapping[str, str] = _NONE,
         progress: Progress,
         deadline: float = 60.0,
     ) -> None:
@@ -77,7 +78,7 @@ class BareCluster:
         each is healthy.
 
         `further` are additional flags of servers, which replace those of the same name: server ->
-        flag -> value.
+        flag -> value. `environment` are variables of every server.
 
         Raises FairleadError if the cluster runs already, or if a server does not start within
         `deadline` seconds (with the end of its log). A failure or Ctrl-C leaves nothing of the
@@ -96,7 +97,8 @@ class BareCluster:
                 created = True
                 self.path.mkdir(mode=0o700)
                 self._supervisor = client.Supervisor.start(self.path)
-            self._start(self._supervisor, self._prepare(programs, further), progress, end)
+            plane = self._prepare(programs, further)
+            self._start(self._supervisor, plane, environment, progress, end)
         except BaseException as error:
             if created:
                 self._abandon()
@@ -117,15 +119,18 @@ class BareCluster:
         node_label: str = "agentpool",
         labels: Mapping[str, Mapping[str, str]] = _NONE,
         taints: Mapping[str, Sequence[nodes.Taint]] = _NONE,
+        resources: Mapping[str, Mapping[str, str]] = _NONE,
         deadline: float = 30.0,
     ) -> None:
         """Add nodes (pool -> how many), named <pool>-0 and so on; returns when pods can be
         scheduled onto each.
 
-        `labels` and `taints` are additional ones by pool. Safe to repeat. Raises FairleadError,
-        UsageError.
+        `labels` and `taints` are additional ones by pool; `resources` are those of each node of a
+        pool, as quantities. Safe to repeat. Raises FairleadError, UsageError.
         """
-        manifests = nodes.manifests(pools, node_label=node_label, labels=labels, taints=taints)
+        manifests = nodes.manifests(
+            pools, node_label=node_label, labels=labels, taints=taints, resources=resources
+        )
         nodes.add(self._api(), manifests, deadline)
 
     def service_account_kubeconfig(self, namespace: str, service_account: str, path: Path) -> None:
@@ -297,6 +302,7 @@ class BareCluster:
         self,
         supervisor: client.Supervisor,
         plane: control_plane.ControlPlane,
+        environment: Mapping[str, str],
         progress: Progress,
         end: float,
     ) -> None:
@@ -306,7 +312,7 @@ class BareCluster:
         def start(*names: str) -> None:
             for name in names:
                 progress.update(name, "starting")
-                supervisor.start_server(name, plane.argv(name))
+                supervisor.start_server(name, plane.argv(name), env=environment)
 
         def wait(name: str) -> None:
             cert = etcd_client if name == "etcd" else None

@@ -14,6 +14,7 @@ from typing import Any
 from fairlead.clusters import joined_logs
 from fairlead.clusters.base import OpaServer, SidecarServer
 from fairlead.clusters.embedded import (
+    access_server,
     balancer,
     kubelet,
     mounts,
@@ -28,7 +29,14 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import component_flags as flags
 from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import Credentials, Tls
-from fairlead.deployment.names import NAMESPACE, PYTHON_ENGINE, SHADOW, TLS_SECRET, TOKEN_SECRET
+from fairlead.deployment.names import (
+    ACCESS,
+    NAMESPACE,
+    PYTHON_ENGINE,
+    SHADOW,
+    TLS_SECRET,
+    TOKEN_SECRET,
+)
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.opa import arguments
 from fairlead.programs import toolchain
@@ -122,7 +130,7 @@ class EmbeddedCluster(RememberingCluster):
         replicas, service = self._replicas(), settings.decision_logs.service
         logs = service.secret if service else None
         secret = self._secret(logs) if logs else None
-        self._mount(logs, progress)
+        self._mount(settings, progress)
         self.refresh({TOKEN_SECRET: token, TLS_SECRET: credentials.tls.files})
         if secret is not None:
             mounts.wait_for(
@@ -133,6 +141,7 @@ class EmbeddedCluster(RememberingCluster):
                 self._serve_in_python(replica, settings, progress)
             else:
                 self._serve(replica, settings, labels, progress)
+        self._serve_access(settings, replicas[0], progress)
         if len(replicas) > 1:
             backends = [
                 f"{replica.opa}={replica.proxy_address}={replica.files.ca}" for replica in replicas
@@ -229,7 +238,8 @@ class EmbeddedCluster(RememberingCluster):
             self.restart_server(replica.opa)
             self.restart_server(replica.sidecar)
             self.wait_for(replica.opa, f"https://{replica.opa_address}/health/ready", replica.ca)
-            self._serve_proxy(replica, progress)
+            started, _ = self._remembered(f"{replica.sidecar}-started") or ((), {})
+            self._serve_proxy(replica, progress, reviews=flags.PLACEMENT_POLICIES in started)
             progress.finish(replica.opa, "restarted")
 
     def namespaces(self) -> dict[str, Any]:
@@ -274,7 +284,7 @@ class EmbeddedCluster(RememberingCluster):
         """Stop every OPA, proxy and sidecar, and what else decides or leads to it. Raises
         FairleadError.
         """
-        self._stop_servers([SHADOW, _SERVE, *self._of_opa(), KUBELET])
+        self._stop_servers([ACCESS, SHADOW, _SERVE, *self._of_opa(), KUBELET])
 
     def _of_opa(self) -> list[str]:
         """The names of all servers that may run with OPA, in the order in which to stop them."""
@@ -297,22 +307,25 @@ class EmbeddedCluster(RememberingCluster):
             )
         return {key: b64decode(value) for key, value in (secret.get("data") or {}).items()}
 
-    def _mount(self, logs: str | None, progress: Progress) -> None:
-        """Start the kubelet, which writes the Secrets for every replica; `logs` is the Secret
-        of the decision logs' service.
+    def _mount(self, settings: Settings, progress: Progress) -> None:
+        """Start the kubelet, which writes the Secrets for every replica, and for the controller of
+        access.
         """
-        keys = self._pki()
+        keys, service = self._pki(), settings.decision_logs.service
+        volumes = [
+            mount
+            for replica in self._replicas()
+            for mount in mounts.volumes(replica.files, service.secret if service else None)
+        ]
+        if settings.access and settings.access.own_controller:
+            volumes.append(access_server.volume(self._access_folder))
         options = {
             "url": self._url(),
             "ca": str(keys.ca),
             "cert": str(keys.cert("admin")),
             "key": str(keys.key("admin")),
             "namespace": NAMESPACE,
-            "volumes": [
-                vars(mount)
-                for replica in self._replicas()
-                for mount in mounts.volumes(replica.files, logs)
-            ],
+            "volumes": [vars(mount) for mount in volumes],
         }
         self._run(
             KUBELET, [sys.executable, "-P", "-m", kubelet.__name__, json.dumps(options)], progress
@@ -338,7 +351,7 @@ class EmbeddedCluster(RememberingCluster):
         started = self._run(
             replica.opa, argv, progress, env=environment, ready=ready, ca=replica.ca, probe=probe
         )
-        self._serve_proxy(replica, progress)
+        self._serve_proxy(replica, progress, reviews=settings.placement_policies)
         kubeconfig = self.path / "opa.kubeconfig"
         argv = [
             *sidecar.command(),
@@ -346,6 +359,7 @@ class EmbeddedCluster(RememberingCluster):
                 files, settings, replica.opa_address, replica.sidecar_address, labels=labels
             ),
             f"{flags.KUBECONFIG}={kubeconfig}",
+            *([f"{flags.OPA_PROGRAM}={program}"] if settings.placement_policies else []),
             *(self._certificate_servers() if sidecar.renews and sidecars.renewal(settings) else []),
         ]
         for other in replica.other_sidecars:
@@ -368,6 +382,34 @@ class EmbeddedCluster(RememberingCluster):
         if started and again:
             self.wait_for(replica.opa, replica.opa_url("/health/ready"), replica.ca)
 
+    def _serve_access(self, settings: Settings, replica: Replica, progress: Progress) -> None:
+        """Run `fairlead controller` if the settings want it, beside the first OPA."""
+        if not (settings.access and settings.access.own_controller):
+            self._stop_servers([ACCESS])
+            return
+        plan = self._plan()
+        if ACCESS not in plan:
+            (plan[ACCESS],) = self.free_ports(1)
+            self._remember("pods", plan)
+        server = access_server.planned(self._access_folder, replica, plan[ACCESS])
+        kubeconfig = self.path / "access.kubeconfig"
+        argv = server.argv(settings.access, self.webhook_url, kubeconfig)
+        if not self._runs(ACCESS, argv, {}):
+            self.service_account_kubeconfig(NAMESPACE, ACCESS, kubeconfig)
+        self._run(
+            ACCESS,
+            argv,
+            progress,
+            ready=server.probe.url,
+            ca=replica.ca,
+            probe=server.probe,
+            deadline=server.probe.startup,
+        )
+
+    @property
+    def _access_folder(self) -> Path:
+        return self.path / "mounted" / ACCESS
+
     def _serve_in_python(self, replica: Replica, settings: Settings, progress: Progress) -> None:
         kubeconfig, server = self.path / "opa.kubeconfig", self.sidecar
         address = replica.opa_address
@@ -389,11 +431,16 @@ class EmbeddedCluster(RememberingCluster):
             deadline=server.liveness.startup,
         )
 
-    def _serve_proxy(self, replica: Replica, progress: Progress) -> None:
+    def _serve_proxy(self, replica: Replica, progress: Progress, *, reviews: bool) -> None:
         program = toolchain.ensure([toolchain.PROXY], progress)[toolchain.PROXY]
         argv = [
             str(program),
-            *arguments.proxy_arguments(replica.files, replica.opa_address, replica.proxy_address),
+            *arguments.proxy_arguments(
+                replica.files,
+                replica.opa_address,
+                replica.proxy_address,
+                replica.sidecar_address if reviews else None,
+            ),
         ]
         ready, probe = (
             replica.opa_url(arguments.PROXY_LIVENESS.path),

@@ -119,6 +119,8 @@ def write_kubeconfig(
     namespace: str = "default",
 ) -> None:
     """Write a kubeconfig with one context, which only its owner can read. Raises OSError."""
+    # KUBECONFIG may list those of several clusters: of equal names, the first one would count.
+    entry = f"{cluster}-{user}"
     document: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -128,9 +130,12 @@ def write_kubeconfig(
                 "cluster": {"server": server, "certificate-authority-data": _encoded(ca_pem)},
             },
         ],
-        "users": [{"name": user, "user": credentials}],
+        "users": [{"name": entry, "user": credentials}],
         "contexts": [
-            {"name": cluster, "context": {"cluster": cluster, "user": user, "namespace": namespace}}
+            {
+                "name": cluster,
+                "context": {"cluster": cluster, "user": entry, "namespace": namespace},
+            }
         ],
         "current-context": cluster,
     }

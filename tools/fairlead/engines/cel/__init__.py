@@ -10,7 +10,7 @@ from typing import Any
 
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
-from fairlead.engines.base import Outcome
+from fairlead.engines.base import Outcome, without_data
 from fairlead.engines.cel import inexpressible, manifests, policies, together
 from fairlead.engines.cel.manifests import Rendered
 from fairlead.engines.live import clusters, custom_resources, marker
@@ -51,7 +51,7 @@ class CelEngine:
 
     def inexpressible(self, case: Case) -> str | None:
         """See fairlead.engines.base.Engine."""
-        return inexpressible.reason(case, self._folder)
+        return without_data(case) or inexpressible.reason(case, self._folder)
 
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
         """See fairlead.engines.base.Engine."""

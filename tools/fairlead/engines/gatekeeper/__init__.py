@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.common.progress import Progress
-from fairlead.engines.base import Outcome, UnsupportedSettings
+from fairlead.engines.base import Outcome, UnsupportedSettings, without_data
 from fairlead.engines.gatekeeper import controller, inexpressible, manifests
 from fairlead.engines.gatekeeper.in_force import InForce
 from fairlead.engines.live import answers, clusters, custom_resources, marker
@@ -38,7 +38,7 @@ class GatekeeperEngine:
 
     def inexpressible(self, case: Case) -> str | None:
         """See fairlead.engines.base.Engine."""
-        return inexpressible.reason(case, self._folder)
+        return without_data(case) or inexpressible.reason(case, self._folder)
 
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
         """See fairlead.engines.base.Engine. Cases are grouped by their settings, which are in force

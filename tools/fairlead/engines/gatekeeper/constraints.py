@@ -23,6 +23,7 @@ _POINTS = ("validation.gatekeeper.sh", "gator.gatekeeper.sh")
 """Where constraints are enforced. Gatekeeper's audit is none of them: it reviews objects as they
 are stored, and policies decide on requests."""
 _READ = re.compile(r"\bsettings\.([a-z_]+)")
+_WARN = re.compile(r'"warn": *([^\s,}]+)')
 # What policies read by `settings`, but for their own parameters.
 _SETTINGS = (
     *("contact", "default_pool", "enforcement", "exempt", "namespace_label", "node_label"),
@@ -161,6 +162,7 @@ def _match(instance: Instance) -> dict[str, Any]:
 
 
 def _has_warnings(intent: Intent, code: Code) -> bool:
-    """Whether the policy may warn: its modules do not say that it never does."""
+    """Whether the policy may warn: its modules do not say of each decision that it never does."""
     own = f"package {modules.LIBRARY}.{intent.package}\n"
-    return not any(own in text and '"warn": set()' in text for text in code.libraries)
+    warnings = {warn for text in code.libraries if own in text for warn in _WARN.findall(text)}
+    return warnings != {"set()"}

@@ -10,7 +10,7 @@ from typing import Any
 
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
-from fairlead.engines.base import Outcome
+from fairlead.engines.base import Outcome, without_data
 from fairlead.engines.cel import inexpressible, policies
 from fairlead.engines.kyverno import controller, manifests, marker
 from fairlead.engines.kyverno.manifests import Rendered
@@ -53,7 +53,7 @@ class KyvernoEngine:
 
     def inexpressible(self, case: Case) -> str | None:
         """See fairlead.engines.base.Engine."""
-        return inexpressible.reason(case, self._folder)
+        return without_data(case) or inexpressible.reason(case, self._folder)
 
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
         """See fairlead.engines.base.Engine."""

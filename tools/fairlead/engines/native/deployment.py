@@ -62,7 +62,7 @@ def deploy(
     remarks.check("--message", message)
     if not tested and (settings.policies or folder is not None):
         progress.update("policies", "checking and testing")
-        workspace.require_good(settings, folder, progress)
+        workspace.require_good(settings, folder, progress, remembering=True)
     new = paired or record.made(engine, settings, folder)
     if cluster.examined:
         progress.update("cluster", "checking that it can take the deployment")

@@ -11,7 +11,9 @@ from fairlead.analysis.evaluate import Answer, Question
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Decision, Outcome, Undecided
+from fairlead.engines.opa import placements
 from fairlead.policy.cases import Case
+from fairlead.policy.placement_cases import PlacementCase
 
 
 class OpaEngine:
@@ -45,6 +47,12 @@ class OpaEngine:
             return
         yield from ((case, _outcome(answer)) for case, answer in zip(cases, answers, strict=True))
 
+    def place(
+        self, cases: Sequence[PlacementCase], progress: Progress
+    ) -> list[dict[str, Any] | None]:
+        """See fairlead.engines.base.Placer."""
+        return placements.answers(cases, self._folder, progress)
+
     def _alone(self, question: Question, progress: Progress) -> Outcome:
         """The outcome of one question by itself, after OPA failed on several together."""
         try:
@@ -62,7 +70,7 @@ def _question(case: Case) -> Question:
         namespaces[namespace.name] = {
             "metadata": {"name": namespace.name, "labels": namespace.labels}
         }
-    return Question(case.review(), case.settings, known, unreplicated)
+    return Question(case.review(), case.settings, known, unreplicated, case.data)
 
 
 def _outcome(answer: Answer) -> Outcome:

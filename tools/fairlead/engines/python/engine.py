@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.common.progress import Progress
-from fairlead.engines.base import Decision, Outcome, Undecided
+from fairlead.engines.base import Decision, Outcome, Undecided, without_data
 from fairlead.engines.python import decisions
 from fairlead.engines.python.decisions import Policies
 from fairlead.kube import admission_reviews
@@ -29,6 +29,8 @@ class PythonEngine:
 
     def inexpressible(self, case: Case) -> str | None:
         """See fairlead.engines.base.Engine."""
+        if reason := without_data(case):
+            return reason
         policies = self._policies(case)
         return str(policies) if isinstance(policies, MissingError) else None
 

@@ -54,14 +54,14 @@ class Namespaces:
     def look_up(self, name: str) -> Labels | None:
         """The labels at this moment; None if there is no such namespace or no answer."""
         try:
-            found = self._api.namespace(name)
+            live = self._api.namespace(name)
         except FairleadError as error:
             log.warning("looking up namespace %s: %s", name, error)
             self._metrics.lookups.labels("failed").inc()
             self._api.renew()
             return None
-        self._metrics.lookups.labels("found" if found else "absent").inc()
-        return found[0] if found else None
+        self._metrics.lookups.labels("found" if live else "absent").inc()
+        return live.labels if live else None
 
     def replace(self, source: Source, objects: Iterable[Mapping[str, Any]]) -> None:
         """Take a complete list."""

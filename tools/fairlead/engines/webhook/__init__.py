@@ -15,7 +15,7 @@ from fairlead.clusters.base import Cluster
 from fairlead.clusters.registry import Target
 from fairlead.common.progress import Progress
 from fairlead.deployment import names
-from fairlead.engines.base import Outcome
+from fairlead.engines.base import Outcome, without_data
 from fairlead.engines.live import custom_resources, marker
 from fairlead.engines.live.namespaces import Knows
 from fairlead.engines.live.scene import SETUP_USER, Scene
@@ -44,7 +44,7 @@ class WebhookEngine:
 
     def inexpressible(self, case: Case) -> str | None:
         """See fairlead.engines.base.Engine."""
-        return None
+        return without_data(case)
 
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
         """See fairlead.engines.base.Engine. Cases are grouped by their settings,

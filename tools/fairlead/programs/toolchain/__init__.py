@@ -35,6 +35,7 @@ __all__ = [
     "ProgramState",
     "cached",
     "ensure",
+    "released",
     "sources",
     "states",
 ]
@@ -80,6 +81,13 @@ def sources(name: str, module: str, progress: Progress = _SILENT) -> Path:
     """
     ((_, recipe),) = _recipes([name])
     return module_sources.folder(recipe, module, progress)
+
+
+def released(module: str, version: str, progress: Progress = _SILENT) -> Path:
+    """The folder of a release (v1.2.3) of the Go module `module`, of which no program here is
+    built. Raises FairleadError if it cannot be downloaded.
+    """
+    return module_sources.released(module, version, progress)
 
 
 def cached(names: Iterable[str] = NAMES) -> dict[Path, Path]:

@@ -37,7 +37,10 @@ class Go:
         env = {key: value for key, value in os.environ.items() if key not in ("GOOS", "GOARCH")}
         if not self.own:
             env.pop("GOROOT", None)  # it belongs to the Go on PATH
-        return env | {
+        # The compilers collect garbage more rarely, which takes a sixth less time.
+        return {
+            "GOGC": "400",
+            **env,
             "CGO_ENABLED": "0",
             "GOTOOLCHAIN": "local",
             "GOWORK": "off",

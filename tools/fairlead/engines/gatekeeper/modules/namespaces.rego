@@ -12,6 +12,8 @@ replicated(name, key) := object.get(labels, key, null) if {
 # Gatekeeper lets no policy call out.
 looked_up(_, _) := null
 
+looked_up_annotation(_, _) := null
+
 default can_look_up := false
 
 default mapped_only := false

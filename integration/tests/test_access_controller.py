@@ -1,0 +1,416 @@
+"""`fairlead controller` on the embedded cluster: access begins, ends, and is what was decided."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from access_world import BINDINGS, CLUSTER, GROUP, NAMESPACE, RBAC, Users, bound, path, role
+from click.testing import CliRunner
+from conftest import POOLS, SETTINGS
+from waits import until
+
+from fairlead.access import instants, requests
+from fairlead.cli.access import command
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
+from fairlead.common.errors import FairleadError
+from fairlead.common.progress import Progress
+from fairlead.deployment.names import ACCESS
+from fairlead.operations.up import started
+from fairlead.settings.access import Access
+
+pytestmark = pytest.mark.embedded("it has other settings")
+
+WANTED = SETTINGS.model_copy(update={"access": Access(roles=["reader", "missing"])})
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+WORLD = [
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+    role("reader", {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}),
+    role("other", {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}),
+    role(
+        "requester",
+        {
+            "apiGroups": [GROUP],
+            "resources": ["transientrolebindings", CLUSTER],
+            "verbs": ["create", "get", "list", "update", "patch", "delete"],
+        },
+        {
+            "apiGroups": [RBAC],
+            "resources": ["rolebindings"],
+            "verbs": ["create", "get", "update", "patch", "delete"],
+        },
+    ),
+    role(
+        "binder", {"apiGroups": [RBAC], "resources": ["roles", "clusterroles"], "verbs": ["bind"]}
+    ),
+    bound("ClusterRoleBinding", "requesters", "requester", "boss", "temp"),
+    bound("ClusterRoleBinding", "binders", "binder", "boss"),
+]
+
+
+def at(seconds: float) -> str:
+    """The time so many seconds from now."""
+    moment = datetime.now(UTC) + timedelta(seconds=seconds)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+class World:
+    """The cluster, with what users do and what is seen of it."""
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self.cluster = cluster
+        self.users = Users(cluster.kubeconfig)
+
+    def create(
+        self, name: str, begin: float, end: float, *, by: str = "boss", kind: str = "", **spec: Any
+    ) -> None:
+        """Create a transient binding with a window in seconds from now."""
+        times = {"validFrom": at(begin), "validUntil": at(end)}
+        wanted = {"subjects": [{"kind": "User", "name": name}], "requestedBy": by, **times, **spec}
+        answer = self.users.create(by, name, kind=kind, **wanted)
+        assert answer.ok, answer.message
+
+    def can(self, user: str, namespace: str = NAMESPACE) -> bool:
+        """Whether the user may list pods, by a real request and by asking, which have to agree."""
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        attributes = {"namespace": namespace, "resource": "pods", "verb": "list"}
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+
+        def both() -> bool | None:
+            before = self.users(user, "GET", path).ok
+            answer = self.users(user, "POST", REVIEWS, review)
+            allowed = bool(answer.body["status"]["allowed"])
+            return allowed if before == allowed else None
+
+        answers = []
+        until(
+            lambda: answers.append(both()) or answers[-1] is not None,  # type: ignore[func-returns-value]
+            what=f"{user}'s request and its review agree",
+        )
+        return bool(answers[-1])
+
+    def conditions(self, name: str) -> dict[str, Any]:
+        """The conditions of a transient binding, by their types."""
+        answer = self.users("boss", "GET", path(name))
+        if not answer.ok:  # an API server that starts does not know yet what `boss` may do
+            raise FairleadError(f"{name} cannot be read: {answer.body}")
+        found = (answer.body.get("status") or {}).get("conditions") or []
+        return {condition["type"]: condition for condition in found}
+
+    def reason(self, name: str) -> str:
+        """The reason of `effective`; empty if there is no status."""
+        return str(self.conditions(name).get("effective", {}).get("reason", ""))
+
+    def binding(self, name: str) -> Mapping[str, Any] | None:
+        """The RoleBinding of this name."""
+        return self.cluster.objects().get(f"{RBAC}/v1", "RoleBinding", name, NAMESPACE)
+
+    def events(self, name: str) -> list[str]:
+        """The reasons of the Events about a transient binding."""
+        events = requests.history(self.cluster.objects())
+        return [each["event"] for each in events if each["name"] == name]
+
+
+def send(cluster: EmbeddedCluster, number: signal.Signals, server: str = ACCESS) -> None:
+    """Send a signal to a server, once it runs."""
+    pid = until(lambda: cluster.servers()[server]["pid"], what=f"{server} runs")
+    os.kill(int(pid), number)
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    name = f"test-control-{os.getpid()}"
+    with started(name, WANTED, POOLS, sidecar="sync", progress=Progress()) as cluster:
+        for manifest in WORLD:
+            cluster.objects().apply(manifest)
+        yield World(cluster)
+
+
+def test_a_subject_has_the_role_in_the_window_alone(world: World) -> None:
+    world.create("early", 3600, 7200)
+    world.create("alice", -1, 3600)
+    until(lambda: world.can("alice"), "alice has access")
+    until(lambda: world.reason("alice") == "Granted", "the status says so")
+    until(lambda: world.reason("early") == "Pending", "the other one is pending")
+    assert not world.can("early")
+    assert not world.can("alice", "default")
+    assert world.users("boss", "DELETE", path("alice")).ok
+    until(lambda: not world.can("alice"), "alice has lost it")
+    assert world.binding("alice") is None
+
+
+def test_access_begins_and_ends_by_itself(world: World) -> None:
+    world.create("short", 2, 12)
+    until(lambda: world.reason("short") == "Expired", "it has ended")
+    assert not world.can("short")
+    assert world.binding("short") is None
+    until(lambda: world.events("short") == ["Granted", "Ended"], "the trail tells both")
+    assert world.conditions("short")["failed"]["status"] == "False"
+
+
+def test_in_the_whole_cluster(world: World) -> None:
+    world.create("wide", -1, 3600, kind="Cluster")
+    until(lambda: world.can("wide", "default"), "wide may list pods anywhere")
+    assert world.users("boss", "DELETE", f"/apis/{GROUP}/v1/{CLUSTER}/wide").ok
+    until(lambda: not world.can("wide", "default"), "wide has lost it")
+    until(lambda: world.events("wide") == ["Granted", "Ended"], "the trail tells both")
+
+
+def test_what_is_changed_or_deleted_by_hand_comes_back(world: World) -> None:
+    world.create("kept", -1, 3600)
+    until(lambda: world.can("kept"), "kept has access")
+    objects = world.cluster.objects()
+    objects.delete(f"{RBAC}/v1", "RoleBinding", "kept", NAMESPACE)  # as an administrator
+    until(lambda: world.can("kept") and "Repaired" in world.events("kept"), "it is back")
+    # The guard refuses changes, so it is taken away for a moment.
+    guard = "ValidatingAdmissionPolicyBinding", "fairlead-access-bindings"
+    manifest = objects.get("admissionregistration.k8s.io/v1", *guard)
+    assert manifest is not None
+    objects.delete("admissionregistration.k8s.io/v1", *guard)
+    eve = {"apiGroup": RBAC, "kind": "User", "name": "eve"}
+    until(
+        lambda: (
+            world.users(
+                "boss", "PATCH", f"{BINDINGS}/kept", {"metadata": {"labels": {"a": "b"}}}
+            ).ok
+        ),
+        "the guard is gone",
+    )
+    binding = world.binding("kept")
+    assert binding is not None
+    change = {
+        "metadata": {"annotations": {"access.fairlead.dev/valid-until": "9999-01-01T00:00:00Z"}},
+        "subjects": [*binding["subjects"], eve],
+    }
+    objects.merge(dict(binding), change)
+    until(lambda: not world.can("eve"), "eve has lost it again")
+    until(
+        lambda: (
+            (found := world.binding("kept"))
+            and found["metadata"]["annotations"] == binding["metadata"]["annotations"]
+        ),
+        "the end is written into it again",
+    )
+    metadata = {"name": manifest["metadata"]["name"], "labels": manifest["metadata"]["labels"]}
+    objects.apply({**manifest, "metadata": metadata})
+    assert world.users("boss", "DELETE", path("kept")).ok
+
+
+def test_a_name_that_is_taken_is_left_alone(world: World) -> None:
+    strangers = bound("RoleBinding", "taken", "reader", "somebody")
+    assert world.users("boss", "POST", BINDINGS, strangers).ok
+    uid = (world.binding("taken") or {})["metadata"]["uid"]
+    world.create("taken", -1, 20)
+    until(lambda: "NameTaken" in world.events("taken"), "it says so")
+    assert not world.can("taken")
+    until(lambda: world.reason("taken") == "Expired", "its window is over")
+    binding = world.binding("taken")
+    assert binding is not None
+    assert binding["metadata"]["uid"] == uid
+    assert [subject["name"] for subject in binding["subjects"]] == ["somebody"]
+
+
+def test_a_condition_says_that_a_name_is_taken(world: World) -> None:
+    strangers = bound("RoleBinding", "occupied", "reader", "somebody")
+    assert world.users("boss", "POST", BINDINGS, strangers).ok
+    world.create("occupied", -1, 3600)
+    until(lambda: world.reason("occupied") == "NameTaken", "the condition says so")
+    assert world.conditions("occupied")["failed"]["status"] == "True"
+    assert world.users("boss", "DELETE", f"{BINDINGS}/occupied").ok
+    until(lambda: world.can("occupied"), "the name is free")
+
+
+def test_a_role_that_is_missing_or_may_not_be_given(world: World) -> None:
+    world.create("lost", -1, 3600, roleRef={"kind": "ClusterRole", "name": "missing"})
+    world.create("more", -1, 3600, roleRef={"kind": "ClusterRole", "name": "other"})
+    until(lambda: world.reason("lost") == "RoleNotFound", "the role is missing")
+    until(lambda: world.reason("more") == "NotAllowed", "the controller may not bind the role")
+    assert "access.roles" in world.conditions("more")["failed"]["message"]
+    rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}
+    world.cluster.objects().apply(role("missing", rule))
+    until(lambda: world.can("lost"), "it is given once the role is there")
+    until(lambda: world.conditions("lost")["failed"]["status"] == "False", "nothing has failed")
+
+
+def test_who_has_lost_the_right_no_longer_gives_access(world: World) -> None:
+    objects = world.cluster.objects()
+    objects.apply(bound("RoleBinding", "temp-binds", "binder", "temp"))
+    until(
+        lambda: world.users.create("temp", "probe", requestedBy="temp").status in (201, 409),
+        "temp may create them",
+    )
+    world.create("late", -1, 3600, by="temp", needsApproval=True)
+    objects.delete(f"{RBAC}/v1", "RoleBinding", "temp-binds", NAMESPACE)
+    requests.approve(objects, (NAMESPACE, "late"))
+    until(lambda: world.reason("late") == "RequesterMayNotBind", "the condition says why")
+    assert not world.can("late")
+    objects.apply(bound("RoleBinding", "temp-binds", "binder", "temp"))
+    until(lambda: world.can("late"), "the right is back, and so is the access")
+
+
+def test_the_right_may_come_of_a_group_that_the_requester_was_in(world: World) -> None:
+    spec = {"validFrom": at(-1), "validUntil": at(60), "requestedBy": "boss"}
+    lied = world.users.create("boss", "group", requestedByGroups=["system:masters"], **spec)
+    assert lied.status == 403
+    assert "a group that boss is not in" in lied.message
+    unsaid = world.users.create("boss", "group", validFrom=at(-1), validUntil=at(60))
+    assert "write who asks for this into spec.requestedBy: boss" in unsaid.message
+
+
+def test_people_grant_see_and_revoke_access_from_the_command_line(world: World) -> None:
+    def run(*arguments: str) -> Any:
+        flags = ["--name", world.cluster.name, "--output", "json"]
+        result = CliRunner().invoke(command, [*arguments, *flags])
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    def line() -> dict[str, Any]:
+        lines: list[dict[str, Any]] = run("list", "-n", NAMESPACE)
+        return next(each for each in lines if each["name"] == "carol")
+
+    place = ("-n", NAMESPACE)
+    given = ("--clusterrole", "reader", "--user", "carol", "--for", "2h", "--reason", "a test")
+    run("grant", "carol", *place, *given, "--from", at(-1))
+    until(lambda: world.can("carol") and line()["effective"], "carol has access")
+    assert 0 < line()["left"] <= 7200
+    assert line()["subjects"] == ["User carol"]
+    assert run("revoke", "carol", *place)["name"] == "carol"
+    assert world.binding("carol") is None
+    until(lambda: not world.can("carol"), "carol has lost it")
+    world.create("asking", -1, 3600, needsApproval=True)
+    until(lambda: world.reason("asking") == "NotApproved", "nobody has approved it")
+    assert run("approve", "asking", *place)["approvedBy"]
+    until(lambda: world.can("asking"), "it is approved")
+    until(
+        lambda: (
+            [each["event"] for each in run("history", *place) if each["name"] == "carol"]
+            == ["Granted", "Ended"]
+        ),
+        "the history tells both",
+    )
+
+
+def test_without_opa_nothing_begins_and_everything_ends(world: World) -> None:
+    cluster = world.cluster
+    world.create("ending", -1, 25)
+    until(lambda: "Granted" in world.events("ending"), "access has begun")
+    argv, environment = cluster._remembered("proxy-started")
+    cluster.stop_server("proxy")  # a process that hangs would be restarted
+    try:
+        world.create("waiting", -1, 3600)
+        until(lambda: not world.can("ending"), "it ends on time")
+        assert instants.nanoseconds(at(0)) >= instants.nanoseconds(
+            world.users("boss", "GET", path("ending")).body["spec"]["validUntil"]
+        )
+        until(lambda: world.reason("ending") == "Expired", "the status says so")
+        assert not world.can("waiting")
+    finally:
+        cluster.start_server("proxy", argv, env=environment)
+    until(lambda: world.can("waiting"), "OPA is back, and access begins")
+
+
+def test_a_controller_that_is_killed_goes_on_where_it_was(world: World) -> None:
+    world.create("over", -1, 20)
+    until(lambda: "Granted" in world.events("over"), "access has begun")
+    send(world.cluster, signal.SIGKILL)
+    world.create("meanwhile", -1, 3600)
+    until(lambda: world.can("meanwhile"), "the next process gives access")
+    until(lambda: world.reason("over") == "Expired", "and takes it away")
+    assert not world.can("over")
+
+
+def test_an_end_while_the_api_server_is_away_comes_when_it_is_back(world: World) -> None:
+    world.create("missed", -1, 20)
+    until(lambda: "Granted" in world.events("missed"), "access has begun")
+    send(world.cluster, signal.SIGKILL, "kube-apiserver")
+    until(lambda: world.cluster.objects().list("v1", "Namespace", None), "it is back")
+    until(lambda: world.reason("missed") == "Expired", "access has ended")
+    assert not world.can("missed")
+    world.create("afterwards", -1, 3600)
+    until(lambda: world.can("afterwards"), "and others begin")
+
+
+def test_of_two_controllers_one_works(world: World) -> None:
+    cluster = world.cluster
+    argv, _ = cluster._remembered(f"{ACCESS}-started")
+    (port,) = cluster.free_ports(1)
+    others = {"--replica": "second", "--health-endpoint": f"127.0.0.1:{port}"}
+    second = [
+        f"{flag}={others[flag]}" if (flag := part.partition("=")[0]) in others else part
+        for part in argv
+    ]
+    (opa,) = cluster.opas()
+    ready = f"https://127.0.0.1:{port}/health"
+    cluster.start_server("second", second, ready=ready, ca=opa.ca)
+    try:
+        world.create("both", -1, 3600)
+        until(lambda: world.events("both") == ["Granted"], "one of them gives access")
+        send(cluster, signal.SIGSTOP)
+        world.create("next", -1, 30)
+        until(lambda: "Granted" in world.events("next"), "the other takes over from one that hangs")
+        send(cluster, signal.SIGCONT)
+        until(lambda: world.reason("next") == "Expired", "it ends")
+        until(lambda: "Ended" in world.events("next"), "the trail tells it")
+        assert world.events("next") == ["Granted", "Ended"]
+        assert world.can("both")
+    finally:
+        cluster.stop_server("second")
+
+
+# Runs `fairlead` with a clock that is off by as many nanoseconds as a file says.
+SHIFTED = """
+import sys, time, pathlib
+offset, real = pathlib.Path(sys.argv.pop(1)), time.time_ns
+time.time_ns = lambda: real() + int(offset.read_text() or 0)
+from fairlead.__main__ import main
+main()
+"""
+
+
+def test_a_clock_that_is_set_leaves_no_access_that_has_ended(world: World, tmp_path: Path) -> None:
+    cluster, offset = world.cluster, tmp_path / "offset"
+    argv, _ = cluster._remembered(f"{ACCESS}-started")
+    (opa,) = cluster.opas()
+
+    def set_by(hours: int) -> None:
+        new = tmp_path / "new"
+        new.write_text(str(hours * 3600 * instants.SECOND))
+        new.replace(offset)
+
+    set_by(0)
+    cluster.stop_server(ACCESS)
+    arguments = argv[argv.index("controller") :]
+    endpoint = next(part for part in arguments if part.startswith("--health-endpoint="))
+    ready = f"https://{endpoint.partition('=')[2]}/health"
+    shifted = [sys.executable, "-c", SHIFTED, str(offset), *arguments]
+    cluster.start_server("shifted", shifted, ready=ready, ca=opa.ca)
+    try:
+        world.create("stepped", -1, 1800)
+        until(lambda: world.can("stepped"), "stepped has access")
+        set_by(1)
+        until(lambda: not world.can("stepped"), "by the new time, it has ended")
+        until(lambda: world.reason("stepped") == "Expired", "the status says so")
+        set_by(0)
+        until(lambda: world.can("stepped"), "the clock was wrong")
+        world.create("behind", -1, 15)
+        until(lambda: "Granted" in world.events("behind"), "access has begun")
+        set_by(-1)
+        until(lambda: world.binding("behind") is None, "it ends by OPA's clock")
+        set_by(0)
+        until(lambda: world.reason("behind") == "Expired", "and stays so")
+        assert not world.can("behind")
+    finally:
+        cluster.stop_server("shifted")
+        cluster.start_server(ACCESS, argv, ready=ready, ca=opa.ca)

@@ -1,0 +1,167 @@
+# METADATA
+# title: Applications
+# description: |
+#   Where workloads run, and whose they are. `data.inventory` has the objects of each cluster as sidecars replicate them:
+#   `inventory[cluster].deployments[namespace][name]`. Those under the name "" are of no cluster: they are manifests. A
+#   workload is named by `[resources, namespace, name]`, such as `["deployments", "shop", "web"]`.
+# schemas:
+#   - data.placement: schema.placement_data
+package lib.applications
+
+import data.lib.placement_questions as questions
+
+# METADATA
+# description: The resources that are placed, and their kinds.
+kinds := {"deployments": "Deployment", "jobs": "Job", "replicasets": "ReplicaSet", "statefulsets": "StatefulSet"}
+
+# METADATA
+# description: The clusters whose objects are known.
+observed := {cluster | some cluster, _ in data.inventory} - {""}
+
+# METADATA
+# description: All workloads.
+all := {workload |
+	some cluster, _ in data.inventory
+	some workload in _in_inventory(cluster)
+}
+
+# METADATA
+# description: The workloads that run in the cluster, by its objects, or else by what is known of the manifests.
+running_in(cluster) := _in_inventory(cluster) if {
+	cluster in observed
+} else := {workload |
+	some workload in _in_inventory("")
+	cluster in _assigned(workload).clusters
+}
+
+_in_inventory(cluster) := {[resources, namespace, name] |
+	some resources, _ in kinds
+	some namespace, workloads in data.inventory[cluster][resources]
+	some name, _ in workloads
+	not _is_controlled(cluster, [resources, namespace, name])
+}
+
+# METADATA
+# description: |
+#   The customer's workloads in the cluster, as objects with `workload` and `source`, which says how it is known:
+#   `object`, `annotation` or `decision`.
+of_customer(customer, cluster) := {{"workload": workload, "source": "object"} |
+	some workload in _belonging(customer, cluster)
+} if {
+	cluster in observed
+} else := {{"workload": workload, "source": assigned.source} |
+	some workload in _belonging(customer, "")
+	assigned := _assigned(workload)
+	cluster in assigned.clusters
+}
+
+_belonging(customer, cluster) := {workload |
+	some workload in _mentioning(customer, cluster)
+	owner(cluster, workload) == customer
+	not _is_controlled(cluster, workload)
+}
+
+# Where the name stands; which of several names counts, placement says. This takes much less time than to ask about each.
+_mentioning(customer, cluster) := {[resources, namespace, name] |
+	some resources, _ in kinds
+	some field in ["annotations", "labels"]
+	some namespace, name
+	data.inventory[cluster][resources][namespace][name].metadata[field].customer == customer
+} | {[resources, namespace, name] |
+	source := describing(cluster)
+	some field in ["annotations", "labels"]
+	some namespace
+	data.inventory[source].namespaces[namespace].metadata[field].customer == customer
+	some resources, _ in kinds
+	some name, _ in data.inventory[cluster][resources][namespace]
+}
+
+# METADATA
+# description: The name of the customer, by the rules of placement; undefined if nobody names one.
+owner(cluster, [resources, namespace, name]) := questions.owner(stated, namespace, namespaces(cluster, namespace)) if {
+	stated := {field: {"customer": customer} |
+		some field in ["annotations", "labels"]
+		customer := data.inventory[cluster][resources][namespace][name].metadata[field].customer
+	}
+}
+
+# METADATA
+# description: This namespace of the cluster, by its name; nothing if it is not known.
+namespaces(cluster, namespace) := {namespace: described} if {
+	source := describing(cluster)
+	described := data.inventory[source].namespaces[namespace]
+} else := {}
+
+# METADATA
+# description: |
+#   Whose namespaces say whose the workloads of the cluster are: its own, or those of the manifests if its objects have no
+#   namespaces.
+describing(cluster) := cluster if {
+	data.inventory[cluster].namespaces
+} else := ""
+
+# METADATA
+# description: The answers of placement about these workloads, without explanations. One call takes less time than many.
+decisions(workloads) := {workload: decision(workload) | some workload in workloads}
+
+# METADATA
+# description: The answer of placement about the workload, without its explanation.
+decision(workload) := questions.outcome(resource(workload), namespaces(_holder(workload), workload[1]))
+
+# METADATA
+# description: The workload as its manifest has it, or else as the first cluster has it, with the replicas of all.
+resource(workload) := manifest if {
+	manifest := _object("", workload)
+} else := object.union(_object(_holder(workload), workload), {"spec": {field: sum([number |
+	some cluster in _holders(workload)
+	number := replicas(cluster, workload)
+])}}) if {
+	field := _counting(workload)
+}
+
+# The cluster whose object stands for the workload.
+_holder(workload) := "" if {
+	_object("", workload)
+} else := min(_holders(workload))
+
+_holders([resources, namespace, name]) := {cluster |
+	some cluster in observed
+	data.inventory[cluster][resources][namespace][name]
+}
+
+# METADATA
+# description: The clusters where the workload runs.
+clusters_of(workload) := _holders(workload) | {cluster |
+	some cluster in _assigned(workload).clusters
+	not cluster in observed
+}
+
+# METADATA
+# description: How many replicas the cluster's object has; undefined if it has none, or they are no number.
+replicas(cluster, workload) := number if {
+	number := object.get(_object(cluster, workload), ["spec", _counting(workload)], 1)
+	is_number(number)
+}
+
+_counting(workload) := "parallelism" if {
+	workload[0] == "jobs"
+} else := "replicas"
+
+# Where the workload's manifest says that it runs; without the annotation, or if nobody can read that, where it would.
+_assigned(workload) := {"clusters": object.keys(written.clusters), "source": "annotation"} if {
+	written := json.unmarshal(_object("", workload).metadata.annotations["federation.kubernetes.io/replica-set-preferences"])
+} else := {"clusters": object.keys(weights), "source": "decision"} if {
+	_object("", workload)
+	weights := decision(workload).annotations["replica-set-preferences"].clusters
+} else := {"clusters": set()}
+
+_object(cluster, [resources, namespace, name]) := data.inventory[cluster][resources][namespace][name]
+
+# Whether a Deployment among the objects made the ReplicaSet. Anyone who may edit an object may write any other owner into
+# it, and would hide it so.
+_is_controlled(cluster, ["replicasets", namespace, name]) if {
+	some reference in _object(cluster, ["replicasets", namespace, name]).metadata.ownerReferences
+	reference.controller == true
+	reference.kind == "Deployment"
+	_object(cluster, ["deployments", namespace, reference.name])
+}

@@ -1,0 +1,110 @@
+package lib.applications_test
+
+import data.lib.applications
+
+_world := {
+	"clusters": {
+		"berlin": {"jurisdiction": "de", "location": "on-prem"},
+		"paris": {"jurisdiction": "fr", "location": "on-prem"},
+		"rome": {"jurisdiction": "it", "location": "on-prem"},
+	},
+	"customers": {"acme": {"jurisdictions": ["de", "fr"]}, "other": {"jurisdictions": ["it"]}},
+}
+
+_object(name, metadata, spec) := {name: {
+	"apiVersion": "apps/v1",
+	"kind": "Deployment",
+	"metadata": object.union({"name": name, "namespace": "shop"}, metadata),
+	"spec": spec,
+}}
+
+_says(customer) := {"annotations": {"customer": customer}}
+
+_running_in(clusters) := {"annotations": {
+	"customer": "acme",
+	"federation.kubernetes.io/replica-set-preferences": json.marshal({"clusters": {name: {"weight": 1} | some name in clusters}}),
+}}
+
+_owner(name) := {"kind": "Deployment", "name": name, "controller": true}
+
+_inventory := {
+	"": {
+		"namespaces": {"shop": {"metadata": {"annotations": {"customer": "acme"}}}},
+		"deployments": {"shop": object.union_n([
+			_object("assigned", _running_in(["berlin", "paris"]), {}),
+			_object("undecided", {}, {"replicas": 2}),
+			_object("broken", {"annotations": {"federation.kubernetes.io/replica-set-preferences": "{"}}, {}),
+			_object("foreign", {"annotations": {"customer": "other"}, "labels": {"customer": "acme"}}, {}),
+		])},
+	},
+	"berlin": {
+		"deployments": {"shop": object.union_n([
+			_object("web", {"labels": {"customer": "acme"}}, {"replicas": 3}),
+			_object("by-namespace", {}, {}),
+			_object("both", _says("acme"), {"replicas": 3}),
+			_object("odd", _says("other"), {"replicas": "many"}),
+		])},
+		"replicasets": {"shop": object.union_n([
+			_object("web-1", {"labels": {"customer": "acme"}, "ownerReferences": [_owner("web")]}, {}),
+			_object("hidden", {"labels": {"customer": "acme"}, "ownerReferences": [_owner("none")]}, {}),
+		])},
+	},
+	"rome": {
+		"namespaces": {"shop": {"metadata": {"labels": {"customer": "other"}}}},
+		"deployments": {"shop": _object("both", _says("acme"), {"replicas": 4})},
+		"jobs": {"shop": _object("batch", {}, {"parallelism": 5})},
+	},
+}
+
+_of(customer, cluster) := {[each.workload[2], each.source] |
+	some each in applications.of_customer(customer, cluster) with data.inventory as _inventory
+		with data.placement as _world
+}
+
+test_a_customers_workloads_by_the_objects_of_a_cluster if {
+	_of("acme", "berlin") == {["web", "object"], ["by-namespace", "object"], ["both", "object"], ["hidden", "object"]}
+	_of("other", "berlin") == {["odd", "object"]}
+	_of("other", "rome") == {["batch", "object"]}
+}
+
+test_elsewhere_manifests_and_decisions_tell if {
+	_of("acme", "paris") == {["assigned", "annotation"], ["undecided", "decision"], ["broken", "decision"]}
+	_of("nobody", "paris") == set()
+}
+
+test_workloads_of_a_cluster if {
+	in_berlin := applications.running_in("berlin") with data.inventory as _inventory
+	{name | some [_, _, name] in in_berlin} == {"web", "by-namespace", "both", "odd", "hidden"}
+	in_paris := applications.running_in("paris") with data.inventory as _inventory with data.placement as _world
+	{name | some [_, _, name] in in_paris} == {"assigned", "undecided", "broken"}
+	count(applications.all) == 10 with data.inventory as _inventory
+}
+
+test_where_a_workload_runs if {
+	_clusters("both") == {"berlin", "rome"}
+	_clusters("assigned") == {"paris"}
+	_clusters("undecided") == {"paris"}
+}
+
+_clusters(name) := clusters if {
+	clusters := applications.clusters_of(["deployments", "shop", name]) with data.inventory as _inventory
+		with data.placement as _world
+}
+
+test_members_together_make_one_workload if {
+	both := applications.resource(["deployments", "shop", "both"]) with data.inventory as _inventory
+	both.spec.replicas == 7
+	job := applications.resource(["jobs", "shop", "batch"]) with data.inventory as _inventory
+	job.spec == {"parallelism": 5}
+	undecided := applications.resource(["deployments", "shop", "undecided"]) with data.inventory as _inventory
+	undecided.spec == {"replicas": 2}
+	not applications.replicas("berlin", ["deployments", "shop", "odd"]) with data.inventory as _inventory
+}
+
+test_decisions_know_the_namespaces_of_the_cluster if {
+	answer := applications.decision(["jobs", "shop", "batch"]) with data.inventory as _inventory with data.placement as _world
+	answer.annotations["replica-set-preferences"].clusters == {"rome": {"weight": 1}}
+	nobody := applications.decision(["jobs", "shop", "batch"]) with data.placement as _world
+		with data.inventory as {"rome": {"jobs": _inventory.rome.jobs}}
+	object.keys(nobody.errors) == {"customer"}
+}

@@ -1,0 +1,133 @@
+# METADATA
+# title: Questions about placement
+# description: |
+#   Decisions about many workloads at once. Those of which placement reads the same share one decision: OPA evaluates a
+#   function once for equal arguments. What placement does not read, such as images and most names, is left out first.
+package lib.placement_questions
+
+import data.lib.workload_placement as placement
+
+# METADATA
+# description: |
+#   The answer of placement about the workload. `namespaces` has the namespace of the workload by its name, as it is
+#   replicated.
+answer(resource, namespaces) := _answer(_question(resource, namespaces))
+
+# METADATA
+# description: |
+#   The same without its explanation. Customers with equal data share it: only sentences name the customer.
+outcome(resource, namespaces) := result if {
+	question := _question(resource, namespaces)
+	shared := _answer(_on_behalf(question))
+	shared.errors == {}
+	result := object.remove(shared, ["explanation"])
+} else := object.remove(answer(resource, namespaces), ["explanation"])
+
+# The question as the first of the customers with equal data would ask it. Undefined for a question that is not short.
+_on_behalf(question) := object.union(question, {"resource": {"metadata": {"annotations": {"customer": first}}}}) if {
+	not question.namespaces
+	first := _first_of_equals[question.resource.metadata.annotations.customer]
+}
+
+_first_of_equals := {name: min(equals) |
+	some name, record in placement.customers
+	equals := {other | placement.customers[other] == record}
+}
+
+# The customer is part of a short question, so that namespaces do not matter. Each value of data that `with` replaces
+# costs a copy of those that are replaced already.
+_answer(question) := answer if {
+	not question.namespaces
+	answer := data.k8s.placement with input as {"resource": question.resource}
+} else := answer if {
+	answer := data.k8s.placement with input as {"resource": question.resource}
+		with data.kubernetes.namespaces as question.namespaces
+}
+
+# METADATA
+# description: |
+#   The same as `answer`, a list that is empty if there is none, and with `costs`, what the workload would cost in each
+#   cluster.
+decision(resource, namespaces) := _decision(_question(resource, namespaces))
+
+_decision(question) := decided if {
+	not question.namespaces
+	decided := _decided with input as {"resource": question.resource}
+} else := decided if {
+	decided := _decided with input as {"resource": question.resource}
+		with data.kubernetes.namespaces as question.namespaces
+}
+
+# Both share one `with`, because each `with` makes OPA evaluate all rules again.
+_decided := {"answer": [answer | answer := data.k8s.placement], "costs": placement.costs}
+
+# METADATA
+# description: |
+#   The name of the customer of a workload in the namespace, of which `stated` has the annotations and labels with the key
+#   `customer`; undefined if nobody names one.
+owner(stated, namespace, namespaces) := name if {
+	name := _said(stated).customer
+} else := _owner_of_namespace(namespace, namespaces)
+
+# Placement is asked once about all workloads of a namespace that say nothing.
+_owner_of_namespace(namespace, namespaces) := name if {
+	name := placement.customer_name with input as {"resource": {"metadata": {"namespace": namespace}}}
+		with data.kubernetes.namespaces as namespaces
+}
+
+# What a workload says by annotations, or else by labels. Null is as good as nothing.
+_said(stated) := object.union_n([_filtered(object.get(stated, field, {}), placement.stated_keys) | some field in ["labels", "annotations"]])
+
+# What placement reads of the workload. Of one that it may call wrong, it reads all.
+_question(resource, namespaces) := {"resource": {
+	"kind": resource.kind,
+	"metadata": object.union(metadata, names),
+	"spec": spec,
+}} if {
+	every path in [["metadata"], ["spec"], ["spec", "template"], ["spec", "template", "spec"]] {
+		is_object(object.get(resource, path, null))
+	}
+	resource.kind in {"Deployment", "Job", "ReplicaSet", "StatefulSet"}
+	annotations := object.get(resource.metadata, "annotations", {})
+	labels := object.get(resource.metadata, "labels", {})
+	is_object(annotations)
+	is_object(labels)
+	namespace := object.get(resource.metadata, "namespace", "default")
+	is_string(namespace)
+	said := _said({"annotations": annotations, "labels": labels})
+	customer := owner({"annotations": said}, namespace, object.filter(namespaces, [namespace]))
+	metadata := {"annotations": object.union_n([
+		said,
+		_filtered(annotations, placement.annotation_keys),
+		{"customer": customer},
+	])}
+	names := _names(namespace, object.get(resource.metadata, "name", null))
+	spec := object.union(
+		object.filter(resource.spec, ["parallelism", "replicas"]),
+		{"template": {"spec": _pod_spec(resource.spec.template.spec)}},
+	)
+} else := {"resource": resource, "namespaces": namespaces}
+
+_filtered(object, keys) := {key: value |
+	some key in keys
+	value := object[key]
+	value != null
+}
+
+# The names of a workload count if data say where it runs.
+_names(namespace, name) := {"namespace": namespace, "name": name} if {
+	placement.applications[sprintf("%s/%s", [namespace, name])]
+} else := {}
+
+_pod_spec(spec) := object.union(
+	object.filter(spec, ["overhead", "resources", "tolerations"]),
+	{list: _containers(spec[list]) | some list in ["containers", "initContainers"]},
+)
+
+_containers(containers) := [_container(container) | some container in containers] if {
+	is_array(containers)
+} else := containers
+
+_container(container) := object.filter(container, ["resources", "restartPolicy"]) if {
+	is_object(container)
+} else := container

@@ -1,0 +1,62 @@
+# The conditions of the parent. Their texts depend on nothing that changes by itself, because every change of a status is
+# a write, after which Metacontroller asks again.
+package lib.transient_access
+
+import data.lib.instants
+
+_effective_condition := _condition("effective", "True", "Granted", sprintf("until %s", [_cut(_spec.validUntil)])) if {
+	_is_effective
+	_phase == "Granted"
+} else := _condition("effective", "True", "Ending", sprintf("a %s is still there, and is to be deleted", [_binding_kind])) if {
+	_is_effective
+} else := _condition("effective", "False", _reasons[_phase], _messages[_phase])
+
+_reasons := {
+	"Deleted": "Deleted",
+	"Expired": "Expired",
+	"Granted": "NotObserved",
+	"Invalid": "Invalid",
+	"NotApproved": "NotApproved",
+	"Pending": "Pending",
+}
+
+_messages["Deleted"] := "it is being deleted"
+
+_messages["Expired"] := sprintf("since %s", [_cut(_spec.validUntil)])
+
+_messages["Granted"] := sprintf(
+	"no %s grants it yet. If this lasts, its name is taken, or the controller may not bind the role",
+	[_binding_kind],
+)
+
+_messages["Invalid"] := "the condition failed says why"
+
+_messages["NotApproved"] := "an approver has to set approvedBy to the own name"
+
+_messages["Pending"] := sprintf("from %s", [_cut(_spec.validFrom)])
+
+_failed_condition := _condition("failed", "True", "Invalid", concat("; ", sort(_mistakes))) if {
+	count(_mistakes) > 0
+} else := _condition("failed", "False", "Valid", "")
+
+_condition(type, status, reason, message) := object.union(
+	{
+		"type": type,
+		"status": status,
+		"reason": reason,
+		"message": message,
+		"lastTransitionTime": _last_transition(type, status),
+	},
+	_of_generation,
+)
+
+_of_generation := {"observedGeneration": _metadata.generation} if {
+	is_number(_metadata.generation)
+} else := {}
+
+_last_transition(type, status) := before[0].lastTransitionTime if {
+	before := [condition | some condition in _parent.status.conditions; condition.type == type]
+	before[0].status == status
+	is_string(before[0].lastTransitionTime)
+	instants.parse(before[0].lastTransitionTime)
+} else := time.format([time.now_ns(), "UTC", "RFC3339"])

@@ -1,0 +1,79 @@
+# What the clusters charge for what the workload requests. OPA compares numbers in a tenth of the time that it takes to
+# multiply them, so that nothing is multiplied here.
+package lib.workload_placement
+
+# The prices of each resource in the clusters where the workload may run, in no order. Those of cpu and memory are read for
+# each workload, so that wrong ones do not go unnoticed.
+_prices := {resource: prices |
+	some resource in ({"cpu", "memory"} | object.keys(_requests))
+	prices := [price | some name in _standing_well; price := clusters[name].price[resource]]
+}
+
+# What the workload pays for, in the unit of the price. A resource that no cluster has a price of is free.
+_paid := {resource: amount |
+	some resource, nano in _requests
+	count(_prices[resource]) > 0
+	amount := (nano / _nano_of(resource)) * _pods
+}
+
+_nano_of(resource) := _nano_gib if _is_in_bytes(resource)
+
+else := 1000000000
+
+_nano_gib := 1073741824000000000
+
+_is_in_bytes(resource) if resource in {"memory", "ephemeral-storage", "storage"}
+
+_is_in_bytes(resource) if startswith(resource, "hugepages-")
+
+_highest_price := 1000000000
+
+_is_price(price) if {
+	is_number(price)
+	price >= 0
+	price <= _highest_price
+}
+
+# The resources whose prices are missing somewhere, or wrong. Values of all types have an order, so that the least and the
+# greatest tell of all of them.
+_suspect_resources contains resource if {
+	some resource, prices in _prices
+	not _is_price(min(prices))
+}
+
+_suspect_resources contains resource if {
+	some resource, prices in _prices
+	not _is_price(max(prices))
+}
+
+_suspect_resources contains resource if {
+	some resource, prices in _prices
+	count(prices) < count(_standing_well)
+	_has_a_price
+}
+
+_has_a_price if count([name | some name in _standing_well; clusters[name].price != null]) > 0
+
+# Wrong prices are looked for only where something is wrong with them.
+_badly_priced contains name if {
+	some resource in _suspect_resources
+	some name in _standing_well
+	not _are_all_prices(object.get(clusters[name], "price", {}), resource)
+}
+
+# The clusters without a price that the workload would pay, and others have, by the resource.
+_unpriced[resource] contains name if {
+	some resource, _ in _requests
+	number := count(_prices[resource])
+	number > 0
+	number < count(_standing_well)
+	some name in (_standing_well - _badly_priced)
+	not _has_price(name, resource)
+}
+
+_are_all_prices(price, resource) if {
+	is_object(price)
+	_is_price(object.get(price, resource, 0))
+}
+
+_has_price(name, resource) if some _ in [clusters[name].price[resource]]

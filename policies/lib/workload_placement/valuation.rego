@@ -1,0 +1,73 @@
+# What the workload would cost in each cluster, and in which clusters it can be cheapest. To multiply prices takes OPA
+# microseconds, so this is done only for the clusters that may be chosen; comparisons put the others aside first.
+package lib.workload_placement
+
+# METADATA
+# description: |
+#   What the workload would cost in an hour in each cluster that no rule excludes, if all of its replicas ran there; empty if
+#   nothing that it needs has a price.
+costs := {name: _cost_in(name) | some name in _standing_well; _has_costs}
+
+_has_costs if count(_paid) + count(_destinations) > 0
+
+# Undefined if the price of a transfer is missing. One sum takes less time than several.
+_cost_in(name) := sum(array.concat(
+	[cost | some resource, amount in _paid; cost := amount * clusters[name].price[resource]],
+	_transferring(name),
+))
+
+# More clusters than these never run the workload, other than those where it runs already: with so many, there are enough
+# of them, and they have room for all replicas.
+_most_used := min([max([_least_clusters, ceil(_pods / _most_replicas)]), count(_standing_well)])
+
+# The costs of the clusters that can be among the cheapest, and of those where the workload runs.
+_candidates := {name: _cost_in(name) | some name in (_not_dearer | object.keys(_running))}
+
+# The clusters that have the lowest costs, and perhaps some more. So many clusters as are used cost no more than `_bound`. A
+# cluster with a higher price of the first resource than this leaves, if it had the lowest ones of all others, costs more.
+# The last digits of products are rounded.
+_not_dearer := {entry[1] | some entry in array.slice(_ranked, 0, _most_not_dearer); entry[0] <= _highest_of_first} if {
+	_highest_of_first
+} else := _standing_well
+
+# The clusters by the price of the first resource, from the lowest on.
+_ranked := sort([[price, name] | some name in _standing_well; price := clusters[name].price[_first]])
+
+# Steps of the length of `_block` tell in few comparisons where the prices are too high.
+_most_not_dearer := _block * count([number |
+	some number in numbers.range_step(0, count(_ranked) - 1, _block)
+	_ranked[number][0] <= _highest_of_first
+])
+
+_block := 16
+
+_highest_of_first := ((_bound - sum(others)) / _paid[_first]) * 1.000000001 if {
+	others := [cost | some resource, amount in _paid; resource != _first; cost := amount * min(_prices[resource])]
+}
+
+# Costs of some clusters that are likely to be cheap.
+_bound := sort([cost | some name in (_probed | _near); cost := _cost_in(name)])[_most_used - 1]
+
+_probed := {entry[1] | some entry in array.slice(_ranked, 0, _most_used + 4)}
+
+_with_low_prices := {entry[1] | some entry in array.slice(_ranked, 0, _most_used)}
+
+_near := {name | some destination in _destinations; some name in destination.clusters; name in _standing_well}
+
+_first := "cpu" if {
+	_paid.cpu
+} else := min(object.keys(_paid))
+
+_transfer_problems contains sprintf("no price from 0 to %d of transfers from %s: set placement.transfer", [_highest_price, shown_list]) if {
+	_has_costs
+	not requested
+	count(_destinations) > 0
+	pairs := sort({pair |
+		some from in (((_with_low_prices | _near) | _not_dearer) | object.keys(_running))
+		not _cost_in(from)
+		some to in _unpriced_transfers(from)
+		pair := concat(" to ", [from, to])
+	})
+	count(pairs) > 0
+	shown_list := concat(", ", array.slice(pairs, 0, 3))
+}

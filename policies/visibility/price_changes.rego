@@ -1,0 +1,48 @@
+# METADATA
+# title: What a price changes
+# description: Which workloads placement would put on other clusters, or at another cost, if a cluster had another price.
+# schemas:
+#   - input:
+#       type: object
+#       properties:
+#         cluster: {type: string, description: the cluster}
+#         resource: {type: string, default: cpu, description: 'the resource that has the price, such as memory'}
+#         price: {type: number, description: 'the price per hour of a core, a GiB or a device'}
+#       required: [cluster, price]
+#   - data.placement: schema.placement_data
+# custom:
+#   columns: [kind, namespace, name, now, then, costNow, costThen, errors]
+package visibility.price_changes
+
+import data.lib.applications
+import data.lib.what_if
+
+# METADATA
+# description: A row for each workload that the price changes something for.
+rows contains row if {
+	count(problems) == 0
+	world := what_if.world(_changes)
+	workloads := applications.all
+	answers_now := applications.decisions(workloads)
+	answers_then := applications.decisions(workloads) with data.placement as world
+	some workload, now in answers_now
+	then := answers_then[workload]
+	what_if.differ(now, then)
+	[resources, namespace, name] := workload
+	row := {
+		"kind": applications.kinds[resources],
+		"namespace": namespace,
+		"name": name,
+		"now": what_if.clusters(now),
+		"then": what_if.clusters(then),
+		"costNow": object.get(now, "cost", null),
+		"costThen": object.get(then, "cost", null),
+		"errors": what_if.errors(then),
+	}
+}
+
+_changes := {"prices": {input.cluster: {object.get(input, "resource", "cpu"): input.price}}}
+
+# METADATA
+# description: Why the question cannot be answered.
+problems := what_if.problems(_changes)

@@ -1,0 +1,148 @@
+package visibility_test
+
+import data.visibility.applications_in_jurisdiction
+import data.visibility.customers_affected
+import data.visibility.pods_outside_pool
+import data.visibility.price_changes
+
+_placement := {
+	"clusters": {
+		"berlin": {"jurisdiction": "de", "location": "on-prem", "certifications": ["pci"]},
+		"munich": {"jurisdiction": "de", "location": "on-prem", "certifications": ["pci"]},
+		"paris": {"jurisdiction": "fr", "location": "on-prem"},
+	},
+	"customers": {
+		"acme": {"jurisdictions": ["de"], "certifications": ["pci"]},
+		"plain": {"jurisdictions": ["de", "fr"], "certifications": []},
+	},
+}
+
+_deployment(name, customer, spec) := {name: {
+	"apiVersion": "apps/v1",
+	"kind": "Deployment",
+	"metadata": {"name": name, "namespace": "shop", "annotations": {"customer": customer}},
+	"spec": spec,
+}}
+
+_web := _deployment("web", "acme", {"replicas": 3})
+
+_inventory := {
+	"": {"deployments": {"shop": object.union_n([_web, _deployment("site", "plain", {})])}},
+	"berlin": {"deployments": {"shop": object.union_n([_web, _deployment("odd", "acme", {"replicas": "x"})])}},
+}
+
+_row(name, more) := object.union({"kind": "Deployment", "namespace": "shop", "name": name}, more)
+
+test_applications_in_a_jurisdiction if {
+	answer := applications_in_jurisdiction with input as {"customer": "acme", "jurisdiction": "de"}
+		with data.placement as _placement
+		with data.inventory as _inventory
+	answer.rows == {
+		_row("web", {"cluster": "berlin", "replicas": 3, "source": "object"}),
+		_row("odd", {"cluster": "berlin", "replicas": null, "source": "object"}),
+		_row("web", {"cluster": "munich", "replicas": null, "source": "decision"}),
+	}
+	answer.problems == set()
+	answer.notes == {"no objects of cluster munich were given: what runs there is what manifests say, or placement decides"}
+}
+
+test_questions_about_unknown_customers_and_jurisdictions if {
+	answer := applications_in_jurisdiction with input as {"customer": "other", "jurisdiction": "us"}
+		with data.placement as _placement
+	answer.rows == set()
+	answer.problems == {
+		`customer "other" is not known: it is not in placement.customers`,
+		`no cluster is in jurisdiction "us": placement.clusters has de, fr`,
+	}
+}
+
+_affected(cluster, certification, inventory) := _affected_in(_placement, cluster, certification, inventory)
+
+_affected_in(placement, cluster, certification, inventory) := answer if {
+	answer := customers_affected with input as {"cluster": cluster, "certification": certification}
+		with data.placement as placement
+		with data.inventory as inventory
+}
+
+test_customers_affected_by_a_lost_certification if {
+	answer := _affected("berlin", "pci", {"berlin": {"deployments": {"shop": _web}}})
+	answer.rows == {_row("web", {"customer": "acme", "now": ["berlin"], "then": ["munich"], "errors": ""})}
+	answer.notes == set()
+}
+
+test_without_objects_of_the_cluster_manifests_tell if {
+	answer := _affected("munich", "pci", _inventory)
+	answer.rows == {_row("web", {"customer": "acme", "now": ["berlin", "munich"], "then": ["berlin"], "errors": ""})}
+	count(answer.notes) == 1
+}
+
+test_errors_say_why_there_is_nowhere_to_go if {
+	cordoned := object.union(_placement, {"clusters": {"munich": {"cordoned": true}}})
+	answer := _affected_in(cordoned, "berlin", "pci", {"berlin": {"deployments": {"shop": _web}}})
+	some row in answer.rows
+	[row.now, row.then] == [["berlin"], []]
+	contains(row.errors, "no cluster: 1 of 3: it is cordoned; no cluster: 1 of 3: it lacks what customer")
+}
+
+test_a_certification_that_the_cluster_does_not_have if {
+	answer := _affected("paris", "pci", _inventory)
+	answer.rows == set()
+	answer.problems == {`cluster "paris" has no certification "pci" that it could lose: it has none`}
+}
+
+test_price_changes if {
+	nothing := price_changes with input as {"cluster": "berlin", "price": 0.5}
+		with data.placement as _placement
+		with data.inventory as _inventory
+	nothing == {"_changes": {"prices": {"berlin": {"cpu": 0.5}}}, "problems": set(), "rows": set()}
+
+	# A price that is none stops the decisions that read it.
+	answer := price_changes with input as {"cluster": "berlin", "resource": "memory", "price": -1}
+		with data.placement as _placement
+		with data.inventory as {"": {"deployments": {"shop": _web}}}
+	{[row.name, row.now, row.then, row.costNow, row.costThen] | some row in answer.rows} == {["web", ["berlin", "munich"], [], null, null]}
+	some row in answer.rows
+	startswith(row.errors, `clusters: cluster "berlin" has a price`)
+}
+
+_pod(node, phase) := {"metadata": {"ownerReferences": [{"kind": "DaemonSet", "controller": true}]}, "spec": {"nodeName": node}, "status": {"phase": phase}}
+
+_pods := {
+	"namespaces": {
+		"training": {"metadata": {"labels": {"agentpool": "gpu"}}},
+		"free": {"metadata": {"labels": {}}},
+	},
+	"nodes": {
+		"gpu-1": {"metadata": {"labels": {"agentpool": "gpu"}}},
+		"cheap-1": {"metadata": {"labels": {"agentpool": "cheap"}}},
+		"bare": {"metadata": {}},
+	},
+	"pods": {
+		"training": {
+			"right": _pod("gpu-1", "Running"),
+			"wrong": _pod("cheap-1", "Running"),
+			"unlabelled": {"spec": {"nodeName": "bare"}},
+			"ended": _pod("cheap-1", "Succeeded"),
+			"waiting": {"metadata": {}, "spec": {}},
+			"elsewhere": _pod("gone", "Running"),
+		},
+		"free": {"anywhere": _pod("cheap-1", "Running")},
+		"unknown": {"anywhere": _pod("cheap-1", "Running")},
+	},
+}
+
+test_pods_outside_their_pool if {
+	answer := pods_outside_pool with data.inventory as {"": _pods, "paris": object.union(_pods, {"pods": {"unknown": {}}})}
+	common := {"namespace": "training", "pool": "gpu", "lacks": ["agentpool=gpu"]}
+	answer.rows == {object.union(common, {"cluster": cluster, "name": name, "node": node}) |
+		some cluster in ["", "paris"]
+		some name, node in {"wrong": "cheap-1", "unlabelled": "bare"}
+	}
+	answer.notes == {sentence |
+		some title in ["manifests", "cluster paris"]
+		some sentence in [
+			sprintf("%s: no manifest of its namespace unknown was given, so the pool of the pods in it is not known", [title]),
+			sprintf("%s: no object of its node gone was given, so nobody can tell the pool of that", [title]),
+		]
+	}
+}

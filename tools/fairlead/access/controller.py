@@ -1,0 +1,308 @@
+"""`fairlead controller`: has OPA decide about each transient binding when that is due, and carries
+the decision out.
+
+kopf is not used. Its timers put a finalizer on each object, so that nothing could be revoked while
+the controller is away; they sleep by the monotonic clock, so that a clock that is set delays an
+end; and it elects a leader by objects of its own kind instead of a Lease.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from fairlead.access import bindings, instants, statuses
+from fairlead.access.bindings import Key, Object, goes, kind_of, owner_uid
+from fairlead.access.decisions import Decision, Decisions
+from fairlead.access.granting import Granting, NotGranted
+from fairlead.access.instants import SECOND
+from fairlead.access.metrics import Metrics
+from fairlead.access.state import State
+from fairlead.access.timetable import LOOK, Timetable
+from fairlead.access.trail import Trail, described
+from fairlead.deployment.names import ACCESS
+from fairlead.keeper.lease import Lease, Lost, Pace
+from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.errors import ApiServerError
+from fairlead.sync.opa_credentials import OpaCredentials
+from fairlead.sync.watches import Watch
+
+log = logging.getLogger(__name__)
+
+PACE = Pace(duration=8.0, renewed=1.0, margin=2.0)
+"""Of the Lease: a controller that takes over from one that was killed does so within 8 s."""
+STEP = 0.5
+"""Seconds by which the wall clock has to leave the monotonic one to count as set."""
+_ASKING, _ENDING = 6, 4  # threads
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to reach the API server and OPA. `replica` is the name of this process in the Lease, and
+    `recheck` says whether requesters must have the right to bind the role still.
+    """
+
+    kubeconfig: Path | None
+    opa_url: str
+    opa_ca_file: Path | None
+    opa_auth_token_file: Path | None
+    recheck: bool
+    replica: str
+
+
+class Controller:
+    """Carries out the decisions about transient bindings. Of several replicas, the one that holds
+    the Lease does so; the others watch, and are ready to take over.
+
+    Two timetables keep what must not wait for OPA apart from what has to: `ends` takes bindings
+    away by the time that is written into them, `asks` has OPA decide.
+    """
+
+    def __init__(self, options: Options, registry: CollectorRegistry) -> None:
+        """Sends nothing yet. Raises UsageError for an unusable kubeconfig or address."""
+        self._api = ApiServer(options.kubeconfig)
+        self._lease = Lease(self._api, options.replica, name=ACCESS, pace=PACE)
+        self._leading = Event()
+        self._decisions = Decisions(
+            lambda: OpaCredentials(
+                options.opa_url, options.opa_ca_file, options.opa_auth_token_file
+            )
+        )
+        self._granting = Granting(self._api, recheck=options.recheck, check=self._lease.check)
+        self._trail = Trail(self._api)
+        self._asks = Timetable("asking about", self._ask, threads=_ASKING, longest=2.0)
+        self._ends = Timetable("ending", self._end, threads=_ENDING, longest=0.5)
+        self._state = State(self._look)
+        self._metrics = Metrics(registry, self._state, self._leading)
+        self._watches = [
+            Watch(self._api, source, {}, self._state, self._metrics)
+            for source in self._state.sources
+        ]
+        self._election: str | None = None
+        self._there: dict[Key, tuple[str, str]] = {}  # the owner's uid, and who will lose what
+        OpaCredentials(options.opa_url, None, None)  # refuses an address that is none
+
+    def run(self, stop: Event) -> None:
+        """Work until `stop` is set; then let another controller take over at once."""
+        threads = [
+            Thread(target=watch.run, args=(stop, _nothing), name=str(watch.source), daemon=True)
+            for watch in self._watches
+        ]
+        telling = Thread(target=self._trail.run, args=(stop,), name="trail", daemon=True)
+        threads += [
+            Thread(target=self._watch_clock, args=(stop,), name="clock", daemon=True),
+            telling,
+        ]
+        for thread in threads:
+            thread.start()
+        working = [*self._asks.run(stop), *self._ends.run(stop)]
+        self._elect(stop)
+        for thread in (*working, telling):
+            thread.join(timeout=5.0)
+
+    def health(self) -> dict[str, Any]:
+        """{"leading", "bindings", "reasons"}: whether it leads, how many bindings there are by its
+        decisions, and why it cannot do all of its work.
+        """
+        troubles = [watch.trouble for watch in self._watches]
+        troubles += [self._decisions.trouble, self._election]
+        return {
+            "leading": self._leading.is_set(),
+            "bindings": self._state.count(parents=False),
+            "reasons": list(filter(None, troubles)),
+        }
+
+    def _look(self, key: Key) -> None:
+        """Have everything about this parent and its binding looked at now."""
+        self._ends.put(key)
+        self._asks.put(key)
+
+    def _look_at_all(self) -> None:
+        for key in self._state.known():
+            self._look(key)
+
+    def _elect(self, stop: Event) -> None:
+        pause = 0.0
+        while not stop.wait(pause):
+            if not self._state.complete:
+                pause = 0.05
+                continue
+            try:
+                with self._lease.attempt() as leading:
+                    self._election = None
+                    if leading:
+                        self._lead(stop)
+                pause = random.uniform(0.4, 0.6)  # noqa: S311 - spreads requests, keeps no secret
+            except ApiServerError as error:
+                if str(error) != self._election:
+                    log.warning("the Lease %s cannot be taken: %s", ACCESS, error)
+                self._election, pause = str(error), random.uniform(0.1, 0.3)  # noqa: S311 - the same
+
+    def _lead(self, stop: Event) -> None:
+        log.info("leading")
+        self._there.clear()  # another controller may have told meanwhile
+        self._leading.set()
+        try:
+            self._look_at_all()
+            while not stop.wait(0.1):
+                self._lease.check()
+        except Lost as error:
+            log.warning("%s", error)
+        finally:
+            self._leading.clear()
+
+    def _watch_clock(self, stop: Event) -> None:
+        """Look at everything after the clock was set: what is due has changed."""
+        apart = time.time_ns() - time.monotonic_ns()
+        while not stop.wait(LOOK):
+            now = time.time_ns() - time.monotonic_ns()
+            if abs(now - apart) > STEP * SECOND:
+                log.warning("the clock was set by %+.1f s", (now - apart) / SECOND)
+                self._look_at_all()
+            apart = now
+
+    def _end(self, key: Key) -> int | None:
+        """Take away a binding whose end has come, or whose parent is gone."""
+        child, parent = self._state.child(key), self._state.parent(key)
+        if not self._leading.is_set():
+            return None
+        if child is None:
+            self._tell_revoked(key, parent)
+            return None
+        self._there[key] = str(owner_uid(child)), _lost(child)
+        if not _owns(parent, child):
+            parent = self._granting.live(key)  # the watch of the parents may be behind
+        if parent is None or not _owns(parent, child):
+            self._take(key, child, _former(key, owner_uid(child)), "its deletion")
+            self._tell_revoked(key, None)  # unless it was taken just now
+            return None
+        due = bindings.end(child, parent)
+        if time.time_ns() < due:
+            return due
+        self._take(key, child, parent, "its end")
+        self._there.pop(key, None)  # if it was gone, another controller has told
+        self._metrics.late((time.time_ns() - due) / SECOND)
+        return None
+
+    def _ask(self, key: Key) -> int | None:
+        """Have OPA decide about a parent, carry that out, and write the status."""
+        parent, child = self._state.parent(key), self._state.child(key)
+        if parent is None or goes(parent) or not self._leading.is_set():
+            return None  # `_end` takes care of the child
+        asked = time.time_ns()
+        if child is not None and not _owns(parent, child):
+            return asked + SECOND  # the one before of the same name goes
+        if bindings.end({"metadata": {}}, parent) <= asked:
+            if child is None:
+                self._write(key, parent, statuses.expired(parent))
+            return None
+        decision = self._decisions.of(parent, child)
+        begin = instants.nanoseconds(parent["spec"]["validFrom"]) if decision.binding else 0
+        if asked < begin and child is None:
+            return begin  # OPA's clock is ahead
+        trouble: NotGranted | None = None
+        try:
+            if self._carry_out(key, parent, child, decision):
+                return asked + SECOND  # the watch tells of the change before
+        except NotGranted as error:
+            trouble = error
+        conditions = statuses.of(parent, decision.conditions, trouble)
+        if trouble and statuses.condition(parent, statuses.FAILED).get("reason") != trouble.reason:
+            self._trail.tell("Warning", trouble.reason, f"{trouble}; {described(parent)}", parent)
+        self._write(key, parent, conditions)
+        if decision.seconds <= 0:
+            return None
+        part = random.uniform(0.5, 1.0) if trouble else 1.0  # noqa: S311 - spreads requests
+        return asked + max(int(decision.seconds * part * SECOND), SECOND // 1000)
+
+    def _carry_out(
+        self, key: Key, parent: Object, child: Object | None, decision: Decision
+    ) -> bool:
+        """Make the binding what was decided; False if it is that already. Raises NotGranted,
+        ApiServerError.
+        """
+        if decision.binding is None:
+            if child is not None:
+                self._take(key, child, parent, "a decision")
+            return child is not None
+        wanted = bindings.made(decision.binding, parent)
+        self._ends.put(key, bindings.end(wanted, parent))
+        if child is None:
+            if self._granting.make(key, parent, wanted):
+                self._tell_made(parent)
+            return True
+        if bindings.is_as_made(child, wanted):
+            return False
+        self._granting.put_right(key, child, wanted)
+        self._trail.tell("Warning", "Repaired", "the binding was changed by hand", parent)
+        return True
+
+    def _tell_made(self, parent: Object) -> None:
+        if statuses.condition(parent, statuses.EFFECTIVE).get("status") == "True":
+            self._trail.tell("Warning", "Repaired", "the binding was deleted by hand", parent)
+            return
+        self._metrics.granted()
+        self._trail.tell("Normal", "Granted", described(parent), parent)
+
+    def _take(self, key: Key, child: Object, parent: Object, why: str) -> None:
+        taken = self._granting.take(key, child)
+        self._state.forget(key, child)
+        if taken:
+            self._there.pop(key, None)
+            self._metrics.ended()
+            self._trail.tell("Normal", "Ended", f"{_lost(child)} by {why}", parent)
+
+    def _tell_revoked(self, key: Key, parent: Object | None) -> None:
+        """Tell of a binding that the cluster deleted with its parent, before anyone here did."""
+        uid, lost = self._there.pop(key, (None, ""))
+        if uid and (parent is None or goes(parent)):
+            self._metrics.ended()
+            self._trail.tell("Normal", "Ended", f"{lost} by its deletion", _former(key, uid))
+
+    def _write(self, key: Key, parent: Object, conditions: list[statuses.Condition]) -> None:
+        """Write the conditions if they differ from those that are known."""
+        if (parent.get("status") or {}).get("conditions") == conditions:
+            return
+        path = bindings.path(kind_of(key).parents, *key, "status")
+        patch = {
+            "metadata": {"uid": parent["metadata"]["uid"]},
+            "status": {"conditions": conditions},
+        }
+        try:
+            self._api.patch(path, patch, manager=ACCESS)
+        except ApiServerError as error:
+            if error.status not in (404, 409, 422):  # it is gone, or another one has its name
+                raise
+
+
+def _owns(parent: Object | None, child: Object) -> bool:
+    """Whether the binding comes of this parent, which stays."""
+    return parent is not None and not goes(parent) and parent["metadata"]["uid"] == owner_uid(child)
+
+
+def _former(key: Key, uid: str | None) -> dict[str, Any]:
+    """What is known of a parent that is gone, for an Event about it."""
+    namespace = {"namespace": key[0]} if key[0] else {}
+    return {
+        "apiVersion": f"{bindings.GROUP}/{bindings.VERSION}",
+        "kind": kind_of(key).parent,
+        "metadata": {"name": key[1], "uid": uid, **namespace},
+    }
+
+
+def _lost(child: Object) -> str:
+    subjects = child.get("subjects") or []
+    named = ", ".join(f"{each['kind']} {each['name']}" for each in subjects[:3])
+    more = f" and {len(subjects) - 3} more" if len(subjects) > 3 else ""
+    return f"{named}{more} lost the {child['roleRef']['kind']} {child['roleRef']['name']}"
+
+
+def _nothing() -> None:
+    """Each thread ends by itself; none can hang without a deadline."""

@@ -1,0 +1,120 @@
+"""Does work when it is due by the wall clock, in some threads, one at a time for each key.
+
+A timer of the operating system would count the seconds that pass, and so miss a clock that is set:
+here each thread compares the wall clock at least once a second.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import random
+import time
+from collections.abc import Callable
+from threading import Condition, Event, Thread
+
+from fairlead.access.bindings import Key
+from fairlead.access.instants import SECOND
+from fairlead.common.errors import FairleadError
+
+log = logging.getLogger(__name__)
+
+LOOK = 1.0
+"""The most seconds between two comparisons with the wall clock."""
+AGAIN = 0.2
+"""Seconds of the first pause before failed work is tried again. It doubles with each failure in a
+row, and is cut by a random part, so that not everything is tried at once."""
+
+Work = Callable[[Key], int | None]
+"""Does the work for a key, and returns when it is due next (nanoseconds since the epoch), None for
+never. If it raises, it is tried again."""
+
+
+class Timetable:
+    """The work that is due, by key. Each key has one time: the earliest that it was put at."""
+
+    def __init__(self, name: str, work: Work, *, threads: int, longest: float) -> None:
+        """`longest` is the longest pause after a failure, in seconds."""
+        self._name = name
+        self._work = work
+        self._threads = threads
+        self._longest = longest
+        self._changed = Condition()
+        self._heap: list[tuple[int, Key]] = []
+        self._due: dict[Key, int] = {}
+        self._busy: set[Key] = set()
+        self._failures: dict[Key, int] = {}
+
+    def put(self, key: Key, at: int = 0) -> None:
+        """Have the work done for this key at the time (nanoseconds since the epoch) at the latest;
+        by default now.
+        """
+        with self._changed:
+            if at < self._due.get(key, at + 1):
+                self._due[key] = at
+                if key not in self._busy:
+                    heapq.heappush(self._heap, (at, key))
+                    self._changed.notify()
+
+    def __len__(self) -> int:
+        with self._changed:
+            return len(self._due)
+
+    def run(self, stop: Event) -> list[Thread]:
+        """Start the threads, which end soon after `stop` is set."""
+        threads = [
+            Thread(target=self._follow, args=(stop,), name=f"{self._name}-{number}", daemon=True)
+            for number in range(self._threads)
+        ]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def _follow(self, stop: Event) -> None:
+        while not stop.is_set():
+            key = self._next()
+            if key is not None:
+                self._done(key, self._tried(key))
+
+    def _next(self) -> Key | None:
+        """A key whose work is due, after at most LOOK seconds; None if nothing was."""
+        with self._changed:
+            while self._heap:
+                at, key = self._heap[0]
+                if self._due.get(key) != at or key in self._busy:
+                    heapq.heappop(self._heap)  # it was put at another time since
+                    continue
+                left = (at - time.time_ns()) / SECOND
+                if left > 0:
+                    self._changed.wait(min(LOOK, left))
+                    return None
+                heapq.heappop(self._heap)
+                del self._due[key]
+                self._busy.add(key)
+                return key
+            self._changed.wait(LOOK)
+            return None
+
+    def _tried(self, key: Key) -> int | None:
+        try:
+            due = self._work(key)
+        except Exception as error:
+            failures = self._failures[key] = self._failures.get(key, 0) + 1
+            if not isinstance(error, FairleadError):
+                log.error("%s %s failed", self._name, "/".join(key), exc_info=error)
+            elif failures == 1:
+                log.warning("%s %s: %s", self._name, "/".join(key), error)
+            pause = min(self._longest, AGAIN * 2 ** min(failures - 1, 16))
+            pause *= random.uniform(0.5, 1.0)  # noqa: S311 - spreads requests, keeps no secret
+            return time.time_ns() + int(pause * SECOND)
+        self._failures.pop(key, None)
+        return due
+
+    def _done(self, key: Key, due: int | None) -> None:
+        with self._changed:
+            self._busy.discard(key)
+            wanted = [at for at in (due, self._due.pop(key, None)) if at is not None]
+            if wanted:
+                self._due[key] = at = min(wanted)
+                heapq.heappush(self._heap, (at, key))
+                self._changed.notify()

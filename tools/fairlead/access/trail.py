@@ -1,0 +1,83 @@
+"""The audit trail: Events about transient bindings, written in the order of what happened and
+without delaying it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from queue import Empty, Full, Queue
+from threading import Event
+from typing import Any, Literal
+
+from fairlead.access.bindings import Object
+from fairlead.common.errors import FairleadError
+from fairlead.deployment.names import ACCESS
+from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.events import event
+
+log = logging.getLogger(__name__)
+
+MOST = 10_000
+"""The most Events that wait to be written; more than that are only logged."""
+CLUSTER_NAMESPACE = "default"
+"""Where API servers have the Events about objects without a namespace."""
+
+
+class Trail:
+    """Writes Events. One thread calls `run`."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self._api = api
+        self._waiting: Queue[Mapping[str, Any]] = Queue(MOST)
+
+    def tell(
+        self, kind: Literal["Normal", "Warning"], reason: str, message: str, about: Object
+    ) -> None:
+        """Note that this happened to a transient binding; returns at once."""
+        metadata = about["metadata"]
+        namespace = metadata.get("namespace", CLUSTER_NAMESPACE)
+        log.info("%s/%s: %s: %s", namespace, metadata["name"], reason, message)
+        reference = {
+            "apiVersion": about["apiVersion"],
+            "kind": about["kind"],
+            "name": metadata["name"],
+            "namespace": namespace,
+            "uid": metadata["uid"],
+        }
+        try:
+            self._waiting.put_nowait(
+                event(kind, reason, message, about=reference, component=ACCESS)
+            )
+        except Full:
+            log.warning("too many Events wait: the last one is only in this log")
+
+    def run(self, stop: Event) -> None:
+        """Write what was told until `stop` is set and nothing waits any more."""
+        while not stop.is_set() or not self._waiting.empty():
+            try:
+                told = self._waiting.get(timeout=0.5)
+            except Empty:
+                continue
+            namespace = told["metadata"]["namespace"]
+            try:
+                self._api.create(f"/api/v1/namespaces/{namespace}/events", told, manager=ACCESS)
+            except FairleadError as error:
+                log.warning("an Event could not be written: %s", error)
+
+
+def described(parent: Object) -> str:
+    """Who has which role until when, and by whom."""
+    spec = parent["spec"]
+    named = [f"{subject['kind']} {subject['name']}" for subject in spec["subjects"]]
+    more = f" and {len(named) - 3} more" if len(named) > 3 else ""
+    role = spec["roleRef"]
+    parts = [
+        f"{', '.join(named[:3])}{more}: {role['kind']} {role['name']} until {spec['validUntil']}"
+    ]
+    for word, name in (
+        ("requested", spec.get("requestedBy")),
+        ("approved", parent.get("approvedBy")),
+    ):
+        parts += [f"{word} by {name}"] if name else []
+    parts += [f"reason: {spec['reason']}"] if spec.get("reason") else []
+    return ", ".join(parts)

@@ -1,0 +1,38 @@
+"""`fairlead policies`: list the policies that OPA loads."""
+
+from __future__ import annotations
+
+import click
+
+from fairlead.cli import options
+from fairlead.cli import output as out
+from fairlead.clusters import registry
+from fairlead.operations import policy_list
+
+_COLUMNS = (
+    "kind",
+    "name",
+    "status",
+    "package",
+    "installed",
+    "revision",
+    "decided",
+    "conflict",
+    "error",
+)
+
+
+@click.command()
+@options.cluster
+@options.output
+def command(target: registry.Target, output: str) -> None:
+    """List the policies that OPA loads: ConfigMaps and PlacementPolicies, each with its status.
+
+    Exit code: 1 if OPA rejects a policy, or if two policies claim one package.
+    """
+    rows = policy_list.listed(registry.find(target).objects())
+    shown = [column for column in _COLUMNS if any(row[column] is not None for row in rows)]
+    styles = {"error": "red", "conflict": "yellow"}
+    out.emit(rows, output, out.rows(None, shown or _COLUMNS[:3], rows, styles))
+    if any(row["status"] == "error" or row["conflict"] for row in rows):
+        raise SystemExit(1)

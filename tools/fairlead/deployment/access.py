@@ -1,0 +1,47 @@
+"""`fairlead controller` as it is deployed: its arguments, its probe, and its objects."""
+
+from __future__ import annotations
+
+from pathlib import PurePath, PurePosixPath
+
+from fairlead.deployment import component_flags as flags
+from fairlead.deployment.names import ACCESS, NAMESPACE
+from fairlead.opa.arguments import SYNC_PORT, Liveness
+from fairlead.settings.access import Access
+
+SCOPE = "access"
+"""The scope of its token (fairlead.policy.token_scopes)."""
+TOKEN = PurePosixPath("/access")
+"""Where its pod mounts the token."""
+LIVENESS = Liveness(SYNC_PORT, "/live", period=5, timeout=5, failures=3, startup=60)
+OBJECTS = (
+    ("apps/v1", "Deployment", ACCESS, NAMESPACE),
+    ("networking.k8s.io/v1", "NetworkPolicy", f"{ACCESS}-to-opa", NAMESPACE),
+    ("networking.k8s.io/v1", "NetworkPolicy", ACCESS, NAMESPACE),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", ACCESS, None),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole", ACCESS, None),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding", ACCESS, NAMESPACE),
+    ("rbac.authorization.k8s.io/v1", "Role", ACCESS, NAMESPACE),
+    ("coordination.k8s.io/v1", "Lease", ACCESS, NAMESPACE),
+    ("v1", "ServiceAccount", ACCESS, NAMESPACE),
+)
+"""The objects of 56-access-controller.yaml, as (apiVersion, kind, name, namespace): a deployment
+without it deletes them."""
+
+
+def arguments(
+    settings: Access, opa_url: str, listen: str, *, tls: PurePath, token: PurePath
+) -> list[str]:
+    """The arguments of `fairlead`, to ask the OPA at `opa_url` and to serve health at `listen`.
+    `tls` is the folder of OPA's certificate, `token` that of the token.
+    """
+    return [
+        "controller",
+        f"{flags.OPA_URL}={opa_url}",
+        f"{flags.OPA_CA_FILE}={tls / 'ca.crt'}",
+        f"{flags.OPA_AUTH_TOKEN_FILE}={token / 'token'}",
+        *([flags.RECHECK] if settings.recheck else []),
+        f"{flags.HEALTH_ENDPOINT}={listen}",
+        f"{flags.TLS_CERT_FILE}={tls / 'tls.crt'}",
+        f"{flags.TLS_PRIVATE_KEY_FILE}={tls / 'tls.key'}",
+    ]

@@ -1,0 +1,132 @@
+"""Decides again whenever manifests, data or policies change, for `fairlead place --watch`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from fairlead.analysis import place
+from fairlead.analysis.place import Inputs, Result
+from fairlead.common import files, paths
+from fairlead.common.errors import FairleadError
+from fairlead.common.progress import Progress
+from fairlead.federation import changes
+from fairlead.federation.changes import Change, Replicas
+from fairlead.federation.file_inputs import file_stamps
+
+_PAUSE = 1.0
+"""Seconds between two looks at files."""
+_AGAIN = 10.0
+"""Seconds after which what failed is tried again."""
+
+Running = Callable[[Sequence[files.Document]], Replicas]
+"""Says how many replicas of these workloads run in each cluster; nothing where it cannot tell."""
+
+
+class Source(Protocol):
+    """Where everything comes from that decisions are made from, except the policies."""
+
+    def read(self, progress: Progress) -> Inputs:
+        """Everything as it is now. Raises FairleadError."""
+
+    def carried_out(self) -> Any:
+        """What differs when others have changed what was carried out, if the source knows."""
+
+    def stamp(self) -> Hashable:
+        """What differs when something may have changed."""
+
+    def wait(self, seconds: float) -> None:
+        """Wait until something may have changed, for up to so many seconds."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A new decision, and what it moves."""
+
+    result: Result
+    changes: Sequence[Change]
+
+
+class Watch:
+    """Decides again on change. `next` blocks until there is something to carry out."""
+
+    def __init__(
+        self, source: Source, running: Running, *, folder: Path | None, progress: Progress
+    ) -> None:
+        """`running` is asked at first, and after something failed. `folder` has policies, see
+        place.decide.
+        """
+        self._source = source
+        self._look = running
+        self._folder = folder
+        self._progress = progress
+        self._running: Replicas | None = None
+        self._costs: dict[str, Mapping[str, float]] = {}
+        self._stamp: Hashable = None
+        self._key: Any = None
+        self._problem = ""
+        self._due = 0.0
+
+    def next(self) -> Decision:
+        """The next decision that differs from the last one, or that could not be carried out
+        before. What cannot be read or decided is told once, and waited for.
+        """
+        while True:
+            stamp = (self._source.stamp(), file_stamps(self._policies))
+            if stamp != self._stamp or (self._due and time.monotonic() >= self._due):
+                self._stamp, self._due = stamp, 0.0
+                if decision := self._decide():
+                    return decision
+            self._source.wait(_PAUSE)
+
+    def failed(self) -> None:
+        """The last decision could not be carried out as a whole: `next` returns it again after some
+        seconds.
+        """
+        self._key = self._running = None
+        self._due = time.monotonic() + _AGAIN
+
+    @property
+    def _policies(self) -> list[Path]:
+        return [paths.root() / "policies", *([self._folder] if self._folder else [])]
+
+    def _decide(self) -> Decision | None:
+        """The decision now; None if nothing is new, or it failed."""
+        try:
+            inputs = self._source.read(self._progress)
+            running = self._look(inputs.workloads) if self._running is None else self._running
+            result = place.decide(
+                inputs, folder=self._folder, running=running, progress=self._progress
+            )
+        except FairleadError as error:
+            if str(error) != self._problem:
+                self._problem = str(error)
+                self._progress.warn(f"{error}\nThe last decision stays until that is corrected")
+            self._due = time.monotonic() + _AGAIN
+            return None
+        self._problem = ""
+        key = (
+            self._source.carried_out(),
+            [
+                (
+                    document.value,
+                    placement and (placement.replicas, placement.clusters, placement.errors),
+                )
+                for document, placement in result.documents
+            ],
+        )
+        if key == self._key:
+            return None
+        moved = changes.between(running, self._costs, result.placements)
+        decided = {each.title: each for each in result.placements if not each.errors}
+        self._key = key
+        # A workload with errors stays where it runs.
+        self._running = {
+            each.title: each.replicas if each.title in decided else running.get(each.title, {})
+            for each in result.placements
+        }
+        self._costs |= {title: each.costs for title, each in decided.items()}
+        return Decision(result, moved)

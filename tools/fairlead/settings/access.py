@@ -1,0 +1,47 @@
+"""The setting of transient role bindings."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from fairlead.common import durations
+from fairlead.settings.strict import STRICT, Duration, Group, User
+
+OWN_CONTROLLER = "system:serviceaccount:fairlead:fairlead-access"
+"""The account of `fairlead controller` (fairlead.deployment.names.ACCESS)."""
+ANY_ROLE = "*"
+"""In `roles`, this stands for every role."""
+
+# Source: ValidatePathSegmentName of Kubernetes, by which API servers check the names of roles.
+_Role = Annotated[str, Field(pattern=r"^[^/%\s]+$", max_length=253)]
+
+
+class Access(BaseModel):
+    """Transient role bindings.
+
+    `longest` is for how long one may give access at most, as a duration. `roles` are the names of
+    the roles that the controller may bind at all. If there are `approvers`, access begins only when
+    a member of one of these groups has approved it. With `recheck`, access begins only if the
+    requester may still bind the role then. `controller` is the user that carries the decisions
+    out.
+    """
+
+    model_config = STRICT
+
+    longest: Duration = "30d"
+    roles: list[_Role] = []
+    approvers: list[Group] = []
+    recheck: bool = True
+    controller: User = OWN_CONTROLLER
+
+    @property
+    def longest_seconds(self) -> int:
+        """The longest window, in seconds."""
+        return int(durations.parse(self.longest).total_seconds())
+
+    @property
+    def own_controller(self) -> bool:
+        """Whether `fairlead controller` carries the decisions out."""
+        return self.controller == OWN_CONTROLLER

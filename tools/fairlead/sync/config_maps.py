@@ -1,0 +1,105 @@
+"""What the sidecar keeps of a ConfigMap with policies or data, or of a PlacementPolicy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from fairlead.deployment.names import REPLICA_STATUS, RETRIES, STATUS
+from fairlead.policy.revision import fingerprint
+from fairlead.sync import policy_problems
+from fairlead.sync.policy_problems import Problem
+
+Kind = Literal["policies", "data", "namespaces", "objects", "placement"]
+Owner = tuple[str, str]
+"""The namespace and name of a ConfigMap, or POLICY_OBJECTS and the name of a PlacementPolicy."""
+Item = tuple[Literal["policy", "document"], str]
+"""What OPA holds of a ConfigMap's key, by <namespace>/<configmap>/<key>."""
+Annotations = dict[str, str | None]
+"""Changes of annotations; None removes one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The package that a PlacementPolicy claims, by its parts, and the names of others that claim
+    it, too.
+    """
+
+    path: tuple[str, ...] = ()
+    rivals: tuple[str, ...] = ()
+
+    @property
+    def package(self) -> str:
+        """The package as people write it; empty if the Rego names none."""
+        return ".".join(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The problems of a ConfigMap whose data have this fingerprint; an empty tuple if it is
+    fine. `claim` is that of a PlacementPolicy, and `decided` its last decision, as JSON; empty if
+    none is known.
+    """
+
+    fingerprint: str
+    problems: tuple[Problem, ...]
+    claim: Claim = Claim()
+    decided: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigMap:
+    """The parts of a labelled ConfigMap that the sidecar needs, or those of a PlacementPolicy,
+    which it loads in the same way.
+
+    `fingerprint` identifies its data (see fairlead.policy.revision), so that a status says which
+    content it is about. `annotations` are those with a status. `created` (RFC 3339), `generation`
+    and `claim` are of PlacementPolicies alone.
+    """
+
+    owner: Owner
+    kind: Kind
+    texts: Mapping[str, str]
+    problems: Mapping[str, Problem]
+    fingerprint: str
+    resource_version: str = field(compare=False)
+    annotations: Mapping[str, str] = field(compare=False)
+    created: str = ""
+    generation: int = field(default=0, compare=False)
+    claim: Claim = Claim()
+
+    def item(self, key: str) -> Item:
+        """The item that OPA holds for `key`."""
+        return "document" if self.kind == "data" else "policy", "/".join((*self.owner, key))
+
+
+def read(owner: Owner, kind: Kind, value: Mapping[str, Any]) -> ConfigMap:
+    """Read the needed parts of a ConfigMap from the API's JSON."""
+    texts: dict[str, str] = {}
+    problems: dict[str, Problem] = {}
+    check = policy_problems.of_policy if kind == "policies" else policy_problems.of_document
+    for key, text in sorted((value.get("data") or {}).items()):
+        trouble = check("/".join((*owner, key)), text)
+        if trouble:
+            problems[key] = trouble
+        else:
+            texts[key] = text
+    for key in sorted(value.get("binaryData") or {}):
+        problems[key] = policy_problems.of_bytes("/".join((*owner, key)))
+    metadata = value["metadata"]
+    annotations = {
+        key: text
+        for key, text in (metadata.get("annotations") or {}).items()
+        if key == STATUS
+        or key.startswith(REPLICA_STATUS)
+        or (key == RETRIES and kind == "policies")
+    }
+    return ConfigMap(
+        owner, kind, texts, problems, _of(value), metadata.get("resourceVersion", ""), annotations
+    )
+
+
+def _of(value: Mapping[str, Any]) -> str:
+    """The fingerprint of a ConfigMap's data and binaryData."""
+    return fingerprint({**(value.get("data") or {}), **(value.get("binaryData") or {})})

@@ -1,0 +1,191 @@
+"""Words the status of a PlacementPolicy: what each replica reports of its OPA, and the conditions
+that follow from all reports.
+
+Source of the conditions' form: Kubernetes API conventions, "Typical status properties".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+from urllib.parse import quote
+
+from fairlead.common import texts
+from fairlead.deployment.names import PLACEMENT_POLICIES, REPLICA_STATUS, STATUS
+from fairlead.kube.apiserver import ApiServer
+from fairlead.sync import policy_objects
+from fairlead.sync.config_maps import Annotations, ConfigMap, Verdict
+from fairlead.sync.policy_problems import CLAIMED, Problem
+from fairlead.sync.stores import canonical
+
+_LONGEST = 1000  # characters of one message: OPA quotes whole lines
+_MOST = 10  # errors of one policy
+_KIND = PLACEMENT_POLICIES[1]
+
+
+class Status:
+    """How the status of PlacementPolicies is written; see fairlead.sync.statuses.Form."""
+
+    def own(self, config_map: ConfigMap, verdict: Verdict) -> str:
+        """The report of one replica on its OPA."""
+        errors = errors_of(config_map, verdict.problems)
+        decided = {"lastDecision": json.loads(verdict.decided)} if verdict.decided else {}
+        return canonical(
+            {
+                "revision": verdict.fingerprint,
+                "generation": config_map.generation,
+                "installed": not errors,
+                "package": verdict.claim.package,
+                "rivals": list(verdict.claim.rivals),
+                "errors": errors,
+                **decided,
+            }
+        )
+
+    def counts(self, config_map: ConfigMap, report: str) -> bool:
+        """Reports on an earlier revision count, too: those OPAs are still to install this one."""
+        return "revision" in json.loads(report)
+
+    def shared(self, config_map: ConfigMap, replicas: Mapping[str, str]) -> Annotations:
+        """The combined status."""
+        reports = [json.loads(report) for _, report in sorted(replicas.items())]
+        current = [each for each in reports if each["revision"] == config_map.fingerprint]
+        errors: list[Mapping[str, Any]] = []
+        for report in current:
+            errors += [error for error in report["errors"] if error not in errors]
+        installed = sum(1 for report in current if report["installed"])
+        count = f"{installed}/{len(reports)}"
+        status = {
+            "installed": count,
+            "revision": config_map.fingerprint,
+            "package": next((each["package"] for each in current if each["package"]), ""),
+            "observedGeneration": config_map.generation,
+            "errors": errors[:_MOST],
+            **_last_decision(config_map, reports),
+        }
+        found = [_ready(installed, len(reports), errors), _conflicting(current)]
+        return {STATUS: canonical({**status, "conditions": _conditions(config_map, found)})}
+
+    def live(
+        self, api: ApiServer, config_map: ConfigMap, timeout: tuple[float, float]
+    ) -> ConfigMap:
+        """The PlacementPolicy at this moment."""
+        return policy_objects.read(api.get(_path(config_map)))
+
+    def write(
+        self,
+        api: ApiServer,
+        config_map: ConfigMap,
+        changes: Annotations,
+        timeout: tuple[float, float],
+    ) -> None:
+        """Write the reports and the combined status that have changed."""
+        reports = {
+            key.removeprefix(REPLICA_STATUS): None
+            if report is None
+            else {"lastDecision": None, **json.loads(report)}
+            for key, report in changes.items()
+            if key.startswith(REPLICA_STATUS)
+        }
+        status = {"opas": reports, **json.loads(changes.get(STATUS) or "{}")}
+        patch = {"metadata": {"resourceVersion": config_map.resource_version}, "status": status}
+        api.patch(f"{_path(config_map)}/status", patch, manager="fairlead-sync")
+
+
+def _path(config_map: ConfigMap) -> str:
+    return f"{policy_objects.PATH}/{quote(config_map.owner[1], safe='')}"
+
+
+def errors_of(config_map: ConfigMap, problems: Sequence[Problem]) -> list[dict[str, Any]]:
+    """The first errors, each as {line, column, code, message}; the line is 0 if the error is in
+    another file, which the message then names.
+    """
+    return list(islice(_errors(config_map, problems), _MOST))
+
+
+def sentence(error: Mapping[str, Any]) -> str:
+    """An error of `errors_of` in words, with its line."""
+    place = f"line {error['line']}: " if error["line"] else ""
+    return f"{place}{error['message']}"
+
+
+def _errors(config_map: ConfigMap, problems: Sequence[Problem]) -> Iterator[dict[str, Any]]:
+    _, own = config_map.item(policy_objects.KEY)
+    for problem in problems:
+        for error in problem.get("errors") or [problem]:
+            location = error.get("location") or {}
+            file, row, column = (location.get(key) for key in ("file", "row", "col"))
+            message = str(error.get("message") or "no reason given")
+            if file not in (None, own):
+                message, row, column = f"{file}:{row}: {message}", 0, 0
+            yield {
+                "line": int(row or 0),
+                "column": int(column or 0),
+                "code": str(error.get("code") or ""),
+                "message": message[:_LONGEST],
+            }
+
+
+Condition = tuple[str, str, str, str]  # type, status, reason, message
+
+
+def _ready(installed: int, of: int, errors: Sequence[Mapping[str, Any]]) -> Condition:
+    if errors:
+        reason = "PackageClaimed" if errors[0]["code"] == CLAIMED else "Rejected"
+        return "Ready", "False", reason, sentence(errors[0])
+    if not of:
+        return "Ready", "Unknown", "NoReport", "no OPA reports on this policy"
+    if installed < of:
+        return "Ready", "False", "Installing", f"installed on {installed} of {of} OPAs"
+    return "Ready", "True", "Installed", f"installed on {installed} of {of} OPAs"
+
+
+def _conflicting(current: Sequence[Mapping[str, Any]]) -> Condition:
+    rivals = sorted({rival for report in current for rival in report["rivals"]})
+    if not rivals:
+        return "Conflicting", "False", "PackageUnclaimed", "no other policy claims its package"
+    package = next(report["package"] for report in current if report["rivals"])
+    claimed = any(error["code"] == CLAIMED for report in current for error in report["errors"])
+    outcome = "is not loaded" if claimed else "stays in force"
+    message = f"this {_KIND} {outcome}: {', '.join(rivals)} claims package {package}, too"
+    return "Conflicting", "True", "PackageClaimed", message[:_LONGEST]
+
+
+def _before(config_map: ConfigMap) -> dict[str, Any]:
+    """The combined status as it is."""
+    return dict(json.loads(config_map.annotations.get(STATUS, "{}")))
+
+
+def _last_decision(
+    config_map: ConfigMap, reports: Sequence[Mapping[str, Any]]
+) -> dict[str, Mapping[str, Any]]:
+    """The latest decision of all OPAs, also of those that are gone; empty if there was none."""
+    decisions = [
+        each["lastDecision"] for each in (*reports, _before(config_map)) if each.get("lastDecision")
+    ]
+    return {"lastDecision": max(decisions, key=_moment)} if decisions else {}
+
+
+def _moment(decision: Mapping[str, Any]) -> tuple[str, str]:
+    return str(decision["time"]), canonical(decision)
+
+
+def _conditions(config_map: ConfigMap, found: Sequence[Condition]) -> list[dict[str, Any]]:
+    """The conditions as Kubernetes writes them. The time changes only when the status does."""
+    before = _before(config_map).get("conditions") or ()
+    since = {(each["type"], each["status"]): each["lastTransitionTime"] for each in before}
+    now = texts.time(datetime.now(UTC))
+    return [
+        {
+            "type": type_,
+            "status": status,
+            "observedGeneration": config_map.generation,
+            "lastTransitionTime": since.get((type_, status), now),
+            "reason": reason,
+            "message": message,
+        }
+        for type_, status, reason, message in found
+    ]

@@ -1,0 +1,117 @@
+"""Work is done when it is due by the wall clock, one at a time for each key."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from queue import Empty, Queue
+from threading import Event, Lock
+
+import pytest
+
+from fairlead.access.bindings import Key
+from fairlead.access.instants import SECOND
+from fairlead.access.timetable import Timetable
+from fairlead.common.errors import FairleadError
+
+HOUR = 3600 * SECOND
+LIMIT = 30.0
+"""Seconds: what happens at all happens long before."""
+A, B = ("shop", "a"), ("shop", "b")
+
+
+class Clock:
+    """The wall clock, which a test sets."""
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self._now = time.time_ns
+
+    def __call__(self) -> int:
+        return self._now() + self.offset
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("fairlead.access.timetable.time.time_ns", clock)
+    return clock
+
+
+@pytest.fixture
+def stop() -> Iterator[Event]:
+    stop = Event()
+    yield stop
+    stop.set()
+
+
+def test_work_is_done_in_the_order_in_which_it_is_due(stop: Event) -> None:
+    done: Queue[Key] = Queue()
+    table = Timetable("testing", lambda key: done.put(key), threads=1, longest=1.0)
+    now = time.time_ns()
+    table.put(A, now + SECOND // 5)
+    table.put(B, now + SECOND // 10)
+    table.put(B, now + HOUR)  # the earlier time stays
+    table.run(stop)
+    assert [done.get(timeout=LIMIT), done.get(timeout=LIMIT)] == [B, A]
+    assert time.time_ns() >= now + SECOND // 5
+    assert len(table) == 0
+
+
+def test_a_clock_that_is_set_forward_makes_work_due(stop: Event, clock: Clock) -> None:
+    done: Queue[Key] = Queue()
+    table = Timetable("testing", lambda key: done.put(key), threads=2, longest=1.0)
+    table.put(A, clock() + HOUR // 2)
+    table.run(stop)
+    with pytest.raises(Empty):
+        done.get(timeout=0.2)
+    clock.offset = HOUR
+    assert done.get(timeout=LIMIT) == A
+
+
+def test_what_comes_back_is_due_again_and_what_fails_is_tried_again(stop: Event) -> None:
+    done: Queue[int] = Queue()
+
+    def work(key: Key) -> int | None:
+        done.put(done.qsize())
+        match done.qsize():
+            case 1:
+                return time.time_ns() + SECOND // 10
+            case 2 | 3:
+                raise FairleadError("away")
+            case 4:
+                raise KeyError("a mistake")
+        return None
+
+    table = Timetable("testing", work, threads=2, longest=0.1)
+    table.put(A)
+    table.run(stop)
+    deadline = time.monotonic() + LIMIT
+    while done.qsize() < 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert done.qsize() == 5
+
+
+def test_one_key_is_never_worked_on_twice_at_a_time(stop: Event) -> None:
+    lock, enough = Lock(), Event()
+    overlapping: list[Key] = []
+    count = 0
+
+    def work(key: Key) -> int | None:
+        nonlocal count
+        if not lock.acquire(blocking=False):
+            overlapping.append(key)
+            return None
+        time.sleep(0.001)
+        count += 1
+        if count >= 50:
+            enough.set()
+        lock.release()
+        return 0
+
+    table = Timetable("testing", work, threads=4, longest=1.0)
+    table.run(stop)
+    while not enough.is_set():
+        table.put(A)
+        time.sleep(0.0005)
+    assert overlapping == []

@@ -1,0 +1,66 @@
+"""Many questions about placement over clusters for one process of OPA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fairlead.opa import cli
+from fairlead.policy import bundles
+from fairlead.settings.models import Settings
+
+MODULES = bundles.bundle(Settings(placement=True), queries=True).modules
+_MODULE = """
+package asked
+
+answers := [answer | some question in data.questions; answer := _answer(question)]
+
+_answer(question) := answer if {
+    asked := question.input
+    world := question.placement
+    namespaces := question.namespaces
+    answer := data.k8s.placement with input as asked
+        with data.placement as world
+        with data.kubernetes.namespaces as namespaces
+} else := null
+
+shared := [[answer, outcome] |
+    some question in data.questions
+    answer := _shared(question)
+    outcome := _outcome(question)
+]
+
+_shared(question) := answer if {
+    world := question.placement
+    answer := data.lib.placement_questions.answer(question.input.resource, question.namespaces)
+        with data.placement as world
+} else := null
+
+_outcome(question) := outcome if {
+    world := question.placement
+    outcome := data.lib.placement_questions.outcome(question.input.resource, question.namespaces)
+        with data.placement as world
+} else := null
+"""
+
+
+def answers(questions: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """The answers, None where there is none. A question has input, placement and namespaces."""
+    return _asked("answers", questions)
+
+
+def shared_answers(questions: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Pairs of the answer and the outcome by the library that asks once about all workloads of
+    which placement reads the same.
+    """
+    return _asked("shared", questions)
+
+
+def _asked(rule: str, questions: Sequence[Mapping[str, Any]]) -> list[Any]:
+    return list(
+        cli.evaluate(
+            f"data.asked.{rule}",
+            modules={**MODULES, "asked.rego": _MODULE},
+            data={"questions": list(questions)},
+        )
+    )
