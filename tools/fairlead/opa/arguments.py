@@ -108,6 +108,9 @@ def opa_arguments(files: Files, address: str, decision_logs: Sequence[str] = ())
         f"--addr={address}",
         f"--tls-cert-file={files.tls / 'tls.crt'}",
         f"--tls-private-key-file={files.tls / 'tls.key'}",
+        # By default, OPA watches these files with an inotify instance, and ends where the node
+        # has none left: Linux gives a user 128.
+        "--tls-cert-refresh-period=1s",
         "--authentication=token",
         "--authorization=basic",
         f"--set=server.decoding.max_length={LARGEST_REVIEW}",

@@ -34,6 +34,8 @@ _KNOWN = {
     "other ports",
     "no space left on device": "the disk is full: free some space and try again",
     "disk quota exceeded": "the disk quota is used up: free some space and try again",
+    "initialize inotify": "too many inotify instances are in use: stop another cluster, or raise "
+    "the limit (`sysctl fs.inotify.max_user_instances`), and try again",
     "too many open files": "too many files are open: raise the limit (`ulimit -n`) and try again",
     "cannot allocate memory": "the machine is out of memory: stop something else and try again",
 }

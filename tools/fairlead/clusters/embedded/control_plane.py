@@ -134,8 +134,11 @@ class ControlPlane:
             "use-service-account-credentials": "true",
             "service-account-private-key-file": pki.signing_key,
             "root-ca-file": pki.ca,
-            "cluster-signing-cert-file": pki.ca,
-            "cluster-signing-key-file": pki.key("ca"),
+            # Signs what users and controllers request. The nodes are kwok's and request nothing,
+            # and each of the other three signers would hold one of the 128 inotify instances
+            # that Linux gives a user.
+            "cluster-signing-kube-apiserver-client-cert-file": pki.ca,
+            "cluster-signing-kube-apiserver-client-key-file": pki.key("ca"),
             "allocate-node-cidrs": "true",
             "cluster-cidr": POD_CIDR,
             "node-cidr-mask-size": NODE_CIDR_MASK,

@@ -41,6 +41,7 @@ def test_a_server_that_has_ended_before_anyone_waits_is_told(
     [
         ("listen tcp 127.0.0.1:1: bind: address already in use", "its port is taken"),
         ("write wal: no space left on device", "the disk is full"),
+        ("couldn't initialize inotify: too many open files", "too many inotify instances"),
     ],
 )
 def test_a_known_reason_is_told_with_its_remedy(
