@@ -69,16 +69,26 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run the tests of a module with each sidecar of its SIDECARS, by default only `sync`; in an
     existing cluster with its own.
     """
-    if "cluster" in metafunc.fixturenames:
-        names = getattr(metafunc.module, "SIDECARS", [sidecars.SYNC.name]) if EMBEDDED else [None]
+    if "shared_sidecar" in metafunc.fixturenames:
+        names = getattr(metafunc.module, "SIDECARS", [sidecars.SYNC.name]) if EMBEDDED else [""]
         ids = names if len(names) > 1 else [pytest.HIDDEN_PARAM]
-        metafunc.parametrize("cluster", names, indirect=True, ids=ids, scope="session")
+        metafunc.parametrize("shared_sidecar", names, indirect=True, ids=ids, scope="session")
 
 
 @pytest.fixture(scope="session")
-def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+def shared_sidecar(request: pytest.FixtureRequest) -> str:
+    """The sidecar of the shared cluster; unknown in an existing one. It is no parameter of
+    `cluster`, because that would keep the cluster of a module that has its own `cluster` to the
+    end of the session.
+    """
+    sidecar: str = request.param
+    return sidecar
+
+
+@pytest.fixture(scope="session")
+def cluster(shared_sidecar: str, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A cluster with the default settings. An embedded one ends with this process in any case."""
-    with _embedded(request.param) if EMBEDDED else _found() as running:
+    with _embedded(shared_sidecar) if EMBEDDED else _found() as running:
         yield running
         if request.session.testsfailed and (folder := os.environ.get("FAIRLEAD_LOGS")):
             diagnostics.collect(running, Path(folder) / running.name)

@@ -46,11 +46,13 @@ def write(folder: Path, contents: Mapping[str, bytes]) -> bool:
 def read(folder: Path) -> dict[str, bytes]:
     """The contents of `folder`, key -> data; empty if nothing was written."""
     link = folder / _DATA
-    while link.is_dir():
-        data = link.resolve()  # resolved once, as all values belong together
-        with suppress(FileNotFoundError):
-            contents = {path.name: path.read_bytes() for path in data.iterdir()}
-            if link.resolve() == data:  # else `write` replaced it, and may have removed a part
+    with suppress(FileNotFoundError):
+        while link.is_symlink():  # of the link alone, because `write` may remove its target
+            target = link.readlink()  # read once, as all values belong together
+            contents: dict[str, bytes] = {}
+            with suppress(FileNotFoundError):
+                contents = {path.name: path.read_bytes() for path in (folder / target).iterdir()}
+            if link.readlink() == target:  # else `write` replaced it, and may have removed a part
                 return contents
     return {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 from pathlib import Path
 from threading import Event, Thread
@@ -59,3 +60,11 @@ def test_no_reader_finds_one_file_old_and_the_other_new(tmp_path: Path) -> None:
 
 def test_nothing_was_written_yet(tmp_path: Path) -> None:
     assert volume.read(tmp_path / "none") == {}
+
+
+def test_contents_that_somebody_removed_are_written_again(tmp_path: Path) -> None:
+    volume.write(tmp_path, {"a": b"1"})
+    shutil.rmtree(tmp_path / (tmp_path / "..data").readlink())
+    assert volume.read(tmp_path) == {}
+    assert volume.write(tmp_path, {"a": b"1"})
+    assert volume.read(tmp_path) == {"a": b"1"}
