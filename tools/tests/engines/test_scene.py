@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from fairlead.engines.live.scene import _target
-from fairlead.policy.cases import Request
+import pytest
+
+from fairlead.engines.base import Decision
+from fairlead.engines.live.marker import Marker
+from fairlead.engines.live.scene import Scene, _target
+from fairlead.kube.rest import Response, Rest
+from fairlead.policy.cases import Case, Expect, Request
+from fairlead.settings.models import Settings
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",
@@ -67,3 +74,47 @@ def test_a_pod_whose_subresource_is_asked_for_is_not_scheduled() -> None:
     bound = target(operation="CREATE", subResource="binding", object=binding)
     assert bound is not None
     assert (bound["kind"], bound["metadata"]) == ("Pod", {"name": "web"})
+
+
+class Rival(Rest):
+    """An API server that holds one pod, which somebody deletes once: just before the request with
+    this method arrives.
+    """
+
+    def __init__(self, method: str) -> None:
+        self.pod: dict[str, Any] | None = None
+        self.method = method
+
+    def serves(self, manifest: Any) -> bool:
+        return True
+
+    def call(self, method: str, path: str, body: Any = None, **options: Any) -> Response:
+        dry = (options.get("query") or body or {}).get("dryRun")
+        if method == "POST" and not dry:
+            self.pod = {**body, "metadata": {**body["metadata"], "uid": "1"}}
+            return Response(201, self.pod, ())
+        if method == self.method and (dry or method == "GET") and self.pod:
+            self.method, self.pod = "", None
+        if self.pod is None:
+            return Response(404, {"message": 'pods "web" not found'}, ())
+        if method == "DELETE" and not dry:
+            self.pod = None
+            return Response(200, {}, ())
+        return Response(200, body if method == "PUT" else self.pod, ())
+
+
+@pytest.mark.parametrize(
+    ("operation", "method"), [("UPDATE", "GET"), ("UPDATE", "PUT"), ("DELETE", "DELETE")]
+)
+def test_a_pod_that_somebody_deletes_meanwhile_is_created_again(
+    operation: str, method: str
+) -> None:
+    sent = {"object": POD} if operation == "UPDATE" else {}
+    request = Request.model_validate({"operation": operation, "oldObject": POD, **sent})
+    rival = Rival(method)
+    outcome = Scene(rival, Marker(rival, False, False, ())).decide(
+        Case("a", "node-pool", Settings(), {}, None, request, Expect(allowed=True), Path(), 1)
+    )
+    assert isinstance(outcome, Decision)
+    assert outcome.allowed
+    assert not rival.method

@@ -164,10 +164,11 @@ class Scene:
         if request.operation == "UPDATE":
             return self._update(request, path, user)
         if request.operation == "DELETE":
-            answer = self._rest.call("DELETE", path, DELETION | {"dryRun": ["All"]}, user=user)
+            options = DELETION | {"dryRun": ["All"]}
+            answer = _of_live(self._rest.call("DELETE", path, options, user=user))
             return Decision(answer.ok, answer.message, None, answer.warnings)
         answer = self._rest.call("POST", path, request.manifest, query=_DRY_RUN, user=user)
-        return decision(answer, request.manifest)
+        return decision(_of_live(answer), request.manifest)
 
     def _update(self, request: Request, path: str, user: Mapping[str, Any] | None) -> Decision:
         """Update the live object with the case's change. The live object is used because it has
@@ -180,12 +181,10 @@ class Scene:
         of = path if own or not request.sub_resource else path.rpartition("/")[0]
 
         def attempt() -> Response | None:
-            live = self._rest.call("GET", of)
-            if live.status == 404:
-                raise _Gone
+            live = _of_live(self._rest.call("GET", of))
             what = f"reading the {before['kind']} that the case starts from"
             changed = carry(needed(live, what), before, request.manifest)
-            answer = self._rest.call("PUT", path, changed, query=_DRY_RUN, user=user)
+            answer = _of_live(self._rest.call("PUT", path, changed, query=_DRY_RUN, user=user))
             # The scheduler or the node has changed it meanwhile.
             return None if answer.status == 409 else answer
 
@@ -225,6 +224,13 @@ class Scene:
             )
         self._rest.call("DELETE", path, DELETION, user={"username": SETUP_USER})
         wait_until_gone(self._rest, path)
+
+
+def _of_live(answer: Response) -> Response:
+    """The answer to a request about the object that the case starts from. Raises _Gone."""
+    if answer.status == 404 and not answer.denied:
+        raise _Gone
+    return answer
 
 
 def _user(request: Request, groups: Sequence[str]) -> Mapping[str, Any] | None:
