@@ -127,6 +127,44 @@ def test_the_same_holds_for_a_daemon_set_and_a_workload_is_admitted_unwarned(
     )
 
 
+@pytest.mark.parametrize(
+    ("path", "kind", "spec", "words"),
+    [
+        ("api/v1", "Pod", {}, "spec.containers: Required value"),
+        (
+            "api/v1",
+            "Pod",
+            {
+                "containers": [{"name": "c", "image": "nginx"}],
+                "affinity": {
+                    "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}
+                },
+            },
+            "nodeSelectorTerms: Required value",
+        ),
+        ("apis/apps/v1", "Deployment", {}, "spec.selector: Required value"),
+        ("apis/apps/v1", "DaemonSet", {}, "spec.template.spec.containers: Required value"),
+        ("apis/batch/v1", "Job", {"podFailurePolicy": {}}, "spec.template.spec.restartPolicy"),
+        ("api/v1", "ReplicationController", {}, "spec.template: Required value"),
+    ],
+)
+def test_an_incomplete_object_is_refused_by_the_words_of_the_api_server(
+    api: client.ApiClient,
+    namespace: Callable[..., str],
+    path: str,
+    kind: str,
+    spec: dict[str, Any],
+    words: str,
+) -> None:
+    mapped = namespace(agentpool="pool1")
+    version = path.partition("/")[2]
+    manifest = {"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, "spec": spec}
+    with pytest.raises(ApiException) as refused:
+        post(api, f"/{path}/namespaces/{mapped}/{kind.lower()}s", manifest)
+    assert words in str(refused.value.reason)
+    assert "expression" not in str(refused.value.reason)
+
+
 def test_a_pod_elsewhere_may_be_as_large_as_the_cluster_allows(
     api: client.ApiClient, namespace: Callable[..., str], pod: Callable[..., dict[str, Any]]
 ) -> None:

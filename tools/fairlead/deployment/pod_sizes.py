@@ -30,6 +30,13 @@ FIELDS = "fields"
 NONE = "none"
 """An object that should not exist: one is too many."""
 
+_NULLABLE = frozenset(
+    {"containers", "monitors", "nodeSelectorTerms", "rules", "selector", "sources", "values"}
+)
+"""Fields that an API server sets to null if the request lacks them: in k8s.io/api, they have no
+`omitempty`. It refuses most of these objects afterwards, and says why.
+"""
+
 _DEPTH = 12
 """Levels of the fields that a manager owns; a CronJob's deepest are eleven."""
 
@@ -195,7 +202,9 @@ DAEMON_SET = Kind(
     {"metadata": _METADATA, "spec": {"selector": _SELECTOR}, "status": {"conditions": None}},
 )
 WORKLOAD = Kind(
-    "has(o.spec.jobTemplate) ? o.spec.jobTemplate.spec.template : o.spec.template",
+    # A ReplicationController may lack the template.
+    "has(o.spec.jobTemplate) ? o.spec.jobTemplate.spec.template"
+    " : has(o.spec.template) ? o.spec.template : {'spec': {}}",
     {
         "metadata": _METADATA,
         "spec": {
@@ -279,8 +288,8 @@ def _lengths(fields: Iterable[str], at: str) -> str:
     own = f" + size({at})" if "" in fields else ""
     names = [field for field in fields if field]
     if len(names) == 1:
-        return f"(has({at}.{names[0]}) ? size({at}.{names[0]}) : 0){own}"
-    return f"{_names(names)}.map(k, k in {at} ? size({at}[k]) : 0).sum(){own}"
+        return f"({_is_there(names, f'{at}.{names[0]}')} ? size({at}.{names[0]}) : 0){own}"
+    return f"{_names(names)}.map(k, {_is_there(names, f'{at}[k]')} ? size({at}[k]) : 0).sum(){own}"
 
 
 def _each(fields: list[str], below: Any, at: str, numbers: Iterator[int]) -> str:
@@ -293,8 +302,18 @@ def _each(fields: list[str], below: Any, at: str, numbers: Iterator[int]) -> str
     else:
         inner = _sum(_values(below, here, numbers))
     if len(fields) == 1:
-        return f"(has({here}) ? {inner} : 0)"
-    return f"{_names(fields)}.map({key}, {key} in {at} ? {inner} : 0).sum()"
+        return f"({_is_there(fields, here)} ? {inner} : 0)"
+    return f"{_names(fields)}.map({key}, {_is_there(fields, here)} ? {inner} : 0).sum()"
+
+
+def _is_there(fields: Iterable[str], here: str) -> str:
+    """Whether the object has one of the fields, which is `here`: x.field, or x[key]."""
+    if here.endswith("]"):
+        at, _, key = here[:-1].rpartition("[")
+        there = f"{key} in {at}"
+    else:
+        there = f"has({here})"
+    return there if _NULLABLE.isdisjoint(fields) else f"{there} && {here} != null"
 
 
 def _fields(at: str, depth: int) -> str:
