@@ -57,6 +57,11 @@ class BundleServer:
     def url(self) -> str:
         return f"https://{ports.HOST}:{self._port}"
 
+    @property
+    def pid(self) -> int | None:
+        """Its process id, None if it does not run."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
     def start(self) -> None:
         """Start it, and wait until it answers. Raises FairleadError."""
         command = [sys.executable, "-m", "fairlead", "bundle", "serve", str(self.served)]
@@ -93,8 +98,12 @@ class BundleServer:
     def push(self, archive: Archive) -> Archive:
         """Sign and push a bundle. Raises UsageError."""
         signed = self.signed(archive)
-        client.push(self.url, signed, signed.packed(), token=self.token, ca=self.ca)
+        self.put(signed)
         return signed
+
+    def put(self, signed: Archive) -> None:
+        """Push a signed bundle. Raises UsageError."""
+        client.push(self.url, signed, signed.packed(), token=self.token, ca=self.ca)
 
     def place(self, name: str, packed: bytes) -> None:
         """Replace a bundle without asking the server, as someone who took over its machine."""

@@ -43,13 +43,14 @@ class Followers:
         labels = status.get("labels") if isinstance(status, dict) else None
         if not isinstance(labels, dict) or not isinstance(labels.get("id"), str):
             raise ValueError("the report has no labels with an id")
-        bundles = status.get("bundles") or {}
+        bundles = {} if status.get("bundles") is None else status["bundles"]
         if not isinstance(bundles, dict):
             raise ValueError("the report's bundles are no object")
-        self._forget()
         identity = labels["id"][:100]
         if identity not in self._reports and len(self._reports) >= MOST:
-            raise ValueError(f"{MOST} other OPAs have reported")
+            self._forget()
+            if len(self._reports) >= MOST:
+                raise ValueError(f"{MOST} other OPAs have reported")
         self._reports[identity] = Report(
             self._clock(),
             {str(key)[:100]: str(value)[:_LONGEST] for key, value in labels.items()},

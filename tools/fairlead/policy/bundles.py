@@ -130,9 +130,7 @@ def _unset(settings: Settings, source: Path | None, *, queries: bool, signed: bo
     """The modules without the settings. Raises InputError."""
     sources = {
         key: path
-        for key, path in module_files(
-            settings, source, queries=queries, signed=signed
-        ).items()
+        for key, path in module_files(settings, source, queries=queries, signed=signed).items()
         if not path.name.endswith("_test.rego")
     }
     modules = {key: files.read_text(path) for key, path in sources.items()}

@@ -11,6 +11,7 @@ import pytest
 import requests
 
 from fairlead.checks.followers import BundleServer
+from fairlead.common import waiting
 from fairlead.distribution import contents, signatures
 from fairlead.distribution.followers import AWAY, MOST, Followers
 
@@ -51,22 +52,21 @@ def test_those_that_wait_get_the_next_bundle(server: BundleServer) -> None:
     server.push(contents.data({"placement": {"a": 2}}))
     etag = get(server).headers["ETag"]
     with ThreadPoolExecutor(3) as clients:
-        waiting = [clients.submit(get, server, etag, LONG) for _ in range(2)]
+        waits = [clients.submit(get, server, etag, LONG) for _ in range(2)]
         pushed = server.push(contents.data({"placement": {"a": 3}}))
-        assert [each.result().content for each in waiting] == [pushed.packed()] * 2
+        assert [each.result().content for each in waits] == [pushed.packed()] * 2
         etag = get(server).headers["ETag"]
-        waiting = [clients.submit(get, server, etag, LONG)]
+        waits = [clients.submit(get, server, etag, LONG)]
         placed = server.signed(contents.data({"placement": {"a": 4}})).packed()
         server.place("data", placed)
-        assert waiting[0].result().content == placed
+        assert waits[0].result().content == placed
 
 
 def test_what_is_no_bundle_is_not_given_out(server: BundleServer) -> None:
     server.place("data", b"no bundle")
-    with ThreadPoolExecutor(1) as clients:
-        # It asks until the server has seen the file.
-        while clients.submit(get, server).result().status_code != 404:
-            pass
+    waiting.until(
+        lambda: get(server).status_code == 404, deadline=180, what="the server has seen the file"
+    )
     server.push(contents.data({"placement": {"a": 5}}))
     assert get(server).status_code == 200
 
