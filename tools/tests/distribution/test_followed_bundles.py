@@ -265,9 +265,11 @@ def test_the_authz_policy_and_the_paths_of_a_sidecar_stay(world: World) -> None:
     until(lambda: contact(opa) == "second", "the OPA follows")
     assert api.document(["kubernetes", "namespaces"]) == NAMESPACES
     assert api.document(["fairlead_sync"]) == {"written": "by a sidecar"}
-    assert until(opa.ready, "the OPA is ready")
-    api.put_document(["kubernetes", "namespaces"], {})
     api.close()
+    assert opa.rotate() is None
+    assert until(opa.ready, "the OPA is ready after a rotation of its token")
+    world.server.push(policies("third"))
+    until(lambda: contact(opa) == "third", "the OPA follows after the rotation, too")
     for path in ("/v1/data", "/v1/policies", "/v1/config"):
         answer = requests.get(f"{opa.url}{path}", verify=str(opa.ca), timeout=DEADLINE)
         assert answer.status_code == requests.codes.unauthorized, path
