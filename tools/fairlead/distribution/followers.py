@@ -77,17 +77,17 @@ class Followers:
 
     def _of_bundle(self, name: str, served: Served | None) -> dict[str, Any]:
         reports = [each.bundles[name] for each in self._reports.values() if name in each.bundles]
-        current = (served.archive.revision, served.archive.signed) if served else ("", None)
+        archive = served.archive if served else None
         counts: dict[str, int] = {}
         for report in reports:
             counts[report["revision"]] = counts.get(report["revision"], 0) + 1
         return {
             "name": name,
-            "revision": current[0],
-            "signed": current[1],
-            "expires": served.archive.expires if served else None,
+            "revision": archive.revision if archive else None,
+            "signed": archive.signed if archive else None,
+            "expires": archive.expires if archive else None,
             "opas": len(reports),
-            "onRevision": counts.get(current[0], 0) if served else 0,
+            "onRevision": counts.get(archive.revision, 0) if archive else 0,
             "failing": sum(bool(report["error"]) for report in reports),
             "revisions": dict(sorted(counts.items())),
         }

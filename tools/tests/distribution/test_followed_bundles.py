@@ -4,6 +4,7 @@ decide by what is old, and need no server to start again."""
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -197,6 +198,13 @@ def _of_data(world: World) -> bytes:
     return world.server.signed(contents.data({"placement": {}})).packed()
 
 
+def _patch(world: World) -> bytes:
+    """Changes of data, which carry no signature."""
+    change = {"op": "upsert", "path": "/settings/contact", "value": "forged"}
+    manifest = world.server.signed(policies("forged")).manifest
+    return Archive({"patch.json": json.dumps({"data": [change]}).encode()}, manifest).packed()
+
+
 FORGERIES = {
     _tampered: "settings.rego: digest mismatch",
     _added: "more.rego not included in bundle signature",
@@ -205,6 +213,7 @@ FORGERIES = {
     _by_another_key: "not found",
     _for_another_scope: "scope mismatch",
     _of_data: "scope mismatch",
+    _patch: "delta bundle",
 }
 
 
