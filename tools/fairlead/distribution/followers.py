@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from fairlead.distribution.configuration import WAIT
@@ -16,7 +17,9 @@ AWAY = 4 * WAIT
 request for a bundle."""
 MOST = 10_000
 """The most OPAs that are remembered. An OPA has a new id after each start."""
-_LONGEST = 1000  # characters of a message
+_LONGEST = 500  # characters of a message or a label
+_LABELS, _BUNDLES = 32, 16
+"""The most of each that are kept of a report."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +56,13 @@ class Followers:
                 raise ValueError(f"{MOST} other OPAs have reported")
         self._reports[identity] = Report(
             self._clock(),
-            {str(key)[:100]: str(value)[:_LONGEST] for key, value in labels.items()},
+            {
+                str(key)[:100]: str(value)[:_LONGEST]
+                for key, value in islice(labels.items(), _LABELS)
+            },
             {
                 str(name)[:100]: _shown(bundle)
-                for name, bundle in bundles.items()
+                for name, bundle in islice(bundles.items(), _BUNDLES)
                 if isinstance(bundle, dict)
             },
         )

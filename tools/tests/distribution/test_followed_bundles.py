@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import requests
+import sync_world
 
 from fairlead.checks.followers import BundleServer, Follower
 from fairlead.common import waiting
@@ -264,24 +265,35 @@ def test_an_expired_bundle_is_not_decided_by(world: World) -> None:
     assert until(opa.ready, "the OPA is ready again")
 
 
-def test_the_authz_policy_and_the_paths_of_a_sidecar_stay(world: World) -> None:
+def test_a_sidecar_beside_it_still_loads_namespaces_and_leaves_the_bundle_alone(
+    world: World,
+) -> None:
     opa = world.follower("beside-a-sidecar", names=("policies",))
-    api = opa.api()
-    api.put_document(["kubernetes", "namespaces"], NAMESPACES)
-    api.put_document(["fairlead_sync"], {"written": "by a sidecar"})
-    until(lambda: contact(opa) == "first", "the OPA decides by the sidecar's data")
+    until(opa.own_policies, "the OPA has the policies")
+    assert not opa.ready()
+    sidecar = sync_world.World(opa)  # type: ignore[arg-type]
+    sidecar.cluster(namespaces={"payments": {"agentpool": "pool1"}})
+    sidecar.settle()
+    assert until(opa.ready, "the OPA is ready with the sidecar's data")
+    assert contact(opa) == "first"
     world.server.push(policies("second"))
     until(lambda: contact(opa) == "second", "the OPA follows")
-    assert api.document(["kubernetes", "namespaces"]) == NAMESPACES
-    assert api.document(["fairlead_sync"]) == {"written": "by a sidecar"}
-    api.close()
-    assert opa.rotate() is None
-    assert until(opa.ready, "the OPA is ready after a rotation of its token")
-    world.server.push(policies("third"))
-    until(lambda: contact(opa) == "third", "the OPA follows after the rotation, too")
+    sidecar.settle()
+    assert sidecar.reconciler.lag() == 0
+    assert contact(opa) == "second"
+    assert opa.ready()
+
+
+def test_the_authz_policy_stays_and_can_be_replaced(world: World) -> None:
+    (opa,) = world.opas
     for path in ("/v1/data", "/v1/policies", "/v1/config"):
         answer = requests.get(f"{opa.url}{path}", verify=str(opa.ca), timeout=DEADLINE)
         assert answer.status_code == requests.codes.unauthorized, path
+    assert opa.rotate() is None
+    assert contact(opa) == "first"
+    assert until(opa.ready, "the OPA is ready after a rotation of its token")
+    world.server.push(policies("second"))
+    world.until_all_decide_by("second")
 
 
 def test_the_server_takes_no_older_bundle_and_none_of_another_key(world: World) -> None:
