@@ -20,7 +20,7 @@ from typing import Any
 
 import click
 
-from fairlead.checks.chaos.report import percentile
+from fairlead.checks.chaos import report
 from fairlead.cli import output
 from fairlead.common import paths
 
@@ -250,17 +250,25 @@ def outage(constants: Constants, seed: int, seconds: float, *, hung: bool = Fals
 
 
 def _row(cluster: Cluster, seconds: float) -> Row:
+    """What happened in a cluster: counts, the latencies of pods in milliseconds, the times of the
+    last pod and of the longest delay in seconds, and how busy the OPAs were in percent.
+    """
     constants = cluster.constants
+    milliseconds = [1000 * latency for latency in cluster.latencies]
     return {
         "pods": len(cluster.latencies),
         "refused": cluster.refused,
         "formerPool": cluster.former,
-        "p50": 1000 * percentile(cluster.latencies, 50),
-        "p99": 1000 * percentile(cluster.latencies, 99),
+        "p50": _percentile(milliseconds, 50),
+        "p99": _percentile(milliseconds, 99),
         "lastPod": seconds,
         "delay": max(cluster.delays),
         "load": 100 * cluster.opas.busy / seconds / constants.opas,
     }
+
+
+def _percentile(values: list[float], percent: float) -> float:
+    return report.percentile(values, percent) or 0.0
 
 
 def _fleet(scenario: str, play: Callable[[int], Row], clusters: int, seed: int) -> Row:
@@ -274,7 +282,7 @@ def _fleet(scenario: str, play: Callable[[int], Row], clusters: int, seed: int) 
         if isinstance(values[0], int):
             summary[key] = sum(values)
         else:
-            summary[key] = round(percentile(values, 50), 2)
+            summary[key] = round(_percentile(values, 50), 2)
             summary[f"{key}Worst"] = round(max(values), 2)
     return summary
 

@@ -144,7 +144,10 @@ def test_mistakes_name_the_place_and_the_way_out(made: Path) -> None:
 
 
 def test_keys_that_opa_cannot_use_are_refused(made: Path) -> None:
-    kinds = {"Ed25519": ed25519.Ed25519PrivateKey.generate(), "has 1024 bits": _rsa(1024)}
+    kinds: dict[str, ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey] = {
+        "Ed25519": ed25519.Ed25519PrivateKey.generate(),
+        "has 1024 bits": _rsa(1024),
+    }
     for problem, key in kinds.items():
         path = made / "given"
         path.write_bytes(

@@ -3,11 +3,11 @@ decide by what is old, and need no server to start again."""
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ def until(check: Callable[[], Any], what: str) -> Any:
     return waiting.until(check, deadline=DEADLINE, what=what)
 
 
-@functools.cache
+@cache
 def policies(contact: str) -> Archive:
     """Policies that name this contact in refusals."""
     return contents.policies(Settings(contact=contact), None, Progress())
@@ -218,11 +218,15 @@ FORGERIES = {
 }
 
 
+def _reported(world: World, problem: str) -> bool:
+    return problem in world.problem("policies")
+
+
 def test_what_is_forged_is_refused_and_opa_keeps_what_it_has(world: World) -> None:
     (opa,) = world.opas
     for forge, problem in FORGERIES.items():
         world.server.place("policies", forge(world))
-        until(lambda problem=problem: problem in world.problem("policies"), problem)
+        until(partial(_reported, world, problem), problem)
         assert contact(opa) == "first", problem
         assert opa.ready(), problem
     world.server.push(policies("second"))
