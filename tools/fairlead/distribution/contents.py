@@ -26,14 +26,24 @@ _ADMISSION = "fairlead_admission"
 would replace the authz policy, which is each cluster's own."""
 _OF_SYSTEM = re.compile(r"\bdata\.system\.(?!health\b|authz\b|log\b|bundles\b)")
 _SYSTEM = re.compile(r"^package system$", re.MULTILINE)
+_WHOLE = re.compile(r"""\bdata\.system\b(?!\.)|\bdata\[["'`]system""")
 
 
 def policies(settings: Settings, source: Path | None, progress: Progress) -> Archive:
-    """The bundle of all policies in force, with these settings. Raises as bundles.bundle, and
-    FairleadError if OPA does not take the policies.
+    """The bundle of all policies in force, with these settings. Raises as bundles.bundle,
+    InputError for a policy that cannot be in a bundle, and FairleadError if OPA does not take the
+    policies.
     """
     bundle = bundles.bundle(settings, source, signed=True)
     staging.require_none_of_opas_own(bundle.modules, bundle.sources, progress)
+    for key, text in bundle.modules.items():
+        if found := _WHOLE.search(text):
+            raise InputError(
+                bundle.sources.get(key, key),
+                "names all of data.system, which has another name in a bundle: name a rule, such "
+                "as data.system.main",
+                line=text.count("\n", 0, found.start()) + 1,
+            )
     modules = {
         key: _OF_SYSTEM.sub(f"data.{_ADMISSION}.", _SYSTEM.sub(f"package {_ADMISSION}", text))
         for key, text in bundle.modules.items()

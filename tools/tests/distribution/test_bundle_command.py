@@ -187,6 +187,22 @@ def test_data_that_no_bundle_may_hold_are_refused(made: Path) -> None:
     assert not target.exists()
 
 
+def test_a_policy_that_no_bundle_can_hold_is_refused(made: Path) -> None:
+    module = made / "policies" / "mine" / "mine.rego"
+    module.parent.mkdir(parents=True)
+    for text, problem in {
+        "import data.system as other\n": f"{module}:2: names all of data.system",
+        'answer := data["system"].main\n': f"{module}:2: names all of data.system",
+    }.items():
+        module.write_text(f"package mine\n{text}")
+        build = ("build", "-o", made / "target", "--policies", made / "policies")
+        assert problem in refused(*build)
+    module.write_text("package mine\nanswer := data.system.main\n")
+    assert run(*build).exit_code == 0
+    text = archives.read(made / "target").files["mine.mine.rego"].decode()
+    assert text == "package mine\nanswer := data.fairlead_admission.main\n"
+
+
 @pytest.mark.parametrize("name", ["../escape", "/"])
 def test_a_file_outside_of_a_bundle_is_refused(name: str) -> None:
     packed = io.BytesIO()

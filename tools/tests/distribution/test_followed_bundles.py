@@ -199,6 +199,13 @@ def _of_data(world: World) -> bytes:
     return world.server.signed(contents.data({"placement": {}})).packed()
 
 
+def _broken(world: World) -> bytes:
+    """What does not compile; its signature is good."""
+    archive = policies("forged")
+    files = {**archive.files, "broken.rego": b"package lib.broken\nanswer := nothing_like_it\n"}
+    return world.server.signed(Archive(files, archive.manifest)).packed()
+
+
 def _patch(world: World) -> bytes:
     """Changes of data, which carry no signature."""
     change = {"op": "upsert", "path": "/settings/contact", "value": "forged"}
@@ -215,6 +222,7 @@ FORGERIES = {
     _for_another_scope: "scope mismatch",
     _of_data: "scope mismatch",
     _patch: "delta bundle",
+    _broken: "nothing_like_it",
 }
 
 
