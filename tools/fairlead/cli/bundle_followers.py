@@ -14,8 +14,9 @@ from fairlead.cli import bundle_options as shared
 from fairlead.cli import component_options, options
 from fairlead.cli import output as out
 from fairlead.cli.component_options import FILE
+from fairlead.common import atomic_files
 from fairlead.common.errors import UsageError
-from fairlead.distribution import client, configuration
+from fairlead.distribution import client, component, configuration
 from fairlead.distribution.archives import NAMES, POLICIES
 from fairlead.distribution.configuration import PERSISTED, Following
 
@@ -110,6 +111,14 @@ def serve(
     multiple=True,
     help="What the OPA calls itself in reports, such as cluster=paris; repeatable.",
 )
+@click.option(
+    "--kustomize",
+    "folder",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write a kustomize component for the base of `fairlead render`. It gets a copy of "
+    "--ca-file.",
+)
 def config(
     url: str,
     public_keys: tuple[Path, ...],
@@ -120,8 +129,12 @@ def config(
     persist: Path,
     signed_since: str | None,
     labels: tuple[str, ...],
+    folder: Path | None,
 ) -> None:
-    """Print the configuration of an OPA that follows a server, for `opa run --config-file`."""
+    """Print the configuration of an OPA that follows a server, for `opa run --config-file`.
+
+    With --kustomize, write what makes the OPAs of `fairlead render` follow it.
+    """
     following = Following(
         url=url,
         names=names,
@@ -133,7 +146,15 @@ def config(
         since=_instant(signed_since),
         labels=dict(map(_label, labels)),
     )
-    out.line(yaml.safe_dump(configuration.document(following), sort_keys=False).rstrip())
+    if folder is None:
+        out.line(yaml.safe_dump(configuration.document(following), sort_keys=False).rstrip())
+        return
+    texts = {folder / name: text for name, text in component.files(following).items()}
+    for path in texts:
+        if path.exists() and not component.is_made(folder):
+            raise UsageError(f"{path}: exists, and no component made it: name another folder")
+    atomic_files.write_all(texts)
+    out.files(list(texts), "table")
 
 
 @click.command()
