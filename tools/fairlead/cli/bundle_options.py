@@ -6,10 +6,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
 from fairlead.cli.component_options import FILE
+from fairlead.common.errors import UsageError
 from fairlead.distribution import signatures
 from fairlead.distribution.signatures import SCOPE, PublicKey
 
@@ -20,7 +22,26 @@ scope = click.option(
     help="Whom the bundle is for; an OPA takes only bundles that are signed for its scope.",
 )
 file = click.argument("file", metavar="FILE", type=FILE)
-url = click.option("--url", required=True, help="The server, such as https://policies.example.com")
+
+
+def _checked(_: click.Context, __: click.Parameter, value: str) -> str:
+    """The URL, if it is one. Raises UsageError."""
+    try:
+        parts = urlsplit(value)
+        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise UsageError(f"--url: {value!r} is no URL such as https://policies.example.com")
+    return value
+
+
+url = click.option(
+    "--url",
+    required=True,
+    callback=_checked,
+    help="The server, such as https://policies.example.com",
+)
 token = click.option(
     "--token-file", type=FILE, help="A file with the token that the server asks for."
 )

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
 from fairlead.common.errors import InputError, UsageError
-from fairlead.deployment.names import NAMESPACE, OPA, POLICIES
+from fairlead.deployment.names import NAMESPACE, OPA, OPA_PODS, POLICIES
 from fairlead.distribution import configuration
 from fairlead.distribution.configuration import Following
 
-_CONFIG_MAP = "opa-bundles"
+_NAME = "opa-bundles"
 _MOUNTED = PurePosixPath("/run/fairlead/bundles")
 _CONFIG, _CA = "opa.yaml", "bundles-ca.crt"
-_KUSTOMIZATION = "kustomization.yaml"
+_KUSTOMIZATION, _NETWORK = "kustomization.yaml", "network.yaml"
 _MADE = "# Made by `fairlead bundle config --kustomize`, which overwrites it.\n"
 
 
@@ -34,7 +35,9 @@ def files(following: Following) -> dict[str, str]:
         texts[_CA] = _text(Path(following.ca))
         following = replace(following, ca=_MOUNTED / _CA)
     texts[_CONFIG] = _MADE + _yaml(configuration.document(following))
-    texts[_KUSTOMIZATION] = _MADE + _yaml(_component(sorted(texts), following))
+    mounted = sorted(texts)
+    texts[_NETWORK] = _MADE + _yaml(_network(following.url))
+    texts[_KUSTOMIZATION] = _MADE + _yaml(_component(mounted, following))
     return texts
 
 
@@ -62,7 +65,7 @@ def _component(mounted: list[str], following: Following) -> dict[str, Any]:
             }
         ],
         "volumes": [
-            {"name": "bundles", "configMap": {"name": _CONFIG_MAP}},
+            {"name": "bundles", "configMap": {"name": _NAME}},
             {"name": "kept-bundles", "emptyDir": {"sizeLimit": "256Mi"}},
         ],
     }
@@ -74,7 +77,8 @@ def _component(mounted: list[str], following: Following) -> dict[str, Any]:
     return {
         "apiVersion": "kustomize.config.k8s.io/v1alpha1",
         "kind": "Component",
-        "configMapGenerator": [{"name": _CONFIG_MAP, "namespace": NAMESPACE, "files": mounted}],
+        "resources": [_NETWORK],
+        "configMapGenerator": [{"name": _NAME, "namespace": NAMESPACE, "files": mounted}],
         "patches": [
             {
                 "patch": _yaml(
@@ -88,6 +92,22 @@ def _component(mounted: list[str], following: Following) -> dict[str, Any]:
             {"patch": _yaml({"$patch": "delete", **_patch("v1", "ConfigMap", POLICIES)})},
         ],
     }
+
+
+def _network(url: str) -> dict[str, Any]:
+    """OPA may connect to the server's port, and look up its name: the NetworkPolicy of the base,
+    which this one adds to, allows only the ports of API servers.
+    """
+    address = urlsplit(url)
+    server = address.port or {"http": 80}.get(address.scheme, 443)
+    ports = [("TCP", server), ("UDP", 53), ("TCP", 53)]
+    labels = dict([OPA_PODS.split("=")])
+    spec = {
+        "podSelector": {"matchLabels": labels},
+        "policyTypes": ["Egress"],
+        "egress": [{"ports": [{"protocol": name, "port": port} for name, port in ports]}],
+    }
+    return _patch("networking.k8s.io/v1", "NetworkPolicy", _NAME, spec=spec)
 
 
 def _patch(version: str, kind: str, name: str, **more: Any) -> dict[str, Any]:

@@ -139,6 +139,8 @@ def test_mistakes_name_the_place_and_the_way_out(made: Path) -> None:
     assert f"{data}: holds no public key" in refused(*config, data)
     good = (*config, made / "key.pub")
     assert "'noon' is no time" in refused(*good, "--signed-since", "noon")
+    for odd in ("policies.example.com", "ftp://a", "https://a:b", "https://"):
+        assert f"{odd!r} is no URL" in refused("status", "--url", odd)
     assert "'paris' is not a label" in refused(*good, "--label", "paris")
     assert "is not a label" in refused(*good, "--label", "bundles_signed_since=1")
 

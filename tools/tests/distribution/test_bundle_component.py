@@ -29,7 +29,7 @@ def config(folder: Path, *more: str | Path) -> Result:
     arguments = [
         "config",
         "--url",
-        "https://policies.example.com",
+        "https://policies.example.com:8443",
         "--public-key",
         folder / "key.pub",
     ]
@@ -70,7 +70,18 @@ def test_opa_gets_its_configuration_and_no_policies_of_the_cluster(
     assert config(folder, "--ca-file", folder / "ca.crt").exit_code == 0
     whole = built(folder)
     before = {(each["kind"], each["metadata"]["name"]): each for each in objects}
-    (config_map,) = whole.keys() - before.keys()
+    config_map, network = sorted(whole.keys() - before.keys())
+    assert whole[network]["spec"]["egress"] == [
+        {
+            "ports": [
+                {"protocol": "TCP", "port": 8443},
+                {"protocol": "UDP", "port": 53},
+                {"protocol": "TCP", "port": 53},
+            ]
+        }
+    ]
+    selected = before["Deployment", "opa"]["spec"]["selector"]
+    assert whole[network]["spec"]["podSelector"] == selected
     assert before.keys() - whole.keys() == {("ConfigMap", POLICIES)}
     opa = yaml.safe_load(whole[config_map]["data"]["opa.yaml"])
     assert opa["services"]["bundles"]["tls"]["ca_cert"] == "/run/fairlead/bundles/bundles-ca.crt"
