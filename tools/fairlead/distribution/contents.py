@@ -25,7 +25,7 @@ _ADMISSION = "fairlead_admission"
 """The package of main.rego in a bundle. A bundle owns whole packages: one with the package `system`
 would replace the authz policy, which is each cluster's own."""
 _OF_SYSTEM = re.compile(r"\bdata\.system\.(?!health\b|authz\b|log\b|bundles\b)")
-_SYSTEM = re.compile(r"^package system$", re.MULTILINE)
+_SYSTEM = re.compile(r"^package\s+system\b(?!\.)", re.MULTILINE)
 _WHOLE = re.compile(r"""\bdata\.system\b(?!\.)|\bdata\[["'`]system""")
 
 

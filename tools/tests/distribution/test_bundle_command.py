@@ -200,7 +200,9 @@ def test_a_policy_that_no_bundle_can_hold_is_refused(made: Path) -> None:
         build = ("build", "-o", made / "target", "--policies", made / "policies")
         assert problem in refused(*build)
     module.write_text("package mine\nanswer := data.system.main\n")
+    (module.parent / "more.rego").write_text("package  system # of another author\n")
     assert run(*build).exit_code == 0
+    assert "system" not in archives.read(made / "target").manifest["roots"]
     text = archives.read(made / "target").files["mine.mine.rego"].decode()
     assert text == "package mine\nanswer := data.fairlead_admission.main\n"
 
