@@ -95,7 +95,13 @@ chaos: $(READY) ## break every component under load for ten minutes: make chaos 
 fuzz: $(READY) ## send odd requests, malformed reviews and load to OPA: make fuzz ARGS='guard --seed 1'
 	$(FAIRLEAD) fuzz $(ARGS)
 
-.PHONY: figures figures-engines figures-gate figures-placement figures-decision figures-visibility
+.PHONY: figures figures-bundle figures-engines figures-gate figures-placement figures-decision figures-visibility simulate
+figures-bundle: $(READY) ## measure how 20 OPAs follow signed bundles, into bench/bundle.json: make figures-bundle ARGS='--opas 5'
+	$(VENV)/bin/python bench/bundle.py $(ARGS)
+
+simulate: $(READY) ## play a relabelling of 1,000 namespaces and an outage of OPA on 100 clusters, into bench/simulation.json
+	$(VENV)/bin/python bench/simulation.py $(ARGS)
+
 figures-decision: $(READY) ## measure what a decision costs, into bench/decision.json: make figures-decision
 	$(VENV)/bin/python bench/decision.py $(ARGS)
 

@@ -17,6 +17,7 @@ ready if {
 	data.system.admitted_by_all with input as _review
 	is_object(data.kubernetes.namespaces)
 	_fresh
+	not data.signed_bundle.refused # only an OPA that follows signed bundles has this rule
 }
 
 # The sidecar writes up to which time all data are confirmed (`at`, in nanoseconds of the clock that it shares with this

@@ -36,3 +36,7 @@ _bounded if {
 test_not_ready_without_a_decision if {
 	not health.ready with data.kubernetes.namespaces as {} with data.settings as {}
 }
+
+test_not_ready_by_a_bundle_that_does_not_count if {
+	not health.ready with data.kubernetes.namespaces as {} with data.signed_bundle.refused as true
+}

@@ -28,7 +28,7 @@ _longest_patch := 8192
 default drop := true
 
 drop := false if {
-	input.path == "system/main"
+	input.path in {"system/main", "signed_bundle/main"}
 	not _beyond_sample
 }
 

@@ -156,6 +156,7 @@ test_nothing_is_shown_of_an_input_that_is_not_a_review if {
 
 test_only_admission_decisions_are_logged if {
 	log.drop == false with input as {"path": "system/main"}
+	log.drop == false with input as {"path": "signed_bundle/main"}
 	every other in [{"path": "kubernetes/namespaces"}, {"path": ""}, {"path": "system/authz/allow"}, {}] {
 		log.drop == true with input as other
 	}

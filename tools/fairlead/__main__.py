@@ -31,6 +31,7 @@ COMMANDS = {
     "logs": "Show the logs of OPA, its sidecar or another server, and the decisions in them.",
     "deploy": "Deploy into a cluster; safe to repeat.",
     "render": "Write the manifests as files, for GitOps and kustomize.",
+    "bundle": "Give policies to the OPAs of many clusters, as signed bundles.",
     "uninstall": "Remove everything that Fairlead created in a cluster.",
     "push": "Test the policies and push them into a running cluster.",
     "history": "List the pushes, rollbacks and deployments, and compare two of them.",

@@ -69,7 +69,7 @@ def evaluate(
         if input is not None:
             (at / "input").write_text(_json(input), encoding="utf-8")
             arguments[1:1] = [f"--input={at / 'input'}"]
-        answer = _json_of(_run(arguments, at, progress), "opa eval")
+        answer = _json_of(run(arguments, at, progress), "opa eval")
     if answer.get("errors"):
         problems = describe(answer).replace(f"{folder}/", "")
         raise FairleadError(f"OPA cannot evaluate {query}: {problems}")
@@ -81,11 +81,11 @@ def check(folder: Path, schemas: Path, progress: Progress = _SILENT) -> None:
     """Run `opa check --strict` with the schemas of a folder. Raises FairleadError with OPA's
     messages.
     """
-    completed = _run(
+    completed = run(
         ["check", "--strict", "--schema", _shown(schemas), _shown(folder)], paths.root(), progress
     )
     if completed.returncode:
-        raise FairleadError(f"opa check: {_output(completed)}")
+        raise FairleadError(f"opa check: {output(completed)}")
 
 
 def move(
@@ -101,11 +101,9 @@ def move(
         for name, text in modules.items():
             (at / name).write_text(text, encoding="utf-8")
         mapping = [f"--path=data.{old}:data.{new}" for old, new in sorted(packages.items())]
-        completed = _run(["refactor", "move", "--write", *mapping, str(at)], at, progress)
+        completed = run(["refactor", "move", "--write", *mapping, str(at)], at, progress)
         if completed.returncode:
-            raise FairleadError(
-                f"opa refactor move: {_output(completed).replace(f'{folder}/', '')}"
-            )
+            raise FairleadError(f"opa refactor move: {output(completed).replace(f'{folder}/', '')}")
         return {name: (at / name).read_text(encoding="utf-8") for name in modules}
 
 
@@ -150,9 +148,9 @@ def fmt(folder: Path, progress: Progress = _SILENT) -> list[str]:
     """The files below `folder` that `opa fmt` would change. Raises FairleadError if one cannot be
     parsed.
     """
-    completed = _run(["fmt", "--list", _shown(folder)], paths.root(), progress)
+    completed = run(["fmt", "--list", _shown(folder)], paths.root(), progress)
     if completed.returncode:
-        raise FairleadError(f"opa fmt: {_output(completed)}")
+        raise FairleadError(f"opa fmt: {output(completed)}")
     return sorted(completed.stdout.split())
 
 
@@ -189,7 +187,7 @@ def _test(folder: Path, progress: Progress, *flags: str) -> Any:
     # By default a test has five seconds, which is too short on a busy machine.
     arguments = ["test", "--format=json", f"--timeout={_WITHIN}s", "--ignore=*.yaml,*.yml"]
     arguments += [*flags, _shown(folder)]
-    return _json_of(_run(arguments, paths.root(), progress), "opa test")
+    return _json_of(run(arguments, paths.root(), progress), "opa test")
 
 
 def environment() -> dict[str, str]:
@@ -213,16 +211,19 @@ def _dependencies(
         for name, text in modules.items():
             (at / name).write_text(text, encoding="utf-8")
         arguments = ["deps", "--format=json", f"--data={at}", "; ".join(queries)]
-        completed = _run(arguments, at, progress)
+        completed = run(arguments, at, progress)
         if completed.returncode:
-            raise FairleadError(f"opa deps: {_output(completed).replace(f'{folder}/', '')}")
+            raise FairleadError(f"opa deps: {output(completed).replace(f'{folder}/', '')}")
     documents = _json_of(completed, "opa deps").get(kind) or ()
     return [[str(term["value"]) for term in path] for path in documents]
 
 
-def _run(
-    arguments: Sequence[str], folder: Path, progress: Progress
+def run(
+    arguments: Sequence[str], folder: Path, progress: Progress = _SILENT
 ) -> subprocess.CompletedProcess[str]:
+    """The program with these arguments, run in a folder. Raises FairleadError if it does not end,
+    or cannot be started.
+    """
     program = toolchain.ensure(["opa"], progress)["opa"]
     try:
         return subprocess.run(
@@ -255,11 +256,12 @@ def _json_of(completed: subprocess.CompletedProcess[str], what: str) -> Any:
         return json.loads(completed.stdout)
     except ValueError as error:
         raise FairleadError(
-            f"{what}: {_output(completed) or f'ended with {completed.returncode} and no answer'}"
+            f"{what}: {output(completed) or f'ended with {completed.returncode} and no answer'}"
         ) from error
 
 
-def _output(completed: subprocess.CompletedProcess[str]) -> str:
+def output(completed: subprocess.CompletedProcess[str]) -> str:
+    """The message of the program."""
     return (completed.stderr.strip() or completed.stdout.strip()).removeprefix("error: ")
 
 

@@ -41,6 +41,8 @@ _LIBRARY = re.compile(r"\bdata\.(lib\.\w+)")
 QUERIES = "visibility"
 """The folder with the queries of `fairlead query`, which no deployment has: to answer them takes
 longer than a decision may wait."""
+SIGNED = "signed_bundle"
+"""The folder with what a signed bundle has in addition (see fairlead.distribution)."""
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,200}")
 
 
@@ -85,7 +87,9 @@ def folder() -> Path:
     return intents.builtin_folder()
 
 
-def bundle(settings: Settings, source: Path | None = None, *, queries: bool = False) -> Bundle:
+def bundle(
+    settings: Settings, source: Path | None = None, *, queries: bool = False, signed: bool = False
+) -> Bundle:
     """The modules of all policies in force, with `settings` in settings.rego and the table of the
     intents in intents.rego.
 
@@ -96,7 +100,7 @@ def bundle(settings: Settings, source: Path | None = None, *, queries: bool = Fa
     read or has the name of another one, and UsageError if a parameter or an intent's METADATA are
     wrong.
     """
-    unset = _unset(settings, source, queries=queries)
+    unset = _unset(settings, source, queries=queries, signed=signed)
     active = unset.active(settings)
     made = {INTENTS: intents_module(active)}
     if SETTINGS in unset.modules:
@@ -122,11 +126,11 @@ def examples(settings: Settings, source: Path | None = None) -> Settings:
     return Settings(policies=settings.policies, intents=chosen, **services)
 
 
-def _unset(settings: Settings, source: Path | None, *, queries: bool) -> Bundle:
+def _unset(settings: Settings, source: Path | None, *, queries: bool, signed: bool) -> Bundle:
     """The modules without the settings. Raises InputError."""
     sources = {
         key: path
-        for key, path in module_files(settings, source, queries=queries).items()
+        for key, path in module_files(settings, source, queries=queries, signed=signed).items()
         if not path.name.endswith("_test.rego")
     }
     modules = {key: files.read_text(path) for key, path in sources.items()}
@@ -174,10 +178,10 @@ def placed(settings: Settings, source: Path | None) -> tuple[Settings, Path | No
 
 
 def module_files(
-    settings: Settings, source: Path | None = None, *, queries: bool = False
+    settings: Settings, source: Path | None = None, *, queries: bool = False, signed: bool = False
 ) -> dict[str, Path]:
-    """All modules with their tests, by their ConfigMap keys; QUERIES only with `queries`. Raises
-    InputError.
+    """All modules with their tests, by their ConfigMap keys; QUERIES only with `queries`, SIGNED
+    only with `signed`. Raises InputError.
     """
     modules: dict[str, Path] = {}
     for number, place in enumerate(folders(settings, source)):
@@ -191,6 +195,8 @@ def module_files(
             off |= {service.setting for service in SERVICES if service not in wanted}
         if not number and not queries:
             off.add(QUERIES)
+        if not number and not signed:
+            off.add(SIGNED)
         taken = {key.split(".")[0] for key in modules}
         for path in _policy_files(place):
             parts = path.relative_to(place).parts

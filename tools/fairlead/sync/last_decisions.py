@@ -20,7 +20,8 @@ from fairlead.sync.stores import canonical
 PERIOD = 60.0
 """Seconds that pass at the least between two changes of what one policy decided last."""
 
-_ADMISSION = "system/main"
+_ADMISSION = ("system/main", "signed_bundle/main")
+"""What OPA is asked at admission; the second, if it follows signed bundles."""
 _SHOWN = ("kind", "namespace", "name")
 _LONGEST = 300  # characters; log.rego shows 256 of each
 
@@ -39,8 +40,8 @@ class LastDecisions:
 
     def note(self, entry: Mapping[str, Any]) -> bool:
         """Take a decision; whether it is none about an admission request."""
-        path = entry.get("path", _ADMISSION)
-        if path == _ADMISSION:
+        path = entry.get("path", _ADMISSION[0])
+        if path in _ADMISSION:
             return False
         parts = tuple(str(path).split("/"))
         with self._lock:

@@ -1,0 +1,1 @@
+"""Policies and data as signed OPA bundles, for OPAs of many clusters that follow one server."""

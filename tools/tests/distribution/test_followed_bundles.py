@@ -1,0 +1,325 @@
+"""Real OPAs follow `fairlead bundle serve`: all get each revision, refuse what is forged, do not
+decide by what is old, and need no server to start again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import sync_world
+
+from fairlead.checks.followers import BundleServer, Follower
+from fairlead.common import waiting
+from fairlead.common.errors import UsageError
+from fairlead.common.progress import Progress
+from fairlead.distribution import client, contents, signatures
+from fairlead.distribution.archives import SIGNATURES, Archive
+from fairlead.settings.models import Settings
+
+DEADLINE = 180.0
+OPAS = 3
+NAMESPACES = {
+    "payments": {"metadata": {"name": "payments", "labels": {"agentpool": "pool1"}}},
+}
+REVIEW = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "request": {
+        "uid": "u",
+        "operation": "CREATE",
+        "namespace": "payments",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "object": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "web"},
+            "spec": {
+                "nodeSelector": {"agentpool": "pool2"},
+                "containers": [{"name": "c", "image": "i"}],
+            },
+        },
+    },
+}
+
+
+def until(check: Callable[[], Any], what: str) -> Any:
+    return waiting.until(check, deadline=DEADLINE, what=what)
+
+
+@cache
+def policies(contact: str) -> Archive:
+    """Policies that name this contact in refusals."""
+    return contents.policies(Settings(contact=contact), None, Progress())
+
+
+def contact(opa: Follower) -> str | None:
+    """The contact that an OPA names in a refusal; None if it does not decide."""
+    answer = opa.decision(REVIEW)
+    return answer["response"]["status"]["message"].rpartition("ask ")[2][:-1] if answer else None
+
+
+@dataclass
+class World:
+    """A server, and OPAs that follow it."""
+
+    server: BundleServer
+    opas: list[Follower]
+    folder: Path
+
+    def until_all_decide_by(self, name: str) -> None:
+        until(lambda: all(contact(opa) == name for opa in self.opas), f"all ask {name}")
+
+    def follower(self, name: str, **following: Any) -> Follower:
+        """One more OPA, which is started."""
+        opa = Follower(self.folder / name, self.server, **following)
+        opa.launch()
+        self.opas.append(opa)
+        return opa
+
+    def problem(self, name: str) -> str:
+        """What the first OPA reports of a bundle; empty if it went well."""
+        reports = [
+            opa["bundles"].get(name, {})
+            for opa in self.server.status()["opas"]
+            if opa["labels"].get("cluster") == "0"
+        ]
+        return str(reports[-1].get("error", "")) if reports else ""
+
+
+@pytest.fixture(scope="module")
+def one_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A server with data, and an OPA that follows it."""
+    folder = tmp_path_factory.mktemp("world")
+    server = BundleServer(folder / "server", signatures.new_key())
+    world = World(server, [], folder)
+    try:
+        server.start()
+        server.push(contents.data({"kubernetes": {"namespaces": NAMESPACES}}))
+        world.follower("0", labels={"cluster": "0"})
+        yield world
+    finally:
+        for opa in world.opas:
+            opa.stop()
+        server.stop()
+
+
+@pytest.fixture
+def world(one_world: World) -> Iterator[World]:
+    """The same with the policies of the contact `first`, by which the OPA decides. The OPAs that a
+    test starts end with it.
+    """
+    one_world.server.push(policies("first"))
+    one_world.until_all_decide_by("first")
+    yield one_world
+    for opa in one_world.opas[1:]:
+        opa.stop()
+    del one_world.opas[1:]
+
+
+def test_all_follow_each_revision_and_report_it(world: World) -> None:
+    clusters = [f"followed-{number}" for number in range(OPAS - 1)]
+    for cluster in clusters:
+        world.follower(cluster, labels={"cluster": cluster})
+    world.until_all_decide_by("first")
+    assert all(until(opa.ready, "the OPA is ready") for opa in world.opas)
+    second = world.server.push(policies("second"))
+    world.until_all_decide_by("second")
+    row = until(
+        lambda: (row := world.server.of_bundle("policies"))["onRevision"] == OPAS and row,
+        "all report the revision",
+    )
+    assert row["revision"] == second.revision
+    assert (row["opas"], row["failing"], row["revisions"]) == (OPAS, 0, {second.revision: OPAS})
+    labels = {opa["labels"]["cluster"] for opa in world.server.status()["opas"]}
+    assert labels == {"0", *clusters}
+
+
+def test_an_opa_that_starts_without_the_server_decides_by_what_it_has_kept(world: World) -> None:
+    assert world.server.stop() == 0
+    (opa,) = world.opas
+    opa.stop()
+    opa.launch()
+    until(opa.ready, "the OPA is ready without the server")
+    assert contact(opa) == "first"
+    world.server.start()
+    world.server.push(policies("second"))
+    world.until_all_decide_by("second")
+
+
+def test_an_opa_without_the_policies_decides_nothing_and_is_not_ready(world: World) -> None:
+    opa = world.follower("empty", names=("data",))
+    until(lambda: opa.api().document(["kubernetes"]), "the OPA has the data")
+    assert not opa.ready()
+    assert opa.decision(REVIEW) is None
+
+
+def _tampered(world: World) -> bytes:
+    signed = world.server.signed(policies("forged"))
+    settings = signed.files["settings.rego"].replace(b"forged", b"other!")
+    return Archive({**signed.files, "settings.rego": settings}, signed.manifest).packed()
+
+
+def _added(world: World) -> bytes:
+    signed = world.server.signed(policies("forged"))
+    return Archive({**signed.files, "more.rego": b"package lib.more\n"}, signed.manifest).packed()
+
+
+def _later(world: World) -> bytes:
+    """An old bundle that claims to be new."""
+    signed = world.server.signed(policies("forged"))
+    metadata = {**signed.manifest["metadata"], "signed": 2**40}
+    return Archive(signed.files, {**signed.manifest, "metadata": metadata}).packed()
+
+
+def _unsigned(world: World) -> bytes:
+    signed = world.server.signed(policies("forged"))
+    files = {path: text for path, text in signed.files.items() if path != SIGNATURES}
+    return Archive(files, signed.manifest).packed()
+
+
+def _by_another_key(_: World) -> bytes:
+    key = signatures.new_key()
+    return signatures.sign(
+        policies("forged"), key, scope=signatures.SCOPE, now=2**31, lasts=None
+    ).packed()
+
+
+def _for_another_scope(world: World) -> bytes:
+    return world.server.signed(policies("forged"), scope="other").packed()
+
+
+def _of_data(world: World) -> bytes:
+    return world.server.signed(contents.data({"placement": {}})).packed()
+
+
+def _broken(world: World) -> bytes:
+    """What does not compile; its signature is good."""
+    archive = policies("forged")
+    files = {**archive.files, "broken.rego": b"package lib.broken\nanswer := nothing_like_it\n"}
+    return world.server.signed(Archive(files, archive.manifest)).packed()
+
+
+def _patch(world: World) -> bytes:
+    """Changes of data, which carry no signature."""
+    change = {"op": "upsert", "path": "/settings/contact", "value": "forged"}
+    manifest = world.server.signed(policies("forged")).manifest
+    return Archive({"patch.json": json.dumps({"data": [change]}).encode()}, manifest).packed()
+
+
+FORGERIES = {
+    _tampered: "settings.rego: digest mismatch",
+    _added: "more.rego not included in bundle signature",
+    _later: ".manifest: digest mismatch",
+    _unsigned: "missing .signatures.json",
+    _by_another_key: "not found",
+    _for_another_scope: "scope mismatch",
+    _of_data: "scope mismatch",
+    _patch: "delta bundle",
+    _broken: "nothing_like_it",
+}
+
+
+def _reported(world: World, problem: str) -> bool:
+    return problem in world.problem("policies")
+
+
+def test_what_is_forged_is_refused_and_opa_keeps_what_it_has(world: World) -> None:
+    (opa,) = world.opas
+    for forge, problem in FORGERIES.items():
+        world.server.place("policies", forge(world))
+        until(partial(_reported, world, problem), problem)
+        assert contact(opa) == "first", problem
+        assert opa.ready(), problem
+    world.server.push(policies("second"))
+    world.until_all_decide_by("second")
+
+
+def test_a_replayed_bundle_is_not_decided_by_where_it_is_too_old(world: World) -> None:
+    """OPA itself takes any bundle with a good signature, so policies have to check its time."""
+    old = world.server.served.joinpath("policies.tar.gz").read_bytes()
+    second = world.server.push(policies("second"))
+    assert second.signed is not None
+    world.server.push(contents.data({"kubernetes": {"namespaces": NAMESPACES}}))
+    since = datetime.fromtimestamp(second.signed, UTC)
+    strict = world.follower("strict", labels={"cluster": "strict"}, since=since)
+    (tolerant, _) = world.opas
+    world.until_all_decide_by("second")
+    assert until(strict.ready, "the OPA is ready")
+    world.server.place("policies", old)
+    until(lambda: contact(tolerant) == "first", "OPA takes an older bundle")
+    until(lambda: contact(strict) is None, "the strict OPA does not decide")
+    assert not strict.ready()
+    world.server.place("policies", second.packed())
+    world.until_all_decide_by("second")
+    assert until(strict.ready, "the OPA is ready again")
+
+
+def test_an_expired_bundle_is_not_decided_by(world: World) -> None:
+    (opa,) = world.opas
+    key = world.server.key
+    expired = signatures.sign(
+        policies("second"), key, scope=signatures.SCOPE, now=1000, lasts=timedelta(hours=1)
+    )
+    world.server.place("policies", expired.packed())
+    until(lambda: contact(opa) is None, "the OPA does not decide")
+    assert not opa.ready()
+    world.server.place(
+        "policies", world.server.signed(policies("third"), lasts=timedelta(days=1)).packed()
+    )
+    world.until_all_decide_by("third")
+    assert until(opa.ready, "the OPA is ready again")
+
+
+def test_a_sidecar_beside_it_still_loads_namespaces_and_leaves_the_bundle_alone(
+    world: World,
+) -> None:
+    opa = world.follower("beside-a-sidecar", names=("policies",))
+    until(opa.own_policies, "the OPA has the policies")
+    assert not opa.ready()
+    sidecar = sync_world.World(opa)  # type: ignore[arg-type]
+    sidecar.cluster(namespaces={"payments": {"agentpool": "pool1"}})
+    sidecar.settle()
+    assert until(opa.ready, "the OPA is ready with the sidecar's data")
+    assert contact(opa) == "first"
+    world.server.push(policies("second"))
+    until(lambda: contact(opa) == "second", "the OPA follows")
+    sidecar.settle()
+    assert sidecar.reconciler.lag() == 0
+    assert contact(opa) == "second"
+    assert opa.ready()
+
+
+def test_the_authz_policy_stays_and_can_be_replaced(world: World) -> None:
+    (opa,) = world.opas
+    for path in ("/v1/data", "/v1/policies", "/v1/config"):
+        answer = requests.get(f"{opa.url}{path}", verify=str(opa.ca), timeout=DEADLINE)
+        assert answer.status_code == requests.codes.unauthorized, path
+    assert opa.rotate() is None
+    assert contact(opa) == "first"
+    assert until(opa.ready, "the OPA is ready after a rotation of its token")
+    world.server.push(policies("second"))
+    world.until_all_decide_by("second")
+
+
+def test_the_server_takes_no_older_bundle_and_none_of_another_key(world: World) -> None:
+    server = world.server
+    old = server.signed(policies("old"))
+    server.push(policies("new"))
+    with pytest.raises(UsageError, match=r"409.*was signed at .*: sign it again"):
+        client.push(server.url, old, old.packed(), token=server.token, ca=server.ca)
+    other = signatures.sign(
+        policies("other"), signatures.new_key(), scope="fairlead", now=old.signed or 0, lasts=None
+    )
+    with pytest.raises(UsageError, match="invalid ECDSA signature"):
+        client.push(server.url, other, other.packed(), token=server.token, ca=server.ca)
+    wrong = world.folder / "wrong"
+    wrong.write_text("wrong-" * 8)
+    with pytest.raises(UsageError, match=r"401.*token"):
+        client.push(server.url, old, old.packed(), token=wrong, ca=server.ca)
