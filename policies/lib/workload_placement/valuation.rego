@@ -12,7 +12,7 @@ _has_costs if count(_paid) + count(_destinations) > 0
 
 # Undefined if the price of a transfer is missing. One sum takes less time than several.
 _cost_in(name) := sum(array.concat(
-	[cost | some resource, amount in _paid; cost := amount * clusters[name].price[resource]],
+	[cost | some resource, amount in _paid; cost := clusters[name].price[resource] * amount],
 	_transferring(name),
 ))
 
@@ -31,7 +31,7 @@ _not_dearer := {entry[1] | some entry in array.slice(_ranked, 0, _most_not_deare
 } else := _standing_well
 
 # The clusters by the price of the first resource, from the lowest on.
-_ranked := sort([[price, name] | some name in _standing_well; price := clusters[name].price[_first]])
+_ranked := sort([[price, name] | known := clusters; first := _first; some name in _standing_well; price := known[name].price[first]])
 
 # Steps of the length of `_block` tell in few comparisons where the prices are too high.
 _most_not_dearer := _block * count([number |
