@@ -8,6 +8,7 @@
 # OPA three allocations more. A comparison with a value takes four less than an expression that is only a reference.
 package lib.workload_placement
 
+import data.lib.quantities
 import data.lib.tolerations
 
 # The names of the clusters that no rule excludes, but perhaps the workload's own request.
@@ -127,10 +128,13 @@ _lacking_capacity := {["", _open]} if {
 # Whether all of them have enough of all that is requested. To read the quantities takes less time than whole capacities.
 _are_roomy if {
 	count(demand) > 0
-	every resource, _ in demand {
+	every resource, needed in demand {
 		listed := _capacities(resource)
 		count(listed) == count(_open)
-		every quantity in {quantity | some quantity in listed} { _of_quantity(resource, quantity) == "" }
+		different := {quantity | some quantity in listed}
+		amounts := [amount | some quantity in different; amount := quantities.nano(quantity)]
+		count(amounts) == count(different)
+		min(amounts) >= needed
 	}
 }
 
