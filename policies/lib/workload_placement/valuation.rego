@@ -51,11 +51,12 @@ _block := 16
 
 _highest_of_first := _highest[_first]
 
+# Rounded up, because a comparison with a number of more than 15 digits takes OPA 50 allocations.
 _highest := {resource: highest |
 	bound := _bound
 	some resource, amount in _paid
 	others := [cost | some other, units in _paid; other != resource; cost := min(_prices[other]) * units]
-	highest := (bound - sum(others)) / amount
+	highest := ceil(((bound - sum(others)) / amount) * 1000000000000) / 1000000000000
 }
 
 # By the costs of some clusters that are likely to be cheap. The last digits of products are rounded.
