@@ -84,9 +84,8 @@ _question(resource, namespaces) := {"resource": {
 	"metadata": object.union(metadata, names),
 	"spec": spec,
 }} if {
-	every path in [["metadata"], ["spec"], ["spec", "template"], ["spec", "template", "spec"]] {
-		is_object(object.get(resource, path, null))
-	}
+	is_object(resource.metadata)
+	spec := _spec(resource.spec)
 	resource.kind in {"Deployment", "Job", "ReplicaSet", "StatefulSet"}
 	annotations := object.get(resource.metadata, "annotations", {})
 	labels := object.get(resource.metadata, "labels", {})
@@ -102,15 +101,10 @@ _question(resource, namespaces) := {"resource": {
 		{"customer": customer},
 	])}
 	names := _names(namespace, object.get(resource.metadata, "name", null))
-	spec := object.union(
-		object.filter(resource.spec, ["parallelism", "replicas"]),
-		{"template": {"spec": _pod_spec(resource.spec.template.spec)}},
-	)
 } else := {"resource": resource, "namespaces": namespaces}
 
-_filtered(object, keys) := {key: value |
-	some key in keys
-	value := object[key]
+_filtered(fields, keys) := {key: value |
+	some key, value in object.filter(fields, keys)
 	value != null
 }
 
@@ -118,6 +112,16 @@ _filtered(object, keys) := {key: value |
 _names(namespace, name) := {"namespace": namespace, "name": name} if {
 	placement.applications[sprintf("%s/%s", [namespace, name])]
 } else := {}
+
+# Of workloads with equal specs, OPA evaluates this once. Undefined without the spec of a pod.
+_spec(spec) := object.union(
+	object.filter(spec, ["parallelism", "replicas"]),
+	{"template": {"spec": _pod_spec(spec.template.spec)}},
+) if {
+	is_object(spec)
+	is_object(spec.template)
+	is_object(spec.template.spec)
+}
 
 _pod_spec(spec) := object.union(
 	object.filter(spec, ["overhead", "resources", "tolerations"]),

@@ -1,11 +1,14 @@
 # Which clusters the customer's workload may run on, and the rules that exclude the others.
 #
 # A decision may look at hundreds of clusters, so nothing is judged cluster by cluster if it can be judged for all that have
-# the same value: `{name | clusters[name].jurisdiction == jurisdiction}` takes OPA one pass for all jurisdictions. Only clusters
-# with data that few have, such as taints, are judged one by one. No function takes a whole cluster, because OPA would
-# compare it with all others. Clusters in other jurisdictions are put aside first.
+# the same value. Only clusters with data that few have, such as taints, are judged one by one. No function takes a whole
+# cluster, because OPA would compare it with all others. Clusters in other jurisdictions are put aside first.
+#
+# Loops read `known[name].field`, where `known` is a local variable: to find the rule `clusters` again for each cluster takes
+# OPA three allocations more. A comparison with a value takes four less than an expression that is only a reference.
 package lib.workload_placement
 
+import data.lib.quantities
 import data.lib.tolerations
 
 # The names of the clusters that no rule excludes, but perhaps the workload's own request.
@@ -36,54 +39,106 @@ _badly_labelled := {name |
 	not _are_labels(object.get(clusters[name], "labels", {}))
 }
 
-_in_jurisdiction := {jurisdiction: names |
-	some jurisdiction in {jurisdiction | jurisdiction := clusters[_].jurisdiction}
-	names := {name | clusters[name].jurisdiction == jurisdiction}
+_jurisdiction_of := {name: jurisdiction |
+	known := clusters
+	some name
+	jurisdiction := known[name].jurisdiction
 }
+
+_in_jurisdiction := {jurisdiction: names |
+	some jurisdiction in {jurisdiction | some jurisdiction in _jurisdiction_of}
+	names := {name | some name; _jurisdiction_of[name] == jurisdiction}
+}
+
+# The names of all clusters. If all have a jurisdiction, they need not be read again.
+_names := object.keys(_jurisdiction_of) if {
+	is_object(clusters)
+	count(_jurisdiction_of) == count(clusters)
+} else := object.keys(clusters)
 
 _at_home := union({_in_jurisdiction[jurisdiction] | some jurisdiction in customer.jurisdictions; jurisdiction != ""})
 
 # Those that are neither cordoned nor tainted, by their location.
 _open_in := {location: names |
 	some location in ["on-prem", "public"]
-	names := {name |
-		some name in _at_home
-		clusters[name].location == location
-		not clusters[name].cordoned
-		not clusters[name].taints
-	}
+	names := _located(location) - (_marked("cordoned") | _marked("taints"))
+}
+
+_located(location) := {name |
+	known := clusters
+	some name in _at_home
+	known[name].location == location
+}
+
+# Those that have any value but false in the field.
+_marked(field) := {name | known := clusters; some name in _at_home; _ = known[name][field]} - {name |
+	known := clusters
+	some name in _at_home
+	known[name][field] == false
 }
 
 _open := _open_in["on-prem"] | _open_in.public
 
-_by_certifications := {certifications: names |
-	some certifications in {certifications | some name in _open; certifications := clusters[name].certifications}
-	names := {name | some name in _open; clusters[name].certifications == certifications}
+# Those with certifications that have to be judged: all, if some are no lists of texts.
+_uncertified := _open - _certified if {
+	_are_texts(_certification_lists)
+} else := _open
+
+_certification_lists := {list | known := clusters; some name in _open; list := known[name].certifications}
+
+_are_texts(lists) if {
+	every list in lists { is_array(list) }
+	every text in {text | some list in lists; some text in list} { is_string(text) }
 }
 
+# Those that have all that the customer requires.
+_certified := _open - union({lacking |
+	some required in customer.certifications
+	lacking := _open - {name | known := clusters; some name in _open; known[name].certifications[_] == required}
+})
+
+_certifications_of := {name: certifications |
+	known := clusters
+	some name in _uncertified
+	certifications := known[name].certifications
+}
+
+_by_certifications := {certifications: names |
+	some certifications in {certifications | some certifications in _certifications_of}
+	names := {name | some name; _certifications_of[name] == certifications}
+}
+
+_capacity_of := {name: capacity | known := clusters; some name in _open; capacity := known[name].capacity}
+
 _by_capacity := {capacity: names |
-	some capacity in {capacity | some name in _open; capacity := clusters[name].capacity}
-	names := {name | some name in _open; clusters[name].capacity == capacity}
+	some capacity in {capacity | some capacity in _capacity_of}
+	names := {name | some name; _capacity_of[name] == capacity}
 }
 
 # Pairs of what clusters lack, empty for nothing, and the names of these clusters. Wrong data are in none.
-_lacking_certifications := {[_of_certifications(certifications), names] | some certifications, names in _by_certifications} | {[_of_certifications([]), _not_in(_by_certifications)]}
+_lacking_certifications := {
+	["", _open - _uncertified],
+	[_of_certifications([]), _uncertified - object.keys(_certifications_of)],
+} | {[_of_certifications(certifications), names] | some certifications, names in _by_certifications}
 
 _lacking_capacity := {["", _open]} if {
 	_are_roomy
-} else := {[_of_capacity(capacity), names] | some capacity, names in _by_capacity} | {[_of_capacity({}), _not_in(_by_capacity)]}
-
-_not_in(by_value) := _open - union({names | some names in by_value})
+} else := {[_of_capacity({}), _open - object.keys(_capacity_of)]} | {[_of_capacity(capacity), names] | some capacity, names in _by_capacity}
 
 # Whether all of them have enough of all that is requested. To read the quantities takes less time than whole capacities.
 _are_roomy if {
 	count(demand) > 0
-	every resource, _ in demand {
-		listed := [quantity | some name in _open; quantity := clusters[name].capacity[resource]]
+	every resource, needed in demand {
+		listed := _capacities(resource)
 		count(listed) == count(_open)
-		every quantity in {quantity | some quantity in listed} { _of_quantity(resource, quantity) == "" }
+		different := {quantity | some quantity in listed}
+		amounts := [amount | some quantity in different; amount := quantities.nano(quantity)]
+		count(amounts) == count(different)
+		min(amounts) >= needed
 	}
 }
+
+_capacities(resource) := [quantity | known := clusters; some name in _open; quantity := known[name].capacity[resource]]
 
 # The open clusters of which all data are right.
 _plain := _named_in(_lacking_certifications) & _named_in(_lacking_capacity)
@@ -126,7 +181,7 @@ _judged_by_rules := {name: standing |
 }
 
 _of_wrong := {name: wrong |
-	some name in (object.keys(clusters) - union({_plain, object.keys(_abroad), object.keys(_judged_by_rules)}))
+	some name in (_names - union({_plain, object.keys(_abroad), object.keys(_judged_by_rules)}))
 }
 
 # Undefined for what is no jurisdiction.

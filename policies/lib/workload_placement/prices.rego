@@ -6,8 +6,10 @@ package lib.workload_placement
 # each workload, so that wrong ones do not go unnoticed.
 _prices := {resource: prices |
 	some resource in ({"cpu", "memory"} | object.keys(_requests))
-	prices := [price | some name in _standing_well; price := clusters[name].price[resource]]
+	prices := _prices_of(resource)
 }
+
+_prices_of(resource) := [price | known := clusters; some name in _standing_well; price := known[name].price[resource]]
 
 # What the workload pays for, in the unit of the price. A resource that no cluster has a price of is free.
 _paid := {resource: amount |
@@ -28,8 +30,8 @@ _is_in_bytes(resource) if startswith(resource, "hugepages-")
 
 _highest_price := 1000000000
 
+# What is between two numbers is a number, too, because values of all types have an order.
 _is_price(price) if {
-	is_number(price)
 	price >= 0
 	price <= _highest_price
 }

@@ -58,8 +58,8 @@ _price_of_transfer(from, to) := 0 if {
 	prices := [_transfers[from][name] | some name in to]
 	count(prices) == count(to)
 	lowest := min(prices)
-	_is_price(lowest)
-	_is_price(max(prices))
+	lowest >= 0
+	max(prices) <= _highest_price
 }
 
 # The clusters to which the price of a transfer is missing or none, where it counts.

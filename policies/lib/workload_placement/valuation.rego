@@ -12,7 +12,7 @@ _has_costs if count(_paid) + count(_destinations) > 0
 
 # Undefined if the price of a transfer is missing. One sum takes less time than several.
 _cost_in(name) := sum(array.concat(
-	[cost | some resource, amount in _paid; cost := amount * clusters[name].price[resource]],
+	[cost | some resource, amount in _paid; cost := clusters[name].price[resource] * amount],
 	_transferring(name),
 ))
 
@@ -24,14 +24,22 @@ _most_used := min([max([_least_clusters, ceil(_pods / _most_replicas)]), count(_
 _candidates := {name: _cost_in(name) | some name in (_not_dearer | object.keys(_running))}
 
 # The clusters that have the lowest costs, and perhaps some more. So many clusters as are used cost no more than `_bound`. A
-# cluster with a higher price of the first resource than this leaves, if it had the lowest ones of all others, costs more.
-# The last digits of products are rounded.
-_not_dearer := {entry[1] | some entry in array.slice(_ranked, 0, _most_not_dearer); entry[0] <= _highest_of_first} if {
+# cluster with a price above `_highest` costs more than this, even if it had the lowest ones of all else.
+_not_dearer := {name | some name in _first_not_dearer; not name in _dearer} if {
 	_highest_of_first
 } else := _standing_well
 
+_first_not_dearer := {entry[1] | some entry in array.slice(_ranked, 0, _most_not_dearer)}
+
+_dearer := {name |
+	known := clusters
+	some name in _first_not_dearer
+	some resource, highest in _highest
+	known[name].price[resource] > highest
+}
+
 # The clusters by the price of the first resource, from the lowest on.
-_ranked := sort([[price, name] | some name in _standing_well; price := clusters[name].price[_first]])
+_ranked := sort([[price, name] | known := clusters; first := _first; some name in _standing_well; price := known[name].price[first]])
 
 # Steps of the length of `_block` tell in few comparisons where the prices are too high.
 _most_not_dearer := _block * count([number |
@@ -41,12 +49,18 @@ _most_not_dearer := _block * count([number |
 
 _block := 16
 
-_highest_of_first := ((_bound - sum(others)) / _paid[_first]) * 1.000000001 if {
-	others := [cost | some resource, amount in _paid; resource != _first; cost := amount * min(_prices[resource])]
+_highest_of_first := _highest[_first]
+
+# Rounded up, because a comparison with a number of more than 15 digits takes OPA 50 allocations.
+_highest := {resource: highest |
+	bound := _bound
+	some resource, amount in _paid
+	others := [cost | some other, units in _paid; other != resource; cost := min(_prices[other]) * units]
+	highest := ceil(((bound - sum(others)) / amount) * 1000000000000) / 1000000000000
 }
 
-# Costs of some clusters that are likely to be cheap.
-_bound := sort([cost | some name in (_probed | _near); cost := _cost_in(name)])[_most_used - 1]
+# By the costs of some clusters that are likely to be cheap. The last digits of products are rounded.
+_bound := sort([cost | some name in (_probed | _near); cost := _cost_in(name)])[_most_used - 1] * 1.000000001
 
 _probed := {entry[1] | some entry in array.slice(_ranked, 0, _most_used + 4)}
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fairlead.checks import placement_cost
 
-LIMIT = 38_900 * 1.05
+LIMIT = 27_200 * 1.05
 """What a decision with 500 clusters takes, of which 150 are in the customer's jurisdictions. It
 took 55,600 when each cluster was judged by itself.
 """
