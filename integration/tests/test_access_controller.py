@@ -23,6 +23,7 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import ACCESS
+from fairlead.operations import access_status
 from fairlead.operations.up import started
 from fairlead.settings.access import Access
 
@@ -146,6 +147,9 @@ def test_a_subject_has_the_role_in_the_window_alone(world: World) -> None:
     until(lambda: world.reason("early") == "Pending", "the other one is pending")
     assert not world.can("early")
     assert not world.can("alice", "default")
+    (row,) = access_status.controllers(world.cluster)
+    assert (row["healthy"], row["leading"], row["bindings"]) == (True, True, 1)
+    assert "leading" in "".join(world.cluster.logs("controller", 1_000, False))
     assert world.users("boss", "DELETE", path("alice")).ok
     until(lambda: not world.can("alice"), "alice has lost it")
     assert world.binding("alice") is None

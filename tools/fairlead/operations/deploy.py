@@ -30,6 +30,7 @@ from fairlead.deployment.sidecars import Sidecar
 from fairlead.keeper.trust import Deployed
 from fairlead.kube import clients
 from fairlead.operations import (
+    access_status,
     deployed_state,
     disabling,
     drift,
@@ -151,6 +152,8 @@ def _deploy(
     states = _apply(
         cluster, objects, applier, rendered, settings, bundle, credentials, certificate, progress
     )
+    if settings.access and settings.access.own_controller:
+        access_status.until_one_works(cluster, progress=progress)
     for superfluous in removed:
         applier.delete(*superfluous)
     cluster.shadow(credentials.shadow if pair else None, progress=progress)
