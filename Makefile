@@ -95,7 +95,10 @@ chaos: $(READY) ## break every component under load for ten minutes: make chaos 
 fuzz: $(READY) ## send odd requests, malformed reviews and load to OPA: make fuzz ARGS='guard --seed 1'
 	$(FAIRLEAD) fuzz $(ARGS)
 
-.PHONY: figures figures-engines figures-gate figures-placement figures-decision figures-visibility
+.PHONY: figures figures-access figures-engines figures-gate figures-placement figures-decision figures-visibility
+figures-access: $(READY) ## measure when access begins and ends, into bench/access.json: make figures-access ARGS='--only windows'
+	$(VENV)/bin/python bench/access.py $(ARGS)
+
 figures-decision: $(READY) ## measure what a decision costs, into bench/decision.json: make figures-decision
 	$(VENV)/bin/python bench/decision.py $(ARGS)
 
