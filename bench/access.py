@@ -36,7 +36,7 @@ from fairlead.deployment.names import ACCESS
 from fairlead.kube import clients, identity
 from fairlead.kube.apiserver import ApiServer
 from fairlead.kube.rest import Rest
-from fairlead.operations.access_status import controllers
+from fairlead.operations.transient_access import controllers
 from fairlead.operations.up import started
 from fairlead.settings.access import Access
 from fairlead.settings.models import Settings

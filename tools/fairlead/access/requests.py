@@ -10,7 +10,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fairlead.access import instants, statuses
-from fairlead.access.bindings import EVERYWHERE, GROUP, KINDS, LOCAL, RBAC, VERSION, Key, kind_of
+from fairlead.access.bindings import (
+    EVERYWHERE,
+    GROUP,
+    KINDS,
+    LOCAL,
+    RBAC,
+    VERSION,
+    Key,
+    Kind,
+    kind_of,
+)
 from fairlead.access.trail import CLUSTER_NAMESPACE
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError, UsageError
@@ -20,6 +30,8 @@ from fairlead.kube import clients, identity
 API = f"{GROUP}/{VERSION}"
 GONE = 10.0
 """Seconds within which a revoked binding has to be gone."""
+GROUPS = 100
+"""The most groups of a requester (15-access.yaml.j2)."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +55,12 @@ def listed(objects: clients.Objects, namespace: str | None = None) -> list[dict[
     reason}. `left` is in seconds: until the end, or None if access has ended. Raises Refused.
     """
     kinds = (LOCAL,) if namespace else KINDS
-    return [_line(each) for kind in kinds for each in objects.list(API, kind.parent, namespace)]
+    return [line for kind in kinds for line in of_kind(objects, kind, namespace)]
+
+
+def of_kind(objects: clients.Objects, kind: Kind, namespace: str | None) -> list[dict[str, Any]]:
+    """Those of one kind; see `listed`."""
+    return [_line(each) for each in objects.list(API, kind.parent, namespace)]
 
 
 def grant(objects: clients.Objects, request: Request) -> dict[str, Any]:
@@ -62,7 +79,7 @@ def grant(objects: clients.Objects, request: Request) -> dict[str, Any]:
     spec |= {"reason": request.reason} if request.reason else {}
     spec |= {"needsApproval": True} if request.needs_approval else {}
     spec |= {"requestedBy": user} if user else {}
-    spec |= {"requestedByGroups": sorted(groups)} if groups else {}
+    spec |= {"requestedByGroups": sorted(groups)[:GROUPS]} if groups else {}
     manifest = {
         "apiVersion": API,
         "kind": kind_of(request.key).parent,

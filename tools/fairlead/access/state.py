@@ -95,6 +95,10 @@ class State:
                 objects.pop(key, None)
         self._tell(source, key, before, after)
 
+    def observe(self, key: Key, child: Mapping[str, Any]) -> None:
+        """Take that the child is as the API server has just answered, before a watch tells it."""
+        self.apply(self._source(key, parents=False), False, child)
+
     def forget(self, key: Key, child: Mapping[str, Any]) -> None:
         """Take that the child was deleted, and no other one of its name."""
         source = self._source(key, parents=False)

@@ -19,7 +19,6 @@ from fairlead.deployment.names import (
 )
 from fairlead.kube import clients
 from fairlead.operations import (
-    access_status,
     certificate_status,
     deployed_state,
     disabling,
@@ -27,6 +26,7 @@ from fairlead.operations import (
     policy_status,
     problems,
     replication_lag,
+    transient_access,
 )
 from fairlead.operations.deployed_state import Served
 from fairlead.policy import bundles
@@ -42,7 +42,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
     - `opa`: a list of {pod, url, ca, pid, ready, revision, confirmed}; `confirmed` is the time up
       to which all of its data are confirmed (RFC 3339), None if nobody has confirmed any
     - `sidecars`: those that report their health, as {pod, url, pid, healthy, reasons}
-    - `access`: see access_status.controllers
+    - `access`: see transient_access.controllers
     - `policies`: a list of {name, status, error, used}; see policy_status.policies
     - `objects`: webhooks, guards and rights, as {kind, name, namespace, state, fields,
       failurePolicy}; see drift.Compared
@@ -65,7 +65,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
     else:
         policies = [_in_python(config_map, states)] if config_map else []
     sidecars = [deployed_state.report(sidecar) for sidecar in cluster.sidecars()]
-    access = access_status.controllers(cluster)
+    access = transient_access.controllers(cluster)
     running = servers(cluster)
     comparison = drift.compare(cluster, objects)
     disabled = disabling.read(objects)
