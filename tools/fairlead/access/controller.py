@@ -218,7 +218,7 @@ class Controller:
         except NotGranted as error:
             trouble = error
         conditions = statuses.of(parent, decision.conditions, trouble)
-        if trouble and statuses.condition(parent, statuses.FAILED).get("reason") != trouble.reason:
+        if trouble and bindings.condition(parent, bindings.FAILED).get("reason") != trouble.reason:
             self._trail.tell("Warning", trouble.reason, f"{trouble}; {described(parent)}", parent)
         self._write(key, parent, conditions)
         if decision.seconds <= 0:
@@ -265,7 +265,7 @@ class Controller:
         return now + 10 * SECOND  # the watch tells when the binding is gone
 
     def _tell_made(self, parent: Object) -> None:
-        if statuses.condition(parent, statuses.EFFECTIVE).get("status") == "True":
+        if bindings.condition(parent, bindings.EFFECTIVE).get("status") == "True":
             self._trail.tell("Warning", "Repaired", "the binding was deleted by hand", parent)
             return
         self._metrics.granted()
@@ -286,7 +286,7 @@ class Controller:
             self._metrics.ended()
             self._trail.tell("Normal", "Ended", f"{lost} by its deletion", former(key, uid))
 
-    def _write(self, key: Key, parent: Object, conditions: list[statuses.Condition]) -> None:
+    def _write(self, key: Key, parent: Object, conditions: list[bindings.Condition]) -> None:
         """Write the conditions if they differ from those that are known."""
         if (parent.get("status") or {}).get("conditions") == conditions:
             return

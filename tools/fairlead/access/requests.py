@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fairlead.access import instants, statuses
+from fairlead.access import bindings, instants
 from fairlead.access.bindings import (
     EVERYWHERE,
     GROUP,
@@ -18,7 +18,6 @@ from fairlead.access.bindings import (
     RBAC,
     VERSION,
     Key,
-    Kind,
     kind_of,
 )
 from fairlead.access.trail import CLUSTER_NAMESPACE
@@ -55,12 +54,7 @@ def listed(objects: clients.Objects, namespace: str | None = None) -> list[dict[
     reason}. `left` is in seconds: until the end, or None if access has ended. Raises Refused.
     """
     kinds = (LOCAL,) if namespace else KINDS
-    return [line for kind in kinds for line in of_kind(objects, kind, namespace)]
-
-
-def of_kind(objects: clients.Objects, kind: Kind, namespace: str | None) -> list[dict[str, Any]]:
-    """Those of one kind; see `listed`."""
-    return [_line(each) for each in objects.list(API, kind.parent, namespace)]
+    return [_line(each) for kind in kinds for each in objects.list(API, kind.parent, namespace)]
 
 
 def grant(objects: clients.Objects, request: Request) -> dict[str, Any]:
@@ -163,7 +157,7 @@ def _existing(objects: clients.Objects, key: Key) -> dict[str, Any]:
 
 def _line(parent: Mapping[str, Any]) -> dict[str, Any]:
     metadata, spec = parent["metadata"], parent["spec"]
-    effective = statuses.condition(parent, statuses.EFFECTIVE)
+    effective = bindings.condition(parent, bindings.EFFECTIVE)
     left = (instants.nanoseconds(spec["validUntil"]) - time.time_ns()) / instants.SECOND
     return {
         "namespace": metadata.get("namespace", ""),

@@ -6,8 +6,16 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from fairlead.access import requests
-from fairlead.access.bindings import KINDS, RBAC, Kind, owner_uid
+from fairlead.access.bindings import (
+    EFFECTIVE,
+    GROUP,
+    KINDS,
+    RBAC,
+    VERSION,
+    Kind,
+    condition,
+    owner_uid,
+)
 from fairlead.clusters.base import Cluster
 from fairlead.common import texts, waiting
 from fairlead.common.errors import FairleadError, UsageError
@@ -52,14 +60,20 @@ def require_ended(objects: clients.Objects) -> None:
     """Raises UsageError if somebody has transient access, which nothing would end any more without
     its controller.
     """
-    lines = [line for kind in KINDS for line in _listed(objects, kind) if line["effective"]]
-    if lines:
-        first = "/".join(filter(None, (lines[0]["namespace"], lines[0]["name"])))
+    effective = [
+        parent["metadata"]
+        for kind in KINDS
+        for parent in _parents(objects, kind)
+        if condition(parent, EFFECTIVE).get("status") == "True"
+    ]
+    if effective:
+        first = "/".join(filter(None, (effective[0].get("namespace"), effective[0]["name"])))
+        more = ", ..." if len(effective) > 1 else ""
         raise UsageError(
-            f"access: {texts.counted(len(lines), 'transient binding')} ({first}"
-            f"{', ...' if len(lines) > 1 else ''}) would give access for good without the "
-            "controller: end all by `kubectl delete transientrolebindings --all -A` and `kubectl "
-            "delete transientclusterrolebindings --all`, or leave the setting `access` on"
+            f"access: {texts.counted(len(effective), 'transient binding')} ({first}{more}) would "
+            "give access for good without the controller: end all by `kubectl delete "
+            "transientrolebindings --all -A` and `kubectl delete transientclusterrolebindings "
+            "--all`, or leave the setting `access` on"
         )
 
 
@@ -68,12 +82,12 @@ def end_all(objects: clients.Objects, *, progress: Progress) -> None:
     Raises FairleadError if that takes too long.
     """
     for kind in KINDS:
-        lines = _listed(objects, kind)
-        for line in lines:
-            progress.update("access", f"ending {line['name']}")
-            place = line["namespace"] or None
-            objects.delete(requests.API, kind.parent, line["name"], place)
-        if lines:
+        parents = _parents(objects, kind)
+        for parent in parents:
+            name, namespace = parent["metadata"]["name"], parent["metadata"].get("namespace")
+            progress.update("access", f"ending {name}")
+            objects.delete(f"{GROUP}/{VERSION}", kind.parent, name, namespace)
+        if parents:
             waiting.until(
                 functools.partial(_none_left, objects, kind),
                 deadline=_DEADLINE,
@@ -82,16 +96,16 @@ def end_all(objects: clients.Objects, *, progress: Progress) -> None:
             )
 
 
-def _listed(objects: clients.Objects, kind: Kind) -> list[dict[str, Any]]:
-    """The transient bindings of a kind, as requests.listed; none if the cluster does not have the
-    kind, or if the user may not read that.
+def _parents(objects: clients.Objects, kind: Kind) -> list[dict[str, Any]]:
+    """The transient bindings of a kind; none if the cluster does not have the kind, or if the user
+    may not read that.
     """
     name = f"{kind.parents.name}.{kind.parents.group}"
     try:
         # Without this look, the client would read all that the API server serves again.
         if objects.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", name) is None:
             return []
-        return requests.of_kind(objects, kind, None)
+        return objects.list(f"{GROUP}/{VERSION}", kind.parent, None)
     except Refused as error:
         if error.status not in (403, 404):
             raise
