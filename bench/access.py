@@ -15,7 +15,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Thread
@@ -36,6 +36,7 @@ from fairlead.deployment.names import ACCESS
 from fairlead.kube import clients, identity
 from fairlead.kube.apiserver import ApiServer
 from fairlead.kube.rest import Rest
+from fairlead.opa.api import OpaApi
 from fairlead.operations.transient_access import controllers
 from fairlead.operations.up import started
 from fairlead.settings.access import Access
@@ -213,7 +214,7 @@ def kills(count: int, progress: Progress) -> list[Row]:
                 progress.update("kills", f"killing the {what}", done=number, total=count)
                 rounds.append(_killed(world, server, f"{server}-{number}"))
             for how in ("ends", "begins"):
-                after = [each[how] - each["back"] for each in rounds]
+                after = [max(0.0, each[how] - each["back"]) for each in rounds]
                 title = f"{what} is killed: access {how}"
                 rows += [
                     row(
@@ -284,11 +285,15 @@ def _killed(world: World, server: str, name: str) -> dict[str, float]:
     times: dict[str, float] = {}
 
     def look() -> bool:
-        if "back" not in times and world.pid(server) != before and _answers(world, server):
-            times["back"] = max(0.0, time.time() - moment)
-        for what, wanted in (("ends", False), ("begins", True)):
-            if what not in times and world.allowed(rest, f"{name}-{what}") is wanted:
-                times[what] = time.time() - moment
+        with suppress(FairleadError):
+            if "back" not in times and world.pid(server) != before and _answers(world, server):
+                times["back"] = max(0.0, time.time() - moment)
+        # Before it is ready, an API server that starts denies what it does not know yet.
+        if "back" in times or server != KILLED["API server"]:
+            for what, wanted in (("ends", False), ("begins", True)):
+                with suppress(FairleadError):
+                    if what not in times and world.allowed(rest, f"{name}-{what}") is wanted:
+                        times[what] = time.time() - moment
         return len(times) == 3
 
     waiting.until(look, deadline=_PATIENCE, what=f"{server} is back", pause=0.02)
@@ -300,11 +305,10 @@ def _answers(world: World, server: str) -> bool:
     """Whether a server that was started again does its work. Raises FairleadError if not."""
     if server == ACCESS:
         return any(each["leading"] for each in controllers(world.cluster))
-    if server == "kube-apiserver":
+    if server == KILLED["API server"]:
         return world.rest().call("GET", "/readyz").ok
     (opa,) = world.cluster.opas()
-    world.cluster.wait_for(server, f"{opa.url}/health/ready", opa.ca)
-    return True
+    return OpaApi(opa.url, ca=opa.ca).ready()
 
 
 def _until_held(world: World, count: int) -> None:

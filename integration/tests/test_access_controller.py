@@ -277,23 +277,29 @@ def test_a_namespace_that_is_going_takes_its_access_with_it_and_no_other(world: 
 
 
 def test_an_end_that_somebody_prevents_is_told(world: World) -> None:
-    objects = world.cluster.objects()
-    api, name = "admissionregistration.k8s.io/v1", "somebody-elses"
+    objects, api = world.cluster.objects(), "admissionregistration.k8s.io/v1"
     rule = {"apiGroups": [RBAC], "apiVersions": ["*"], "resources": ["rolebindings"]}
-    rules = {"resourceRules": [{**rule, "operations": ["DELETE"], "resourceNames": ["stuck"]}]}
-    spec = {"matchConstraints": rules, "validations": [{"expression": "false"}]}
-    kind = "ValidatingAdmissionPolicy"
-    metadata = {"name": name}
-    objects.apply({"apiVersion": api, "kind": kind, "metadata": metadata, "spec": spec})
-    spec = {"policyName": name, "validationActions": ["Deny"]}
-    objects.apply({"apiVersion": api, "kind": f"{kind}Binding", "metadata": metadata, "spec": spec})
-    world.create("stuck", -1, 10)
+    rule |= {"operations": ["DELETE"], "resourceNames": ["stuck", "probe"]}
+    policy = {"kind": "ValidatingAdmissionPolicy", "metadata": {"name": "somebody-elses"}}
+    constraints = {"resourceRules": [rule]}
+    spec = {"matchConstraints": constraints, "validations": [{"expression": "false"}]}
+    objects.apply({"apiVersion": api, **policy, "spec": spec})
+    in_force = {**policy, "apiVersion": api, "kind": f"{policy['kind']}Binding"}
+    in_force["spec"] = {"policyName": "somebody-elses", "validationActions": ["Deny"]}
+    objects.apply(in_force)
+    probe = f"{BINDINGS}/probe"
+    assert world.users(
+        "boss", "POST", BINDINGS, bound("RoleBinding", "probe", "reader", "nobody")
+    ).ok
+    until(lambda: not world.users("boss", "DELETE", f"{probe}?dryRun=All").ok, "it is in force")
+    world.create("stuck", -1, 12)
     until(lambda: world.reason("stuck") == "Ending", "the status says that it is still there")
     (row,) = transient_access.controllers(world.cluster)
     assert any("ending shop/stuck fails" in reason for reason in row["reasons"]), row
-    objects.delete(api, f"{kind}Binding", name)
+    objects.delete(api, str(in_force["kind"]), "somebody-elses")
     until(lambda: world.reason("stuck") == "Expired", "it has ended")
     assert not world.can("stuck")
+    assert world.users("boss", "DELETE", probe).ok
 
 
 def test_a_role_that_is_missing_or_may_not_be_given(world: World) -> None:

@@ -184,6 +184,9 @@ def test_a_child_that_was_made_is_known_before_a_watch_tells_it() -> None:
     assert (state.child(key) or {})["metadata"]["uid"] == "c-1"
     state.apply(state.sources[2], False, versioned(made, 3))  # the watch tells it, too
     assert told == [key]
+    state.apply(state.sources[2], True, versioned(made, 4))
+    state.observe(key, versioned(made, 3))  # the answer comes after what the watch told
+    assert state.child(key) is None
 
 
 def test_an_answer_about_one_parent_that_is_no_decision_delays_no_other() -> None:
