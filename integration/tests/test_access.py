@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
+import urllib3
 import yaml
 from access_world import (
     BINDINGS,
@@ -195,10 +197,14 @@ def test_what_is_wrong_is_refused_with_the_reason(users: Users) -> None:
         assert (answer.status, message in answer.message) == (422, True), (name, answer.message)
 
 
-def test_ten_megabytes_of_subjects_are_refused(users: Users) -> None:
-    subjects = [{"kind": "User", "name": "x" * 500}] * 20_000
-    answer = users.create("boss", "wrong", subjects=subjects)
-    assert (answer.status, "too large" in answer.message) == (413, True), answer.message
+def test_megabytes_of_subjects_are_refused(users: Users) -> None:
+    subject = {"kind": "User", "name": "x" * 500}
+    answer = users.create("boss", "huge", subjects=[subject] * 4_000)
+    assert (answer.status, "must have at most 100 items" in answer.message) == (422, True)
+    # API servers read 3 MB of a request, and may close the connection before all 10 are sent.
+    with suppress(urllib3.exceptions.HTTPError):
+        assert users.create("boss", "huge", subjects=[subject] * 20_000).status == 413
+    assert users("boss", "GET", path("huge")).status == 404
 
 
 def test_a_cluster_role_binding_takes_only_what_holds_in_the_whole_cluster(users: Users) -> None:
