@@ -224,7 +224,10 @@ class Controller:
         if decision.seconds <= 0:
             return None
         part = random.uniform(0.5, 1.0) if trouble else 1.0  # noqa: S311 - spreads requests
-        return asked + max(int(decision.seconds * part * SECOND), SECOND // 1000)
+        due = asked + max(int(decision.seconds * part * SECOND), SECOND // 1000)
+        # OPA counts from when it decides, a moment later. To ask that moment early is in vain.
+        begin = instants.nanoseconds(parent["spec"]["validFrom"])
+        return begin if due < begin < due + SECOND else due
 
     def _carry_out(
         self, key: Key, parent: Object, child: Object | None, decision: Decision

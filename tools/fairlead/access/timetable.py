@@ -48,10 +48,11 @@ class Timetable:
         self._busy: set[Key] = set()
         self._failures: dict[Key, tuple[int, str]] = {}
 
-    def put(self, key: Key, at: int = 0) -> None:
+    def put(self, key: Key, at: int | None = None) -> None:
         """Have the work done for this key at the time (nanoseconds since the epoch) at the latest;
-        by default now.
+        by default now, after all that is due already.
         """
+        at = time.time_ns() if at is None else at
         with self._changed:
             if at < self._due.get(key, at + 1):
                 self._due[key] = at

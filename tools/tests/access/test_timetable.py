@@ -59,6 +59,15 @@ def test_work_is_done_in_the_order_in_which_it_is_due(stop: Event) -> None:
     assert len(table) == 0
 
 
+def test_what_is_due_comes_before_what_was_put_later(stop: Event) -> None:
+    done: Queue[Key] = Queue()
+    table = Timetable("testing", lambda key: done.put(key), threads=1, longest=1.0)
+    table.put(A, time.time_ns())
+    table.put(B)
+    table.run(stop)
+    assert [done.get(timeout=LIMIT), done.get(timeout=LIMIT)] == [A, B]
+
+
 def test_a_clock_that_is_set_forward_makes_work_due(stop: Event, clock: Clock) -> None:
     done: Queue[Key] = Queue()
     table = Timetable("testing", lambda key: done.put(key), threads=2, longest=1.0)
