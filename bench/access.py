@@ -24,6 +24,7 @@ from typing import Any
 import click
 from recovery import Row, memory, row
 
+from fairlead.access import requests
 from fairlead.access.bindings import GROUP, LOCAL, RBAC, VERSION, path
 from fairlead.checks.chaos.report import percentile
 from fairlead.cli import output
@@ -253,6 +254,12 @@ def many(count: int, progress: Progress) -> list[Row]:
         progress.update("many", f"asking for {count}")
         _each(world, names, lambda rest, name: world.grant(rest, name, begin, end))
         _until_held(world, count)
+        waiting.until(
+            lambda: len(requests.history(world.cluster.objects(), NAMESPACE)) >= count,
+            deadline=_PATIENCE,
+            what="the trail of all is written",
+            pause=2.0,
+        )
         pid = world.pid(ACCESS)
         _until_idle(pid)
         progress.update("many", f"measuring for {STEADY:.0f} s")
