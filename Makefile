@@ -95,7 +95,10 @@ chaos: $(READY) ## break every component under load for ten minutes: make chaos 
 fuzz: $(READY) ## send odd requests, malformed reviews and load to OPA: make fuzz ARGS='guard --seed 1'
 	$(FAIRLEAD) fuzz $(ARGS)
 
-.PHONY: figures figures-bundle figures-engines figures-gate figures-placement figures-decision figures-visibility simulate
+.PHONY: figures figures-access figures-bundle figures-engines figures-gate figures-placement figures-decision figures-visibility simulate
+figures-access: $(READY) ## measure when access begins and ends, into bench/access.json: make figures-access ARGS='--only windows'
+	$(VENV)/bin/python bench/access.py $(ARGS)
+
 figures-bundle: $(READY) ## measure how 20 OPAs follow signed bundles, into bench/bundle.json: make figures-bundle ARGS='--opas 5'
 	$(VENV)/bin/python bench/bundle.py $(ARGS)
 

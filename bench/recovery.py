@@ -77,9 +77,9 @@ def kills(count: int, clients: int, progress: Progress) -> list[Row]:
                 waiting.until(_opa(cluster).ready, deadline=_PATIENCE, what="OPA is ready again")
         unplaced = _unplaced(asking, ledger)
     return [
-        _row("OPA is killed: pods are placed again", count, "p50", "s", percentile(times, 50)),
-        _row("OPA is killed: pods are placed again", count, "p95", "s", percentile(times, 95), 3.0),
-        _row("OPA is killed: unplaced meanwhile", len(ledger.pods), "pods", "", unplaced, 0),
+        row("OPA is killed: pods are placed again", count, "p50", "s", percentile(times, 50)),
+        row("OPA is killed: pods are placed again", count, "p95", "s", percentile(times, 95), 3.0),
+        row("OPA is killed: unplaced meanwhile", len(ledger.pods), "pods", "", unplaced, 0),
     ]
 
 
@@ -101,8 +101,8 @@ def races(count: int, clients: int, progress: Progress) -> list[Row]:
         unplaced = _unplaced(load.Client(cluster.kubeconfig, ledger), ledger)
     what = "namespace with an immediate pod"
     return [
-        _row(f"{what}: unplaced", count, "pods", "", unplaced, 0),
-        _row(f"{what}: refused or failed", count, "pods", "", len(_lost(ledger.attempts)), 0),
+        row(f"{what}: unplaced", count, "pods", "", unplaced, 0),
+        row(f"{what}: refused or failed", count, "pods", "", len(_lost(ledger.attempts)), 0),
     ]
 
 
@@ -120,12 +120,12 @@ def pushes(count: int, clients: int, progress: Progress) -> list[Row]:
     failed = [change for change in changes.made if change.error]
     what = "push under load"
     return [
-        _row(f"{what}: not done", count, "pushes", "", len(failed), 0),
-        _row(
+        row(f"{what}: not done", count, "pushes", "", len(failed), 0),
+        row(
             f"{what}: refused or failed", whole.checked, "pods", "", len(_lost(ledger.attempts)), 0
         ),
-        _row(f"{what}: mixed answers", whole.checked, "answers", "", len(whole.violations), 0),
-        _row(
+        row(f"{what}: mixed answers", whole.checked, "answers", "", len(whole.violations), 0),
+        row(
             f"{what}: old answers afterwards",
             current.checked,
             "answers",
@@ -133,8 +133,8 @@ def pushes(count: int, clients: int, progress: Progress) -> list[Row]:
             len(current.violations),
             0,
         ),
-        _row(f"{what}: effective on both replicas", count, "p50", "s", percentile(clock.times, 50)),
-        _row(
+        row(f"{what}: effective on both replicas", count, "p50", "s", percentile(clock.times, 50)),
+        row(
             f"{what}: effective on both replicas",
             count,
             "p95",
@@ -162,9 +162,9 @@ def rotations(count: int, cas: int, clients: int, progress: Progress) -> list[Ro
         pods = sum(attempt.is_pod and attempt.pool is not None for attempt in ledger.attempts)
         title = f"rotation of the {what} under load"
         rows += [
-            _row(f"{title}: not done", times, "rotations", "", times - len(done), 0),
-            _row(f"{title}: refused or failed", pods, "pods", "", len(_lost(ledger.attempts)), 0),
-            _row(
+            row(f"{title}: not done", times, "rotations", "", times - len(done), 0),
+            row(f"{title}: refused or failed", pods, "pods", "", len(_lost(ledger.attempts)), 0),
+            row(
                 f"{title}: old ones still valid",
                 verdict.checked,
                 "credentials",
@@ -172,7 +172,7 @@ def rotations(count: int, cas: int, clients: int, progress: Progress) -> list[Ro
                 len(verdict.violations),
                 0,
             ),
-            _row(title, times, "p95", "s", percentile(done, 95)),
+            row(title, times, "p95", "s", percentile(done, 95)),
         ]
     return rows
 
@@ -199,13 +199,11 @@ def first_sync(count: int, clients: int, progress: Progress) -> list[Row]:
             pause=0.2,
         )
         seconds = time.monotonic() - began
-        rows = [
-            _row("first sync of mapped namespaces", count, "time", "s", round(seconds, 2), 20.0)
-        ]
+        rows = [row("first sync of mapped namespaces", count, "time", "s", round(seconds, 2), 20.0)]
         for name, most in (("sync", 200), ("opa", 100)):
-            size = _memory(cluster.servers()[name]["pid"])
+            size = memory(cluster.servers()[name]["pid"])
             rows.append(
-                _row(f"memory of {name}, mapped namespaces", count, "memory", "MB", size, most)
+                row(f"memory of {name}, mapped namespaces", count, "memory", "MB", size, most)
             )
     return rows
 
@@ -218,11 +216,11 @@ def thin(count: int, mapped: int, clients: int, progress: Progress) -> list[Row]
             lambda: _held(cluster) >= mapped, deadline=_PATIENCE, what="the mapped ones are in OPA"
         )
         held = _held(cluster)
-        memory = [(name, _memory(cluster.servers()[name]["pid"])) for name in ("sync", "opa")]
+        sizes = [(name, memory(cluster.servers()[name]["pid"])) for name in ("sync", "opa")]
     title = f"of {count} namespaces, {mapped} mapped"
     return [
-        _row(f"{title}: held by OPA", count, "namespaces", "", held, mapped),
-        *(_row(f"{title}: memory of {name}", count, "memory", "MB", size) for name, size in memory),
+        row(f"{title}: held by OPA", count, "namespaces", "", held, mapped),
+        *(row(f"{title}: memory of {name}", count, "memory", "MB", size) for name, size in sizes),
     ]
 
 
@@ -301,7 +299,7 @@ def _held(cluster: EmbeddedCluster) -> int:
     return len(_opa(cluster).document(["kubernetes", "namespaces"]) or {})
 
 
-def _memory(pid: int | None) -> int:
+def memory(pid: int | None) -> int:
     """Resident memory in MB (10^6 bytes). Source: proc(5)."""
     return round(
         int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
@@ -323,7 +321,7 @@ def _lost(attempts: Sequence[Attempt]) -> list[Attempt]:
     ]
 
 
-def _row(
+def row(
     figure: str, n: int, metric: str, unit: str, value: float | None, target: float | None = None
 ) -> Row:
     met = None if target is None else value is not None and value <= target
@@ -376,8 +374,8 @@ def main(only: tuple[str, ...], clients: int, **count: int) -> None:
             if not only or name in only:
                 results[name] = measure()
                 target.write_text(json.dumps(results, indent=1) + "\n")
-    rows = [row for name in figures for row in results.get(name, ())]
-    output.rows("To reach", tuple(_row("", 0, "", "", 0)), rows)(output.console())
+    rows = [each for name in figures for each in results.get(name, ())]
+    output.rows("To reach", tuple(row("", 0, "", "", 0)), rows)(output.console())
 
 
 if __name__ == "__main__":

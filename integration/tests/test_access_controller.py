@@ -18,11 +18,14 @@ from conftest import POOLS, SETTINGS
 from waits import until
 
 from fairlead.access import instants, requests
+from fairlead.access.requests import Request
 from fairlead.cli.access import command
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common.errors import FairleadError
+from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import ACCESS
+from fairlead.kube.errors import Refused
+from fairlead.operations import deploy, transient_access, uninstall
 from fairlead.operations.up import started
 from fairlead.settings.access import Access
 
@@ -146,6 +149,9 @@ def test_a_subject_has_the_role_in_the_window_alone(world: World) -> None:
     until(lambda: world.reason("early") == "Pending", "the other one is pending")
     assert not world.can("early")
     assert not world.can("alice", "default")
+    (row,) = transient_access.controllers(world.cluster)
+    assert (row["healthy"], row["leading"], row["bindings"]) == (True, True, 1)
+    assert "leading" in "".join(world.cluster.logs("controller", 1_000, False))
     assert world.users("boss", "DELETE", path("alice")).ok
     until(lambda: not world.can("alice"), "alice has lost it")
     assert world.binding("alice") is None
@@ -230,6 +236,70 @@ def test_a_condition_says_that_a_name_is_taken(world: World) -> None:
     assert world.conditions("occupied")["failed"]["status"] == "True"
     assert world.users("boss", "DELETE", f"{BINDINGS}/occupied").ok
     until(lambda: world.can("occupied"), "the name is free")
+
+
+def test_a_name_that_is_given_again_means_the_new_one(world: World) -> None:
+    world.create("again", -1, 3600)
+    until(lambda: world.can("again"), "again has access")
+    assert world.users("boss", "DELETE", path("again")).ok
+    world.create("again", -1, 3600, subjects=[{"kind": "User", "name": "other"}])
+    until(lambda: world.can("other"), "other has access")
+    assert not world.can("again")
+    assert world.users("boss", "DELETE", path("again")).ok
+
+
+def test_a_namespace_that_is_going_takes_its_access_with_it_and_no_other(world: World) -> None:
+    objects, name = world.cluster.objects(), "going"
+    objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    held = {"name": "held", "namespace": name, "finalizers": ["example.com/hold"]}
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": held}
+    objects.apply(config_map)
+    asking = Request(
+        (name, "gone"),
+        ("ClusterRole", "reader"),
+        [{"kind": "User", "name": "gone"}],
+        datetime.now(UTC),
+        timedelta(hours=1),
+        None,
+        needs_approval=False,
+    )
+    requests.grant(objects, asking)
+    until(lambda: world.can("gone", name), "gone has access")
+    objects.delete("v1", "Namespace", name)
+    until(lambda: not world.can("gone", name), "gone has lost it, and the namespace still goes")
+    with pytest.raises(Refused, match="being terminated"):
+        requests.grant(objects, asking)
+    world.create("stays", -1, 3600)
+    until(lambda: world.can("stays"), "everyone else's begins")
+    objects.merge(config_map, {"metadata": {"finalizers": None}})
+    until(lambda: objects.get("v1", "Namespace", name) is None, "the namespace is gone")
+    assert world.can("stays")
+
+
+def test_an_end_that_somebody_prevents_is_told(world: World) -> None:
+    objects, api = world.cluster.objects(), "admissionregistration.k8s.io/v1"
+    rule = {"apiGroups": [RBAC], "apiVersions": ["*"], "resources": ["rolebindings"]}
+    rule |= {"operations": ["DELETE"], "resourceNames": ["stuck", "probe"]}
+    policy = {"kind": "ValidatingAdmissionPolicy", "metadata": {"name": "somebody-elses"}}
+    constraints = {"resourceRules": [rule]}
+    spec = {"matchConstraints": constraints, "validations": [{"expression": "false"}]}
+    objects.apply({"apiVersion": api, **policy, "spec": spec})
+    in_force = {**policy, "apiVersion": api, "kind": f"{policy['kind']}Binding"}
+    in_force["spec"] = {"policyName": "somebody-elses", "validationActions": ["Deny"]}
+    objects.apply(in_force)
+    probe = f"{BINDINGS}/probe"
+    assert world.users(
+        "boss", "POST", BINDINGS, bound("RoleBinding", "probe", "reader", "nobody")
+    ).ok
+    until(lambda: not world.users("boss", "DELETE", f"{probe}?dryRun=All").ok, "it is in force")
+    world.create("stuck", -1, 12)
+    until(lambda: world.reason("stuck") == "Ending", "the status says that it is still there")
+    (row,) = transient_access.controllers(world.cluster)
+    assert any("ending shop/stuck fails" in reason for reason in row["reasons"]), row
+    objects.delete(api, str(in_force["kind"]), "somebody-elses")
+    until(lambda: world.reason("stuck") == "Expired", "it has ended")
+    assert not world.can("stuck")
+    assert world.users("boss", "DELETE", probe).ok
 
 
 def test_a_role_that_is_missing_or_may_not_be_given(world: World) -> None:
@@ -414,3 +484,16 @@ def test_a_clock_that_is_set_leaves_no_access_that_has_ended(world: World, tmp_p
     finally:
         cluster.stop_server("shifted")
         cluster.start_server(ACCESS, argv, ready=ready, ca=opa.ca)
+
+
+def test_what_would_stay_for_good_is_ended_first(world: World) -> None:
+    """The last test: nothing is left of the deployment afterwards."""
+    cluster = world.cluster
+    world.create("forgotten", -1, 3600)
+    until(lambda: world.reason("forgotten") == "Granted", "forgotten has access")
+    with pytest.raises(UsageError, match="would give access for good without the controller"):
+        deploy.deploy(cluster, SETTINGS, progress=Progress())
+    assert world.can("forgotten")
+    uninstall.uninstall(cluster, progress=Progress())
+    assert not world.can("forgotten")
+    assert world.binding("forgotten") is None

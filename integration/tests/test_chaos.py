@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from waits import DEADLINE
 
 from fairlead.checks.chaos import invariants, load, schedule
 from fairlead.checks.chaos.run import Options, run
@@ -23,7 +24,8 @@ OWN_CLUSTER = (
 @pytest.mark.embedded(OWN_CLUSTER)
 def test_whatever_breaks_every_invariant_holds() -> None:
     result = run(
-        Options(seconds=20, seed=1, clients=4, name=f"chaos-{os.getpid()}"), progress=Progress()
+        Options(seconds=24, seed=1, clients=4, name=f"chaos-{os.getpid()}", late=DEADLINE),
+        progress=Progress(),
     )
     assert result["could not"] == []
     assert {fault["fault"] for fault in result["faults"]} == set(schedule.KINDS)
@@ -39,6 +41,7 @@ def test_whatever_breaks_every_invariant_holds() -> None:
         min(result["creates"][what] for what in ("placed", "left alone", "first pods", "refused"))
         > 0
     )
+    assert min(result["access"][what] for what in ("used", "revoked")) > 0, result["access"]
     assert [invariant for invariant in result["invariants"] if not invariant["holds"]] == []
     assert all(invariant["checked"] for invariant in result["invariants"])
 

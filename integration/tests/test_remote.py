@@ -21,12 +21,12 @@ from foreign import Foreign, started
 from kubernetes import client
 from waits import until
 
-from fairlead.clusters import opa_deployment, remote, webhook_connections
+from fairlead.clusters import pod_deployment, remote, webhook_connections
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import LOOPBACK, SERVICE_NAMES
-from fairlead.deployment.names import CREDENTIALS_ANNOTATION, KEEPER, NAMESPACE
+from fairlead.deployment.names import ACCESS, CREDENTIALS_ANNOTATION, KEEPER, NAMESPACE
 from fairlead.kube import clients
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaRefused
@@ -227,6 +227,32 @@ def test_logs_are_those_of_the_pods(foreign: Foreign) -> None:
     assert f"one of {server.partition('/')[0]}/opa" in fairlead(foreign, "logs", "x", code=2).stderr
 
 
+def test_the_controller_of_access_is_waited_for_and_asked(
+    foreign: Foreign, deployed: remote.RemoteCluster
+) -> None:
+    labels = {"app.kubernetes.io/name": ACCESS}
+    container = {"name": "controller", "image": "fairlead"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    manifest = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": ACCESS, "namespace": NAMESPACE, "labels": labels},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+    foreign.objects().apply(manifest)
+    try:
+        deployed._access.roll_out(Progress())
+        (server,) = deployed.access_controllers()
+        assert f"{server.pod}/controller" in deployed.servers()
+        # Behind the port of every pod is the sidecar here, which does not lead.
+        status = result(foreign, "status", code=1)
+        assert [row["leading"] for row in status["access"]] == [None]
+        assert ["Lease" in problem for problem in status["problems"]] == [True]
+    finally:
+        foreign.objects().delete("apps/v1", "Deployment", ACCESS, NAMESPACE)
+    until(lambda: not deployed.access_controllers(), what="its pod is gone")
+
+
 def test_a_log_is_followed(foreign: Foreign, deployed: remote.RemoteCluster) -> None:
     first, second = (name for name in deployed.servers() if name.endswith("/opa"))
     pieces = deployed.logs("opa", 1, follow=True)
@@ -336,13 +362,13 @@ def test_pods_that_do_not_come_up_tell_why(
     for node in nodes:
         foreign.core.patch_node(node, {"spec": {"unschedulable": True}})
     try:
-        monkeypatch.setattr(opa_deployment, "ROLLOUT", 2.0)
+        monkeypatch.setattr(pod_deployment, "ROLLOUT", 2.0)
         with pytest.raises(
             FairleadError,
             match=r"2 s: .* is Ready:\n  opa-.* cannot be scheduled: 0/2 nodes are available",
         ):
             deployed.restart(progress=Progress())
-        monkeypatch.setattr(opa_deployment, "ROLLOUT", 60.0)
+        monkeypatch.setattr(pod_deployment, "ROLLOUT", 60.0)
         (waits,) = [p for p in pods(foreign) if p.status.phase == "Pending"]
         state = {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}}
         status = {

@@ -19,6 +19,10 @@ UNTIL = f"{GROUP}/valid-until"
 Key = tuple[str, str]
 """The namespace (empty if cluster-scoped) and the name of a parent, and of its binding."""
 Object = Mapping[str, Any]
+Condition = Mapping[str, Any]
+
+EFFECTIVE, FAILED = "effective", "failed"
+"""The types of conditions."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,14 @@ def owner_uid(child: Object) -> str | None:
 def goes(parent: Object) -> bool:
     """Whether the parent is being deleted."""
     return "deletionTimestamp" in parent["metadata"]
+
+
+def condition(parent: Object, type_: str) -> Condition:
+    """The condition of this type as it was written last; empty if there is none."""
+    for each in (parent.get("status") or {}).get("conditions") or ():
+        if each.get("type") == type_:
+            return dict(each)
+    return {}
 
 
 def end(child: Object, parent: Object | None) -> int:

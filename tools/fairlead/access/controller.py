@@ -26,7 +26,7 @@ from fairlead.access.instants import SECOND
 from fairlead.access.metrics import Metrics
 from fairlead.access.state import State
 from fairlead.access.timetable import LOOK, Timetable
-from fairlead.access.trail import Trail, described
+from fairlead.access.trail import Trail, described, former, lost
 from fairlead.deployment.names import ACCESS
 from fairlead.keeper.lease import Lease, Lost, Pace
 from fairlead.kube.apiserver import ApiServer
@@ -41,6 +41,11 @@ PACE = Pace(duration=8.0, renewed=1.0, margin=2.0)
 STEP = 0.5
 """Seconds by which the wall clock has to leave the monotonic one to count as set."""
 _ASKING, _ENDING = 6, 4  # threads
+_PAGE = 25
+"""Objects in one page of a list. Whoever may create RoleBindings can make each of them a megabyte
+large; a page of many would take more memory than the pod has, and then nothing would end."""
+_STUCK = 2.0
+"""Seconds after its end for which a binding may be there before the status tells."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class Controller:
 
     def __init__(self, options: Options, registry: CollectorRegistry) -> None:
         """Sends nothing yet. Raises UsageError for an unusable kubeconfig or address."""
-        self._api = ApiServer(options.kubeconfig)
+        self._api = ApiServer(options.kubeconfig, page=_PAGE)
         self._lease = Lease(self._api, options.replica, name=ACCESS, pace=PACE)
         self._leading = Event()
         self._decisions = Decisions(
@@ -112,7 +117,7 @@ class Controller:
         decisions, and why it cannot do all of its work.
         """
         troubles = [watch.trouble for watch in self._watches]
-        troubles += [self._decisions.trouble, self._election]
+        troubles += [self._decisions.trouble, self._election, self._ends.trouble]
         return {
             "leading": self._leading.is_set(),
             "bindings": self._state.count(parents=False),
@@ -176,11 +181,11 @@ class Controller:
         if child is None:
             self._tell_revoked(key, parent)
             return None
-        self._there[key] = str(owner_uid(child)), _lost(child)
+        self._there[key] = str(owner_uid(child)), lost(child)
         if not _owns(parent, child):
             parent = self._granting.live(key)  # the watch of the parents may be behind
         if parent is None or not _owns(parent, child):
-            self._take(key, child, _former(key, owner_uid(child)), "its deletion")
+            self._take(key, child, former(key, owner_uid(child)), "its deletion")
             self._tell_revoked(key, None)  # unless it was taken just now
             return None
         due = bindings.end(child, parent)
@@ -199,10 +204,9 @@ class Controller:
         asked = time.time_ns()
         if child is not None and not _owns(parent, child):
             return asked + SECOND  # the one before of the same name goes
-        if bindings.end({"metadata": {}}, parent) <= asked:
-            if child is None:
-                self._write(key, parent, statuses.expired(parent))
-            return None
+        end = bindings.end({"metadata": {}}, parent)
+        if end <= asked:
+            return self._tell_end(key, parent, child, end)
         decision = self._decisions.of(parent, child)
         begin = instants.nanoseconds(parent["spec"]["validFrom"]) if decision.binding else 0
         if asked < begin and child is None:
@@ -214,13 +218,16 @@ class Controller:
         except NotGranted as error:
             trouble = error
         conditions = statuses.of(parent, decision.conditions, trouble)
-        if trouble and statuses.condition(parent, statuses.FAILED).get("reason") != trouble.reason:
+        if trouble and bindings.condition(parent, bindings.FAILED).get("reason") != trouble.reason:
             self._trail.tell("Warning", trouble.reason, f"{trouble}; {described(parent)}", parent)
         self._write(key, parent, conditions)
         if decision.seconds <= 0:
             return None
         part = random.uniform(0.5, 1.0) if trouble else 1.0  # noqa: S311 - spreads requests
-        return asked + max(int(decision.seconds * part * SECOND), SECOND // 1000)
+        due = asked + max(int(decision.seconds * part * SECOND), SECOND // 1000)
+        # OPA counts from when it decides, a moment later. To ask that moment early is in vain.
+        begin = instants.nanoseconds(parent["spec"]["validFrom"])
+        return begin if due < begin < due + SECOND else due
 
     def _carry_out(
         self, key: Key, parent: Object, child: Object | None, decision: Decision
@@ -235,7 +242,9 @@ class Controller:
         wanted = bindings.made(decision.binding, parent)
         self._ends.put(key, bindings.end(wanted, parent))
         if child is None:
-            if self._granting.make(key, parent, wanted):
+            made = self._granting.make(key, parent, wanted)
+            if made is not None:
+                self._state.observe(key, made)  # its end must not wait for a watch that hangs
                 self._tell_made(parent)
             return True
         if bindings.is_as_made(child, wanted):
@@ -244,8 +253,22 @@ class Controller:
         self._trail.tell("Warning", "Repaired", "the binding was changed by hand", parent)
         return True
 
+    def _tell_end(self, key: Key, parent: Object, child: Object | None, end: int) -> int | None:
+        """Write the status after the end, which needs no OPA unless `_end` cannot take the binding
+        away.
+        """
+        if child is None:
+            self._write(key, parent, statuses.expired(parent))
+            return None
+        now, told = time.time_ns(), end + int(_STUCK * SECOND)
+        if now < told:
+            return told
+        decided = self._decisions.of(parent, child).conditions
+        self._write(key, parent, statuses.of(parent, decided, None))
+        return now + 10 * SECOND  # the watch tells when the binding is gone
+
     def _tell_made(self, parent: Object) -> None:
-        if statuses.condition(parent, statuses.EFFECTIVE).get("status") == "True":
+        if bindings.condition(parent, bindings.EFFECTIVE).get("status") == "True":
             self._trail.tell("Warning", "Repaired", "the binding was deleted by hand", parent)
             return
         self._metrics.granted()
@@ -257,16 +280,16 @@ class Controller:
         if taken:
             self._there.pop(key, None)
             self._metrics.ended()
-            self._trail.tell("Normal", "Ended", f"{_lost(child)} by {why}", parent)
+            self._trail.tell("Normal", "Ended", f"{lost(child)} by {why}", parent)
 
     def _tell_revoked(self, key: Key, parent: Object | None) -> None:
         """Tell of a binding that the cluster deleted with its parent, before anyone here did."""
         uid, lost = self._there.pop(key, (None, ""))
         if uid and (parent is None or goes(parent)):
             self._metrics.ended()
-            self._trail.tell("Normal", "Ended", f"{lost} by its deletion", _former(key, uid))
+            self._trail.tell("Normal", "Ended", f"{lost} by its deletion", former(key, uid))
 
-    def _write(self, key: Key, parent: Object, conditions: list[statuses.Condition]) -> None:
+    def _write(self, key: Key, parent: Object, conditions: list[bindings.Condition]) -> None:
         """Write the conditions if they differ from those that are known."""
         if (parent.get("status") or {}).get("conditions") == conditions:
             return
@@ -285,23 +308,6 @@ class Controller:
 def _owns(parent: Object | None, child: Object) -> bool:
     """Whether the binding comes of this parent, which stays."""
     return parent is not None and not goes(parent) and parent["metadata"]["uid"] == owner_uid(child)
-
-
-def _former(key: Key, uid: str | None) -> dict[str, Any]:
-    """What is known of a parent that is gone, for an Event about it."""
-    namespace = {"namespace": key[0]} if key[0] else {}
-    return {
-        "apiVersion": f"{bindings.GROUP}/{bindings.VERSION}",
-        "kind": kind_of(key).parent,
-        "metadata": {"name": key[1], "uid": uid, **namespace},
-    }
-
-
-def _lost(child: Object) -> str:
-    subjects = child.get("subjects") or []
-    named = ", ".join(f"{each['kind']} {each['name']}" for each in subjects[:3])
-    more = f" and {len(subjects) - 3} more" if len(subjects) > 3 else ""
-    return f"{named}{more} lost the {child['roleRef']['kind']} {child['roleRef']['name']}"
 
 
 def _nothing() -> None:

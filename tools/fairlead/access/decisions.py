@@ -48,13 +48,12 @@ class Decisions:
             raise OpaUnavailable(self.trouble or "OPA cannot be reached")
         try:
             answer = self._credentials().client().sync(_request(parent, child))
-            decision = _read(answer, parent)
         except OpaUnavailable as error:
             self.trouble = str(error)
             self._quiet_until = time.monotonic() + random.uniform(*PAUSE)  # noqa: S311 - no secret
             raise
         self.trouble = None
-        return decision
+        return _read(answer, parent)  # what is wrong with one answer delays no other parent
 
     def _credentials(self) -> OpaCredentials:
         if not hasattr(self._of_thread, "credentials"):

@@ -42,9 +42,9 @@ class Granting:
         value = self._get(kind_of(key).parents, key)
         return None if value is None else needed_of_parent(kind_of(key), value)
 
-    def make(self, key: Key, parent: Object, wanted: Object) -> bool:
-        """Create the binding; False if it was there already. Raises NotGranted, and FairleadError
-        if the parent is going or the API server does not answer.
+    def make(self, key: Key, parent: Object, wanted: Object) -> dict[str, Any] | None:
+        """Create the binding, and return it; None if it was there already. Raises NotGranted, and
+        FairleadError if the parent is going or the API server does not answer.
         """
         live = self.live(key)
         if live is None or goes(live) or live["metadata"]["uid"] != parent["metadata"]["uid"]:
@@ -54,11 +54,10 @@ class Granting:
         self._check()
         children = kind_of(key).children
         try:
-            self._api.create(path(children, key[0]), wanted, manager=ACCESS)
+            return self._api.create(path(children, key[0]), wanted, manager=ACCESS)
         except ApiServerError as error:
             self._require_own(key, parent, error)
-            return False
-        return True
+            return None
 
     def put_right(self, key: Key, child: Object, wanted: Object) -> None:
         """Make an own binding the wanted one again, without a moment in which it is not there

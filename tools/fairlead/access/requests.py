@@ -9,8 +9,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fairlead.access import instants, statuses
-from fairlead.access.bindings import EVERYWHERE, GROUP, KINDS, LOCAL, RBAC, VERSION, Key, kind_of
+from fairlead.access import bindings, instants
+from fairlead.access.bindings import (
+    EVERYWHERE,
+    GROUP,
+    KINDS,
+    LOCAL,
+    RBAC,
+    VERSION,
+    Key,
+    kind_of,
+)
 from fairlead.access.trail import CLUSTER_NAMESPACE
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError, UsageError
@@ -20,6 +29,8 @@ from fairlead.kube import clients, identity
 API = f"{GROUP}/{VERSION}"
 GONE = 10.0
 """Seconds within which a revoked binding has to be gone."""
+GROUPS = 100
+"""The most groups of a requester (15-access.yaml.j2)."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +73,7 @@ def grant(objects: clients.Objects, request: Request) -> dict[str, Any]:
     spec |= {"reason": request.reason} if request.reason else {}
     spec |= {"needsApproval": True} if request.needs_approval else {}
     spec |= {"requestedBy": user} if user else {}
-    spec |= {"requestedByGroups": sorted(groups)} if groups else {}
+    spec |= {"requestedByGroups": sorted(groups)[:GROUPS]} if groups else {}
     manifest = {
         "apiVersion": API,
         "kind": kind_of(request.key).parent,
@@ -146,7 +157,7 @@ def _existing(objects: clients.Objects, key: Key) -> dict[str, Any]:
 
 def _line(parent: Mapping[str, Any]) -> dict[str, Any]:
     metadata, spec = parent["metadata"], parent["spec"]
-    effective = statuses.condition(parent, statuses.EFFECTIVE)
+    effective = bindings.condition(parent, bindings.EFFECTIVE)
     left = (instants.nanoseconds(spec["validUntil"]) - time.time_ns()) / instants.SECOND
     return {
         "namespace": metadata.get("namespace", ""),

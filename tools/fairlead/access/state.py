@@ -36,6 +36,7 @@ class State:
             Source("objects", resource=kind.children): (kind, False) for kind in KINDS
         }
         self._objects: dict[Source, dict[Key, _Entry]] = {source: {} for source in self._sources}
+        self._newest = dict.fromkeys(self._sources, 0)  # the newest version that a watch told
         self._listed: set[Source] = set()
 
     @property
@@ -84,6 +85,7 @@ class State:
         """Take one event, unless something newer is known."""
         key, entry = self._read(source, value)
         with self._lock:
+            self._newest[source] = max(self._newest[source], _version(value))
             objects = self._objects[source]
             before = objects.get(key)
             if before and _version(value) < before.version:
@@ -94,6 +96,18 @@ class State:
             else:
                 objects.pop(key, None)
         self._tell(source, key, before, after)
+
+    def observe(self, key: Key, child: Mapping[str, Any]) -> None:
+        """Take that the child was made as the API server has just answered, unless its watch has
+        told that already, and maybe more.
+        """
+        source = self._source(key, parents=False)
+        _, entry = self._read(source, child)
+        with self._lock:
+            if entry is None or self._newest[source] >= entry.version:
+                return
+            self._objects[source][key] = entry
+        self._tell(source, key, None, entry)
 
     def forget(self, key: Key, child: Mapping[str, Any]) -> None:
         """Take that the child was deleted, and no other one of its name."""

@@ -3,15 +3,12 @@ that does not exist."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from fairlead.access.bindings import Object
+from fairlead.access.bindings import EFFECTIVE, FAILED, Condition, Object, condition
 from fairlead.access.granting import NotGranted
 from fairlead.common import texts
 
-Condition = Mapping[str, Any]
-EFFECTIVE, FAILED = "effective", "failed"
 LONGEST = 1000
 """The most characters of a message: those of API servers may list many rules."""
 
@@ -44,14 +41,6 @@ def expired(parent: Object) -> list[Condition]:
     generation = parent["metadata"].get("generation")
     of_generation = {"observedGeneration": generation} if generation is not None else {}
     return [_dated(parent, {**condition, **of_generation}) for condition in conditions]
-
-
-def condition(parent: Object, type_: str) -> Condition:
-    """The condition of this type as it was written last; empty if there is none."""
-    for each in (parent.get("status") or {}).get("conditions") or ():
-        if each.get("type") == type_:
-            return dict(each)
-    return {}
 
 
 def _dated(parent: Object, new: Condition) -> Condition:

@@ -25,6 +25,9 @@ AGAIN = 0.2
 """Seconds of the first pause before failed work is tried again. It doubles with each failure in a
 row, and is cut by a random part, so that not everything is tried at once."""
 
+_LASTING = 3
+"""Failures in a row that are more than a moment's."""
+
 Work = Callable[[Key], int | None]
 """Does the work for a key, and returns when it is due next (nanoseconds since the epoch), None for
 never. If it raises, it is tried again."""
@@ -43,18 +46,32 @@ class Timetable:
         self._heap: list[tuple[int, Key]] = []
         self._due: dict[Key, int] = {}
         self._busy: set[Key] = set()
-        self._failures: dict[Key, int] = {}
+        self._failures: dict[Key, tuple[int, str]] = {}
 
-    def put(self, key: Key, at: int = 0) -> None:
+    def put(self, key: Key, at: int | None = None) -> None:
         """Have the work done for this key at the time (nanoseconds since the epoch) at the latest;
-        by default now.
+        by default now, after all that is due already.
         """
+        at = time.time_ns() if at is None else at
         with self._changed:
             if at < self._due.get(key, at + 1):
                 self._due[key] = at
                 if key not in self._busy:
                     heapq.heappush(self._heap, (at, key))
                     self._changed.notify()
+
+    @property
+    def trouble(self) -> str | None:
+        """Which work has failed several times in a row, and why; None if none has."""
+        with self._changed:
+            lasting = {
+                key: why for key, (times, why) in self._failures.items() if times >= _LASTING
+            }
+        if not lasting:
+            return None
+        key, why = next(iter(lasting.items()))
+        more = f", and {len(lasting) - 1} more" if len(lasting) > 1 else ""
+        return f"{self._name} {'/'.join(filter(None, key))} fails{more}: {why}"
 
     def __len__(self) -> int:
         with self._changed:
@@ -99,7 +116,9 @@ class Timetable:
         try:
             due = self._work(key)
         except Exception as error:
-            failures = self._failures[key] = self._failures.get(key, 0) + 1
+            failures = self._failures.get(key, (0, ""))[0] + 1
+            with self._changed:
+                self._failures[key] = failures, str(error) or type(error).__name__
             if not isinstance(error, FairleadError):
                 log.error("%s %s failed", self._name, "/".join(key), exc_info=error)
             elif failures == 1:
@@ -107,7 +126,8 @@ class Timetable:
             pause = min(self._longest, AGAIN * 2 ** min(failures - 1, 16))
             pause *= random.uniform(0.5, 1.0)  # noqa: S311 - spreads requests, keeps no secret
             return time.time_ns() + int(pause * SECOND)
-        self._failures.pop(key, None)
+        with self._changed:
+            self._failures.pop(key, None)
         return due
 
     def _done(self, key: Key, due: int | None) -> None:

@@ -9,7 +9,8 @@ from queue import Empty, Full, Queue
 from threading import Event
 from typing import Any, Literal
 
-from fairlead.access.bindings import Object
+from fairlead.access.bindings import GROUP, VERSION, Key, Object, kind_of
+from fairlead.common import texts
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import ACCESS
 from fairlead.kube.apiserver import ApiServer
@@ -33,7 +34,10 @@ class Trail:
     def tell(
         self, kind: Literal["Normal", "Warning"], reason: str, message: str, about: Object
     ) -> None:
-        """Note that this happened to a transient binding; returns at once."""
+        """Note that this happened to a transient binding; returns at once. Of the message, control
+        characters are escaped: users write parts of it, and could forge lines of the log.
+        """
+        message = texts.printable(message)
         metadata = about["metadata"]
         namespace = metadata.get("namespace", CLUSTER_NAMESPACE)
         log.info("%s/%s: %s: %s", namespace, metadata["name"], reason, message)
@@ -81,3 +85,21 @@ def described(parent: Object) -> str:
         parts += [f"{word} by {name}"] if name else []
     parts += [f"reason: {spec['reason']}"] if spec.get("reason") else []
     return ", ".join(parts)
+
+
+def former(key: Key, uid: str | None) -> dict[str, Any]:
+    """What is known of a parent that is gone, for an Event about it."""
+    namespace = {"namespace": key[0]} if key[0] else {}
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": kind_of(key).parent,
+        "metadata": {"name": key[1], "uid": uid, **namespace},
+    }
+
+
+def lost(child: Object) -> str:
+    """Who has lost what with this binding."""
+    subjects = child.get("subjects") or []
+    named = ", ".join(f"{each['kind']} {each['name']}" for each in subjects[:3])
+    more = f" and {len(subjects) - 3} more" if len(subjects) > 3 else ""
+    return f"{named}{more} lost the {child['roleRef']['kind']} {child['roleRef']['name']}"

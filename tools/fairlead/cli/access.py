@@ -179,7 +179,7 @@ def demo(name: str, output: str) -> None:
         out.rows(title, ("second", "listPods", "left", "status"), shown, styles)(console)
         console.print()
         events = [{**line, "time": _local(line["time"])} for line in told]
-        out.rows("What was told", ("time", "event", "message"), events)(console)
+        out.rows("History", ("time", "event", "message"), events)(console)
 
     out.emit({"seconds": rows, "history": told}, output, draw)
     demo_access.check(rows)

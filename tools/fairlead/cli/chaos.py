@@ -1,4 +1,4 @@
-"""`fairlead chaos`: break every component under load, and check that no pod is misplaced."""
+"""`fairlead chaos`: break every component under load, and check what holds all the same."""
 
 from __future__ import annotations
 
@@ -67,12 +67,14 @@ def command(
     name: str | None,
     output: str,
 ) -> None:
-    """Break a cluster at random under load, and check that no pod is misplaced.
+    """Break a cluster at random under load, and check that no pod is misplaced and that no access
+    outlasts its window.
 
-    The run kills and stops OPA, its sidecar and the API server, compacts etcd, and breaks the
-    policies' ConfigMap. Meanwhile clients create pods and namespaces, and policies, token and
-    certificate are replaced. Ctrl-C ends the run early. A KIND cluster that existed before keeps
-    the run's settings and policies: run `fairlead deploy` afterwards.
+    The run kills and stops OPA, its sidecar, the controller of access and the API server, compacts
+    etcd, and breaks the policies' ConfigMap. Meanwhile clients create pods and namespaces, access
+    is granted and revoked, and policies, token and certificate are replaced. Ctrl-C ends the run
+    early. A KIND cluster that existed before keeps the run's settings and policies: run `fairlead
+    deploy` afterwards.
     """
     target = registry.chosen(kind, "chaos" if kind == "embedded" and name is None else name)
     if seed is None:
@@ -107,6 +109,8 @@ def _draw(summary: dict[str, Any], console: Console) -> None:
     every = {"fault": "all", **sums, **summary["recovery"]}
     title = "Faults, and seconds until pods are placed again (settled: until the last failure)"
     out.rows(title, _FAULT, [*summary["faults"], every])(console)
+    granted = ", ".join(f"{count} {what}" for what, count in summary["access"].items())
+    console.print(f"access, and the seconds that it outlasted its window: {granted}")
     for what in summary["could not"]:
         console.print(f"could not be done: {what}")
     console.print()

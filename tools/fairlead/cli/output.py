@@ -30,6 +30,7 @@ from rich.progress import Progress as Bars
 from rich.text import Text
 
 from fairlead.cli import tables
+from fairlead.common import texts
 from fairlead.common.progress import Progress
 
 FORMATS = ("table", "json", "yaml")
@@ -73,7 +74,7 @@ def rows(
 
 def fields(target: Console, pairs: Sequence[tuple[str, str]], label_width: int) -> None:
     """Print a text after each label, wrapped for the width of the terminal."""
-    printable = [(label, _printable(text)) for label, text in pairs]
+    printable = [(label, texts.printable(text, keep="\n")) for label, text in pairs]
     tables.draw_fields(target, printable, width=_width(target), label_width=label_width)
 
 
@@ -261,15 +262,7 @@ def _cell(value: Any) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return _printable(str(value))
-
-
-def _printable(text: str) -> str:
-    """`text` with control characters escaped: a name in a log could steer the terminal."""
-    return "".join(
-        character if character.isprintable() or character == "\n" else ascii(character)[1:-1]
-        for character in text
-    )
+    return texts.printable(str(value), keep="\n")
 
 
 def files(paths: Sequence[Path], output: str) -> None:

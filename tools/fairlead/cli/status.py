@@ -24,8 +24,8 @@ def command(target: registry.Target, output: str) -> None:
     """Show what runs in a cluster, which policies are in force, and when the certificates expire.
 
     Exit code: 1 if nothing is deployed, if an intent is disabled, if a certificate has ended, if a
-    webhook, guard or right is not as deployed, or if anything is wrong with an OPA, its sidecar, a
-    policy or a server. `problems` lists what is wrong.
+    webhook, guard or right is not as deployed, or if anything is wrong with an OPA, its sidecar,
+    the controller of access, a policy or a server. `problems` lists what is wrong.
     """
     data = enforcement.status(registry.find(target))
     if not data["deployed"] and output == "table":
@@ -45,7 +45,12 @@ def _draw(data: dict[str, Any], console: Console) -> None:
         out.rows("disabled", record, data["disabled"], dict.fromkeys(record, "bold red"))(console)
     for title, columns, rows in (
         (data["engine"], ("pod", "url", "ready", "revision", "data as of"), _opas(data["opa"])),
-        ("sidecars", ("pod", "url", "ready", "reasons"), _sidecars(data["sidecars"])),
+        ("sidecars", ("pod", "url", "ready", "reasons"), _healths(data["sidecars"])),
+        (
+            "access",
+            ("pod", "url", "ready", "leads", "bindings", "reasons"),
+            _access(data["access"]),
+        ),
         ("intents", ("name", "enforcement", "kinds"), _intents(data["intents"], data["disabled"])),
         ("policies", ("name", "status", "error"), _policies(data["policies"])),
         ("admission", ("what", "objects", "failurePolicy", "state"), _admission(data["objects"])),
@@ -55,7 +60,7 @@ def _draw(data: dict[str, Any], console: Console) -> None:
             [{**row, "ends": row["notAfter"]} for row in data["certificates"]],
         ),
     ):
-        if rows or data["engine"] == OPA_ENGINE:
+        if rows or (data["engine"] == OPA_ENGINE and title != "access"):
             console.print()
             out.rows(title, columns, rows)(console)
     if shadow := data.get("shadow"):
@@ -105,11 +110,15 @@ def _opas(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, "data as of": row["confirmed"]} for row in rows]
 
 
-def _sidecars(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _healths(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
         {**row, "ready": row["healthy"], "reasons": "; ".join(row["reasons"]) or None}
         for row in rows
     ]
+
+
+def _access(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**row, "leads": row["leading"]} for row in _healths(rows)]
 
 
 def _intents(rows: list[dict[str, Any]], disabled: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -29,9 +29,9 @@ class OpaServer:
 
 
 @dataclass(frozen=True)
-class SidecarServer:
-    """One sidecar that reports its health: its address, the file of the CA to verify it by,
-    its pid if it runs on this machine, and the name of its pod.
+class ReportingServer:
+    """A sidecar or a controller that reports its health: its address, the file of the CA to verify
+    it by, its pid if it runs on this machine, and the name of its pod.
     """
 
     url: str
@@ -107,8 +107,11 @@ class Cluster(Protocol):
     def opas(self) -> Sequence[OpaServer]:
         """Every OPA, ready or not."""
 
-    def sidecars(self) -> Sequence[SidecarServer]:
+    def sidecars(self) -> Sequence[ReportingServer]:
         """Every sidecar that reports its health; kube-mgmt does not."""
+
+    def access_controllers(self) -> Sequence[ReportingServer]:
+        """Every `fairlead controller`."""
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
         """Bring new contents of Secrets, name -> key -> data, into the pods' mounted files, as the
@@ -131,9 +134,9 @@ class Cluster(Protocol):
         """The last `lines` lines of a server's log, in pieces; with `follow`, also what it writes
         from then on.
 
-        `opa`, `proxy` and `sidecar` mean all servers of that kind; if there are several, each line
-        begins with its server's name. Raises UsageError if there is no such server (the error lists
-        those that exist) or its log is gone; FairleadError.
+        `opa`, `proxy`, `sidecar` and `controller` mean all servers of that kind; if there are
+        several, each line begins with its server's name. Raises UsageError if there is no such
+        server (the error lists those that exist) or its log is gone; FairleadError.
         """
 
     def servers(self) -> Mapping[str, Mapping[str, Any]]:

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from fairlead.clusters import contexts
-from fairlead.clusters.opa_deployment import IMAGES
+from fairlead.clusters.pod_deployment import IMAGES
 from fairlead.clusters.remote import RemoteCluster
 from fairlead.common import atomic_files, locks, paths, waiting
 from fairlead.common.errors import FairleadError, InputError, UsageError

@@ -11,9 +11,10 @@ from typing import Any
 
 from kubernetes import client
 
-from fairlead.clusters import contexts, joined_logs, opa_deployment
-from fairlead.clusters.base import OpaServer, SidecarServer
+from fairlead.clusters import contexts, joined_logs, pod_deployment
+from fairlead.clusters.base import OpaServer, ReportingServer
 from fairlead.clusters.opa_deployment import OpaDeployment
+from fairlead.clusters.pod_deployment import PodDeployment
 from fairlead.clusters.portforward import HOST, Forward
 from fairlead.common import atomic_files, texts
 from fairlead.common.errors import UsageError
@@ -21,6 +22,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import Credentials, Tls
 from fairlead.deployment.names import (
+    ACCESS,
     CREDENTIALS_ANNOTATION,
     NAMESPACE,
     PART_OF,
@@ -36,6 +38,8 @@ from fairlead.settings.models import Settings
 
 _SILENCE = 24 * 3600.0
 """Seconds for which a followed log may stay silent; the client has no other way to wait forever."""
+_CONTROLLER = "controller"
+"""The container of the controller of access."""
 
 
 class RemoteCluster:
@@ -57,7 +61,8 @@ class RemoteCluster:
         self.kind = kind
         self.kubeconfig = kubeconfig
         self._chosen: Sidecar | None = None
-        self._forwards: dict[tuple[str, int], Forward] = {}
+        # (container, port) -> pod -> forward
+        self._forwards: dict[tuple[str, int], dict[str, Forward]] = {}
 
     @property
     def sidecar(self) -> Sidecar:
@@ -92,13 +97,16 @@ class RemoteCluster:
         labels: Sequence[str] = (),
         progress: Progress,
     ) -> None:
-        """Wait until the Deployment that was applied is rolled out. Raises FairleadError with the
-        pods' problems.
+        """Wait until the Deployments that were applied, of OPA and of the controller of access, are
+        rolled out. Raises FairleadError with the pods' problems.
 
         Pods that the Deployment does not replace get the applied Secrets at once, as by `refresh`.
         """
         self._opa.remount()
         self._opa.roll_out(progress)
+        if settings.access and settings.access.own_controller:
+            self._access.remount()
+            self._access.roll_out(progress)
 
     def opas(self) -> Sequence[OpaServer]:
         """Every OPA whose container runs."""
@@ -107,13 +115,18 @@ class RemoteCluster:
             for name, url in self._urls(self._decider, arguments.OPA_PORT)
         ]
 
-    def sidecars(self) -> Sequence[SidecarServer]:
+    def sidecars(self) -> Sequence[ReportingServer]:
         """Every sidecar that reports its health and whose container runs."""
         sidecar = self.sidecar
         if not sidecar.look_up:
             return []
         reached = self._urls(sidecar.name, arguments.SYNC_PORT)
-        return [SidecarServer(url, self._ca(), pod=name) for name, url in reached]
+        return [ReportingServer(url, self._ca(), pod=name) for name, url in reached]
+
+    def access_controllers(self) -> Sequence[ReportingServer]:
+        """Every controller whose container runs."""
+        reached = self._urls(_CONTROLLER, arguments.SYNC_PORT, self._access)
+        return [ReportingServer(url, self._ca(), pod=name) for name, url in reached]
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
         """Have the kubelets mount the Secrets again at once, and not within a minute; see the
@@ -127,6 +140,7 @@ class RemoteCluster:
             self._opa.annotate_template(CREDENTIALS_ANNOTATION, credentials.digest)
             self._opa.roll_out(Progress())
         self._opa.remount()
+        self._access.remount()
 
     def restart(self, *, progress: Progress) -> None:
         """Replace all pods, as `kubectl rollout restart` does. Raises FairleadError if they
@@ -147,7 +161,7 @@ class RemoteCluster:
                 "restarts": status.restart_count,
                 "running": bool(status.state and status.state.running),
             }
-            for pod in self._opa.pods()
+            for pod in (*self._opa.pods(), *self._access.pods())
             for status in pod.status.container_statuses or ()
         }
 
@@ -186,7 +200,8 @@ class RemoteCluster:
     def stop(self) -> None:
         """End the forwards; the pods go with their Deployment."""
         while self._forwards:
-            self._forwards.popitem()[1].close()
+            for forward in self._forwards.popitem()[1].values():
+                forward.close()
 
     def known(self) -> bool:
         """Whether Fairlead was deployed here before. Raises FairleadError."""
@@ -220,27 +235,34 @@ class RemoteCluster:
     def _opa(self) -> OpaDeployment:
         return OpaDeployment(self._api)
 
+    @cached_property
+    def _access(self) -> PodDeployment:
+        return PodDeployment(self._api, ACCESS, ACCESS)
+
     # Any: in the package's models every field may be None, also those that an API server always
     # sets.
     @property
     def _core(self) -> Any:
         return client.CoreV1Api(self._api)
 
-    def _urls(self, container: str, port: int) -> list[tuple[str, str]]:
-        """Each pod and the URL of this port of it, by a forward; the forwards to pods that
-        are gone are closed.
+    def _urls(
+        self, container: str, port: int, deployment: PodDeployment | None = None
+    ) -> list[tuple[str, str]]:
+        """Each pod (by default of OPA) and the URL of this port of its container, by a forward; the
+        forwards to pods that are gone are closed.
         """
-        targets = [
-            (pod.metadata.name, port)
-            for pod in self._opa.pods()
-            if opa_deployment.runs(pod, container)
+        names = [
+            pod.metadata.name
+            for pod in (deployment or self._opa).pods()
+            if pod_deployment.runs(pod, container)
         ]
-        for key in [key for key in self._forwards if key[1] == port and key not in targets]:
-            self._forwards.pop(key).close()
-        for name, _ in targets:
-            if (name, port) not in self._forwards:
-                self._forwards[name, port] = Forward(self.kubeconfig, NAMESPACE, name, port)
-        return [(key[0], f"https://{HOST}:{self._forwards[key].port}") for key in targets]
+        forwards = self._forwards.setdefault((container, port), {})
+        for name in forwards.keys() - names:
+            forwards.pop(name).close()
+        for name in names:
+            if name not in forwards:
+                forwards[name] = Forward(self.kubeconfig, NAMESPACE, name, port)
+        return [(name, f"https://{HOST}:{forwards[name].port}") for name in names]
 
     @clients.patiently
     def _secret(self, name: str) -> dict[str, str]:

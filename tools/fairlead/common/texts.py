@@ -18,3 +18,13 @@ def now() -> str:
 def counted(count: int, noun: str) -> str:
     """The count with its noun, such as `1 pod` or `3 pods`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    """`text` with control characters escaped, except those to `keep`: a name in a log could steer
+    the terminal.
+    """
+    return "".join(
+        character if character.isprintable() or character in keep else ascii(character)[1:-1]
+        for character in text
+    )

@@ -45,12 +45,20 @@ class LiveNamespace(NamedTuple):
 class ApiServer:
     """A client for several threads; it never retries."""
 
-    def __init__(self, kubeconfig: Path | None, turn: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        kubeconfig: Path | None,
+        turn: Callable[[], None] | None = None,
+        *,
+        page: int = PAGE,
+    ) -> None:
         """Reads the credentials of `kubeconfig`, or of the pod that this process runs in, and sends
         nothing yet. Raises UsageError.
 
-        `turn` is called before each request and at each event.
+        `turn` is called before each request and at each event. `page` is the number of objects in
+        one page of a list.
         """
+        self._page = page
         self._kubeconfig = kubeconfig
         self._turn = turn or (lambda: None)
         self._lock = Lock()
@@ -75,7 +83,7 @@ class ApiServer:
         `selector` has a labelSelector, a fieldSelector or both. Each object has its apiVersion and
         kind, as in a watch.
         """
-        query = {"limit": str(PAGE), **selector}
+        query = {"limit": str(self._page), **selector}
         while True:
             page = self._json(
                 "GET", path, query, accept=_METADATA_LIST if metadata_only else "application/json"

@@ -38,6 +38,7 @@ from fairlead.operations import (
     preflight,
     revision_wait,
     rotate,
+    transient_access,
 )
 from fairlead.operations.applying import DELETED, Applier, Outcome, preview, require_acceptable
 from fairlead.policy import bundles, staging, tables, token_scopes, workspace
@@ -70,10 +71,11 @@ def deploy(
     disabled; a warning says so. The history gets an entry, with `message`. Policies of users are
     checked and tested first, as by a push, unless the caller has `tested` them.
 
-    Raises UsageError if the sidecar cannot run there or cannot do what the settings ask for. Raises
-    FairleadError if policies fail a check or a test, if the cluster lacks something (the error
-    lists everything, and nothing was applied), or if something does not come up: what was applied
-    stays, and the next run continues.
+    Raises UsageError if the sidecar cannot run there or cannot do what the settings ask for, or if
+    the settings switch transient access off while somebody has some. Raises FairleadError if
+    policies fail a check or a test, if the cluster lacks something (the error lists everything, and
+    nothing was applied), or if something does not come up: what was applied stays, and the next run
+    continues.
     """
     remarks.check("--message", message)
     if not tested and (settings.policies or folder is not None):
@@ -136,6 +138,8 @@ def _deploy(
         preflight.require(preflight.check(cluster, rendered, settings))
         progress.finish("cluster", "can take the deployment")
     require_acceptable(objects, rendered)
+    if settings.access is None:
+        transient_access.require_ended(objects)
     if not certificate.alone:
         # The Lease comes first: of two first deployments at once, the second then takes the
         # credentials of the other.
@@ -151,6 +155,8 @@ def _deploy(
     states = _apply(
         cluster, objects, applier, rendered, settings, bundle, credentials, certificate, progress
     )
+    if settings.access and settings.access.own_controller:
+        transient_access.until_one_works(cluster, progress=progress)
     for superfluous in removed:
         applier.delete(*superfluous)
     cluster.shadow(credentials.shadow if pair else None, progress=progress)

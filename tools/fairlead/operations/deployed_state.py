@@ -11,7 +11,7 @@ from typing import Any
 
 import requests
 
-from fairlead.clusters.base import OpaServer, SidecarServer
+from fairlead.clusters.base import OpaServer, ReportingServer
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import (
@@ -126,11 +126,31 @@ def _confirmed(api: OpaApi) -> tuple[datetime | None, float | None]:
     return None, None
 
 
-def health(sidecar: SidecarServer) -> dict[str, Any]:
-    """A sidecar's own health report, healthy or not. Raises FairleadError if it cannot be
+def health(server: ReportingServer) -> dict[str, Any]:
+    """The server's own health report, healthy or not. Raises FairleadError if it cannot be
     reached.
     """
-    return _fetched(f"{sidecar.url}/health", sidecar.ca)
+    return _fetched(f"{server.url}/health", server.ca)
+
+
+def report(server: ReportingServer, *further: str) -> dict[str, Any]:
+    """{pod, url, pid, healthy, reasons} of a server, and `further` fields of its own report. One
+    that does not answer is not healthy.
+    """
+    own: dict[str, Any] = {}
+    try:
+        own = health(server)
+        healthy, reasons = bool(own["healthy"]), [str(reason) for reason in own["reasons"]]
+    except (FairleadError, KeyError, TypeError) as error:
+        healthy, reasons = False, [f"it does not answer ({error})"]
+    return {
+        "pod": server.pod,
+        "url": server.url,
+        "pid": server.pid,
+        "healthy": healthy,
+        "reasons": reasons,
+        **{field: own.get(field) for field in further},
+    }
 
 
 def _fetched(url: str, ca: Path) -> dict[str, Any]:

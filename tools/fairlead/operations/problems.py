@@ -61,6 +61,25 @@ def of_sidecars(
             yield f"the sidecar beside {_opa(state)} says that it is ready, but {_age(state)}"
 
 
+def of_access(
+    controllers: Sequence[Mapping[str, Any]], deployment: Mapping[str, Any] | None
+) -> Iterator[str]:
+    """Controllers of access that are missing though there is the Deployment, are not healthy, or of
+    which none works.
+    """
+    if deployment and not controllers:
+        yield "no controller of access runs: nothing begins, and what has begun does not end"
+    for controller in controllers:
+        if not controller["healthy"]:
+            reasons = "; ".join(controller["reasons"])
+            yield f"the controller of access {controller['pod']} is not ready: {reasons}"
+    if controllers and not any(controller["leading"] for controller in controllers):
+        yield (
+            "no controller of access holds the Lease yet: nothing begins or ends until one does. "
+            "If this lasts, see `fairlead logs controller`"
+        )
+
+
 _AGAIN = "deploy again, by `fairlead deploy` or by syncing the manifests from Git"
 
 

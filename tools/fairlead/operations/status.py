@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from fairlead.clusters.base import Cluster, SidecarServer
+from fairlead.clusters.base import Cluster
 from fairlead.common import texts
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import (
+    ACCESS,
     NAMESPACE,
     OPA_ENGINE,
     POLICIES,
@@ -25,6 +26,7 @@ from fairlead.operations import (
     policy_status,
     problems,
     replication_lag,
+    transient_access,
 )
 from fairlead.operations.deployed_state import Served
 from fairlead.policy import bundles
@@ -40,6 +42,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
     - `opa`: a list of {pod, url, ca, pid, ready, revision, confirmed}; `confirmed` is the time up
       to which all of its data are confirmed (RFC 3339), None if nobody has confirmed any
     - `sidecars`: those that report their health, as {pod, url, pid, healthy, reasons}
+    - `access`: see transient_access.controllers
     - `policies`: a list of {name, status, error, used}; see policy_status.policies
     - `objects`: webhooks, guards and rights, as {kind, name, namespace, state, fields,
       failurePolicy}; see drift.Compared
@@ -61,7 +64,8 @@ def status(cluster: Cluster) -> dict[str, Any]:
         policies = policy_status.policies(objects) if there else []
     else:
         policies = [_in_python(config_map, states)] if config_map else []
-    sidecars = [_sidecar(sidecar) for sidecar in cluster.sidecars()]
+    sidecars = [deployed_state.report(sidecar) for sidecar in cluster.sidecars()]
+    access = transient_access.controllers(cluster)
     running = servers(cluster)
     comparison = drift.compare(cluster, objects)
     disabled = disabling.read(objects)
@@ -92,6 +96,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
             for state in states
         ],
         "sidecars": sidecars,
+        "access": access,
         "intents": intents(config_map),
         "policies": policies,
         "objects": documents(comparison),
@@ -104,6 +109,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
                 states, _expected_opas(objects), "OPA" if by_opa else "server in Python"
             ),
             *problems.of_sidecars(states, sidecars if cluster.sidecar.look_up else None),
+            *problems.of_access(access, objects.get("apps/v1", "Deployment", ACCESS, NAMESPACE)),
             *problems.of_replication(_lags(cluster, states, token) if by_opa else ()),
             *problems.of_policies(policies),
             *problems.of_objects(comparison),
@@ -183,19 +189,3 @@ def _expected_opas(objects: clients.Objects) -> int:
     """The least number of OPAs that have to be there."""
     deployment = objects.get("apps/v1", "Deployment", "opa", NAMESPACE) or {}
     return max(1, (deployment.get("spec") or {}).get("replicas") or 0)
-
-
-def _sidecar(sidecar: SidecarServer) -> dict[str, Any]:
-    """A sidecar's health; one that does not answer is not healthy."""
-    try:
-        health = deployed_state.health(sidecar)
-        healthy, reasons = bool(health["healthy"]), [str(reason) for reason in health["reasons"]]
-    except (FairleadError, KeyError, TypeError) as error:
-        healthy, reasons = False, [f"it does not answer ({error})"]
-    return {
-        "pod": sidecar.pod,
-        "url": sidecar.url,
-        "pid": sidecar.pid,
-        "healthy": healthy,
-        "reasons": reasons,
-    }

@@ -20,6 +20,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, OPA_PODS
 from fairlead.kube import clients, discovery
 from fairlead.kube.errors import Refused
+from fairlead.operations import transient_access
 
 DEADLINE = 180.0
 """Seconds in which the namespace and its pods have to be gone."""
@@ -62,13 +63,14 @@ class Uninstalled:
 
 
 def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
-    """Remove every object that Fairlead made, and the namespace if nothing else is in it. Safe to
-    repeat.
+    """End all transient access, and remove every object that Fairlead made, and the namespace if
+    nothing else is in it. Safe to repeat.
 
     Raises FairleadError if something cannot be removed; what was removed before stays removed.
     """
     api = clients.connect(cluster.kubeconfig)
     objects, kinds = clients.Objects(api), discovery.kinds(api)
+    transient_access.end_all(objects, progress=progress)
     ours, remaining = _listed(objects, kinds)
     removed = []
     for kind, manifest in sorted(ours, key=lambda entry: _order(entry[0].name)):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from fairlead.access import bindings, decisions, statuses
+from fairlead.access import bindings, decisions, statuses, trail
 from fairlead.access.bindings import KINDS
 from fairlead.access.granting import NotGranted
 from fairlead.access.instants import SECOND
 from fairlead.access.state import State
+from fairlead.kube.apiserver import ApiServer
 from fairlead.opa.errors import OpaUnavailable
+from fairlead.sync.opa_credentials import OpaCredentials
 
 PARENT: dict[str, Any] = {
     "apiVersion": "access.fairlead.dev/v1",
@@ -171,6 +174,39 @@ def test_only_the_child_that_was_deleted_is_forgotten() -> None:
     state.forget(key, again)
     assert state.child(key) is None
     assert told == [key] * 2
+
+
+def test_a_child_that_was_made_is_known_before_a_watch_tells_it() -> None:
+    told: list[bindings.Key] = []
+    state, key = State(told.append), ("shop", "night")
+    made = bindings.made(changed(DECIDED, "metadata", "uid", to="c-1"), PARENT)
+    state.observe(key, versioned(made, 3))
+    assert (state.child(key) or {})["metadata"]["uid"] == "c-1"
+    state.apply(state.sources[2], False, versioned(made, 3))  # the watch tells it, too
+    assert told == [key]
+    state.apply(state.sources[2], True, versioned(made, 4))
+    state.observe(key, versioned(made, 3))  # the answer comes after what the watch told
+    assert state.child(key) is None
+
+
+def test_an_answer_about_one_parent_that_is_no_decision_delays_no_other() -> None:
+    answers = [{**ANSWER, "children": [None]}, ANSWER]
+    client = SimpleNamespace(sync=lambda _: answers.pop(0))
+    several = decisions.Decisions(
+        lambda: cast(OpaCredentials, SimpleNamespace(client=lambda: client))
+    )
+    with pytest.raises(OpaUnavailable):
+        several.of(PARENT, None)
+    assert several.of(PARENT, None).binding == DECIDED
+
+
+def test_what_users_write_forges_no_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    waiting = trail.Trail(cast(ApiServer, None))
+    forged = changed(PARENT, "spec", "reason", to="x\n2026-11-24 INFO shop/other: Granted")
+    with caplog.at_level("INFO"):
+        waiting.tell("Normal", "Granted", trail.described(forged), forged)
+    assert "\n" not in caplog.messages[0]
+    assert "\n" not in waiting._waiting.get_nowait()["message"]
 
 
 def test_it_is_complete_once_everything_was_listed() -> None:

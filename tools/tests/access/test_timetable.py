@@ -12,6 +12,7 @@ import pytest
 from fairlead.access.bindings import Key
 from fairlead.access.instants import SECOND
 from fairlead.access.timetable import Timetable
+from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 
 HOUR = 3600 * SECOND
@@ -56,6 +57,15 @@ def test_work_is_done_in_the_order_in_which_it_is_due(stop: Event) -> None:
     assert [done.get(timeout=LIMIT), done.get(timeout=LIMIT)] == [B, A]
     assert time.time_ns() >= now + SECOND // 5
     assert len(table) == 0
+
+
+def test_what_is_due_comes_before_what_was_put_later(stop: Event) -> None:
+    done: Queue[Key] = Queue()
+    table = Timetable("testing", lambda key: done.put(key), threads=1, longest=1.0)
+    table.put(A, time.time_ns())
+    table.put(B)
+    table.run(stop)
+    assert [done.get(timeout=LIMIT), done.get(timeout=LIMIT)] == [A, B]
 
 
 def test_a_clock_that_is_set_forward_makes_work_due(stop: Event, clock: Clock) -> None:
@@ -115,3 +125,29 @@ def test_one_key_is_never_worked_on_twice_at_a_time(stop: Event) -> None:
         table.put(A)
         time.sleep(0.0005)
     assert overlapping == []
+
+
+def test_what_fails_again_and_again_is_told_until_it_succeeds(stop: Event) -> None:
+    attempts: Queue[int] = Queue()
+    broken = Event()
+    broken.set()
+
+    def work(key: Key) -> int | None:
+        if broken.is_set():
+            raise FairleadError(f"{key[1]} is refused")
+        attempts.put(1)
+        return None
+
+    table = Timetable("ending", work, threads=1, longest=0.01)
+    assert table.trouble is None
+    table.put(A)
+    table.put(("", "b"))
+    table.run(stop)
+    waiting.until(lambda: "1 more" in (table.trouble or ""), deadline=LIMIT, what="both fail")
+    assert table.trouble in (
+        "ending shop/a fails, and 1 more: a is refused",
+        "ending b fails, and 1 more: b is refused",
+    )
+    broken.clear()
+    waiting.until(lambda: table.trouble is None, deadline=LIMIT, what="both succeed")
+    assert attempts.qsize() == 2

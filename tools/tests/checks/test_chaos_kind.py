@@ -18,7 +18,7 @@ from fairlead.checks.chaos.schedule import COMPACT, Episode, Fault
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.clusters.kind import KindCluster
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import NAMESPACE
+from fairlead.deployment.names import ACCESS, NAMESPACE
 from fairlead.kube import clients
 
 SILENT = Progress()
@@ -38,6 +38,8 @@ def control_plane() -> Iterator[BareCluster]:
         opa, server = {"app.kubernetes.io/name": "opa"}, {"component": "kube-apiserver"}
         add(objects, core, "opa-a", NAMESPACE, opa, "worker", ["opa", "sync"])
         add(objects, core, "opa-b", NAMESPACE, opa, "worker2", ["opa", "sync"])
+        access = {"app.kubernetes.io/name": ACCESS}
+        add(objects, core, "access-a", NAMESPACE, access, "worker", ["controller"])
         add(
             objects,
             core,
@@ -105,17 +107,22 @@ def broken(world: World, *faults: Fault) -> tuple[KindFaults, list[list[str]]]:
 
 def test_what_is_killed_ends_and_its_kubelet_starts_it_at_once(world: World) -> None:
     made, calls = broken(
-        world, Fault("kill sync", 0, 0, 1), Fault("kill kube-apiserver", 0, 0, None)
+        world,
+        Fault("kill sync", 0, 0, 1),
+        Fault("kill kube-apiserver", 0, 0, None),
+        Fault("kill controller", 0, 0, None),
     )
     assert made.failed == []
     assert [fault.target for fault in made.broke] == [
         "opa-b/sync",
         "kube-apiserver-x/kube-apiserver",
+        "access-a/controller",
     ]
     restart = ["systemctl", "restart", "kubelet"]
     assert calls == [
         *(["worker2", "kill", "-KILL", "4711"], ["worker2", *restart]),
         *(["control-plane", "kill", "-KILL", "4711"], ["control-plane", *restart]),
+        *(["worker", "kill", "-KILL", "4711"], ["worker", *restart]),
     ]
 
 

@@ -26,7 +26,7 @@ def test_a_run_sees_every_kind_of_fault_and_ends_in_time(seed: int, seconds: flo
 def test_every_kind_comes_once_before_any_comes_again() -> None:
     kinds = [fault.kind for episode in schedule.plan(7, 600) for fault in episode.faults]
     assert sorted(kinds[: len(schedule.KINDS)]) == sorted(schedule.KINDS)
-    assert min(kinds.count(kind) for kind in schedule.KINDS) >= 10
+    assert min(kinds.count(kind) for kind in schedule.KINDS) >= 9
 
 
 def test_the_same_seed_gives_the_same_schedule_and_another_one_another() -> None:

@@ -32,6 +32,7 @@ STATUS: dict[str, Any] = {
         }
     ],
     "sidecars": [{"pod": "opa", "url": "https://127.0.0.1:2", "healthy": True, "reasons": []}],
+    "access": [],
     "intents": [
         {"name": "node-pool", "enforcement": "warn", "kinds": ["DaemonSet", "Pod"]},
         {"name": "no-host-network", "enforcement": "deny", "kinds": ["Pod"]},
@@ -144,6 +145,16 @@ def test_the_status_names_what_is_disabled_not_ready_or_ended(
     data = {
         **STATUS,
         "sidecars": [{**STATUS["sidecars"][0], "healthy": False, "reasons": ["a", "b"]}],
+        "access": [
+            {
+                "pod": "fairlead-access",
+                "url": "https://127.0.0.1:3",
+                "healthy": True,
+                "leading": True,
+                "bindings": 4,
+                "reasons": [],
+            }
+        ],
         "disabled": [{"intent": "node-pool", "by": "a", "since": "b", "reason": None}],
         "servers": [{"name": "kwok", "restarts": 0, "running": False}],
         "policies": [{**STATUS["policies"][0], "used": False}],
@@ -152,6 +163,7 @@ def test_the_status_names_what_is_disabled_not_ready_or_ended(
     lines = drawn(data, 160, monkeypatch)
     for line in (
         "opa  https://127.0.0.1:2  no     a; b",
+        "fairlead-access  https://127.0.0.1:3  yes    yes    4         -",
         "node-pool        disabled     DaemonSet, Pod",
         "ended      kwok",
         "fairlead-policies  loaded; no decision uses it  -",

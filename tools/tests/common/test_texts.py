@@ -31,3 +31,8 @@ def test_the_present_time_is_spelled_in_the_same_way() -> None:
 @pytest.mark.parametrize(("count", "text"), [(0, "0 pods"), (1, "1 pod"), (2, "2 pods")])
 def test_a_noun_is_plural_unless_there_is_one(count: int, text: str) -> None:
     assert texts.counted(count, "pod") == text
+
+
+def test_control_characters_are_escaped_but_those_to_keep() -> None:
+    assert texts.printable("a\n\x1b[2Jé") == "a\\n\\x1b[2Jé"
+    assert texts.printable("a\n\r", keep="\n") == "a\n\\r"

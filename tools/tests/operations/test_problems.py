@@ -59,6 +59,21 @@ def test_sidecars_that_are_missing_or_unhealthy_are_told_with_the_age_of_the_dat
     assert list(problems.of_sidecars([GOOD], None)) == [], "kube-mgmt tells nothing"
 
 
+def test_controllers_of_access_that_are_missing_unhealthy_or_idle_are_told() -> None:
+    works = {"pod": "c-1", "healthy": True, "reasons": [], "leading": True}
+    waits = {**works, "pod": "c-2", "leading": False}
+    silent = {**waits, "healthy": False, "reasons": ["it does not answer"], "leading": None}
+    deployment = {"kind": "Deployment"}
+    assert list(problems.of_access([], None)) == [], "access is not switched on"
+    assert list(problems.of_access([waits, works], deployment)) == []
+    (missing,) = problems.of_access([], deployment)
+    assert missing.startswith("no controller of access runs: nothing begins, and ")
+    (unhealthy,) = problems.of_access([silent, works], deployment)
+    assert unhealthy == "the controller of access c-2 is not ready: it does not answer"
+    (idle,) = problems.of_access([waits], deployment)
+    assert idle.startswith("no controller of access holds the Lease yet: ")
+
+
 def test_stale_namespaces_are_told_with_the_time_and_the_way_out() -> None:
     since = datetime.now(UTC) - timedelta(seconds=90)
     (problem,) = problems.of_replication([(OTHER, None), (GOOD, Lag(tuple("abcdefg"), since))])

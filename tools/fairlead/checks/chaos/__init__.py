@@ -2,6 +2,6 @@
 meanwhile.
 
 schedule.py plans the faults from a seed, and faults.py carries them out. Meanwhile load.py creates
-pods, and changes.py pushes policies and rotates credentials. invariants.py checks the recorded
-attempts, report.py summarises them, and run.py combines all of it.
+pods, access.py grants access, and changes.py pushes policies and rotates credentials. invariants.py
+checks the recorded attempts, report.py summarises them, and run.py combines all of it.
 """

@@ -12,7 +12,7 @@ from fairlead.checks.chaos.schedule import Fault
 from fairlead.clusters.kind import KindCluster
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import NAMESPACE, OPA_PODS
+from fairlead.deployment.names import ACCESS, NAMESPACE, OPA_PODS
 from fairlead.kube import clients
 from fairlead.programs import docker
 
@@ -74,11 +74,10 @@ class KindFaults(Faults):
         """The running containers of a kind of server. Raises FairleadError if the API server cannot
         be asked.
         """
-        namespace, labels = (
-            (NAMESPACE, OPA_PODS)
-            if kind != _API_SERVER
-            else ("kube-system", f"component={_API_SERVER}")
-        )
+        namespace, labels = {
+            _API_SERVER: ("kube-system", f"component={_API_SERVER}"),
+            "controller": (NAMESPACE, f"app.kubernetes.io/name={ACCESS}"),
+        }.get(kind, (NAMESPACE, OPA_PODS))
         with clients.explained(f"cannot list the pods of {kind}"):
             # Any: in the package's models every field may be None, also those that an API server
             # always sets.

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event, Timer
 from typing import Any
 
-from fairlead.checks.chaos import invariants, load, report, schedule
+from fairlead.checks.chaos import access, invariants, load, report, schedule
 from fairlead.checks.chaos.changes import Changes, variants
 from fairlead.checks.chaos.embedded_faults import EmbeddedFaults
 from fairlead.checks.chaos.faults import Faults
@@ -26,16 +26,18 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
 from fairlead.operations import up
+from fairlead.settings.access import Access
 from fairlead.settings.images import overridden
 from fairlead.settings.models import Images, Pool, Settings, Toleration
 
 SETTINGS = Settings(
+    access=Access(roles=[access.ROLE]),
     pools={
         "pool1": Pool(),
         "pool2": Pool(
             tolerations=[Toleration(key="dedicated", value="pool2", effect="NoSchedule")]
         ),
-    }
+    },
 )
 """Declared pools, so that an assignment has more than one part."""
 
@@ -48,7 +50,7 @@ _HEALS = 60.0
 @dataclass(frozen=True)
 class Options:
     """The options of a run: seconds of faults, the seed of the random schedule, the number of
-    clients and OPAs, and the cluster.
+    clients and OPAs, the cluster, and the most seconds for which access may outlast its window.
     """
 
     seconds: float = 600.0
@@ -57,6 +59,7 @@ class Options:
     replicas: int = 2
     name: str = "chaos"
     cluster: str = "embedded"
+    late: float = access.BOUND
 
 
 def run(options: Options, *, progress: Progress) -> dict[str, Any]:
@@ -77,11 +80,15 @@ def run(options: Options, *, progress: Progress) -> dict[str, Any]:
         changes = Changes(cluster, SETTINGS, variants(Path(folder)))
         if not changes.push("A"):
             raise FairleadError(f"the policies cannot be pushed: {changes.made[-1].error}")
-        ledger = load.Ledger(SETTINGS)
+        ledger, grants = load.Ledger(SETTINGS), access.Grants()
         began = time.monotonic()
-        interrupted = _inject(options, episodes, cluster, ledger, changes, faults, progress)
+        with access.working(cluster.kubeconfig, grants, seed=options.seed):
+            interrupted = _inject(options, episodes, cluster, ledger, changes, faults, progress)
         seconds = time.monotonic() - began
-        verdicts = _verdicts(cluster, ledger, changes, progress)
+        verdicts = [
+            *_verdicts(cluster, ledger, grants, changes, progress),
+            *access.verdicts(grants, options.late),
+        ]
         return {
             "seed": options.seed,
             "seconds": round(seconds, 1),
@@ -89,6 +96,7 @@ def run(options: Options, *, progress: Progress) -> dict[str, Any]:
             "replicas": options.replicas,
             "interrupted": interrupted,
             "could not": faults.failed,
+            "access": access.summary(grants),
             **report.summary(ledger.attempts, faults.broke, changes.made, verdicts),
         }
 
@@ -156,7 +164,11 @@ def _inject(
 
 
 def _verdicts(
-    cluster: Cluster, ledger: load.Ledger, changes: Changes, progress: Progress
+    cluster: Cluster,
+    ledger: load.Ledger,
+    grants: access.Grants,
+    changes: Changes,
+    progress: Progress,
 ) -> list[Verdict]:
     """Check that everything works without faults, and check all recorded attempts and pods."""
     progress.update("chaos", "pushing and rotating once more without faults")
@@ -164,6 +176,8 @@ def _verdicts(
     for what in ("push", "token", "certificate"):
         if not (changes.push("B") if what == "push" else changes.rotate(what)):
             problems.append(f"{what}: {changes.made[-1].error}")
+    progress.update("chaos", "granting access once more, and checking that all of it has ended")
+    problems += access.afterwards(cluster.kubeconfig, grants, _HEALS)
     progress.update("chaos", "checking every pod")
     client = load.Client(cluster.kubeconfig, ledger)
     before = len(ledger.attempts)
@@ -194,8 +208,8 @@ def _verdicts(
         *invariants.answers(ledger.attempts, changes.pushes),
         rotated,
         Verdict(
-            "everything recovers by itself: push, rotations and placement work afterwards",
-            5,
+            "everything recovers by itself: push, rotations, placement and access work afterwards",
+            6,
             tuple(problems),
         ),
     ]

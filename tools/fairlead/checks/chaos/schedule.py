@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-SERVERS = ("opa", "proxy", "sync", "kube-apiserver")
-"""The servers that are killed and stopped. If there are several of a kind, it is one of them or all
-at once."""
+SERVERS = ("opa", "proxy", "sync", "kube-apiserver", "controller")
+"""The servers that are killed and stopped; `controller` is that of access. If there are several of
+a kind, it is one of them or all at once."""
 
 COMPACT, BREAK = "compact etcd", "break policies"
 KINDS = (*(f"{how} {server}" for server in SERVERS for how in ("kill", "stop")), COMPACT, BREAK)

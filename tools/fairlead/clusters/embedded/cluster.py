@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.clusters import joined_logs
-from fairlead.clusters.base import OpaServer, SidecarServer
+from fairlead.clusters.base import OpaServer, ReportingServer
 from fairlead.clusters.embedded import (
     access_server,
     balancer,
@@ -141,7 +141,7 @@ class EmbeddedCluster(RememberingCluster):
                 self._serve_in_python(replica, settings, progress)
             else:
                 self._serve(replica, settings, labels, progress)
-        self._serve_access(settings, replicas[0], progress)
+        self._serve_access(settings, progress)
         if len(replicas) > 1:
             backends = [
                 f"{replica.opa}={replica.proxy_address}={replica.files.ca}" for replica in replicas
@@ -187,11 +187,11 @@ class EmbeddedCluster(RememberingCluster):
             if replica.opa in running
         ]
 
-    def sidecars(self) -> Sequence[SidecarServer]:
+    def sidecars(self) -> Sequence[ReportingServer]:
         """Every sidecar that was started and reports its health."""
         running = self.servers()
         return [
-            SidecarServer(
+            ReportingServer(
                 f"https://{replica.sidecar_address}",
                 replica.ca,
                 running[replica.sidecar]["pid"],
@@ -200,6 +200,15 @@ class EmbeddedCluster(RememberingCluster):
             for replica in self._replicas()
             if replica.sidecar in running and self.sidecar.look_up
         ]
+
+    def access_controllers(self) -> Sequence[ReportingServer]:
+        """The controller, if it was started."""
+        running = self.servers()
+        if ACCESS not in running:
+            return []
+        replica, server = self._access_server()
+        url = f"https://{server.address}"
+        return [ReportingServer(url, replica.ca, running[ACCESS]["pid"], ACCESS)]
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
         """See fairlead.clusters.base.Cluster. Raises OSError."""
@@ -256,7 +265,7 @@ class EmbeddedCluster(RememberingCluster):
         chosen = (
             [getattr(replica, server) for replica in self._replicas()]
             if server in KINDS
-            else [server]
+            else [ACCESS if server == "controller" else server]
         )
         for name in chosen:
             if name not in names:
@@ -382,16 +391,12 @@ class EmbeddedCluster(RememberingCluster):
         if started and again:
             self.wait_for(replica.opa, replica.opa_url("/health/ready"), replica.ca)
 
-    def _serve_access(self, settings: Settings, replica: Replica, progress: Progress) -> None:
+    def _serve_access(self, settings: Settings, progress: Progress) -> None:
         """Run `fairlead controller` if the settings want it, beside the first OPA."""
         if not (settings.access and settings.access.own_controller):
             self._stop_servers([ACCESS])
             return
-        plan = self._plan()
-        if ACCESS not in plan:
-            (plan[ACCESS],) = self.free_ports(1)
-            self._remember("pods", plan)
-        server = access_server.planned(self._access_folder, replica, plan[ACCESS])
+        replica, server = self._access_server()
         kubeconfig = self.path / "access.kubeconfig"
         argv = server.argv(settings.access, self.webhook_url, kubeconfig)
         if not self._runs(ACCESS, argv, {}):
@@ -405,6 +410,14 @@ class EmbeddedCluster(RememberingCluster):
             probe=server.probe,
             deadline=server.probe.startup,
         )
+
+    def _access_server(self) -> tuple[Replica, access_server.AccessServer]:
+        """The first OPA, and the controller beside it."""
+        plan, (replica, *_) = self._plan(), self._replicas()
+        if ACCESS not in plan:
+            (plan[ACCESS],) = self.free_ports(1)
+            self._remember("pods", plan)
+        return replica, access_server.planned(self._access_folder, replica, plan[ACCESS])
 
     @property
     def _access_folder(self) -> Path:

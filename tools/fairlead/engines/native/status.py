@@ -39,6 +39,7 @@ def status(cluster: Cluster, config_map: Mapping[str, Any]) -> dict[str, Any]:
         "sidecar": None,
         "opa": [],
         "sidecars": [],
+        "access": [],
         "intents": statuses.intents(config_map),
         "policies": rows,
         "objects": statuses.documents(comparison),

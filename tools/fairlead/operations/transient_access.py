@@ -1,0 +1,120 @@
+"""Transient access in a deployment: its controllers, the wait until one works, and what must end
+before they go."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from fairlead.access.bindings import (
+    EFFECTIVE,
+    GROUP,
+    KINDS,
+    RBAC,
+    VERSION,
+    Kind,
+    condition,
+    owner_uid,
+)
+from fairlead.clusters.base import Cluster
+from fairlead.common import texts, waiting
+from fairlead.common.errors import FairleadError, UsageError
+from fairlead.common.progress import Progress
+from fairlead.kube import clients
+from fairlead.kube.errors import Refused
+from fairlead.operations import deployed_state
+
+_DEADLINE = 60.0
+"""Seconds within which one works: one that takes over from a killed one waits for 8 s."""
+
+
+def controllers(cluster: Cluster) -> list[dict[str, Any]]:
+    """Each controller: {pod, url, pid, healthy, reasons, leading, bindings}. `leading` says whether
+    it is the one that works, and `bindings` how many there are by its decisions; both are None if
+    it does not answer.
+    """
+    return [
+        deployed_state.report(server, "leading", "bindings")
+        for server in cluster.access_controllers()
+    ]
+
+
+def until_one_works(cluster: Cluster, *, progress: Progress) -> None:
+    """Return when a controller holds the Lease. Raises FairleadError with their reasons if none
+    does in time.
+    """
+
+    def works() -> bool:
+        rows = controllers(cluster)
+        if any(row["leading"] for row in rows):
+            return True
+        reasons = [f"{row['pod']}: {reason}" for row in rows for reason in row["reasons"]]
+        raise FairleadError("; ".join(reasons) or "see `fairlead logs controller`")
+
+    progress.update("access", "waiting until its controller works")
+    waiting.until(works, deadline=_DEADLINE, what="a controller of access works", pause=0.1)
+    progress.finish("access", "its controller works")
+
+
+def require_ended(objects: clients.Objects) -> None:
+    """Raises UsageError if somebody has transient access, which nothing would end any more without
+    its controller.
+    """
+    effective = [
+        parent["metadata"]
+        for kind in KINDS
+        for parent in _parents(objects, kind)
+        if condition(parent, EFFECTIVE).get("status") == "True"
+    ]
+    if effective:
+        first = "/".join(filter(None, (effective[0].get("namespace"), effective[0]["name"])))
+        more = ", ..." if len(effective) > 1 else ""
+        raise UsageError(
+            f"access: {texts.counted(len(effective), 'transient binding')} ({first}{more}) would "
+            "give access for good without the controller: end all by `kubectl delete "
+            "transientrolebindings --all -A` and `kubectl delete transientclusterrolebindings "
+            "--all`, or leave the setting `access` on"
+        )
+
+
+def end_all(objects: clients.Objects, *, progress: Progress) -> None:
+    """Delete all transient bindings, and return when the cluster has deleted what came of them.
+    Raises FairleadError if that takes too long.
+    """
+    for kind in KINDS:
+        parents = _parents(objects, kind)
+        for parent in parents:
+            name, namespace = parent["metadata"]["name"], parent["metadata"].get("namespace")
+            progress.update("access", f"ending {name}")
+            objects.delete(f"{GROUP}/{VERSION}", kind.parent, name, namespace)
+        if parents:
+            waiting.until(
+                functools.partial(_none_left, objects, kind),
+                deadline=_DEADLINE,
+                what=f"every {kind.child} of transient access is gone",
+                pause=0.1,
+            )
+
+
+def _parents(objects: clients.Objects, kind: Kind) -> list[dict[str, Any]]:
+    """The transient bindings of a kind; none if the cluster does not have the kind, or if the user
+    may not read that.
+    """
+    name = f"{kind.parents.name}.{kind.parents.group}"
+    try:
+        # Without this look, the client would read all that the API server serves again.
+        if objects.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", name) is None:
+            return []
+        return objects.list(f"{GROUP}/{VERSION}", kind.parent, None)
+    except Refused as error:
+        if error.status not in (403, 404):
+            raise
+        return []
+
+
+def _none_left(objects: clients.Objects, kind: Kind) -> bool:
+    children = objects.list(f"{RBAC}/v1", kind.child, None)
+    left = [child["metadata"]["name"] for child in children if owner_uid(child)]
+    if left:
+        raise FairleadError(f"{', '.join(left[:5])} {'is' if len(left) == 1 else 'are'} there")
+    return True
