@@ -16,6 +16,7 @@ from fairlead.deployment import render as library
 from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
 from fairlead.engines import enforcement
 from fairlead.engines.base import UnsupportedSettings
+from fairlead.engines.native import final_state
 from fairlead.settings import loading
 
 
@@ -87,6 +88,7 @@ def command(
                 sidecar=sidecar,
                 secrets=secrets_file,
                 renew=renew,
+                final_state=final_state.render(settings, policies_folder, progress=progress),
                 progress=progress,
             )
         _print_notes(rendered.notes)
@@ -104,6 +106,7 @@ def command(
             sidecar=sidecar,
             secrets=secrets_file,
             renew=renew,
+            final_state=final_state.render(settings, policies_folder, progress=progress),
             progress=progress,
         )
     _print_notes(written.notes)

@@ -51,7 +51,7 @@ def _draw(data: dict[str, Any], console: Console) -> None:
             ("pod", "url", "ready", "leads", "bindings", "reasons"),
             _access(data["access"]),
         ),
-        ("intents", ("name", "enforcement", "kinds"), _intents(data["intents"], data["disabled"])),
+        ("intents", _intent_columns(data["intents"]), _intents(data["intents"], data["disabled"])),
         ("policies", ("name", "status", "error"), _policies(data["policies"])),
         ("admission", ("what", "objects", "failurePolicy", "state"), _admission(data["objects"])),
         (
@@ -121,12 +121,19 @@ def _access(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, "leads": row["leading"]} for row in _healths(rows)]
 
 
+def _intent_columns(rows: list[dict[str, Any]]) -> tuple[str, ...]:
+    """What checks the final state is only shown if admission policies do."""
+    by_policy = any(row.get("finalState") == "policy" for row in rows)
+    return ("name", "enforcement", *(("final state",) if by_policy else ()), "kinds")
+
+
 def _intents(rows: list[dict[str, Any]], disabled: list[dict[str, Any]]) -> list[dict[str, Any]]:
     off = {record["intent"] for record in disabled}
     return [
         {
             **row,
             "enforcement": "disabled" if row["name"] in off else row["enforcement"],
+            "final state": row.get("finalState"),
             "kinds": ", ".join(row["kinds"]),
         }
         for row in rows

@@ -50,7 +50,7 @@ def since(objects: clients.Objects) -> datetime:
     bundles = [
         _bundle(webhook)
         for configuration in configurations
-        for webhook in configuration["webhooks"]
+        for webhook in configuration.get("webhooks") or ()
     ]
     comments = [_COMMENT.search(bundle) for bundle in bundles]
     moments = [datetime.fromisoformat(comment[1].decode()) for comment in comments if comment]
@@ -108,7 +108,7 @@ def _with(configuration: Mapping[str, Any], comment: bytes) -> dict[str, Any]:
         "labels": configuration["metadata"].get("labels") or {},
     }
     webhooks = []
-    for webhook in configuration["webhooks"]:
+    for webhook in configuration.get("webhooks") or ():
         client = webhook["clientConfig"]
         bundle = _COMMENT.sub(b"", _bundle(webhook))
         webhooks.append(

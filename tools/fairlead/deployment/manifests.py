@@ -17,7 +17,14 @@ import yaml
 
 from fairlead.common import paths
 from fairlead.common.digests import digest
-from fairlead.deployment import access, names, pod_sizes, shadowing, sidecars, webhooks
+from fairlead.deployment import (
+    access,
+    names,
+    pod_sizes,
+    shadowing,
+    sidecars,
+    webhooks,
+)
 from fairlead.deployment.credentials import (
     LOOPBACK,
     SERVICE_NAMES,
@@ -25,6 +32,7 @@ from fairlead.deployment.credentials import (
     Tls,
     scoped_data,
 )
+from fairlead.deployment.final_states import FinalState
 from fairlead.deployment.names import (
     KEEPER,
     NAMESPACE,
@@ -68,6 +76,7 @@ def render_objects(
     sidecar: Sidecar = sidecars.SYNC,
     pair: Pair | None = None,
     shadow_url: str | None = None,
+    final_state: FinalState | None = None,
 ) -> list[dict[str, Any]]:
     """All objects, in the order in which to apply them; see `render_files` for the arguments."""
     files = render_files(
@@ -79,6 +88,7 @@ def render_objects(
         sidecar=sidecar,
         pair=pair,
         shadow_url=shadow_url,
+        final_state=final_state,
     )
     return [manifest for objects in files.values() for manifest in objects]
 
@@ -113,6 +123,7 @@ def render_files(
     sidecar: Sidecar = sidecars.SYNC,
     pair: Pair | None = None,
     shadow_url: str | None = None,
+    final_state: FinalState | None = None,
     templates: Collection[str] | None = None,
 ) -> dict[str, list[dict[str, Any]]]:
     """All objects by file, named like their template without `.j2`, in the order to apply them.
@@ -124,11 +135,14 @@ def render_files(
         pair: the engines, if one of them decides beside the other. Nothing then asks a server that
             does not enforce the policies, but what compares the two.
         shadow_url: where the API server calls `fairlead shadow`, instead of its Service.
+        final_state: the admission policies that check the final state, which stand in place of
+            webhooks if they are in force.
         templates: those to render; None for all.
     """
     sidecar.require(settings)
     engines = pair.engines if pair else Engines(sidecar.engine)
     active = bundle.active(settings)
+    asked = webhooks.of(active, settings)
     look_up, opa = (f"127.0.0.1:{port}" for port in (arguments.SYNC_PORT, arguments.INNER_PORT))
     environment = _templates()
     values = {
@@ -136,7 +150,7 @@ def render_files(
         "settings": settings,
         "size": pod_sizes,
         "names": names,
-        "policies": policies(settings, bundle, sidecar.engine, pair),
+        "policies": policies(settings, bundle, sidecar.engine, pair, final_state),
         "bundle": bundle,
         "credentials": credentials,
         "file_modules": bundles.file_modules([credentials.token], credentials.scoped),
@@ -173,7 +187,8 @@ def render_files(
         "access_token": access.TOKEN,
         "opa_ca": shadowing.OPA_CA,
         "replicas": settings.replicas if replicas is None else replicas,
-        "webhooks": webhooks.of(active, settings),
+        "webhooks": final_state.left(asked) if final_state else asked,
+        "final_state": final_state,
         "files": arguments.MOUNTED,
         "opa_port": arguments.OPA_PORT,
         "drain": arguments.DRAIN,
@@ -275,12 +290,14 @@ def policies(
     bundle: bundles.Bundle,
     engine: str = OPA_ENGINE,
     pair: Pair | None = None,
+    final_state: FinalState | None = None,
 ) -> dict[str, Any]:
     """The ConfigMap of the policies, the same as in `render_objects`, of one engine or a pair."""
     annotations = {
         REVISION_ANNOTATION: bundle.revision,
         SETTINGS_ANNOTATION: json.dumps(settings.deployed_document()),
         **(pair or Engines(engine)).annotations,
+        **(final_state.annotations if final_state else {}),
     }
     return policies_of(bundle.modules, annotations)
 

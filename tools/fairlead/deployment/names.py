@@ -80,6 +80,15 @@ OBJECTS = "objects.yaml"
 OBJECTS_ANNOTATION = "fairlead.dev/objects"
 """The annotation of that ConfigMap with the same objects (gzip, base64), if another engine decides
 beside it: OPA's sidecars load whatever is in the data. All annotations have at most 256 KiB."""
+FINAL_STATE_LABEL = "fairlead.dev/final-state"
+"""The label of the admission policies, and their bindings, that check the final state in place of a
+webhook; its value is the intent."""
+FINAL_STATE_ANNOTATION = "fairlead.dev/final-state"
+"""The annotation of the ConfigMap with the policies that holds these objects, as OBJECTS_ANNOTATION
+does."""
+IN_PLACE_ANNOTATION = "fairlead.dev/final-state-by"
+"""The annotation of the same ConfigMap that says that they are in force, in place of the webhooks;
+its value is `policy`."""
 PARAMETERS_GROUP = "policy.fairlead.dev"
 """The API group of the parameters of admission policies, and of PlacementPolicies."""
 PLACEMENT_POLICIES = ("placementpolicies", "PlacementPolicy", "v1")

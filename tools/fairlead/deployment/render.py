@@ -10,6 +10,7 @@ from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import SHADOW_NAMES, Credentials, Tls
+from fairlead.deployment.final_states import FinalState
 from fairlead.deployment.secrets_file import SecretsFile, load
 from fairlead.deployment.shadowing import Pair
 from fairlead.policy import bundles, staging, token_scopes
@@ -37,13 +38,14 @@ def render(
     secrets: Path | None = None,
     renew: bool = False,
     pair: Pair | None = None,
+    final_state: FinalState | None = None,
     progress: Progress,
 ) -> Rendered:
     """All objects, for a cluster that reaches OPA by its Service; kube-mgmt is the default sidecar.
 
-    The policies are those of `folder`, or the project's. With `secrets`, the Secrets are kept
-    in that file instead (see secrets_file): the first call makes them, later calls read them, and
-    `renew` replaces them.
+    The policies are those of `folder`, or the project's, and `final_state` has the admission
+    policies that check final states. With `secrets`, the Secrets are kept in that file instead (see
+    secrets_file): the first call makes them, later calls read them, and `renew` replaces them.
 
     Raises UsageError if the settings do not suit a cluster of pods, and InputError if the file
     cannot be used.
@@ -55,6 +57,7 @@ def render(
         secrets=secrets,
         renew=renew,
         pair=pair,
+        final_state=final_state,
         progress=progress,
     )
     if secrets_file is None:
@@ -77,6 +80,7 @@ def render_files(
     secrets: Path | None,
     renew: bool,
     pair: Pair | None = None,
+    final_state: FinalState | None = None,
     progress: Progress,
 ) -> tuple[SecretsFile | None, dict[str, list[dict[str, Any]]]]:
     """The file of credentials, if `secrets` names one, and all objects by file, Secrets included.
@@ -102,7 +106,7 @@ def render_files(
         shadow = Tls.fresh(settings.certificates.valid, names=SHADOW_NAMES)
         credentials = credentials.having(credentials.tls, shadow)
     return secrets_file, manifests.render_files(
-        settings, bundle, credentials, sidecar=chosen, pair=pair
+        settings, bundle, credentials, sidecar=chosen, pair=pair, final_state=final_state
     )
 
 

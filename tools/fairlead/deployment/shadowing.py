@@ -8,19 +8,19 @@ enforcing webhook asks if it is the shadow.
 
 from __future__ import annotations
 
-import gzip
-from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath, PurePosixPath
 from typing import Any
 
+from fairlead.common import packed_texts
 from fairlead.common.digests import digest
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment import component_flags as flags
 from fairlead.deployment.names import (
     CEL_ENGINE,
     ENGINE_ANNOTATION,
+    FINAL_STATE_ANNOTATION,
     NAMESPACE,
     OBJECTS,
     OBJECTS_ANNOTATION,
@@ -38,8 +38,14 @@ from fairlead.policy.tables import INTENTS
 
 ASKED = (OPA_ENGINE, PYTHON_ENGINE)
 """The engines that API servers ask, and that need pods of their own."""
-ENGINE_ANNOTATIONS = (ENGINE_ANNOTATION, SHADOW_ANNOTATION, OBJECTS_ANNOTATION)
-"""The annotations of the policies' ConfigMap that say what the engines are."""
+ENGINE_ANNOTATIONS = (
+    ENGINE_ANNOTATION,
+    SHADOW_ANNOTATION,
+    OBJECTS_ANNOTATION,
+    FINAL_STATE_ANNOTATION,
+)
+"""The annotations of the policies' ConfigMap that say what the engines are, and what the objects of
+a revision are."""
 LIVENESS = Liveness(OPA_PORT, "/health", period=5, timeout=5, failures=3, startup=60)
 """When `fairlead shadow` is restarted. Until then, requests wait a second for it."""
 REPORT = "report.json"
@@ -138,7 +144,7 @@ class Pair:
     @property
     def annotations(self) -> dict[str, str]:
         """The annotations of the ConfigMap of the policies."""
-        packed = b64encode(gzip.compress(self.objects.encode(), mtime=0)).decode()
+        packed = packed_texts.pack(self.objects)
         return {**self.engines.annotations, OBJECTS_ANNOTATION: packed}
 
     def marked(self, bundle: Bundle) -> Bundle:
@@ -154,8 +160,8 @@ def unpacked(config_map: Mapping[str, Any]) -> str:
     """The objects in the annotation. Raises FairleadError."""
     try:
         packed = config_map["metadata"]["annotations"][OBJECTS_ANNOTATION] or "none"
-        return gzip.decompress(b64decode(packed)).decode()
-    except (KeyError, TypeError, ValueError, OSError, EOFError) as error:
+        return packed_texts.unpack(packed)
+    except (KeyError, TypeError, ValueError) as error:
         raise FairleadError(
             f"{OBJECTS} of the ConfigMap {POLICIES} cannot be read: run `fairlead deploy`"
         ) from error

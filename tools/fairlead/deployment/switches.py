@@ -70,8 +70,19 @@ def size_policy(webhook: str) -> str:
     """The name of the admission policy that refuses objects too large for this webhook. Not every
     webhook has one.
     """
+    return _policy(webhook, "size")
+
+
+def final_state_policy(webhook: str) -> str:
+    """The name of the admission policy, and of its binding, that checks the final state of the
+    requests of this webhook, in place of another one. Not every webhook has one.
+    """
+    return _policy(webhook, "final-state")
+
+
+def _policy(webhook: str, purpose: str) -> str:
     parts = webhook.removesuffix(_DOMAIN).removeprefix(FINAL_STATE).split(".")
-    return f"fairlead-{'-'.join(reversed(parts))}-size"
+    return f"fairlead-{'-'.join(reversed(parts))}-{purpose}"
 
 
 def intents(configuration: Mapping[str, Any]) -> set[str]:
@@ -107,6 +118,17 @@ def merged(configurations: Iterable[Mapping[str, Any]]) -> dict[str, Record]:
             if by_intent.get(intent, Record(intent)) == Record(intent):
                 by_intent[intent] = record
     return dict(sorted(by_intent.items()))
+
+
+def policy_off(policy: Mapping[str, Any]) -> dict[str, Any]:
+    """The ValidatingAdmissionPolicy, switched off."""
+    spec = policy["spec"]
+    constraints = spec["matchConstraints"]
+    selector = off(constraints.get("objectSelector"))
+    return {
+        **policy,
+        "spec": {**spec, "matchConstraints": {**constraints, "objectSelector": selector}},
+    }
 
 
 def binding_is_off(binding: Mapping[str, Any]) -> bool:
@@ -175,13 +197,7 @@ def kept(manifest: Mapping[str, Any], live: Mapping[str, Any] | None) -> Mapping
         disabled = records(live).keys()
         return {**manifest, "webhooks": _switched(manifest, disabled)} if disabled else manifest
     if manifest["kind"] == "ValidatingAdmissionPolicy" and policy_is_off(live):
-        spec = manifest["spec"]
-        constraints = spec["matchConstraints"]
-        selector = off(constraints.get("objectSelector"))
-        return {
-            **manifest,
-            "spec": {**spec, "matchConstraints": {**constraints, "objectSelector": selector}},
-        }
+        return policy_off(manifest)
     if manifest["kind"].endswith("AdmissionPolicyBinding") and binding_is_off(live):
         return binding_off(manifest)
     return manifest

@@ -14,9 +14,10 @@ from fairlead.common import remarks
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
+from fairlead.deployment.final_states import FinalState
 from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
 from fairlead.deployment.shadowing import Engines
-from fairlead.engines.native import bring, deployment, pairs, record
+from fairlead.engines.native import bring, deployment, final_state, pairs, record
 from fairlead.engines.native import disabling as native_disabling
 from fairlead.engines.native import status as native_status
 from fairlead.engines.python import decisions
@@ -98,6 +99,7 @@ def deploy(
             report=report,
             progress=progress,
         )
+    checked = _checked(cluster, engines, settings, folder, progress)
     states = opa_deployment.deploy(
         cluster,
         settings,
@@ -106,6 +108,8 @@ def deploy(
         message=message,
         tested=enforcing_by_api_server,
         pair=paired.pair if paired else None,
+        final_state=checked,
+        prepare=lambda: final_state.prepare(cluster, checked, progress=progress),
         report=report,
         progress=progress,
     )
@@ -121,7 +125,8 @@ def deploy(
         cluster.retire(lambda: bring.wait_for_others(progress))
     finally:
         report(applier.outcomes)
-    for warning in _compare_enabled(cluster):
+    warnings = final_state.settle(cluster, progress=progress)
+    for warning in [*warnings, *_compare_enabled(cluster)]:
         progress.warn(warning)
     return [{"url": s.opa.url, "ready": s.ready, "revision": s.revision} for s in states]
 
@@ -146,8 +151,18 @@ def started(
         chosen = sidecar or sidecars.DEFAULT_EMBEDDED.name
         if engine == PYTHON_ENGINE:
             chosen = in_python(settings, None)
+
+        def with_policies(cluster: EmbeddedCluster) -> None:
+            deploy(cluster, settings, engine=engine, sidecar=sidecar, progress=progress)
+
         with up.started(
-            name, settings, nodes, replicas=replicas, sidecar=chosen, progress=progress
+            name,
+            settings,
+            nodes,
+            replicas=replicas,
+            sidecar=chosen,
+            install=with_policies if settings.final_state == "policy" else None,
+            progress=progress,
         ) as cluster:
             yield cluster
         return
@@ -155,7 +170,9 @@ def started(
     def install(cluster: EmbeddedCluster) -> None:
         deployment.deploy(cluster, engine, settings, progress=progress)
 
-    with up.started(name, settings, nodes, install=install, progress=progress) as cluster:
+    with up.started(
+        name, settings, nodes, install=install, asked=False, progress=progress
+    ) as cluster:
         yield cluster
 
 
@@ -173,7 +190,18 @@ def kind(
         refuse_sidecar(engine, sidecar)
     if engine in record.ASKED:
         chosen = in_python(settings, None) if engine == PYTHON_ENGINE else sidecar
-        return up.kind(name, settings, sidecar=chosen, deployed=deployed, progress=progress)
+        by_policies = deployed and settings.final_state == "policy"
+        cluster, new = up.kind(
+            name,
+            settings,
+            sidecar=chosen,
+            deployed=deployed and not by_policies,
+            progress=progress,
+        )
+        if by_policies:
+            with up.telling_fate(cluster):
+                deploy(cluster, settings, engine=engine, sidecar=sidecar, progress=progress)
+        return cluster, new
     cluster, new = up.kind(name, settings, deployed=False, progress=progress)
     if deployed:
         with up.telling_fate(cluster):
@@ -224,12 +252,14 @@ def plan(
         return deployment.plan(cluster, new, progress=progress)
     chosen = _sidecar_of(cluster, engines.asked, sidecar, settings, folder)
     paired = pairs.Paired.made(cluster, engines, chosen, settings, folder, progress=progress)
+    checked = _checked(cluster, engines, settings, folder, progress)
     planned = opa_deployment.plan(
         cluster,
         settings,
         folder,
         sidecar=chosen,
         pair=paired.pair if paired else None,
+        final_state=checked.put(in_place=True) if checked else None,
         progress=progress,
     )
     return [*paired.planned(cluster, planned, progress=progress)] if paired else planned
@@ -272,15 +302,20 @@ def push(
 
     if engines.enforcing in record.ASKED:
         _require_settled(cluster, engines.enforcing)
-        result = opa_push.push(
-            cluster,
-            settings,
-            folder,
-            message=message,
-            restart=restart,
-            made=(lambda: dict(paired().manifest)) if engines.shadow else None,
-            progress=progress,
-        )
+        checked = _checked(cluster, engines, settings, folder, progress)
+        with _settled(cluster, progress) as warnings:
+            result = opa_push.push(
+                cluster,
+                settings,
+                folder,
+                message=message,
+                restart=restart,
+                made=(lambda: dict(paired().manifest)) if engines.shadow else None,
+                final_state=checked,
+                prepare=lambda: final_state.prepare(cluster, checked, progress=progress),
+                progress=progress,
+            )
+        result = {**result, "warnings": [*result["warnings"], *warnings]}
     elif restart:
         raise UsageError(
             f"--restart is about OPA, and {engines.enforcing} enforces the policies: leave it out"
@@ -313,8 +348,47 @@ def rollback(
         _require_settled(cluster, record.engine_of(config_map))
         entry = opa_rollback.chosen(history.entries(objects), reference, config_map)
         deployment.require_same_engine(entry, config_map)
-    result = opa_rollback.rollback(cluster, reference, message=message, progress=progress)
+    with _settled(cluster, progress) as warnings:
+        result = opa_rollback.rollback(
+            cluster,
+            reference,
+            message=message,
+            prepare=lambda: final_state.prepare(cluster, None, progress=progress),
+            progress=progress,
+        )
+    if final_state.readable(config_map) and not FinalState.of(record.deployed(objects)):
+        warnings.append(
+            f"webhooks check the final state: {result['to']} has no admission policies for it. "
+            "Run `fairlead deploy` to have some"
+        )
+    result = {**result, "warnings": [*result["warnings"], *warnings]}
     return _with_shadow(cluster, config_map, result, progress)
+
+
+def _checked(
+    cluster: Cluster, engines: Engines, settings: Settings, folder: Path | None, progress: Progress
+) -> FinalState | None:
+    """The admission policies that check the final state; None if webhooks do."""
+    if engines.shadow is None:
+        return final_state.accepted(cluster, settings, folder, progress=progress)
+    if settings.final_state == "policy" and engines.enforcing in record.ASKED:
+        progress.warn(
+            f"finalState: webhooks check the final state, and no admission policies, as long as "
+            f"{engines.shadow} is the shadow of {engines.enforcing}"
+        )
+    return None
+
+
+@contextmanager
+def _settled(cluster: Cluster, progress: Progress) -> Iterator[list[str]]:
+    """After the block, whether it succeeds or not, what the revision in force says of the final
+    state holds. The block gets a list, which has what went wrong then.
+    """
+    warnings: list[str] = []
+    try:
+        yield warnings
+    finally:
+        warnings += final_state.settle(cluster, progress=progress)
 
 
 def _with_shadow(

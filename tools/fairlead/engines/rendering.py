@@ -9,7 +9,7 @@ from fairlead.deployment import render, sidecars
 from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
 from fairlead.deployment.shadowing import Engines
 from fairlead.engines import enforcement
-from fairlead.engines.native import record
+from fairlead.engines.native import final_state, record
 from fairlead.settings.models import Settings
 
 
@@ -30,7 +30,10 @@ def objects(
     if engines.asked == PYTHON_ENGINE:
         sidecar = enforcement.in_python(settings, folder, sidecar)
     if not engines.shadow:
-        return render.render(settings, folder, sidecar=sidecar, progress=progress)
+        checked = final_state.render(settings, folder, progress=progress)
+        return render.render(
+            settings, folder, sidecar=sidecar, final_state=checked, progress=progress
+        )
     running = sidecars.SIDECARS[sidecar] if sidecar else sidecars.DEFAULT
     pair, new = record.paired(engines, running, settings, folder, progress=progress)
     asked = render.render(settings, folder, sidecar=sidecar, pair=pair, progress=progress)

@@ -15,6 +15,7 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment import access, manifests, shadowing, sidecars
 from fairlead.deployment.credentials import SHADOW_NAMES, Credentials, Tls
+from fairlead.deployment.final_states import FinalState
 from fairlead.deployment.names import (
     ACCESS,
     KEEPER,
@@ -54,6 +55,8 @@ def deploy(
     message: str | None = None,
     tested: bool = False,
     pair: Pair | None = None,
+    final_state: FinalState | None = None,
+    prepare: Callable[[], None] = lambda: None,
     report: Callable[[list[Outcome]], None] = lambda _: None,
     progress: Progress,
 ) -> list[deployed_state.Served]:
@@ -63,6 +66,9 @@ def deploy(
 
     With a `pair`, what compares the two engines is deployed, too. If OPA is the shadow, no webhook
     asks it, and the history gets no entry: that is up to the engine that enforces the policies.
+
+    `final_state` has the admission policies of the revision that check final states. `prepare` is
+    called before anything of the revision is applied.
 
     The order is that of `_apply`, which leaves no pod unplaced, whatever the settings were before.
     Token and certificate stay, except that a certificate that is about to end is rotated, and one
@@ -99,6 +105,8 @@ def deploy(
                 settings,
                 bundle,
                 pair,
+                final_state,
+                prepare,
                 certificate,
                 stack,
                 message,
@@ -121,6 +129,8 @@ def _deploy(
     settings: Settings,
     bundle: bundles.Bundle,
     pair: Pair | None,
+    final_state: FinalState | None,
+    prepare: Callable[[], None],
     certificate: Deployed,
     stack: ExitStack,
     message: str | None,
@@ -131,7 +141,7 @@ def _deploy(
     """
     if settings.certificates.by == "cert-manager":
         rotate.require_cert_manager(cluster)
-    rendering = (cluster, objects, settings, bundle, cluster.sidecar, pair)
+    rendering = (cluster, objects, settings, bundle, cluster.sidecar, pair, final_state)
     credentials, rendered = _credentials_and_objects(*rendering)
     if cluster.examined:
         progress.update("cluster", "checking that it can take the deployment")
@@ -140,6 +150,7 @@ def _deploy(
     require_acceptable(objects, rendered)
     if settings.access is None:
         transient_access.require_ended(objects)
+    prepare()
     if not certificate.alone:
         # The Lease comes first: of two first deployments at once, the second then takes the
         # credentials of the other.
@@ -161,7 +172,8 @@ def _deploy(
         applier.delete(*superfluous)
     cluster.shadow(credentials.shadow if pair else None, progress=progress)
     if pair is None or pair.engines.enforcing in shadowing.ASKED:
-        manifest = manifests.policies(settings, bundle, cluster.sidecar.engine, pair)
+        engine = cluster.sidecar.engine
+        manifest = manifests.policies(settings, bundle, engine, pair, final_state)
         history.record(objects, manifest, "deploy", message)
     return states
 
@@ -202,6 +214,7 @@ def _credentials_and_objects(
     bundle: bundles.Bundle,
     sidecar: Sidecar,
     pair: Pair | None,
+    final_state: FinalState | None,
 ) -> tuple[Credentials, list[dict[str, Any]]]:
     """The deployed credentials, or new ones if there are none, and all objects to apply."""
     valid = settings.certificates.valid
@@ -222,6 +235,7 @@ def _credentials_and_objects(
         sidecar=sidecar,
         pair=pair,
         shadow_url=cluster.shadow_url if pair else None,
+        final_state=final_state,
     )
     return credentials, rendered
 
@@ -360,6 +374,7 @@ def plan(
     *,
     sidecar: str | None = None,
     pair: Pair | None = None,
+    final_state: FinalState | None = None,
     progress: Progress,
 ) -> list[Outcome]:
     """What `deploy` would do to each object: created, changed, unchanged or deleted; unknown if it
@@ -375,7 +390,7 @@ def plan(
     if settings.certificates.by == "cert-manager":
         rotate.require_cert_manager(cluster)
     credentials, rendered = _credentials_and_objects(
-        cluster, objects, settings, bundle, chosen, pair
+        cluster, objects, settings, bundle, chosen, pair, final_state
     )
     outcomes = []
     for done, manifest in enumerate(rendered):

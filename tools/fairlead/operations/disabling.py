@@ -15,7 +15,7 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import remarks, texts
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment import switches
-from fairlead.deployment.names import NAMESPACE, SHADOW_WEBHOOKS, WEBHOOKS
+from fairlead.deployment.names import FINAL_STATE_LABEL, NAMESPACE, SHADOW_WEBHOOKS, WEBHOOKS
 from fairlead.deployment.switches import Record
 from fairlead.kube import clients, identity
 from fairlead.kube.errors import ApiServerError, Refused
@@ -57,8 +57,8 @@ class Disabled:
 def read(objects: clients.Objects) -> Disabled:
     """What is disabled in the cluster. Raises ApiServerError."""
     configurations = [*_live(objects, (_MUTATING, _VALIDATING)).values()]
-    sizes = _sizes(configurations)
-    policies = _live(objects, [*sizes])
+    owners = _policies(configurations)
+    policies = _live(objects, [*owners])
     records = switches.merged(configurations)
     halves = [
         f"{intent} is disabled in one of the two webhook configurations only: run `fairlead "
@@ -74,7 +74,16 @@ def read(objects: clients.Objects) -> Disabled:
         f"ValidatingAdmissionPolicy {key[2]} is disabled, but its webhooks are not: run `fairlead "
         "enable`"
         for key, policy in policies.items()
-        if switches.policy_is_off(policy) and sizes[key] not in records
+        if switches.policy_is_off(policy) and owners[key] not in records
+    ]
+    halves += [
+        f"ValidatingAdmissionPolicy {key[2]} is not disabled, but its webhooks are: it refuses "
+        f"what they have not changed. Run `fairlead disable --intent {owners[key]}` or `fairlead "
+        f"enable --intent {owners[key]}`"
+        for key, policy in policies.items()
+        if owners[key] in records
+        and FINAL_STATE_LABEL in (policy["metadata"].get("labels") or {})
+        and not switches.policy_is_off(policy)
     ]
     return Disabled(records, halves)
 
@@ -84,7 +93,8 @@ def disable(cluster: Cluster, intent: str | None, reason: str | None) -> dict[st
 
     Returns {disabled, changed, warnings}: `disabled` lists all disabled intents as {intent, by,
     since, reason}, `changed` names those that this call disabled. A disabled intent keeps its first
-    record. The policies that refuse objects too large for its webhooks are disabled, too.
+    record. The policies that refuse objects too large for its webhooks, and those that check the
+    final state in place of a webhook, are disabled, too.
 
     Raises UsageError if there is no such intent or the reason is too long, FairleadError if
     something is missing or may not be changed (then nothing was changed).
@@ -107,15 +117,15 @@ def disable(cluster: Cluster, intent: str | None, reason: str | None) -> dict[st
         else Record(name, record.by, record.since, record.reason)
         for name in chosen
     }
-    sizes = [key for key, owner in _sizes(live.values()).items() if owner in chosen]
+    policies = [key for key, owner in _policies(live.values()).items() if owner in chosen]
 
     def change(key: Key, manifest: Mapping[str, Any]) -> Operations:
-        if key in sizes:
+        if key in policies:
             return _policy(manifest, off=True)
         return _disabling(manifest, records)
 
-    # Without the mutating webhook, the validating one would refuse every pod: it goes first.
-    changed = changed_by(cluster, objects, (_VALIDATING, *sizes, _MUTATING), change)
+    # Without the mutating webhook, what validates would refuse every pod: it goes first.
+    changed = changed_by(cluster, objects, (_VALIDATING, *policies, _MUTATING), change)
     new = [name for name in records if name not in before or before[name] != records[name]]
     return {
         "disabled": [asdict(entry) for entry in read(objects).records.values()],
@@ -138,13 +148,14 @@ def enable(cluster: Cluster, intent: str | None) -> dict[str, Any]:
     before = read(objects).records
     chosen = chosen_of(intent, _intents(live.values()) | before.keys())
 
-    sizes = [key for key, owner in _sizes(live.values()).items() if owner in chosen]
+    policies = [key for key, owner in _policies(live.values()).items() if owner in chosen]
 
     def change(key: Key, manifest: Mapping[str, Any]) -> Operations:
-        return _policy(manifest, off=False) if key in sizes else _enabling(manifest, chosen)
+        return _policy(manifest, off=False) if key in policies else _enabling(manifest, chosen)
 
-    # Without the mutating webhook, the validating one would refuse every pod: it comes last.
-    changed = changed_by(cluster, objects, (*sizes, _MUTATING, _VALIDATING), change)
+    # Without the mutating webhook, the validating one would refuse every pod: it comes last. Those
+    # policies are enforced up to a second after their change.
+    changed = changed_by(cluster, objects, (*policies, _MUTATING, _VALIDATING), change)
     old = [name for name in before if name in chosen]
     sentences = enabled_sentences(objects, [before[name] for name in old])
     return {
@@ -195,16 +206,18 @@ def _intents(configurations: Collection[Mapping[str, Any]]) -> set[str]:
     return set().union(*map(switches.intents, configurations))
 
 
-def _sizes(configurations: Collection[Mapping[str, Any]]) -> dict[Key, str]:
-    """The admission policies that refuse objects too large for the webhooks, each with its intent.
-    Not all of them exist.
+def _policies(configurations: Collection[Mapping[str, Any]]) -> dict[Key, str]:
+    """The admission policies that refuse objects too large for the webhooks, and those that check
+    the final state in place of one, each with its intent. Not all of them exist.
     """
     return {
-        (_ADMISSION, "ValidatingAdmissionPolicy", switches.size_policy(webhook["name"])): (
-            switches.intent_of(webhook["name"])
-        )
+        (_ADMISSION, "ValidatingAdmissionPolicy", policy): switches.intent_of(webhook["name"])
         for configuration in configurations
         for webhook in configuration.get("webhooks") or ()
+        for policy in (
+            switches.size_policy(webhook["name"]),
+            switches.final_state_policy(webhook["name"]),
+        )
     }
 
 

@@ -13,6 +13,7 @@ from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
 from fairlead.deployment import manifests, switches
 from fairlead.deployment.credentials import Credentials
+from fairlead.deployment.final_states import FinalState
 from fairlead.deployment.names import (
     NAMESPACE,
     OPA,
@@ -115,7 +116,7 @@ def rendered(
 ) -> list[dict[str, Any]]:
     """The objects of these kinds that a deployment of the policies and settings of this ConfigMap
     applies. Raises UsageError if the sidecar cannot do what the settings ask for, and FairleadError
-    if the settings cannot be read.
+    if the settings or an annotation cannot be read.
     """
     pair = Pair.of(config_map)
     objects = manifests.render_objects(
@@ -127,6 +128,7 @@ def rendered(
         sidecar=cluster.sidecar,
         pair=pair,
         shadow_url=cluster.shadow_url if pair else None,
+        final_state=FinalState.of(config_map),
     )
     return [manifest for manifest in objects if manifest["kind"] in kinds]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -29,6 +29,7 @@ _BESIDE_POLICIES = frozenset(
         "certificates",
         "decisionLogs",
         "failurePolicy",
+        "finalState",
         "images",
         "maxStaleness",
         "placementPolicies",
@@ -45,10 +46,11 @@ def rollback(
     reference: str | None,
     *,
     message: str | None = None,
+    prepare: Callable[[], None] = lambda: None,
     progress: Progress,
 ) -> dict[str, Any]:
     """Bring an entry of the history back into force, by default the latest with other policies;
-    like `push`, without the tests.
+    like `push`, without the tests. `prepare` is called before anything changes.
 
     The settings that only policies read come back with the policies. Those that only a deployment
     can apply stay as they are, if no decision depends on them. Returns what `push` does, and
@@ -70,6 +72,7 @@ def rollback(
     now = history.settings_of(deployed)
     missing = _missing(now, entry)
     in_force = history.current(listed, deployed)
+    prepare()
     result = push.bring(
         cluster,
         objects,

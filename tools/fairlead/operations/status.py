@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from fairlead.clusters.base import Cluster
 from fairlead.common import texts
 from fairlead.common.errors import FairleadError
+from fairlead.deployment.final_states import FinalState
 from fairlead.deployment.names import (
     ACCESS,
     NAMESPACE,
@@ -17,6 +18,7 @@ from fairlead.deployment.names import (
     SHADOW_SECRET,
     TLS_SECRET,
 )
+from fairlead.deployment.shadowing import ASKED, Engines
 from fairlead.kube import clients
 from fairlead.operations import (
     certificate_status,
@@ -30,13 +32,16 @@ from fairlead.operations import (
 )
 from fairlead.operations.deployed_state import Served
 from fairlead.policy import bundles
+from fairlead.policy.instances import Instance
 
 
 def status(cluster: Cluster) -> dict[str, Any]:
     """The cluster's state: {name, cluster, kubeconfig, deployed, engine, sidecar, opa, policies,
     certificates, ...}.
 
-    - `intents`: the deployed ones, as {name, enforcement, kinds}; empty if they cannot be read
+    - `intents`: the deployed ones, as {name, enforcement, kinds, finalState}; empty if they cannot
+      be read. `finalState` is what checks their objects after other webhooks: `webhook` or
+      `policy`, None for nothing
     - `deployed`: whether anything of Fairlead is there
     - `engine`: `opa`, or `python`; `sidecar` is None then, and `opa` lists the servers in Python
     - `opa`: a list of {pod, url, ca, pid, ready, revision, confirmed}; `confirmed` is the time up
@@ -113,6 +118,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
             *problems.of_replication(_lags(cluster, states, token) if by_opa else ()),
             *problems.of_policies(policies),
             *problems.of_objects(comparison),
+            *problems.of_final_state(config_map),
             *problems.of_certificates(dated),
             *problems.of_servers(running),
         ],
@@ -154,16 +160,28 @@ def intents(config_map: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     try:
         settings = drift.settings(config_map)
         active = bundles.Bundle(config_map.get("data") or {}).active(settings)
+        final_state = FinalState.of(config_map)
     except FairleadError:  # the comparison of webhooks says why
         return []
+    by_api_server = Engines.of(config_map).enforcing not in ASKED
+    in_place = final_state.intents if final_state and final_state.in_place else set()
+    policies = {one.name for one in active if by_api_server or one.name in in_place}
     return [
         {
             "name": one.name,
             "enforcement": settings.mode(one.name),
             "kinds": sorted({kind.kind for request in one.requests for kind in request.kinds}),
+            "finalState": _final_state(one, policies),
         }
         for one in active
     ]
+
+
+def _final_state(one: Instance, policies: Collection[str]) -> str | None:
+    """What checks the intent's objects after other webhooks; admission policies do for some."""
+    if not any({"mutating", "validating"} <= {*request.webhooks} for request in one.requests):
+        return None
+    return "policy" if one.name in policies else "webhook"
 
 
 def _in_python(config_map: Mapping[str, Any], states: Iterable[Served]) -> dict[str, Any]:

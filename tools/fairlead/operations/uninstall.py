@@ -29,8 +29,8 @@ DEADLINE = 180.0
 # goes first, as it would refuse pods without what mutates.
 _FIRST = (
     "ValidatingWebhookConfiguration",
-    "MutatingWebhookConfiguration",
     "ValidatingAdmissionPolicyBinding",
+    "MutatingWebhookConfiguration",
     "MutatingAdmissionPolicyBinding",
     "ValidatingAdmissionPolicy",
     "MutatingAdmissionPolicy",

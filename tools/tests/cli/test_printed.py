@@ -179,3 +179,15 @@ def test_the_history_marks_the_entry_in_force(
     number: int | None, current: bool, shown: str
 ) -> None:
     assert history._number({"number": number, "current": current}) == shown
+
+
+def test_the_status_says_what_checks_the_final_state_if_that_is_no_webhook(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    placed, other = STATUS["intents"]
+    asked = {**STATUS, "intents": [{**placed, "finalState": "webhook"}, other]}
+    assert drawn(asked, 80, monkeypatch) == drawn(STATUS, 80, monkeypatch)
+    checked = {**STATUS, "intents": [{**placed, "finalState": "policy"}, other]}
+    lines = drawn(checked, 80, monkeypatch)
+    at = lines.index("NAME             ENFORCEMENT  FINAL STATE  KINDS")
+    assert lines[at + 1] == "node-pool        warn         policy       DaemonSet, Pod"

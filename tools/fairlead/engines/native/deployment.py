@@ -15,7 +15,7 @@ from fairlead.deployment import manifests, shadowing
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import CEL_ENGINE, NAMESPACE, OPA
 from fairlead.deployment.shadowing import Engines, Pair
-from fairlead.engines.native import bring, record
+from fairlead.engines.native import bring, final_state, record
 from fairlead.engines.native.record import Record
 from fairlead.kube import clients
 from fairlead.operations import (
@@ -238,6 +238,7 @@ def _with_pods(
         replicas=cluster.replicas,
         sidecar=cluster.sidecar,
         pair=Pair(Engines(cluster.sidecar.engine, CEL_ENGINE), ""),
+        final_state=final_state.readable(config_map),
     )
     return [key for each in reversed(rendered) if (key := _key(each)) not in remaining]
 
