@@ -95,9 +95,11 @@ chaos: $(READY) ## break every component under load for ten minutes: make chaos 
 fuzz: $(READY) ## send odd requests, malformed reviews and load to OPA: make fuzz ARGS='guard --seed 1'
 	$(FAIRLEAD) fuzz $(ARGS)
 
-.PHONY: figures figures-engines figures-gate figures-placement figures-decision figures-visibility
-figures-decision: $(READY) ## measure what a decision costs, into bench/decision.json: make figures-decision
-	$(VENV)/bin/python bench/decision.py $(ARGS)
+.PHONY: bench
+bench: $(READY) ## measure Fairlead and its peers side by side, into bench/results.json: make bench ARGS=--quick
+	$(VENV)/bin/python bench/run.py $(ARGS)
+
+.PHONY: figures figures-engines figures-gate figures-placement figures-visibility
 
 figures-engines: $(READY) ## measure what each engine costs, into bench/engines.json: make figures-engines ARGS='--rounds 50'
 	$(VENV)/bin/python bench/engines.py $(ARGS)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import click
 
@@ -25,7 +25,9 @@ _COLUMNS = ("suite", "peer", "n", "metric", "clients", "unit", "p50", "p99", "ra
 @click.option("--suite", "suites", multiple=True, type=click.Choice(runs.SUITES))
 @click.option("--peer", "names", multiple=True, type=click.Choice([peer.name for peer in PEERS]))
 @click.option("--namespaces", multiple=True, type=click.IntRange(1), help="In the cluster.")
-@click.option("--rounds", type=click.IntRange(2), help="Rounds of latency.")
+@click.option(
+    "--rounds", type=click.IntRange(2), help="Rounds of latency; a third of it for the rest."
+)
 @click.option("--seed", type=int, help="Orders the peers in each round.")
 def main(
     quick: bool,
@@ -37,7 +39,8 @@ def main(
 ) -> None:
     """Measure Fairlead and its peers side by side, and write bench/results.json with a picture.
 
-    Without --quick, it takes about half an hour. With --suite, the rows of other suites stay.
+    Without --quick, it takes about half an hour. With --suite, the rows of other suites stay. A
+    run that is interrupted writes what it has measured.
     """
     with output.progress() as progress:
         plan = runs.quick(progress) if quick else runs.FULL
@@ -47,14 +50,22 @@ def main(
             peers=_with_floors(names) if names else plan.peers,
             sizes=sorted(namespaces) or plan.sizes,
             rounds=rounds or plan.rounds,
+            few_rounds=max(2, rounds // 3) if rounds else plan.few_rounds,
             seed=plan.seed if seed is None else seed,
         )
-        measured = list(runs.run(plan, progress))
-    rows = [*_others(plan.suites), *measured]
+        measured: list[Row] = []
+        try:
+            for row in runs.run(plan, progress):
+                measured.append(row)
+        finally:
+            _write([*_others(plan.suites), *measured])
+    output.rows(None, _COLUMNS, measured)(output.console())
+
+
+def _write(rows: Sequence[Row]) -> None:
     target = paths.root() / RESULTS
     target.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
     picture.draw(rows, target.with_suffix(".svg"), target.with_suffix(".png"))
-    output.rows(None, _COLUMNS, measured)(output.console())
 
 
 def _with_floors(names: Collection[str]) -> list[Peer]:

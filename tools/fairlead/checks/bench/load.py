@@ -17,10 +17,13 @@ from fairlead.programs import toolchain
 
 @dataclass(frozen=True)
 class Burst:
-    """What became of some requests: the milliseconds of each, and the seconds that all took."""
+    """What became of some requests: the milliseconds of each, also of those that failed, the
+    seconds that all took, and how many failed.
+    """
 
     milliseconds: list[float]
     seconds: float
+    failed: int
 
 
 class Load:
@@ -31,7 +34,7 @@ class Load:
 
     def burst(self, url: str, body: Mapping[str, Any], *, clients: int, requests: int) -> Burst:
         """Send a POST request so many times, by so many clients at once. Raises FairleadError if
-        one of the requests fails.
+        more than a tenth of them fail, as the others say nothing then.
         """
         asked = {"url": url, "body": json.dumps(body), "clients": clients, "requests": requests}
         if self._process.stdin is None or self._process.stdout is None:
@@ -41,10 +44,10 @@ class Load:
         if not line:
             raise FairleadError(f"{toolchain.LOAD} has ended")
         result = json.loads(line)
-        if result["failed"]:
+        if result["failed"] > requests / 10:
             what = f"{result['failed']} of {requests} requests to {url} failed"
             raise FairleadError(f"{what}: {result['error']}")
-        return Burst(result["milliseconds"], result["seconds"])
+        return Burst(result["milliseconds"], result["seconds"], result["failed"])
 
 
 @contextmanager

@@ -15,12 +15,15 @@ def memory(pid: int) -> int:
     """The memory of a process and its descendants in MiB. A page that several processes share
     counts for each in part.
     """
-    proportional = 0
-    for each in _tree(pid, _children()):
-        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
-            rollup = Path(f"/proc/{each}/smaps_rollup").read_text(encoding="ascii")
-            proportional += int(rollup.partition("Pss:")[2].split()[0])
-    return proportional >> 10
+    return sum(_proportional(each) for each in _tree(pid, _children())) >> 10
+
+
+def _proportional(pid: int) -> int:
+    """The same of one process, in KiB; 0 if it has ended."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+        return int(rollup.partition("Pss:")[2].split()[0])
+    return 0
 
 
 def processor(pids: Mapping[str, int]) -> dict[str, float]:

@@ -87,6 +87,7 @@ def latency(
                 floor=peer.floor,
                 rounds=rounds,
                 requests=len(every),
+                failed=sum(burst.failed for burst in bursts[peer.name]),
             )
 
 
@@ -116,6 +117,7 @@ def throughput(
             floor=peer.floor,
             rounds=rounds,
             requests=len(every),
+            failed=sum(burst.failed for burst in bursts[peer.name]),
         )
         taken, least = (
             [sum(each.values()) / requests * 1000 for each in spent[name]]
