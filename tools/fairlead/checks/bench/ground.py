@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -186,7 +187,7 @@ class Ground:
 def prepared(progress: Progress) -> Iterator[Ground]:
     """The ground, until the block ends. Raises FairleadError."""
     with enforcement.started(
-        "bench", SETTINGS, {POOL: 1}, engine="opa", progress=progress
+        f"bench-{secrets.token_hex(4)}", SETTINGS, {POOL: 1}, engine="opa", progress=progress
     ) as cluster:
         ca = CA.create("bench", _VALID)
         pair = ca.issue("bench", ips=[ports.HOST], server=True, valid=_VALID)

@@ -61,12 +61,13 @@ def until_placed(ground: Ground, peer: Peer) -> None:
 
 
 def latency(
-    ground: Ground, peers: Sequence[Peer], rounds: int, chosen: random.Random
+    ground: Ground, peers: Sequence[Peer], rounds: int, chosen: random.Random, *, share: float = 1
 ) -> Iterator[Row]:
     """The milliseconds that a pod takes, by the number of clients. `chosen` shuffles the peers in
-    each round.
+    each round; a burst has this `share` of its requests.
     """
-    for clients, requests in LATENCY.items():
+    for clients, most in LATENCY.items():
+        requests = max(1, round(most * share))
         bursts = _rounds(ground, peers, rounds, chosen, clients, requests, "latency")
         for peer in peers:
             own = [burst.milliseconds for burst in bursts[peer.name]]
@@ -92,12 +93,13 @@ def latency(
 
 
 def throughput(
-    ground: Ground, peers: Sequence[Peer], rounds: int, chosen: random.Random
+    ground: Ground, peers: Sequence[Peer], rounds: int, chosen: random.Random, *, share: float = 1
 ) -> Iterator[Row]:
     """The pods in a second, and the seconds of processor time that every process takes for 1,000
-    of them.
+    of them; see `latency` for the arguments.
     """
-    clients, requests = THROUGHPUT
+    clients, most = THROUGHPUT
+    requests = max(1, round(most * share))
     spent: dict[str, list[dict[str, float]]] = defaultdict(list)
     bursts = _rounds(ground, peers, rounds, chosen, clients, requests, "throughput", spent)
     for peer in peers:

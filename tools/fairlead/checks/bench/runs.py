@@ -36,11 +36,13 @@ class Plan:
     rounds: int
     few_rounds: int
     """For what takes seconds."""
+    share: float
+    """The share of a burst's requests that is sent."""
     every_decision: bool
     seed: int
 
 
-FULL = Plan(SUITES, PEERS, (10, 1_000), (10, 1_000, 10_000, 100_000), 30, 10, True, 1)
+FULL = Plan(SUITES, PEERS, (10, 1_000), (10, 1_000, 10_000, 100_000), 30, 10, 1, True, 1)
 
 
 def quick(progress: Progress) -> Plan:
@@ -54,7 +56,7 @@ def quick(progress: Progress) -> Plan:
         else:
             peers.append(peer)
     suites = ("decision", "latency", "throughput", "memory")
-    return Plan(suites, peers, (10,), (10,), 5, 2, False, 1)
+    return Plan(suites, peers, (10,), (10,), 3, 2, 0.4, False, 1)
 
 
 def run(plan: Plan, progress: Progress) -> Iterator[Row]:
@@ -76,8 +78,12 @@ def _side_by_side(shared: Ground, plan: Plan) -> Iterator[Row]:
     for peer in plan.peers:
         peer.prepare(shared)
     suites: dict[str, Callable[[], Iterator[Row]]] = {
-        "latency": lambda: requests.latency(shared, plan.peers, plan.rounds, chosen),
-        "throughput": lambda: requests.throughput(shared, plan.peers, plan.few_rounds, chosen),
+        "latency": lambda: requests.latency(
+            shared, plan.peers, plan.rounds, chosen, share=plan.share
+        ),
+        "throughput": lambda: requests.throughput(
+            shared, plan.peers, plan.few_rounds, chosen, share=plan.share
+        ),
         "memory": lambda: memory.of_servers(shared),
     }
     for size in plan.sizes:
