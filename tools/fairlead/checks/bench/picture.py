@@ -15,6 +15,7 @@ from fairlead.checks.bench.peers import PEERS
 
 _COLOURS = {"floor": "#9aa0a6", "Fairlead": "#1a73e8", "other": "#e8710a"}
 _SHAPES = ["circle", "diamond", "triangle-up"]
+_TICKS = (1, 1.5, 2, 3, 5, 10, 20, 50, 100)
 _PANELS = {
     "latency": "Creation of a pod, one client: time, as a multiple of that without a policy",
     "throughput": "Pods a second, 16 clients, as a part of those without a policy",
@@ -80,8 +81,12 @@ def _panel(values: list[dict[str, Any]], title: str, *, first: bool) -> dict[str
         "sort": sizes,
         "scale": {"domain": sizes, "range": _SHAPES[: len(sizes)]},
     }
-    scale = {"type": "log"} if first else {"domain": [0, 1]}
-    axis = {"values": [1, 1.5, 2, 3, 5, 10, 20, 50]} if first else {"format": ".0%"}
+    scale: dict[str, Any] = {"domainMin": 0}
+    axis: dict[str, Any] = {"format": ".0%"}
+    if first:
+        highest = 1.15 * max(value["upper"] for value in values)
+        scale = {"type": "log", "domain": [0.8, max(2, highest)], "nice": False}
+        axis = {"values": [tick for tick in _TICKS if tick <= highest]}
     across = {"field": "ratio", "type": "quantitative", "title": None, "scale": scale, "axis": axis}
     by_size = {"field": "namespaces", "type": "nominal", "sort": sizes}
     return {
@@ -107,9 +112,9 @@ def _panel(values: list[dict[str, Any]], title: str, *, first: bool) -> dict[str
                 "encoding": {"x": across, "shape": shape},
             },
             {
-                "mark": {"type": "text", "align": "left", "dx": 9, "fontSize": 10},
+                "mark": {"type": "text", "align": "left", "dx": 6, "fontSize": 10},
                 "encoding": {
-                    "x": across,
+                    "x": {**across, "field": "upper"},
                     "text": {"field": "ratio", "format": ".2f" if first else ".0%"},
                     "color": {"value": "#333333"},
                 },
