@@ -102,7 +102,8 @@ def test_the_policies_of_peers_are_formatted() -> None:
 
 def rows() -> list[dict[str, Any]]:
     """Two figures of three peers, without a policy first."""
-    measured = {"rounds": 3, "floor": NO_POLICY, "ratio_quartiles": [1.5, 2.5]}
+    run = {"at": "2026-01-02T03:04:05+00:00", "machine": "2 processors", "load": 1.5, "seed": 1}
+    measured = {"rounds": 3, "floor": NO_POLICY, "ratio_quartiles": [1.5, 2.5], "run": run}
     return [
         figures.row(
             suite, peer.name, 10, "m", "ms", ratio_to_floor=2.0, clients=clients, **measured
@@ -117,7 +118,10 @@ def test_the_picture_shows_every_peer_but_the_floor(tmp_path: Path) -> None:
     further = figures.row("memory", "etcd", 10, "m", "MiB", p50=1)
     picture.draw([*rows(), further], svg, png)
     text = svg.read_text()
+    picture.draw([further], tmp_path / "none.svg", tmp_path / "none.png")
+    assert not (tmp_path / "none.svg").exists()
     assert text.count(f">{PEERS[1].name}<") == text.count(f">{PEERS[2].name}<") == 2
+    assert ">2 processors; 2026-01-02; load average 1.5 to 1.5<" in text
     assert f">{NO_POLICY}<" not in text
     assert "etcd" not in text
     assert png.read_bytes().startswith(b"\x89PNG")

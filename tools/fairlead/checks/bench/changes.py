@@ -4,6 +4,7 @@ of an OPA."""
 from __future__ import annotations
 
 import functools
+import random
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,15 +25,18 @@ _OWN = {**POD["spec"], "nodeSelector": {"agentpool": POOL, "disk": "ssd"}}
 _SUITE = "changes"
 
 
-def first_pods(ground: Ground, peers: Sequence[Peer], rounds: int) -> Iterator[Row]:
+def first_pods(
+    ground: Ground, peers: Sequence[Peer], rounds: int, chosen: random.Random
+) -> Iterator[Row]:
     """The milliseconds from the request for a namespace to the answer that places its first pod.
+    `chosen` shuffles the peers in each round.
     What admits the pod without its nodeSelector is `unplaced`; what refuses it is asked again.
     """
     taken: dict[str, list[float]] = {peer.name: [] for peer in peers}
     unplaced = dict.fromkeys(taken, 0)
     for number in range(rounds):
         ground.progress.update("first pods", "creating namespaces", done=number, total=rounds)
-        for peer in peers:
+        for peer in chosen.sample(peers, len(peers)):
             name = f"{peer.namespace}-{number}"
             began = time.perf_counter()
             ground.namespace(name, {peer.label: POOL}, peer.annotations)

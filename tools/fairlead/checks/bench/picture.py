@@ -23,10 +23,14 @@ _PANELS = {
 
 
 def draw(rows: Sequence[Row], svg: Path, png: Path) -> None:
-    """Write the picture of the rows in both forms. Rows of other suites are left out."""
+    """Write the picture of the rows in both forms. Rows of other suites are left out; if there are
+    only such, there is no picture.
+    """
+    if not any(_shown(rows, suite) for suite in _PANELS):
+        return
     specification = json.dumps(_picture(rows))
     svg.write_text(vl_convert.vegalite_to_svg(specification), encoding="utf-8")
-    png.write_bytes(vl_convert.vegalite_to_png(specification, scale=2))
+    png.write_bytes(vl_convert.vegalite_to_png(specification, scale=1.25))
 
 
 def _picture(rows: Sequence[Row]) -> dict[str, Any]:
@@ -35,6 +39,7 @@ def _picture(rows: Sequence[Row]) -> dict[str, Any]:
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "background": "white",
+        "title": {"text": _measured(rows), "fontSize": 11, "fontWeight": "normal"},
         "config": {
             "font": "Liberation Sans, Arial, sans-serif",
             "axis": {"labelFontSize": 12, "labelLimit": 220},
@@ -47,6 +52,15 @@ def _picture(rows: Sequence[Row]) -> dict[str, Any]:
             if values
         ],
     }
+
+
+def _measured(rows: Sequence[Row]) -> str:
+    """When and on what the rows that are shown were measured."""
+    runs = [row["run"] for row in rows if row["suite"] in _PANELS]
+    loads = [run["load"] for run in runs]
+    machines = ", ".join(sorted({run["machine"] for run in runs}))
+    days = " to ".join(sorted({run["at"][:10] for run in runs}))
+    return f"{machines}; {days}; load average {min(loads):g} to {max(loads):g}"
 
 
 def _shown(rows: Sequence[Row], suite: str) -> list[dict[str, Any]]:
@@ -85,7 +99,8 @@ def _panel(values: list[dict[str, Any]], title: str, *, first: bool) -> dict[str
     axis: dict[str, Any] = {"format": ".0%"}
     if first:
         highest = 1.15 * max(value["upper"] for value in values)
-        scale = {"type": "log", "domain": [0.8, max(2, highest)], "nice": False}
+        lowest = min(0.9, *(0.95 * value["lower"] for value in values))
+        scale = {"type": "log", "domain": [lowest, max(2, highest)], "nice": False}
         axis = {"values": [tick for tick in _TICKS if tick <= highest]}
     across = {"field": "ratio", "type": "quantitative", "title": None, "scale": scale, "axis": axis}
     by_size = {"field": "namespaces", "type": "nominal", "sort": sizes}

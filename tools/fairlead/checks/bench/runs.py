@@ -96,12 +96,12 @@ def _side_by_side(shared: Ground, plan: Plan) -> Iterator[Row]:
     if "memory" in plan.suites:
         yield from memory.of_data(shared, plan.data_sizes)
     if "changes" in plan.suites:
-        yield from _changes(shared, plan)
+        yield from _changes(shared, plan, chosen)
 
 
-def _changes(shared: Ground, plan: Plan) -> Iterator[Row]:
+def _changes(shared: Ground, plan: Plan, chosen: random.Random) -> Iterator[Row]:
     synced = [peer for peer in plan.peers if not any(part in peer.name for part in _NOT_SYNCED)]
-    yield from changes.first_pods(shared, synced, plan.few_rounds)
+    yield from changes.first_pods(shared, synced, plan.few_rounds, chosen)
     for peer in synced:
         if peer.name == "Fairlead opa":
             yield from changes.pushes(shared, peer, plan.few_rounds)
