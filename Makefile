@@ -95,7 +95,11 @@ chaos: $(READY) ## break every component under load for ten minutes: make chaos 
 fuzz: $(READY) ## send odd requests, malformed reviews and load to OPA: make fuzz ARGS='guard --seed 1'
 	$(FAIRLEAD) fuzz $(ARGS)
 
-.PHONY: figures figures-access figures-bundle figures-engines figures-gate figures-placement figures-decision figures-visibility simulate
+.PHONY: bench
+bench: $(READY) ## measure Fairlead and its peers side by side, into bench/results.json: make bench ARGS=--quick
+	$(VENV)/bin/python bench/run.py $(ARGS)
+
+.PHONY: figures figures-access figures-bundle figures-engines figures-gate figures-placement figures-visibility simulate
 figures-access: $(READY) ## measure when access begins and ends, into bench/access.json: make figures-access ARGS='--only windows'
 	$(VENV)/bin/python bench/access.py $(ARGS)
 
@@ -104,9 +108,6 @@ figures-bundle: $(READY) ## measure how 20 OPAs follow signed bundles, into benc
 
 simulate: $(READY) ## play a relabelling of 1,000 namespaces and an outage of OPA on 100 clusters, into bench/simulation.json
 	$(VENV)/bin/python bench/simulation.py $(ARGS)
-
-figures-decision: $(READY) ## measure what a decision costs, into bench/decision.json: make figures-decision
-	$(VENV)/bin/python bench/decision.py $(ARGS)
 
 figures-engines: $(READY) ## measure what each engine costs, into bench/engines.json: make figures-engines ARGS='--rounds 50'
 	$(VENV)/bin/python bench/engines.py $(ARGS)

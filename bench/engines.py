@@ -12,13 +12,13 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import click
 
+from fairlead.checks.bench import processes
 from fairlead.cli import output
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common import waiting
@@ -78,31 +78,10 @@ class Peer:
     def memory(self) -> dict[str, int]:
         """The memory of each server of the cluster in MiB."""
         return {
-            name: resident(server["pid"])
+            name: processes.memory(server["pid"])
             for name, server in self.cluster.servers().items()
             if server["pid"] is not None
         }
-
-
-def resident(pid: int) -> int:
-    """The memory of a process and its descendants in MiB. A page that several processes share
-    counts for each in part. Source: proc(5), /proc/PID/smaps_rollup.
-    """
-    proportional = 0
-    for each in (pid, *_descendants(pid)):
-        rollup = Path(f"/proc/{each}/smaps_rollup").read_text(encoding="ascii")
-        proportional += int(rollup.partition("Pss:")[2].split()[0])
-    return proportional >> 10
-
-
-def _descendants(pid: int) -> Iterator[int]:
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
-            parent = int(stat.read_text(encoding="utf-8").rpartition(")")[2].split()[1])
-            if parent == pid:
-                child = int(stat.parent.name)
-                yield child
-                yield from _descendants(child)
 
 
 def requests() -> dict[str, dict[str, Any]]:

@@ -29,8 +29,6 @@ const (
 	mostConnections = 1024
 	// An idle connection is closed after this time. API servers close theirs after 90 seconds.
 	idle = 120 * time.Second
-	// The time for a handshake, and for a request's headers.
-	headersWithin = 5 * time.Second
 	// At shutdown, the time for requests that are being answered.
 	endWithin = 20 * time.Second
 )
@@ -72,7 +70,9 @@ func serve(listen, opa, sidecar, cas, certificate, key string, largest int64) er
 		return err
 	}
 	server := &http.Server{
-		ReadHeaderTimeout: headersWithin,
+		// Also the time until the first request of a connection. An API server that has many requests connects ahead
+		// of them, and may use such a connection much later. If it finds it closed, it does not try again.
+		ReadHeaderTimeout: idle,
 		IdleTimeout:       idle,
 		MaxHeaderBytes:    16 << 10,
 		TLSConfig:         serverTLS(shown(certificate, key)),

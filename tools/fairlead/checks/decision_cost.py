@@ -6,15 +6,14 @@ Allocations are exact, and the same on every machine. Times are not: the least o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from fairlead.checks import benchmarks
+from fairlead.checks.benchmarks import Measurement
+from fairlead.common import paths
 from fairlead.policy import bundles
 from fairlead.settings.models import Pool, Settings, Toleration
 
-LOOK_UP = "a bare look-up"
-"""The name of the floor: a policy that looks the pool up, and does nothing else."""
 PROFILES: Mapping[str, Settings] = {
     "any pool": Settings(),
     "declared pools": Settings(
@@ -27,20 +26,6 @@ PROFILES: Mapping[str, Settings] = {
     ),
 }
 """The settings that are measured: those without declared pools, and with some."""
-_LOOK_UP = """
-package system
-
-main := {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {
-	"uid": input.request.uid,
-	"allowed": true,
-	"patchType": "JSONPatch",
-	"patch": base64.encode(json.marshal([
-		{"op": "add", "path": "/spec/nodeSelector", "value": {"agentpool": pool}},
-	])),
-}} if {
-	pool := data.kubernetes.namespaces[input.request.namespace].metadata.labels.agentpool
-}
-"""
 _SPEC: Mapping[str, Any] = {
     "containers": [{"name": "app", "image": "registry.example.com/app:1.2.3"}],
     "tolerations": [
@@ -54,14 +39,6 @@ _SPEC: Mapping[str, Any] = {
     ],
 }
 _ASSIGNED = {**_SPEC, "nodeSelector": {"agentpool": "pool0"}}
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What one decision costs: the number of allocations, and the least microseconds."""
-
-    allocations: int
-    microseconds: float
 
 
 def _review(
@@ -102,31 +79,37 @@ REQUESTS: Mapping[str, Mapping[str, Any]] = {
 """The kinds of requests that are measured, as OPA gets them."""
 
 
-def look_up(namespaces: int = 10) -> Cost:
-    """The cost of the bare look-up. Raises FairleadError if OPA fails."""
-    return _benched({"system.rego": _LOOK_UP}, namespaces, REQUESTS["a new pod"])
+def of_peer(policy: str, namespaces: int, request: str = "a new pod") -> Measurement:
+    """The cost of this request with a policy of bench/peers. Raises FairleadError if OPA fails."""
+    text = (paths.root() / "bench" / "peers" / f"{policy}.rego").read_text(encoding="utf-8")
+    return _measured({"system.rego": text}, namespaces, REQUESTS[request])
 
 
 def costs(
     settings: Settings, namespaces: int = 10, requests: Iterable[str] = REQUESTS
-) -> Iterator[tuple[str, Cost]]:
+) -> Iterator[tuple[str, Measurement]]:
     """The cost of each of these requests, with so many mapped namespaces. Raises FairleadError if
     OPA fails.
     """
     modules = bundles.bundle(settings).modules
     for name in requests:
-        yield name, _benched(modules, namespaces, REQUESTS[name])
+        yield name, _measured(modules, namespaces, REQUESTS[name])
 
 
-def _benched(modules: Mapping[str, str], namespaces: int, review: Mapping[str, Any]) -> Cost:
-    mapped = {
+def mapped(namespaces: int) -> dict[str, Any]:
+    """So many mapped namespaces, as the sidecar gives them to OPA."""
+    return {
         f"team-{number}": {"metadata": {"labels": {"agentpool": f"pool{number % 2}"}}}
         for number in range(namespaces)
     }
-    measured = benchmarks.measured(
+
+
+def _measured(
+    modules: Mapping[str, str], namespaces: int, review: Mapping[str, Any]
+) -> Measurement:
+    return benchmarks.measured(
         "data.system.main",
         modules=modules,
-        data={"kubernetes": {"namespaces": mapped}},
+        data={"kubernetes": {"namespaces": mapped(namespaces)}},
         input=review,
     )
-    return Cost(measured.allocations, round(measured.least / 1000, 1))

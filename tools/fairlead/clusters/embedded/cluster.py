@@ -45,7 +45,7 @@ from fairlead.settings.models import Settings
 KUBELET = "kubelet"
 _SERVE = sidecars.SERVE.name
 
-_COLLECTED = {"GOGC": "400"}
+OPA_ENVIRONMENT = {**arguments.OPA_ENVIRONMENT, "GOGC": "400"}
 """Makes Go collect garbage more rarely: here, memory is less scarce than processors. OPA's limit of
 memory stays."""
 
@@ -348,8 +348,7 @@ class EmbeddedCluster(RememberingCluster):
         logs = sidecar.decision_logs(files, settings, replica.sidecar_address)
         argv = [str(program), *arguments.opa_arguments(files, replica.opa_address, logs)]
         environment = {
-            **arguments.OPA_ENVIRONMENT,
-            **_COLLECTED,
+            **OPA_ENVIRONMENT,
             **sidecar.opa_environment(files, replica.sidecar_address),
         }
         again = replica.opa in self.servers()

@@ -26,6 +26,8 @@ WEBHOOKS = "fairlead-verify"
 GROUP = "fairlead:verify"
 """The group of the users whose requests Gatekeeper is asked about. What cases start from is
 created by others."""
+CONDITION = "verified-here"
+"""The match condition of both webhooks that says so."""
 _DEADLINE = 180.0
 """Seconds within which it is ready. It takes 5, and much longer on a busy machine."""
 _VALID = timedelta(days=1)
@@ -118,7 +120,7 @@ def webhooks(url: str, ca: bytes) -> list[dict[str, Any]]:
             "matchPolicy": "Exact",
             "matchConditions": [
                 *given.get("MatchConditions", ()),
-                {"name": "verified-here", "expression": f"'{GROUP}' in request.userInfo.groups"},
+                {"name": CONDITION, "expression": f"'{GROUP}' in request.userInfo.groups"},
             ],
             "failurePolicy": given["FailurePolicy"],
             "sideEffects": "None",

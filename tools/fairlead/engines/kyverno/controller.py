@@ -60,33 +60,40 @@ def running(progress: Progress) -> Iterator[BareCluster]:
     """A new embedded cluster with nodes, whose API server asks Kyverno about its policies. There
     are none yet. Raises FairleadError.
     """
-    program = toolchain.ensure([PROGRAM], progress)[PROGRAM]
+    toolchain.ensure([PROGRAM], progress)  # before the cluster, as it takes minutes
     with clusters.bare(progress) as cluster:
-        rest = clusters.rest(cluster)
-        progress.update(PROGRAM, "creating its kinds")
-        custom_resources.serve(rest, definitions(progress))
-        for manifest in _objects():
-            create(rest, path_of(manifest, manifest["metadata"].get("namespace")), manifest)
-        progress.update(PROGRAM, "starting")
-        _start(cluster, program)
-        for kind in ("Mutating", "Validating"):
-            path = path_of(
-                {"apiVersion": _ADMISSION, "kind": f"{kind}WebhookConfiguration"},
-                None,
-                f"kyverno-policy-{kind.lower()}-webhook-cfg",
-            )
-            waiting.until(
-                functools.partial(_exists, rest, path),
-                deadline=_DEADLINE,
-                what=f"Kyverno registers its webhooks (see {cluster.log(PROGRAM)})",
-            )
-        waiting.until(
-            functools.partial(_answers, rest),
-            deadline=_DEADLINE,
-            what=f"Kyverno serves its webhooks (see {cluster.log(PROGRAM)})",
-        )
-        progress.finish(PROGRAM, "ready")
+        start(cluster, clusters.rest(cluster), progress)
         yield cluster
+
+
+def start(cluster: BareCluster, rest: Rest, progress: Progress) -> None:
+    """Start Kyverno, which ends with the cluster; returns when its API server asks Kyverno about
+    policies. Raises FairleadError.
+    """
+    program = toolchain.ensure([PROGRAM], progress)[PROGRAM]
+    progress.update(PROGRAM, "creating its kinds")
+    custom_resources.serve(rest, definitions(progress))
+    for manifest in _objects():
+        create(rest, path_of(manifest, manifest["metadata"].get("namespace")), manifest)
+    progress.update(PROGRAM, "starting")
+    _start(cluster, program)
+    for kind in ("Mutating", "Validating"):
+        path = path_of(
+            {"apiVersion": _ADMISSION, "kind": f"{kind}WebhookConfiguration"},
+            None,
+            f"kyverno-policy-{kind.lower()}-webhook-cfg",
+        )
+        waiting.until(
+            functools.partial(_exists, rest, path),
+            deadline=_DEADLINE,
+            what=f"Kyverno registers its webhooks (see {cluster.log(PROGRAM)})",
+        )
+    waiting.until(
+        functools.partial(_answers, rest),
+        deadline=_DEADLINE,
+        what=f"Kyverno serves its webhooks (see {cluster.log(PROGRAM)})",
+    )
+    progress.finish(PROGRAM, "ready")
 
 
 def _start(cluster: BareCluster, program: Path) -> None:

@@ -35,6 +35,8 @@ PROXY = "fairlead-proxy"
 """The proxy before OPA (tools/proxy)."""
 MATCHER = "fairlead-matcher"
 """What says which webhooks API servers call and what policies decide (tools/matcher)."""
+LOAD = "fairlead-load"
+"""What sends the requests that `make bench` measures (tools/load)."""
 
 PROGRAMS = (
     Program("opa", "opa", "github.com/open-policy-agent/opa", ("version",), "Version: {version}"),
@@ -75,6 +77,7 @@ PROGRAMS = (
     ),
     Program(PROXY, "proxy", ".", ("--version",), f"{PROXY} {{version}}", own=True),
     Program(MATCHER, "matcher", ".", ("--version",), f"{MATCHER} {{version}}", own=True),
+    Program(LOAD, "load", ".", ("--version",), f"{LOAD} {{version}}", own=True),
 )
 NAMES = tuple(program.name for program in PROGRAMS)
 OWN = tuple(program.name for program in PROGRAMS if program.own)

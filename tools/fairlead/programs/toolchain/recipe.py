@@ -17,6 +17,7 @@ from fairlead.programs.toolchain.programs import PROGRAMS, Program
 # Linker variables for the version, without which kube-apiserver would report v0.0.0-master.
 _STAMPS = {
     "gatekeeper": ("github.com/open-policy-agent/gatekeeper/v3/pkg/version.Version={version}",),
+    "load": ("main.version={version}",),
     "matcher": ("main.version={version}",),
     "proxy": ("main.version={version}",),
     "kyverno": ("github.com/kyverno/kyverno/pkg/version.BuildVersion=v{version}",),

@@ -1,0 +1,119 @@
+"""Runs the suites, and says on which machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from fairlead.checks.bench import changes, decisions, ground, memory, requests
+from fairlead.checks.bench.figures import Row
+from fairlead.checks.bench.ground import Ground
+from fairlead.checks.bench.peers import PEERS, Peer
+from fairlead.common.progress import Progress
+from fairlead.programs import toolchain
+
+SUITES = ("decision", "latency", "throughput", "memory", "changes")
+_ONLY_OPA = "decision"
+_NOT_SYNCED = ("OPA webhook", "OPA look-up", "OPA policy")
+"""Parts of the names of peers that learn of no new namespace: nothing but `make bench` gives them
+data."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured, and how often. `sizes` are the numbers of mapped namespaces in the cluster,
+    `data_sizes` those of OPA alone. `seed` orders the peers.
+    """
+
+    suites: Sequence[str]
+    peers: Sequence[Peer]
+    sizes: Sequence[int]
+    data_sizes: Sequence[int]
+    rounds: int
+    few_rounds: int
+    """For what takes seconds."""
+    share: float
+    """The share of a burst's requests that is sent."""
+    every_decision: bool
+    seed: int
+
+
+FULL = Plan(SUITES, PEERS, (10, 1_000), (10, 1_000, 10_000, 100_000), 30, 10, 1, True, 1)
+
+
+def quick(progress: Progress) -> Plan:
+    """A plan that takes less than two minutes. It has no peer that would have to be built first."""
+    peers = []
+    for peer in PEERS:
+        if peer.program and toolchain.states([peer.program])[0].path is None:
+            progress.warn(
+                f"{peer.name} is left out: `fairlead tools --build {peer.program}` builds it"
+            )
+        else:
+            peers.append(peer)
+    suites = ("decision", "latency", "throughput", "memory")
+    return Plan(suites, peers, (10,), (10,), 3, 2, 0.4, False, 1)
+
+
+def run(plan: Plan, progress: Progress) -> Iterator[Row]:
+    """The rows of all suites of the plan. Raises FairleadError."""
+    if _ONLY_OPA in plan.suites:
+        yield from _stamped(
+            decisions.rows(plan.data_sizes, progress, every=plan.every_decision), plan
+        )
+    if set(plan.suites) - {_ONLY_OPA}:
+        programs = [peer.program for peer in plan.peers if peer.program]
+        toolchain.ensure([*programs, "opa", toolchain.LOAD], progress)
+        with ground.prepared(progress) as shared:
+            yield from _stamped(_side_by_side(shared, plan), plan)
+
+
+def _side_by_side(shared: Ground, plan: Plan) -> Iterator[Row]:
+    chosen = random.Random(plan.seed)  # noqa: S311 - no secret
+    labels = sorted({peer.label for peer in plan.peers})
+    for peer in plan.peers:
+        peer.prepare(shared)
+    suites: dict[str, Callable[[], Iterator[Row]]] = {
+        "latency": lambda: requests.latency(
+            shared, plan.peers, plan.rounds, chosen, share=plan.share
+        ),
+        "throughput": lambda: requests.throughput(
+            shared, plan.peers, plan.few_rounds, chosen, share=plan.share
+        ),
+        "memory": lambda: memory.of_servers(shared),
+    }
+    for size in plan.sizes:
+        shared.fill(size, labels)
+        for peer in plan.peers:
+            requests.until_placed(shared, peer)
+        for name, suite in suites.items():
+            if name in plan.suites:
+                yield from suite()
+    if "memory" in plan.suites:
+        yield from memory.of_data(shared, plan.data_sizes)
+    if "changes" in plan.suites:
+        yield from _changes(shared, plan, chosen)
+
+
+def _changes(shared: Ground, plan: Plan, chosen: random.Random) -> Iterator[Row]:
+    synced = [peer for peer in plan.peers if not any(part in peer.name for part in _NOT_SYNCED)]
+    yield from changes.first_pods(shared, synced, plan.few_rounds, chosen)
+    for peer in synced:
+        if peer.name == "Fairlead opa":
+            yield from changes.pushes(shared, peer, plan.few_rounds)
+            yield from changes.cold_starts(shared, plan.few_rounds)
+
+
+def _stamped(rows: Iterator[Row], plan: Plan) -> Iterator[Row]:
+    """The rows, with when and on what they were measured. `load` is the machine's load average of
+    one minute just then: a figure of a machine with other work has a load far above its processors.
+    """
+    machine = f"{os.cpu_count()} processors, {platform.system()} {platform.machine()}"
+    for row in rows:
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        load = round(os.getloadavg()[0], 1)
+        yield {**row, "run": {"at": at, "machine": machine, "load": load, "seed": plan.seed}}

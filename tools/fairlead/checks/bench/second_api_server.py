@@ -1,0 +1,26 @@
+"""A second API server beside that of an embedded cluster, with the same etcd."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from fairlead.clusters.embedded import ports
+from fairlead.clusters.embedded.bare_cluster import BareCluster
+
+NAME = "kube-apiserver-second"
+
+
+def start(cluster: BareCluster, further: Mapping[str, str], *, deadline: float) -> str:
+    """Start another API server like the first, but with these flags; returns its URL. Raises
+    FairleadError.
+    """
+    (port,) = ports.free_ports(1)
+    url = f"https://{ports.HOST}:{port}"
+    pid = cluster.servers()["kube-apiserver"]["pid"]
+    program, *flags = Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").split("\0")
+    values = dict(flag.removeprefix("--").split("=", 1) for flag in flags)
+    values |= {**further, "secure-port": str(port)}
+    argv = [program, *(f"--{name}={value}" for name, value in values.items())]
+    cluster.start_server(NAME, argv, ready=f"{url}/readyz", deadline=deadline)
+    return url

@@ -1,0 +1,3 @@
+module fairlead/load
+
+go 1.26.0
