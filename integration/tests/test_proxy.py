@@ -193,6 +193,18 @@ def test_who_sends_slowly_keeps_nobody_from_sending_a_large_review(server: OpaSe
         assert send(server, BYSTANDER, large, path="/?timeout=10s")[0] == 200
 
 
+def test_a_connection_may_wait_for_its_first_request_as_for_any_other(server: OpaServer) -> None:
+    # API servers connect ahead of their requests. Of a connection that was never used, Go takes
+    # the end for an error, and does not send the request again.
+    with connected(server, BYSTANDER) as connection:
+        connection.settimeout(6)  # Go's usual limit for headers is 5 s or less
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+        connection.settimeout(DEADLINE)
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert connection.recv(12) == b"HTTP/1.1 200"
+
+
 def test_one_address_cannot_take_all_connections(
     cluster: EmbeddedCluster, server: OpaServer
 ) -> None:
