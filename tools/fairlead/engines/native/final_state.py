@@ -211,10 +211,10 @@ def _present(objects: clients.Objects) -> list[bring.Key]:
     keys: list[bring.Key] = []
     for kind in _KINDS:
         try:
-            found = objects.list(_ADMISSION, kind, None, FINAL_STATE_LABEL)
+            live = objects.list(_ADMISSION, kind, None, FINAL_STATE_LABEL)
         except Refused as error:
             if error.status not in (403, 404):
                 raise
             continue
-        keys += [(_ADMISSION, kind, str(each["metadata"]["name"]), None) for each in found]
+        keys += [(_ADMISSION, kind, str(each["metadata"]["name"]), None) for each in live]
     return keys
