@@ -9,7 +9,6 @@ own cluster.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -22,7 +21,7 @@ from threading import Event, Thread
 from typing import Any
 
 import click
-from recovery import Row, memory, row
+from recovery import Row, measured, memory, row
 
 from fairlead.access import requests
 from fairlead.access.bindings import GROUP, LOCAL, RBAC, VERSION, path
@@ -30,7 +29,7 @@ from fairlead.checks.chaos.report import percentile
 from fairlead.cli import output
 from fairlead.clusters.embedded import process_list
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common import paths, waiting
+from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import ACCESS
@@ -400,15 +399,7 @@ def main(only: tuple[str, ...], window_count: int, kill_count: int, many_count: 
             "kills": lambda: kills(kill_count, progress),
             "many": lambda: many(many_count, progress),
         }
-        target = paths.root() / RESULTS
-        results: dict[str, list[Row]] = (
-            json.loads(target.read_text()) if only and target.exists() else {}
-        )
-        for name, measure in figures.items():
-            if not only or name in only:
-                results[name] = measure()
-                target.write_text(json.dumps(results, indent=1) + "\n")
-    rows = [each for name in figures for each in results.get(name, ())]
+        rows = measured(figures, only, RESULTS)
     output.rows("To reach", tuple(row("", 0, "", "", 0)), rows)(output.console())
 
 

@@ -13,7 +13,7 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -344,6 +344,21 @@ def _counts(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def measured(
+    figures: Mapping[str, Callable[[], list[Row]]], only: Collection[str], results: str
+) -> list[Row]:
+    """Measure the figures, or `only` some of them, and write each into the file `results` at once.
+    Returns all rows of the file.
+    """
+    target = paths.root() / results
+    known: dict[str, list[Row]] = json.loads(target.read_text()) if only and target.exists() else {}
+    for name, measure in figures.items():
+        if not only or name in only:
+            known[name] = measure()
+            target.write_text(json.dumps(known, indent=1) + "\n")
+    return [each for name in figures for each in known.get(name, ())]
+
+
 @click.command()
 @click.option(
     "--only",
@@ -366,15 +381,7 @@ def main(only: tuple[str, ...], clients: int, **count: int) -> None:
             "sync": lambda: first_sync(count["mapped"], clients, progress),
             "thin": lambda: thin(count["thin"], count["thin_mapped"], clients, progress),
         }
-        target = paths.root() / RESULTS
-        results: dict[str, list[Row]] = (
-            json.loads(target.read_text()) if only and target.exists() else {}
-        )
-        for name, measure in figures.items():
-            if not only or name in only:
-                results[name] = measure()
-                target.write_text(json.dumps(results, indent=1) + "\n")
-    rows = [each for name in figures for each in results.get(name, ())]
+        rows = measured(figures, only, RESULTS)
     output.rows("To reach", tuple(row("", 0, "", "", 0)), rows)(output.console())
 
 
