@@ -231,8 +231,11 @@ def test_the_controller_of_access_is_waited_for_and_asked(
     foreign: Foreign, deployed: remote.RemoteCluster
 ) -> None:
     labels = {"app.kubernetes.io/name": ACCESS}
-    container = {"name": "controller", "image": "fairlead"}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    confined = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    container = {"name": "controller", "image": "fairlead", "securityContext": confined}
+    security = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    spec = {"containers": [container], "securityContext": security}
+    template = {"metadata": {"labels": labels}, "spec": spec}
     manifest = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

@@ -9,7 +9,7 @@ before: these are deleted by the deployment after the next.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fairlead.clusters.base import Cluster
@@ -95,24 +95,30 @@ def bring(
         raise FairleadError(
             f"{reason}; revision {before.revision} was put back and is in force"
         ) from error
+    _require_in_force(objects, record)
+    _drop_bindings(rest, applier, record, progress)
+    for key in _superseded(objects, record, before):
+        # They may be those of another deployment, which has prepared them and comes next.
+        _require_in_force(objects, record)
+        applier.delete(*key)
+    progress.finish("deploy", f"applied {len(applier.outcomes)} objects")
+    progress.finish("policies", f"revision {record.revision} in force")
+
+
+def _require_in_force(objects: clients.Objects, record: Record) -> None:
+    """Raises FairleadError if the cluster records other policies, of another deployment."""
     if (deployed(objects) or {}).get("data") != record.manifest["data"]:
         raise FairleadError(
             "somebody else changed the policies at the same time: run `fairlead status`, and then "
             "deploy again"
         )
-    _drop_bindings(rest, applier, record, progress)
-    _drop_superseded(objects, applier, record, before)
-    progress.finish("deploy", f"applied {len(applier.outcomes)} objects")
-    progress.finish("policies", f"revision {record.revision} in force")
 
 
 def _bring(rest: Rest, applier: Applier, record: Record, progress: Progress) -> None:
     _apply(applier, record.guards, progress)
-    _apply(applier, record.definitions, progress)
-    custom_resources.wait(rest, record.definitions)
-    _apply(applier, record.prepared, progress)
-    _wait(rest, record.prepared, "knows the policies", progress)
+    _prepare(rest, applier, record, progress)
     _apply(applier, [record.manifest], progress)
+    _restore(rest, applier, record, progress)
     disabled = disabling.read(applier.objects).records
     bindings = (
         switches.binding_off(binding)
@@ -122,6 +128,32 @@ def _bring(rest: Rest, applier: Applier, record: Record, progress: Progress) -> 
     )
     _apply(applier, bindings, progress)
     _wait(rest, record.prepared, "enforces them", progress)
+    _restore(rest, applier, record, progress)
+
+
+def _prepare(
+    rest: Rest,
+    applier: Applier,
+    record: Record,
+    progress: Progress,
+    chosen: Callable[[Mapping[str, Any]], bool] = lambda manifest: True,
+) -> None:
+    """Apply the chosen policies and parameters, and wait until the API server knows them."""
+    definitions = [each for each in record.definitions if chosen(each)]
+    _apply(applier, definitions, progress)
+    custom_resources.wait(rest, definitions)
+    if prepared := [each for each in record.prepared if chosen(each)]:
+        _apply(applier, prepared, progress)
+        _wait(rest, prepared, "knows the policies", progress)
+
+
+def _restore(rest: Rest, applier: Applier, record: Record, progress: Progress) -> None:
+    """Prepare again what is missing: another deployment, which ended meanwhile, took it for
+    superseded. It deletes nothing once it sees that the cluster records this one.
+    """
+    _prepare(
+        rest, applier, record, progress, lambda manifest: not _present(applier.objects, manifest)
+    )
 
 
 def bring_beside(cluster: Cluster, applier: Applier, record: Record, *, progress: Progress) -> None:
@@ -136,7 +168,7 @@ def bring_beside(cluster: Cluster, applier: Applier, record: Record, *, progress
     _apply(applier, (each for each in bound if _present(applier.objects, each)), progress)
     _delete(applier, _others(applier.objects, _BINDINGS, bound))
     _apply(applier, (each for each in record.shadow if each["kind"] != _DEFINITION), progress)
-    _drop_superseded(applier.objects, applier, record, None)
+    _delete(applier, _superseded(applier.objects, record, None))
 
 
 def _present(objects: clients.Objects, manifest: Mapping[str, Any]) -> bool:
@@ -169,20 +201,18 @@ def _drop_bindings(rest: Rest, applier: Applier, record: Record, progress: Progr
         _wait(rest, dropped, "enforces no others", progress)
 
 
-def _drop_superseded(
-    objects: clients.Objects, applier: Applier, record: Record, before: Record | None
-) -> None:
-    """Delete the policies and parameters of all revisions but this one and the one before."""
+def _superseded(objects: clients.Objects, record: Record, before: Record | None) -> Iterator[Key]:
+    """The policies and parameters of all revisions but this one and the one before."""
     kept = (*record.prepared, *(before.prepared if before else ()))
-    _delete(applier, _others(objects, _PREPARED, kept))
+    yield from _others(objects, _PREPARED, kept)
     definitions = (*record.definitions, *(before.definitions if before else ()))
-    _delete(applier, _other_definitions(objects, definitions))
+    yield from _other_definitions(objects, definitions)
     names = {(each["kind"], each["metadata"]["name"]) for each in kept}
     for definition in {each["metadata"]["name"]: each for each in definitions}.values():
         version, kind = custom_resources.identity(definition)
         for item in _listed(objects, version, kind, f"{PART_OF}=fairlead"):
             if (kind, item["metadata"]["name"]) not in names:
-                applier.delete(version, kind, item["metadata"]["name"], None)
+                yield version, kind, item["metadata"]["name"], None
 
 
 def _other_definitions(
