@@ -20,6 +20,7 @@ INCLUDED = (
     "integration/kind.yaml",
     "policies",
     "testdata",
+    "tools/load",
     "tools/matcher",
     "tools/proxy",
     "tools/schemas",
