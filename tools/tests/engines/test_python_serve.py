@@ -23,7 +23,7 @@ from webhook_process import HOUR, Served, serving, write_certificate
 from fairlead.cli.serve import command
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
-from fairlead.engines.serving.connections import listening
+from fairlead.engines.serving.connections import HEAD, listening
 from fairlead.opa.arguments import LARGEST_REVIEW
 from fairlead.pki.certificates import CA
 
@@ -255,7 +255,8 @@ def ends(connection: ssl.SSLSocket) -> bytes:
         (b"", b""),
         (b"POST / HTTP/1.1\r\nHost: x\r\n", b""),
         (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", b"HTTP/1.1 408"),
-        (b"POST / HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 200_000, b"HTTP/1.1 400"),
+        # Not longer: the server closes without reading the rest, which can take the answer away.
+        (b"POST / HTTP/1.1\r\nHost: x\r\nX: ".ljust(HEAD + 1, b"x"), b"HTTP/1.1 400"),
     ],
     ids=["nothing", "half a head", "half a body", "a long head"],
 )
