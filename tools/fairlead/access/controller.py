@@ -44,6 +44,8 @@ _ASKING, _ENDING = 6, 4  # threads
 _PAGE = 25
 """Objects in one page of a list. Whoever may create RoleBindings can make each of them a megabyte
 large; a page of many would take more memory than the pod has, and then nothing would end."""
+_PROBE = (0.2, 0.4)
+"""Seconds between two questions whether OPA answers again."""
 _STUCK = 2.0
 """Seconds after its end for which a binding may be there before the status tells."""
 
@@ -103,6 +105,7 @@ class Controller:
         telling = Thread(target=self._trail.run, args=(stop,), name="trail", daemon=True)
         threads += [
             Thread(target=self._watch_clock, args=(stop,), name="clock", daemon=True),
+            Thread(target=self._watch_opa, args=(stop,), name="opa", daemon=True),
             telling,
         ]
         for thread in threads:
@@ -172,6 +175,19 @@ class Controller:
                 log.warning("the clock was set by %+.1f s", (now - apart) / SECOND)
                 self._look_at_all()
             apart = now
+
+    def _watch_opa(self, stop: Event) -> None:
+        """Look for OPA while it does not answer, and have it decide all that waits once it does.
+        Otherwise each binding would be tried again by itself, as much as 2 s later.
+        """
+        away = False
+        while not stop.wait(random.uniform(*_PROBE)):  # noqa: S311 - spreads requests
+            if self._decisions.trouble:
+                away = True
+                self._asks.hurry(1)
+            elif away:
+                away = False
+                self._asks.hurry()
 
     def _end(self, key: Key) -> int | None:
         """Take away a binding whose end has come, or whose parent is gone."""
@@ -284,10 +300,10 @@ class Controller:
 
     def _tell_revoked(self, key: Key, parent: Object | None) -> None:
         """Tell of a binding that the cluster deleted with its parent, before anyone here did."""
-        uid, lost = self._there.pop(key, (None, ""))
+        uid, loss = self._there.pop(key, (None, ""))
         if uid and (parent is None or goes(parent)):
             self._metrics.ended()
-            self._trail.tell("Normal", "Ended", f"{lost} by its deletion", former(key, uid))
+            self._trail.tell("Normal", "Ended", f"{loss} by its deletion", former(key, uid))
 
     def _write(self, key: Key, parent: Object, conditions: list[bindings.Condition]) -> None:
         """Write the conditions if they differ from those that are known."""

@@ -14,7 +14,7 @@ from fairlead.access.bindings import Object, kind_of
 from fairlead.opa.errors import OpaUnavailable
 from fairlead.sync.opa_credentials import OpaCredentials
 
-PAUSE = (0.3, 0.8)
+PAUSE = (0.1, 0.3)
 """Seconds for which OPA is not asked again after it could not be reached."""
 
 

@@ -60,6 +60,13 @@ class Timetable:
                     heapq.heappush(self._heap, (at, key))
                     self._changed.notify()
 
+    def hurry(self, most: int | None = None) -> None:
+        """Try work that failed again now: that of at most so many keys, by default of all."""
+        with self._changed:
+            failed = list(self._failures)[:most]
+        for key in failed:
+            self.put(key)
+
     @property
     def trouble(self) -> str | None:
         """Which work has failed several times in a row, and why; None if none has."""

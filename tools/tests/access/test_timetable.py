@@ -151,3 +151,30 @@ def test_what_fails_again_and_again_is_told_until_it_succeeds(stop: Event) -> No
     broken.clear()
     waiting.until(lambda: table.trouble is None, deadline=LIMIT, what="both succeed")
     assert attempts.qsize() == 2
+
+
+def test_work_that_failed_can_be_tried_before_its_pause_ends(
+    stop: Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.access.timetable.AGAIN", 3600.0)
+    attempts: Queue[Key] = Queue()
+    succeeding = Event()
+
+    def work(key: Key) -> int | None:
+        attempts.put(key)
+        if not succeeding.is_set():
+            raise FairleadError("away")
+        return None
+
+    table = Timetable("asking about", work, threads=1, longest=3600.0)
+    table.put(A)
+    table.put(B)
+    table.run(stop)
+    assert [attempts.get(timeout=LIMIT), attempts.get(timeout=LIMIT)] == [A, B]
+    succeeding.set()
+    table.hurry(1)
+    assert attempts.get(timeout=LIMIT) == A
+    table.hurry()
+    assert attempts.get(timeout=LIMIT) == B
+    with pytest.raises(Empty):
+        attempts.get(timeout=0.5)
