@@ -23,7 +23,9 @@ from fairlead.cli.access import command
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
+from fairlead.deployment import names
 from fairlead.deployment.names import ACCESS
+from fairlead.engines import enforcement
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, transient_access, uninstall
 from fairlead.operations.up import started
@@ -439,6 +441,24 @@ def test_of_two_controllers_one_works(world: World) -> None:
         cluster.stop_server("second")
 
 
+def test_a_lease_that_somebody_deletes_is_made_again(world: World) -> None:
+    objects = world.cluster.objects()
+    lease = ("coordination.k8s.io/v1", "Lease", ACCESS, names.NAMESPACE)
+    world.create("held", -1, 30)
+    until(lambda: world.can("held"), "access has begun")
+    former = objects.get(*lease)
+    objects.delete(*lease)
+    world.create("later", -1, 3600)
+    until(lambda: world.can("later"), "more access begins")
+    until(lambda: world.reason("held") == "Expired", "and ends")
+    assert not world.can("held")
+    restored = objects.get(*lease)
+    assert former
+    assert restored
+    assert restored["metadata"]["uid"] != former["metadata"]["uid"]
+    assert restored["metadata"]["labels"] == {names.PART_OF: "fairlead"}
+
+
 # Runs `fairlead` with a clock that is off by as many nanoseconds as a file says.
 SHIFTED = """
 import sys, time, pathlib
@@ -493,6 +513,8 @@ def test_what_would_stay_for_good_is_ended_first(world: World) -> None:
     until(lambda: world.reason("forgotten") == "Granted", "forgotten has access")
     with pytest.raises(UsageError, match="would give access for good without the controller"):
         deploy.deploy(cluster, SETTINGS, progress=Progress())
+    with pytest.raises(UsageError, match="would give access for good without the controller"):
+        enforcement.deploy(cluster, SETTINGS, engine="cel", progress=Progress())
     assert world.can("forgotten")
     uninstall.uninstall(cluster, progress=Progress())
     assert not world.can("forgotten")

@@ -75,7 +75,7 @@ class Controller:
     def __init__(self, options: Options, registry: CollectorRegistry) -> None:
         """Sends nothing yet. Raises UsageError for an unusable kubeconfig or address."""
         self._api = ApiServer(options.kubeconfig, page=_PAGE)
-        self._lease = Lease(self._api, options.replica, name=ACCESS, pace=PACE)
+        self._lease = Lease(self._api, options.replica, name=ACCESS, pace=PACE, restored=True)
         self._leading = Event()
         self._decisions = Decisions(
             lambda: OpaCredentials(

@@ -22,7 +22,7 @@ from typing import Any
 
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
-from fairlead.deployment.names import KEEPER, NAMESPACE
+from fairlead.deployment.names import KEEPER, NAMESPACE, PART_OF
 from fairlead.kube.apiserver import ApiServer
 from fairlead.kube.errors import ApiServerError
 
@@ -39,6 +39,7 @@ PATIENCE = 300.0
 """Seconds that a command waits for another holder. A renewal takes a minute or two if kubelets
 refresh the mounted Secret."""
 
+_DELETED = "whoever held the Lease that was deleted"
 _LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 
 
@@ -59,13 +60,21 @@ class Lease:
     """The Lease as one holder sees it. Keep the object: it remembers what others did."""
 
     def __init__(
-        self, api: ApiServer, holder: str, *, name: str = NAME, pace: Pace | None = None
+        self,
+        api: ApiServer,
+        holder: str,
+        *,
+        name: str = NAME,
+        pace: Pace | None = None,
+        restored: bool = False,
     ) -> None:
+        """`restored` says whether a Lease that somebody deleted is made again."""
         self._api = api
         self._holder = holder
         self._name = name
         self._path = f"{_LEASES}/{name}"
         self._pace = pace or Pace(DURATION, RENEWED, MARGIN)
+        self._restored = restored
         self.holder: str | None = None
         """The other holder that was seen last; None if there was none."""
         self._seen: tuple[str, float] | None = None
@@ -134,7 +143,7 @@ class Lease:
         return True
 
     def _take(self) -> bool:
-        now, lease = time.monotonic(), self._api.get(self._path)
+        now, lease = time.monotonic(), self._found()
         version, spec = lease["metadata"]["resourceVersion"], lease.get("spec") or {}
         holder = spec.get("holderIdentity")
         if holder and holder != self._holder:
@@ -149,6 +158,27 @@ class Lease:
             taken=True,
             transitions=int(spec.get("leaseTransitions") or 0) + 1,
         )
+
+    def _found(self) -> dict[str, Any]:
+        try:
+            return self._api.get(self._path)
+        except ApiServerError as error:
+            if error.status != 404 or not self._restored:
+                raise
+        log.warning("the Lease %s was deleted, and is made again", self._name)
+        # Who held it may not know yet, so nobody takes it before its duration has passed.
+        spec = {"holderIdentity": _DELETED, "leaseDurationSeconds": int(self._pace.duration)}
+        manifest = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {
+                "name": self._name,
+                "namespace": NAMESPACE,
+                "labels": {PART_OF: "fairlead"},
+            },
+            "spec": spec,
+        }
+        return self._api.apply(self._path, manifest, manager=f"{self._name}-lease")
 
     def _renew(self, ended: Event) -> None:
         while not ended.wait(self._pace.renewed):

@@ -215,6 +215,15 @@ class ApiServer:
             "PATCH", path, {"fieldManager": manager}, body=json.dumps(patch), content_type=kind
         )
 
+    def apply(self, path: str, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+        """The object at `path` after this manifest was applied server-side, which creates it if
+        there is none. Unlike a POST, RBAC can allow that for one name alone. Raises ApiServerError.
+        """
+        kind = "application/apply-patch+yaml"  # JSON is YAML
+        return self._json(
+            "PATCH", path, {"fieldManager": manager}, body=json.dumps(manifest), content_type=kind
+        )
+
     def create(self, path: str, body: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
         """The object that a POST of `body` to `path` creates. Raises ApiServerError."""
         text = json.dumps(body)

@@ -15,13 +15,14 @@ from typing import Any
 from fairlead.checks.bench import load, second_api_server
 from fairlead.checks.bench.load import Load
 from fairlead.clusters.embedded import ports
-from fairlead.clusters.embedded.cluster import OPA_ENVIRONMENT, EmbeddedCluster
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import atomic_files
 from fairlead.common.progress import Progress
 from fairlead.engines import enforcement
 from fairlead.engines.live.worlds import create
 from fairlead.kube import clients
 from fairlead.kube.rest import Rest, path_of
+from fairlead.opa import arguments
 from fairlead.opa.api import OpaApi
 from fairlead.pki.certificates import CA
 from fairlead.programs import toolchain
@@ -78,7 +79,7 @@ class Ground:
         self.cluster.start_server(
             name,
             argv,
-            env=OPA_ENVIRONMENT,
+            env=arguments.OPA_ENVIRONMENT,
             ready=f"https://{address}/health",
             ca=self.tls / "ca.crt",
             deadline=DEADLINE,

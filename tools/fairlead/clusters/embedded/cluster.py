@@ -45,10 +45,6 @@ from fairlead.settings.models import Settings
 KUBELET = "kubelet"
 _SERVE = sidecars.SERVE.name
 
-OPA_ENVIRONMENT = {**arguments.OPA_ENVIRONMENT, "GOGC": "400"}
-"""Makes Go collect garbage more rarely: here, memory is less scarce than processors. OPA's limit of
-memory stays."""
-
 _LOOK = 0.2
 """Seconds between two reads of a log that is followed."""
 
@@ -348,7 +344,7 @@ class EmbeddedCluster(RememberingCluster):
         logs = sidecar.decision_logs(files, settings, replica.sidecar_address)
         argv = [str(program), *arguments.opa_arguments(files, replica.opa_address, logs)]
         environment = {
-            **OPA_ENVIRONMENT,
+            **arguments.OPA_ENVIRONMENT,
             **sidecar.opa_environment(files, replica.sidecar_address),
         }
         again = replica.opa in self.servers()

@@ -24,6 +24,7 @@ from fairlead.operations import (
     drift,
     history,
     preflight,
+    transient_access,
 )
 from fairlead.operations import (
     push as pushes,
@@ -69,6 +70,7 @@ def deploy(
         preflight.require(preflight.check(cluster, served_kinds(new), settings))
         progress.finish("cluster", "can take the deployment")
     objects = cluster.objects()
+    transient_access.require_ended(objects)  # its controller would be deleted
     config_map = record.deployed(objects)
     former = _with_pods(cluster, objects, config_map, (*new.objects, new.manifest, *beside))
     applier = Applier(objects)
