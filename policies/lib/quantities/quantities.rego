@@ -15,6 +15,10 @@ nano(value) := to_number(value) * 1000000000 if {
 	regex.match(`^(0|[1-9][0-9]{0,11})$`, value)
 } else := to_number(trim_suffix(value, "Gi")) * _nano_gibi if {
 	regex.match(`^[1-9][0-9]{0,8}Gi$`, value)
+} else := to_number(trim_suffix(value, "m")) * 1000000 if {
+	regex.match(`^[1-9][0-9]{0,8}m$`, value)
+} else := to_number(trim_suffix(value, "Mi")) * _nano_mebi if {
+	regex.match(`^[1-9][0-9]{0,8}Mi$`, value)
 } else := amount if {
 	[_, sign, whole, fraction, suffix] := _parts(_written(value))
 	amount := _signed(sign, _magnitude(whole, fraction, suffix))
@@ -22,6 +26,8 @@ nano(value) := to_number(value) * 1000000000 if {
 
 # The general way takes thirty times as long as those for the most frequent forms.
 _nano_gibi := 1073741824000000000
+
+_nano_mebi := 1048576000000000
 
 # METADATA
 # description: |

@@ -21,9 +21,9 @@ amount_of(holder, list, name) := amount if {
 #   The quantity as it is written. API servers give pods the limit as a request, but not templates.
 written(holder, "limits", name) := holder.resources.limits[name]
 
-written(holder, "requests", name) := holder.resources.requests[name]
-
-written(holder, "requests", name) := holder.resources.limits[name] if not holder.resources.requests[name]
+written(holder, "requests", name) := quantity if {
+	quantity := holder.resources.requests[name]
+} else := holder.resources.limits[name]
 
 # METADATA
 # description: |
@@ -47,7 +47,14 @@ _has_pod_level(name) if startswith(name, "hugepages-")
 
 # METADATA
 # description: What a pod has of a resource.
-total_of(spec, list, name) := amount + _overhead(spec, list, name, amount) if amount := _without_overhead(spec, list, name)
+total_of(spec, list, name) := sum([amount | some container in spec.containers; amount := amount_of(container, list, name)]) if {
+	# As in nearly all pods: the general way takes 200 allocations more.
+	not spec.initContainers
+	not spec.overhead
+	not spec.resources
+} else := amount + _overhead(spec, list, name, amount) if {
+	amount := _without_overhead(spec, list, name)
+}
 
 _without_overhead(spec, list, name) := pod_level(spec, list, name)
 
