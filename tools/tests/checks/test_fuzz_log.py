@@ -32,14 +32,9 @@ def test_the_short_way_shows_what_the_general_rules_show() -> None:
     ("text", "other"),
     [
         ("\t[text | some text in texts; count(text) > 256] == []\n", ""),
-        ('\tobject.get(pod.spec, "template", false) == false\n', ""),
         (
             '"value", "effect", "tolerationSeconds"]) == {}',
             '"value", "effect", "tolerationSeconds", "x"]) == {}',
-        ),
-        (
-            '"controller", "blockOwnerDeletion"]) == {}',
-            '"controller", "blockOwnerDeletion", "x"]) == {}',
         ),
     ],
 )
