@@ -44,7 +44,9 @@ _beyond_sample if {
 drop := false if _of_policy
 
 # PlacementPolicies are asked by their path. The sidecar says which packages are theirs (tools/fairlead/sync/reconcile.py).
+# An admission decision is none of theirs. To split its path, too, would take 40 allocations.
 _of_policy if {
+	not input.path in {"system/main", "signed_bundle/main"}
 	some length in numbers.range(1, count(_path))
 	data.fairlead_sync.packages[concat("/", array.slice(_path, 0, length))]
 }
@@ -57,7 +59,10 @@ _path := split(input.path, "/")
 #   module adds one, the two conflict, and OPA logs nothing. Of a PlacementPolicy, whose input and result can have any
 #   form, only the request's kind and name and the outcome are shown.
 # entrypoint: true
-mask := [
+mask := [{"op": "upsert", "path": "/input", "value": _plain}] if {
+	input.path in {"system/main", "signed_bundle/main"}
+	count(object.get(input, ["result", "response", "patch"], "")) <= 8192 # _longest_patch: its name costs 20 allocations
+} else := [
 	{"op": "upsert", "path": "/input", "value": _subject},
 	{"op": "upsert", "path": "/result", "value": _outcome},
 ] if {
@@ -109,6 +114,97 @@ _long_patch := [{"op": "upsert", "path": "/result/response/patch", "value": text
 	length > _longest_patch
 	text := sprintf("%d characters, left out", [length])
 } else := []
+
+# What is shown of a plain review, as nearly all are: of a pod whose values are so few and short that all of them are shown.
+# The rules below show the same at up to three times the allocations: `fairlead fuzz log` compares the two. A call of a function
+# costs 15 to 40 allocations and a named constant 20, so the fields and limits stand here as they are, and one check is for
+# the values of all fields.
+_plain := {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": object.union(request, {
+	"kind": kind,
+	"userInfo": {"username": asked.userInfo.username, "groups": groups},
+	"object": new.shown,
+	"oldObject": old.shown,
+})} if {
+	input.input.apiVersion == "admission.k8s.io/v1"
+	input.input.kind == "AdmissionReview"
+	asked := input.input.request
+	asked.kind.kind == "Pod"
+	request := {field: value | some field in ["uid", "operation", "namespace", "name", "subResource", "dryRun"]; value := asked[field]}
+	is_object(asked.kind)
+	kind := {field: value | some field in ["group", "version", "kind"]; value := asked.kind[field]}
+	groups := asked.userInfo.groups
+	is_array(groups)
+	count(groups) <= 32
+	new := _plain_pod(asked.object)
+	old := _plain_pod(object.get(asked, "oldObject", null))
+	is_boolean(object.get(asked, "dryRun", false))
+	own := [object.remove(request, ["dryRun"]), kind, [asked.userInfo.username], groups]
+	texts := [text | some part in array.concat(own, array.concat(new.texts, old.texts)); some text in part]
+
+	# They have at most 10,800 characters as JSON, and all else less than 5,400: less than _longest_review together.
+	count(concat("", texts)) <= 1800 # undefined if anything is not a text
+	[text | some text in texts; count(text) > 256] == []
+}
+
+# What is shown of a plain pod, and lists or maps of all the texts in it.
+_plain_pod(pod) := {"shown": null, "texts": []} if {
+	pod == null
+} else := {
+	"shown": object.union(typed, {"metadata": object.union(metadata, {"annotations": annotations}), "spec": spec}),
+	"texts": array.concat(
+		[
+			typed, object.remove(metadata, ["labels", "ownerReferences"]), labels, object.keys(labels),
+			object.remove(spec, ["nodeSelector", "tolerations"]), selector, object.keys(selector),
+		],
+		array.concat(owner_texts, [object.remove(toleration, ["tolerationSeconds"]) | some toleration in others]),
+	),
+} if {
+	typed := {field: value | some field in ["apiVersion", "kind"]; value := pod[field]}
+	metadata := {field: value |
+		some field in ["name", "generateName", "namespace", "labels", "ownerReferences"]
+		value := pod.metadata[field]
+	}
+	labels := object.get(metadata, "labels", {})
+	is_object(labels)
+	count(labels) <= 32
+	owners := object.get(metadata, "ownerReferences", [])
+	is_array(owners)
+	count(owners) <= 1
+	owner_texts := [object.remove(owner, ["controller", "blockOwnerDeletion"]) |
+		some owner in owners
+		is_boolean(owner.controller)
+		is_boolean(owner.blockOwnerDeletion)
+		object.remove(owner, ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"]) == {}
+	]
+	count(owner_texts) == count(owners)
+	annotations := {true: {}, false: null}[is_object(object.get(pod.metadata, "annotations", null))]
+	object.get(pod.metadata, ["annotations", "kubernetes.io/config.mirror"], null) == null
+
+	spec := {field: value | some field in ["nodeName", "nodeSelector", "tolerations"]; value := pod.spec[field]}
+	object.get(pod.spec, "schedulingGates", null) == null
+	object.get(pod.spec, "template", false) == false
+	object.get(pod.spec, "jobTemplate", false) == false
+	selector := object.get(spec, "nodeSelector", {})
+	is_object(selector)
+	count(selector) <= 32
+	tolerations := object.get(spec, "tolerations", [])
+	is_array(tolerations)
+	count(tolerations) <= 8
+
+	# API servers give nearly every pod these two.
+	others := [toleration |
+		some toleration in tolerations
+		toleration != {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+		toleration != {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+	]
+	count([toleration |
+		some toleration in others
+		object.remove(toleration, ["key", "operator", "value", "effect", "tolerationSeconds"]) == {}
+	]) == count(others)
+	seconds := json.marshal([toleration.tolerationSeconds | some toleration in tolerations])
+	count(seconds) <= 256
+	regex.match(`^\[[0-9,]*\]$`, seconds) # only numbers; even one that equals 300 can have a million digits
+}
 
 _fitting := _shown if {
 	count(json.marshal(_shown)) <= _longest_review

@@ -99,6 +99,28 @@ test_only_the_placement_of_a_pod_is_shown if {
 	log.mask == _shown(shown, null) with input as _event(pod, null)
 }
 
+# By the rule for plain pods, which fuzzing compares with the general rules.
+test_only_the_placement_of_a_plain_pod_is_shown if {
+	metadata := {
+		"name": "web",
+		"labels": {"app": "web"},
+		"ownerReferences": [{"kind": "Job", "name": "web", "controller": true, "blockOwnerDeletion": true}],
+	}
+	usual := {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+	spec := {"nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "gpu", "operator": "Exists"}, usual]}
+	secret := {"token": "secret"}
+	pod := {
+		"kind": "Pod",
+		"metadata": object.union(metadata, {"annotations": secret, "managedFields": ["secret"]}),
+		"spec": object.union(spec, {"containers": [_container]}),
+		"status": "secret",
+	}
+	shown := {"kind": "Pod", "metadata": object.union(metadata, {"annotations": {}}), "spec": spec}
+	log.mask == _shown(shown, null) with input as _event(pod, null)
+	log.mask == _shown(shown, shown) with input as _event(pod, pod)
+	log._plain with input as _event(pod, pod)
+}
+
 _shown_template := {"metadata": {"annotations": {}}, "spec": _shown_spec}
 
 test_only_the_placement_of_a_template_is_shown if {

@@ -19,19 +19,22 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.common.errors import FairleadError, UsageError
 
-_KINDS = ("guard", "reviews", "decision", "engines", "load")
+_KINDS = ("guard", "reviews", "decision", "log", "engines", "load")
 
 
 @click.command()
 @click.argument(
-    "kinds", nargs=-1, type=click.Choice(_KINDS), metavar="[guard|reviews|decision|engines|load]..."
+    "kinds",
+    nargs=-1,
+    type=click.Choice(_KINDS),
+    metavar="[guard|reviews|decision|log|engines|load]...",
 )
 @click.option(
     "--examples",
     type=click.IntRange(1),
     help="Number of examples of each suite.  "
-    "[default: 20,000 requests, 50,000 reviews, 100,000 decisions, 5,000 comparisons, "
-    "200 attacks]",
+    "[default: 20,000 requests, 50,000 reviews, 100,000 decisions, 20,000 log entries, "
+    "5,000 comparisons, 200 attacks]",
 )
 @click.option(
     "--seed",
@@ -57,8 +60,9 @@ def command(
 ) -> None:
     """Fuzz OPAs that the command starts for itself, as a deployment would.
 
-    There are five suites. `guard` sends requests to OPA's API, `reviews` malformed
-    admission reviews. `decision` compares the short ways of the decision with the general rules.
+    There are six suites. `guard` sends requests to OPA's API, `reviews` malformed
+    admission reviews. `decision` compares the short ways of the decision with the general rules,
+    and `log` that of the decision log.
     `engines` compares the answers of the policies in Rego with those in Python,
     and asks an API server about every fifth example, which decides by admission policies in CEL.
     `load` sends huge, deep, compressed and slow requests to an embedded cluster;
