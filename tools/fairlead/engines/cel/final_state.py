@@ -114,8 +114,8 @@ def _spec(instance: Instance, definition: Definition, settings: Settings) -> dic
 
 def _sparing(spec: dict[str, Any], mutating: Asked) -> dict[str, Any]:
     """The spec without a say in objects that are too large for the engine: another policy refuses
-    those, in words of its own. The size is only counted if something else is wrong with the object, as
-    that takes an API server longer than all the rest for most pods.
+    those, in words of its own. The size is only counted if something else is wrong with the
+    object, as that takes an API server longer than all the rest for most pods.
     """
     if not mutating.bounds:
         return spec
