@@ -37,9 +37,9 @@ _TOO_LARGE = "the object is too large for OPA"
 
 @dataclass(frozen=True)
 class Webhooks:
-    """The configurations of all webhooks that call OPA, and in the same form the admission policies
-    that refuse objects too large for OPA. They are `deployed` if a cluster has them; otherwise a
-    deployment would bring them.
+    """The configurations of all webhooks that call the engine, and in the same form the admission
+    policies that refuse objects too large for it, if it has no proxy. They are `deployed` if a
+    cluster has them; otherwise a deployment would bring them.
     """
 
     configurations: tuple[Mapping[str, Any], ...]
@@ -115,6 +115,11 @@ def rendered(settings: Settings, folder: Path | None = None) -> Webhooks:
     checkout's, brings.
     """
     objects = manifests.render_webhooks(settings, bundles.bundle(settings, folder))
+    return of_objects(objects)
+
+
+def of_objects(objects: Sequence[Mapping[str, Any]]) -> Webhooks:
+    """The webhooks among the objects that a deployment would bring."""
     return _webhooks(objects, deployed=False)
 
 
