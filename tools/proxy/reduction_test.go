@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 )
@@ -177,4 +178,18 @@ func FuzzReduced(f *testing.F) {
 			t.Fatalf("%d of at most %d values", has.values, most)
 		}
 	})
+}
+
+// TestSizesOfTheFile writes the sizes of the objects in a file of lines `group/Kind object`: test_proxy_sizes.py compares
+// them with those that pod_sizes.py counts.
+func TestSizesOfTheFile(t *testing.T) {
+	text, err := os.ReadFile(os.Getenv("FAIRLEAD_OBJECTS"))
+	if err != nil {
+		t.Skip("FAIRLEAD_OBJECTS names no file")
+	}
+	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		kind, object, _ := strings.Cut(line, " ")
+		has := sizeOf([]byte(object), limits.Groups[limits.Kinds[kind]])
+		fmt.Printf("size %d %d\n", has.values, has.parts)
+	}
 }

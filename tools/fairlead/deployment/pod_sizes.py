@@ -290,10 +290,18 @@ def _counted(shape: Any, field: str = "") -> Any:
 
 
 def is_too_large(kind: str, value: Any) -> bool:
-    """Whether an object of a kind, written `group/Kind`, is too large, as OPA's proxy counts."""
+    """Whether an object of a kind, written `group/Kind`, is too large."""
+    values, parts = size(kind, value)
+    return values > MOST_VALUES or parts > MOST_PARTS
+
+
+def size(kind: str, value: Any) -> tuple[int, int]:
+    """The entries of all known lists and maps of an object of a kind, written `group/Kind`, and its
+    containers and volumes, as OPA's proxy counts them.
+    """
     group = GROUPS.get(group_of(kind))
     if group is None:
-        return False
+        return 0, 0
     values, parts = _size(value, group.beside)
     for path in group.templates:
         template = value
@@ -301,7 +309,7 @@ def is_too_large(kind: str, value: Any) -> bool:
             template = template.get(field) if isinstance(template, Mapping) else None
         more_values, more_parts = _size(template, TEMPLATE)
         values, parts = values + more_values, parts + more_parts
-    return values > MOST_VALUES or parts > MOST_PARTS
+    return values, parts
 
 
 def _size(value: Any, shape: Any, field: str = "") -> tuple[int, int]:

@@ -361,11 +361,10 @@ def test_an_object_that_is_too_large_is_refused_as_behind_opas_proxy(
 
 @pytest.mark.parametrize(
     ("stored", "policy"),
-    zip(
-        TOO_LARGE,
-        ("fairlead-node-pool-size", "fairlead-node-pool-daemonsets-size"),
-        strict=True,
-    ),
+    [
+        (TOO_LARGE[0], "fairlead-node-pool-size"),
+        (TOO_LARGE[1], "fairlead-node-pool-daemonsets-size"),
+    ],
 )
 def test_an_object_that_is_too_large_is_refused_where_a_policy_refuses_it(
     stored: dict[str, Any], policy: str
