@@ -146,7 +146,8 @@ def test_updates_of_tolerations_are_asked_about_where_a_pool_limits_them() -> No
 
 
 def test_api_servers_count_nothing_before_opas_proxy() -> None:
-    for chosen in ({"pools": {"a": {}}}, {"pools": {"a": {}}, "enforcement": "warn"}):
+    both: tuple[dict[str, Any], ...] = ({}, {"enforcement": "warn"})
+    for chosen in ({"pools": {"a": {}}, **more} for more in both):
         assert not [name for _, name in every(chosen) if name.endswith("-size")]
         conditions = [
             condition["name"]
