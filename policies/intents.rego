@@ -42,6 +42,22 @@ requests := {
 }
 
 # METADATA
+# description: |
+#   Those of them that may refuse an object, in the same form, with the namespaces that
+#   their webhooks select. About an object that is too large for the policies, this
+#   table alone decides.
+refusals := {
+	"CREATE": {
+		"/Pod": {"node-pool": [[{"key": "agentpool", "operator": "NotIn", "values": [""]}, {"key": "agentpool", "operator": "Exists"}]]},
+		"apps/DaemonSet": {"node-pool": [[{"key": "agentpool", "operator": "NotIn", "values": [""]}, {"key": "agentpool", "operator": "Exists"}]]},
+	},
+	"UPDATE": {
+		"/Pod": {"node-pool": [[{"key": "agentpool", "operator": "NotIn", "values": [""]}, {"key": "agentpool", "operator": "Exists"}]]},
+		"apps/DaemonSet": {"node-pool": [[{"key": "agentpool", "operator": "NotIn", "values": [""]}, {"key": "agentpool", "operator": "Exists"}]]},
+	},
+}
+
+# METADATA
 # description: What an intent has to say of the request.
 decisions["node-pool"] := node_pool.decision
 

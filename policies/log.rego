@@ -222,8 +222,7 @@ _shown := {"apiVersion": input.input.apiVersion, "kind": input.input.kind, "requ
 		"oldObject": _object(object.get(_request, "oldObject", null)),
 	},
 ])} if {
-	input.input.apiVersion == "admission.k8s.io/v1"
-	input.input.kind == "AdmissionReview"
+	[input.input.apiVersion, input.input.kind] in {["admission.k8s.io/v1", "AdmissionReview"], ["fairlead.dev/v1", "ReducedReview"]}
 	is_object(_request)
 }
 

@@ -121,6 +121,13 @@ test_only_the_placement_of_a_plain_pod_is_shown if {
 	log._plain with input as _event(pod, pod)
 }
 
+test_a_reduced_review_is_shown_as_such if {
+	reduced := {"apiVersion": "fairlead.dev/v1", "kind": "ReducedReview"}
+	event := object.union(_event(null, null), {"input": reduced})
+	shown := object.union(_shown(null, null)[0], {"value": reduced})
+	log.mask == [shown] with input as event
+}
+
 _shown_template := {"metadata": {"annotations": {}}, "spec": _shown_spec}
 
 test_only_the_placement_of_a_template_is_shown if {

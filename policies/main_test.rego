@@ -210,3 +210,116 @@ test_there_is_no_answer_without_an_object_as_decision if {
 		not system.main with input as _pod({}) with data.node_pool.decision as decision
 	}
 }
+
+_too_large := concat("", [
+	"it has more than 10000 entries in its lists and maps (env, args, labels, tolerations and all others), or more than 1000 ",
+	"containers and volumes: Fairlead places no object of that size. Make it smaller, for example by envFrom or a mounted ",
+	"ConfigMap",
+])
+
+# What OPA's proxy makes of the review of an object that is too large.
+_reduced(kind, changes) := {
+	"apiVersion": "fairlead.dev/v1",
+	"kind": "ReducedReview",
+	"changes": changes,
+	"request": {
+		"uid": "42",
+		"operation": "CREATE",
+		"namespace": "payments",
+		"kind": kind,
+		"object": {"metadata": {"name": "web"}},
+	},
+}
+
+_reduced_pod := _reduced({"group": "", "version": "v1", "kind": "Pod"}, true)
+
+test_an_object_that_is_too_large_is_refused if {
+	every kind in [{"group": "", "version": "v1", "kind": "Pod"}, {"group": "apps", "version": "v1", "kind": "DaemonSet"}] {
+		answer := system.main with input as _reduced(kind, true)
+			with data.kubernetes.namespaces as _namespaces
+			with data.settings.contact as "the platform team"
+		answer == _answer({
+			"uid": "42",
+			"allowed": false,
+			"auditAnnotations": {"node-pool": sprintf("refused: %s", [_too_large]), "decisionUID": "42"},
+			"status": {
+				"code": 403,
+				"reason": "Forbidden",
+				"message": sprintf("%s (ask the platform team)", [_too_large]),
+			},
+		})
+	}
+}
+
+test_an_object_that_is_too_large_is_warned_of_with_enforcement_warn if {
+	answer := system.main with input as _reduced_pod
+		with data.kubernetes.namespaces as _namespaces
+		with data.settings.enforcement as {"node-pool": "warn"}
+	answer == _answer({
+		"uid": "42",
+		"allowed": true,
+		"auditAnnotations": {"node-pool": sprintf("would be refused: %s", [_too_large]), "decisionUID": "42"},
+		"warnings": [_too_large],
+	})
+}
+
+test_what_changes_nothing_that_policies_judge_is_admitted_whatever_its_size if {
+	answer := system.main with input as json.patch(_reduced(_reduced_pod.request.kind, false), [{
+		"op": "replace",
+		"path": "/request/operation",
+		"value": "UPDATE",
+	}])
+		with data.kubernetes.namespaces as _namespaces
+	answer == _answer({"uid": "42", "allowed": true})
+}
+
+test_a_reduced_review_that_does_not_say_whether_anything_changes_is_refused if {
+	every operation in [{"op": "remove", "path": "/changes"}, {"op": "replace", "path": "/changes", "value": null}] {
+		answer := system.main with input as json.patch(_reduced_pod, [operation]) with data.kubernetes.namespaces as _namespaces
+		answer.response.allowed == false
+	}
+}
+
+test_no_intent_that_only_warns_refuses_a_workload_for_its_size if {
+	answer := system.main with input as _reduced({"group": "apps", "version": "v1", "kind": "Deployment"}, true)
+		with data.kubernetes.namespaces as _namespaces
+	answer == _answer({"uid": "42", "allowed": true})
+}
+
+test_a_deletion_is_not_refused_for_the_size_of_the_object if {
+	answer := system.main with input as json.patch(_reduced_pod, [{"op": "replace", "path": "/request/operation", "value": "DELETE"}])
+		with data.kubernetes.namespaces as _namespaces
+	answer == _answer({"uid": "42", "allowed": true})
+}
+
+test_an_object_that_is_too_large_is_admitted_where_no_webhook_would_refuse_it if {
+	every labels in [{}, {"agentpool": ""}] {
+		answer := system.main with input as _reduced_pod
+			with data.kubernetes.namespaces as {"payments": {"metadata": {"name": "payments", "labels": labels}}}
+			with opa.runtime as {"env": {}}
+		answer == _answer({"uid": "42", "allowed": true})
+	}
+	other := system.main with input as object.union(_reduced_pod, {"intents": ["another"]})
+		with data.kubernetes.namespaces as _namespaces
+	other == _answer({"uid": "42", "allowed": true})
+}
+
+test_an_object_that_is_too_large_is_refused_while_nobody_knows_its_namespace if {
+	answer := system.main with input as _reduced_pod
+		with data.kubernetes.namespaces as {}
+		with opa.runtime as {"env": {}}
+	answer.response.status.message == "namespace \"payments\" is not known to the policy yet: retry in a moment"
+}
+
+test_exempt_users_may_send_an_object_that_is_too_large if {
+	answer := system.main with input as object.union(_reduced_pod, {"request": {"userInfo": {"username": "alice"}}})
+		with data.kubernetes.namespaces as _namespaces
+		with data.settings.exempt as {"node-pool": {"users": ["alice"], "groups": []}}
+	answer == _answer({"uid": "42", "allowed": true})
+}
+
+test_a_reduced_review_that_cannot_be_read_is_denied if {
+	answer := system.main with input as object.union(_reduced_pod, {"request": {"operation": "LOOK"}})
+	answer.response.allowed == false
+	answer.response.status.message == "request.operation is not one of CREATE, UPDATE, DELETE, CONNECT: cannot tell what is asked"
+}

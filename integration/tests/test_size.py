@@ -1,4 +1,4 @@
-"""Objects that are too large for OPA never reach it, and are not created."""
+"""OPA refuses objects that are too large for it, and never reads them."""
 
 from __future__ import annotations
 
@@ -195,9 +195,9 @@ IGNORE = {"failure_policy": "Ignore"}
     ("changes", "admitted"),
     [
         ({}, []),
-        (WARN, ["counted"]),
+        (WARN, ["counted", "owned"]),
         (IGNORE, ["unread"]),
-        (WARN | IGNORE, ["counted", "uncountable", "unread"]),
+        (WARN | IGNORE, ["counted", "owned", "unread"]),
     ],
     ids=["neither", "warn", "Ignore", "both"],
 )
@@ -216,7 +216,7 @@ def test_enforcement_and_failure_policy_say_what_becomes_of_what_is_too_large(
     main = pod(mapped)["spec"]["containers"][0]
     large = {
         "counted": with_env(pod(mapped), pod_sizes.MOST_VALUES + 1),
-        "uncountable": owned(pod(mapped), 100_000),
+        "owned": owned(pod(mapped), 100_000),
         # 0.7 MB, of which a review is 4.2 MB, as each `<` takes six bytes there.
         "unread": pod(mapped, containers=[{**main, "args": ["<" * 700_000]}]),
     }

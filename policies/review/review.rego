@@ -63,6 +63,27 @@ readable if {
 }
 
 # METADATA
+# description: |
+#   Whether OPA's proxy left the objects out, because one of them is too large to be judged. Such a review has a kind of its
+#   own: so it is not `readable`, and policies that do not know it refuse it.
+reduced if {
+	_is_reduced
+	count(found_problems) == 0
+}
+
+# METADATA
+# description: Whether a reduced review changes an object in a way that policies judge; its finalizers and status are not.
+changes if not input.changes == false
+
+# METADATA
+# description: Why an object that changes is refused (tools/fairlead/deployment/pod_sizes.py).
+too_large := concat("", [
+	"it has more than 10000 entries in its lists and maps (env, args, labels, tolerations and all others), or more than 1000 ",
+	"containers and volumes: Fairlead places no object of that size. Make it smaller, for example by envFrom or a mounted ",
+	"ConfigMap",
+])
+
+# METADATA
 # description: The problems, of which each is looked for.
 found_problems contains "the review is not an AdmissionReview of admission.k8s.io/v1" if not _is_review
 
@@ -100,6 +121,16 @@ _is_review if {
 	input.apiVersion == "admission.k8s.io/v1"
 	input.kind == "AdmissionReview"
 	is_object(input.request)
+}
+
+_is_review if {
+	_is_reduced
+	is_object(input.request)
+}
+
+_is_reduced if {
+	input.apiVersion == "fairlead.dev/v1"
+	input.kind == "ReducedReview"
 }
 
 # Helpers, because `not` of a function of something undefined is undefined, and no problem.

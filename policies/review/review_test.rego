@@ -111,3 +111,13 @@ test_a_review_is_readable_if_no_problem_is_found if {
 		count(readable) == 1 - min({1, count(problems)})
 	}
 }
+
+test_a_reduced_review_is_no_problem_but_not_readable if {
+	reduced := object.union(_review({}), {"apiVersion": "fairlead.dev/v1", "kind": "ReducedReview"})
+	review.reduced with input as reduced
+	review.problems == set() with input as reduced
+	not review.readable with input as reduced
+	not review.reduced with input as _review({})
+	not review.reduced with input as object.union(reduced, {"intents": false})
+	not review.reduced with input as object.union(reduced, {"apiVersion": "admission.k8s.io/v1"})
+}

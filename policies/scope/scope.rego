@@ -36,11 +36,18 @@ unclear contains intent if {
 #   The intents that have a say in such objects, each with the selectors of its namespaces, if the caller asks for them. Each
 #   webhook belongs to one intent, which OPA's proxy names in `intents`. So an intent decides only where its own webhooks
 #   ask, by their rules, selectors and conditions, and not if they are disabled. Without `intents`, the caller asks for all.
+#   About an object that is too large, those have a say that may refuse it.
 candidates := {intent: selectors |
 	some intent, selectors in object.get(intents.requests, [input.request.operation, _kind], {})
 	intent in object.get(input, "intents", [intent])
 } if {
 	review.readable
+} else := {intent: selectors |
+	some intent, selectors in object.get(intents.refusals, [input.request.operation, _kind], {})
+	intent in object.get(input, "intents", [intent])
+} if {
+	review.reduced
+	review.changes
 }
 
 # Nearly all requests have these fields as they are here: this saves 40 allocations.

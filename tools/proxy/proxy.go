@@ -28,7 +28,7 @@ const (
 	// The namespace of a review is within its first bytes.
 	beginning = 4 << 10
 	// The most values of a review. OPA takes about 130 MB for so many. The review of an update has 300,000 if its pods are
-	// the largest that an API server admits (fairlead.deployment.pod_sizes) and each entry is as large as possible.
+	// the largest that are not reduced (reduction.go) and each entry is as large as possible.
 	mostValues = 400_000
 
 	plainAtOnce = 16 // plain reviews in OPA at a time
@@ -168,6 +168,9 @@ type target struct {
 	sidecar     bool
 }
 
+// isReview says whether the body is an AdmissionReview for OPA.
+func (t target) isReview() bool { return t.at.Path == "/" && !t.sidecar }
+
 // decide asks OPA for the decision on a review. Only the beginning of a large one is read before its turn comes.
 func (p *proxy) decide(w http.ResponseWriter, r *http.Request, to target) {
 	if why, status := p.unreadable(r); why != "" {
@@ -201,6 +204,11 @@ func (p *proxy) decideInTurn(
 	ctx context.Context, w http.ResponseWriter, r *http.Request, to target, who caller, body []byte,
 ) {
 	queue, count := p.plain, values(body)
+	if count > surelySmall && to.isReview() {
+		if text := reduced(body); text != nil {
+			body, count = text, values(text)
+		}
+	}
 	if count > mostValues {
 		p.refuse(w, r, http.StatusRequestEntityTooLarge, fmt.Sprintf("more than %d values", mostValues))
 		return

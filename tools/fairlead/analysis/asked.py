@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from fairlead.analysis import webhook_matcher
+from fairlead.analysis import reduced_reviews, webhook_matcher
 from fairlead.analysis.webhook_matcher import Matched, Requirement, Verdict
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, switches
@@ -37,9 +37,9 @@ _TOO_LARGE = "the object is too large for OPA"
 
 @dataclass(frozen=True)
 class Webhooks:
-    """The configurations of all webhooks that call OPA, and in the same form the admission policies
-    that refuse objects too large for OPA. They are `deployed` if a cluster has them; otherwise a
-    deployment would bring them.
+    """The configurations of all webhooks that call the engine, and in the same form the admission
+    policies that refuse objects too large for it, if it has no proxy. They are `deployed` if a
+    cluster has them; otherwise a deployment would bring them.
     """
 
     configurations: tuple[Mapping[str, Any], ...]
@@ -73,10 +73,11 @@ class Asked:
     calls: tuple[Call, ...] = ()
 
     def question(self, review: Any) -> Any:
-        """The review, with the intents that the webhooks ask for; without any if OPA is not asked,
-        or asked for all.
+        """The review as OPA gets it: reduced if an object is too large, and with the intents that
+        the webhooks ask for; without any if OPA is not asked, or asked for all.
         """
         asked_for = {call.intent for call in self.calls}
+        review = reduced_reviews.reduced(review)
         if not asked_for or None in asked_for or not isinstance(review, dict):
             return review
         return {**review, "intents": sorted(map(str, asked_for))}
@@ -114,6 +115,11 @@ def rendered(settings: Settings, folder: Path | None = None) -> Webhooks:
     checkout's, brings.
     """
     objects = manifests.render_webhooks(settings, bundles.bundle(settings, folder))
+    return of_objects(objects)
+
+
+def of_objects(objects: Sequence[Mapping[str, Any]]) -> Webhooks:
+    """The webhooks among the objects that a deployment would bring."""
     return _webhooks(objects, deployed=False)
 
 

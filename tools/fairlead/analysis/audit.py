@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead.analysis import asked, batch
+from fairlead.analysis import asked, batch, reduced_reviews
 from fairlead.analysis.asked import Asked
 from fairlead.analysis.batch import Decision, described
 from fairlead.analysis.inventory import Inventory, Subject, further_kinds
@@ -123,7 +123,11 @@ def decide(
     partly = [
         number
         for number, (decision, admission) in enumerate(zip(whole, admissions, strict=True))
-        if admission.asked and not admission.asks_for(decision.intents)
+        if admission.asked
+        and not (
+            admission.asks_for(decision.intents)
+            and reduced_reviews.reduced(reviews[number]) is reviews[number]
+        )
     ]
     questions = [admissions[number].question(reviews[number]) for number in partly]
     asked_again = batch.decide(questions, **more) if questions else []

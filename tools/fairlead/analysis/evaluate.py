@@ -41,12 +41,14 @@ _answer(question) := object.union({"first": first, "again": _again(question, fir
 	namespaces := question.namespaces
 	settings := question.settings
 	requests := question.requests
+	refusals := question.refusals
 	lookup := question.lookup
-	first := _main(review, namespaces, settings, requests, lookup)
+	first := _main(review, namespaces, settings, requests, refusals, lookup)
 	details := _details with input as review
 		with data.kubernetes.namespaces as namespaces
 		with data.settings as settings
 		with data.intents.requests as requests
+		with data.intents.refusals as refusals
 		with opa.runtime as data.fairlead_environment
 		with http.send as lookup
 }
@@ -55,23 +57,27 @@ _details := {"explanation": _explanation, "patching": _patching}
 
 _patching := [intent | some intent, decision in data.system._decisions; count(decision.patch) > 0]
 
-_explanation := {sentence | some intent in _explained; some sentence in data.intents.explanations[intent]}
+_explanation := {sentence | some intent in _explained; some sentence in data.intents.explanations[intent]} if not data.review.reduced
+
+# No intent is asked about such an object.
+_explanation := {"the object is too large to be judged"} if data.review.reduced
 
 # If no intent has a say in such requests, each says why not.
 _explained := data.scope.concerned if count(data.scope.concerned) > 0
 
 _explained := data.intents.names if count(data.scope.concerned) == 0
 
-_main(review, namespaces, settings, requests, lookup) := answer if {
+_main(review, namespaces, settings, requests, refusals, lookup) := answer if {
 	answer := data.system.main with input as review
 		with data.kubernetes.namespaces as namespaces
 		with data.settings as settings
 		with data.intents.requests as requests
+		with data.intents.refusals as refusals
 		with opa.runtime as data.fairlead_environment
 		with http.send as lookup
 } else := null
 
-_again(question, first) := _main(patched, question.namespaces, question.settings, question.requests, question.lookup) if {
+_again(question, first) := _main(patched, question.namespaces, question.settings, question.requests, question.refusals, question.lookup) if {
 	operations := json.unmarshal(base64.decode(first.response.patch))
 	object := json.patch(question.review.request.object, operations)
 	patched := json.patch(question.review, [{"op": "replace", "path": "/request/object", "value": object}])
@@ -163,6 +169,7 @@ def _prepare(settings: Settings, folder: Path | None) -> _Prepared:
     documents = {
         "settings": bundles.settings_document(settings, active),
         "requests": tables.requests(active),
+        "refusals": tables.refusals(active),
     }
     return _Prepared(bundle, documents, tuple(f"{one.name} {one.intent.package}" for one in active))
 

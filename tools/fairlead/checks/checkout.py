@@ -15,6 +15,7 @@ from fairlead.checks import developers
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
+from fairlead.deployment import pod_sizes
 from fairlead.engines import matrix
 from fairlead.opa import cli
 from fairlead.policy import bundles, contract, generated
@@ -115,10 +116,14 @@ def _steps(arguments: list[str], progress: Progress) -> dict[str, Callable[[], s
 def _check(progress: Progress) -> str:
     contract.require(Settings(), None, progress)
     cli.check(bundles.folder(), paths.root() / "tools" / "schemas", progress)
-    texts = {**generated.texts([bundles.folder()], Settings()), **matrix.texts()}
+    texts = {
+        **generated.texts([bundles.folder()], Settings()),
+        **matrix.texts(),
+        **pod_sizes.texts(),
+    }
     if outdated := generated.outdated(texts):
         names = ", ".join(str(path.relative_to(paths.root())) for path in outdated)
-        raise FairleadError(f"not as the METADATA say: {names}; run `make generate`")
+        raise FairleadError(f"not as what they are made from says: {names}; run `make generate`")
     return ""
 
 

@@ -10,6 +10,7 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.common import atomic_files
 from fairlead.common.errors import UsageError
+from fairlead.deployment import pod_sizes
 from fairlead.engines import golden as golden_pairs
 from fairlead.engines import matrix
 from fairlead.policy import bundles, generated
@@ -35,9 +36,9 @@ def command(
     """Write README.md into the folder of each policy: its page, made from its METADATA and cases.
 
     Of the project's own policies, also the table of the intents, the bundle's manifest, the
-    defaults of parameters, the list in docs/policies.md and the table in docs/engines.md. A
-    README.md that does not begin with "Made by" is left as it is. `fairlead test` fails if a file
-    is out of date.
+    defaults of parameters, the list in docs/policies.md, the table in docs/engines.md and the
+    shapes by which OPA's proxy counts values. A README.md that does not begin with "Made by" is
+    left as it is. `fairlead test` fails if a file is out of date.
     """
     if golden:
         if policies_folder is not None or settings_file is not None:
@@ -49,7 +50,7 @@ def command(
     folders = own if policies_folder is None else [policies_folder]
     texts = dict(generated.texts(folders, settings))
     if bundles.folder().resolve() in {folder.resolve() for folder in folders}:
-        texts |= matrix.texts()
+        texts |= {**matrix.texts(), **pod_sizes.texts()}
     outdated = generated.outdated(texts)
     atomic_files.write_all(outdated)
     out.files(list(outdated), output)

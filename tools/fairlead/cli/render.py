@@ -11,7 +11,7 @@ from fairlead import engines
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.common.errors import UsageError
-from fairlead.deployment import kustomize, manifests
+from fairlead.deployment import kustomize, manifests, sidecars
 from fairlead.deployment import render as library
 from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
 from fairlead.engines import enforcement
@@ -80,6 +80,7 @@ def command(
             raise loading.located(settings_file, error.mistakes) from error
         out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))
         return
+    asked = (sidecars.SIDECARS[sidecar] if sidecar else sidecars.DEFAULT).engine
     if base is None:
         with out.progress() as progress:
             rendered = library.render(
@@ -88,7 +89,9 @@ def command(
                 sidecar=sidecar,
                 secrets=secrets_file,
                 renew=renew,
-                final_state=final_state.render(settings, policies_folder, progress=progress),
+                final_state=final_state.render(
+                    settings, policies_folder, engine=asked, progress=progress
+                ),
                 progress=progress,
             )
         _print_notes(rendered.notes)
@@ -106,7 +109,9 @@ def command(
             sidecar=sidecar,
             secrets=secrets_file,
             renew=renew,
-            final_state=final_state.render(settings, policies_folder, progress=progress),
+            final_state=final_state.render(
+                settings, policies_folder, engine=asked, progress=progress
+            ),
             progress=progress,
         )
     _print_notes(written.notes)

@@ -94,8 +94,8 @@ def render_objects(
 
 
 def render_webhooks(settings: Settings, bundle: bundles.Bundle) -> list[dict[str, Any]]:
-    """The configurations of the webhooks, without a CA, and the policies that refuse objects too
-    large for them.
+    """The configurations of the webhooks, without a CA, and the policies that refuse objects in
+    their place.
     """
     nobody = Credentials("", b"", b"", b"")
     files = render_files(settings, bundle, nobody, templates=_ASKING)
@@ -162,11 +162,13 @@ def render_files(
             "service": OPA,
             "url": webhook_url,
             "ca": credentials.ca if settings.certificates.by == "fairlead" else None,
+            "reduces": engines.asked == OPA_ENGINE,  # its proxy, reviews of what is too large
         },
         "shadow_server": {
             "service": SHADOW,
             "url": shadow_url,
             "ca": (credentials.shadow or _NOBODY).ca,
+            "reduces": False,
         },
         "shadow": engines.shadow,
         "shadow_tls": credentials.shadow or _NOBODY,

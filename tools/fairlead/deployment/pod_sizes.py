@@ -1,18 +1,26 @@
-"""Generates the CEL by which API servers refuse pods with too many values, before they ask OPA.
+"""How many values an object may have, and in which lists and maps they are counted.
 
 The cost of a review depends on the number of its values far more than on its bytes: for 100,000
 empty entries of `env`, which have 1.3 MB, OPA needs 2.9 s and 130 MB; for one text of 3 MB, 13 MB.
-So the API server adds up the lengths of all lists and maps of a pod, and looks only into those that
-contain others. Fields that only a newer API server has are not counted; OPA's limit of bytes
+So the lengths of all lists and maps of a pod are added up. OPA's proxy does so
+(tools/proxy/reduction.go), because it reads each review anyway: an API server would convert each
+object for it, which took a third of its time for a pod. Before the engine `python`, there is no
+proxy, so API servers count by CEL.
+
+Fields that only a newer API server has are not counted; OPA's limit of bytes
 (fairlead.opa.arguments) still applies to them.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import Any
+
+from fairlead.common import paths
 
 MOST_VALUES = 10_000
 """Entries of all lists and maps of a pod, together. The largest pods known have some hundred of
@@ -28,7 +36,7 @@ for an object, [shape] for a list of objects that have lists or maps themselves,
 nested to any depth, NONE for an object that should not exist. The field "" is the object itself."""
 FIELDS = "fields"
 NONE = "none"
-"""An object that should not exist: one is too many."""
+"""An object that should not exist. CEL cannot count in so many places: one is too many."""
 
 _NULLABLE = frozenset(
     {"containers", "monitors", "nodeSelectorTerms", "rules", "selector", "sources", "values"}
@@ -171,16 +179,19 @@ class Kind:
 
     Attributes:
         template: CEL for the pod, or the pod template, in the object `o`; None if it has neither.
+        templates: the paths at which it may be.
         beside: what else the object holds.
     """
 
     template: str | None
+    templates: tuple[tuple[str, ...], ...]
     beside: Shape
 
 
 TEMPLATE: Shape = {"metadata": _METADATA, "spec": _POD_SPEC}
 POD = Kind(
     "o",
+    ((),),
     {
         "status": {  # of a new pod, too: it is dropped after admission
             "allocatedResources": None,
@@ -199,12 +210,14 @@ POD = Kind(
 )
 DAEMON_SET = Kind(
     "o.spec.template",
+    (("spec", "template"),),
     {"metadata": _METADATA, "spec": {"selector": _SELECTOR}, "status": {"conditions": None}},
 )
 WORKLOAD = Kind(
     # A ReplicationController may lack the template.
     "has(o.spec.jobTemplate) ? o.spec.jobTemplate.spec.template"
     " : has(o.spec.template) ? o.spec.template : {'spec': {}}",
+    (("spec", "jobTemplate", "spec", "template"), ("spec", "template")),
     {
         "metadata": _METADATA,
         "spec": {
@@ -221,7 +234,7 @@ WORKLOAD = Kind(
     },
 )
 NAMESPACE = Kind(
-    None, {"metadata": _METADATA, "spec": {"finalizers": None}, "status": {"conditions": None}}
+    None, (), {"metadata": _METADATA, "spec": {"finalizers": None}, "status": {"conditions": None}}
 )
 GROUPS: Mapping[str, Kind] = {
     "pods": POD,
@@ -246,6 +259,74 @@ _MEMBERS = {
 def group_of(kind: str) -> str:
     """The group of a kind that is written `group/Kind`; `others` if its fields are not known."""
     return _MEMBERS.get(kind, "others")
+
+
+def texts() -> Mapping[Path, str]:
+    """The file by which OPA's proxy counts, and what it should hold (tools/proxy/shapes.go)."""
+    groups = {
+        name: {"templates": kind.templates, "beside": _counted(kind.beside)}
+        for name, kind in GROUPS.items()
+    }
+    document = {
+        "mostValues": MOST_VALUES,
+        "mostParts": MOST_PARTS,
+        "groups": groups,
+        "kinds": _MEMBERS,
+        "template": _counted(TEMPLATE),
+    }
+    text = json.dumps(document, indent=1, sort_keys=True)
+    return {paths.root() / "tools" / "proxy" / "shapes.json": f"{text}\n"}
+
+
+def _counted(shape: Any, field: str = "") -> Any:
+    """The shape as the proxy reads it: `all` is a value whose entries count to any depth, and
+    "parts" stands beside the shape of containers and volumes.
+    """
+    if isinstance(shape, Mapping):
+        return {name: _counted(below, name) for name, below in shape.items()}
+    if isinstance(shape, list):
+        return [_counted(shape[0]), *(["parts"] if field in _PARTS else [])]
+    return "all" if shape in (FIELDS, NONE) else None
+
+
+def is_too_large(kind: str, value: Any) -> bool:
+    """Whether an object of a kind, written `group/Kind`, is too large."""
+    values, parts = size(kind, value)
+    return values > MOST_VALUES or parts > MOST_PARTS
+
+
+def size(kind: str, value: Any) -> tuple[int, int]:
+    """The entries of all known lists and maps of an object of a kind, written `group/Kind`, and its
+    containers and volumes, as OPA's proxy counts them.
+    """
+    group = GROUPS.get(group_of(kind))
+    if group is None:
+        return 0, 0
+    values, parts = _size(value, group.beside)
+    for path in group.templates:
+        template = value
+        for field in path:
+            template = template.get(field) if isinstance(template, Mapping) else None
+        more_values, more_parts = _size(template, TEMPLATE)
+        values, parts = values + more_values, parts + more_parts
+    return values, parts
+
+
+def _size(value: Any, shape: Any, field: str = "") -> tuple[int, int]:
+    """The entries of all lists and maps of a value, and the containers and volumes."""
+    if not isinstance(value, Mapping | list):
+        return 0, 0
+    if shape in (FIELDS, NONE):
+        inside = value if isinstance(value, list) else value.values()
+        return len(value) + sum(_size(each, shape)[0] for each in inside), 0
+    below: list[tuple[int, int]] = []
+    if isinstance(shape, Mapping) and isinstance(value, Mapping):
+        below = [_size(value[name], shape[name], name) for name in shape.keys() & value.keys()]
+    elif isinstance(shape, list) and isinstance(value, list):
+        below = [_size(each, shape[0]) for each in value]
+    own = 0 if isinstance(shape, Mapping) and "" not in shape else len(value)
+    parts = own if isinstance(shape, list) and field in _PARTS else 0
+    return own + sum(each[0] for each in below), parts + sum(each[1] for each in below)
 
 
 def judgeable(kind: Kind) -> str:

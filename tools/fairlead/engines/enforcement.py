@@ -370,7 +370,9 @@ def _checked(
 ) -> FinalState | None:
     """The admission policies that check the final state; None if webhooks do."""
     if engines.shadow is None:
-        return final_state.accepted(cluster, settings, folder, progress=progress)
+        return final_state.accepted(
+            cluster, settings, folder, engine=engines.enforcing, progress=progress
+        )
     if settings.final_state == "policy" and engines.enforcing in record.ASKED:
         progress.warn(
             f"finalState: webhooks check the final state, and no admission policies, as long as "

@@ -30,7 +30,7 @@ def objects(
     if engines.asked == PYTHON_ENGINE:
         sidecar = enforcement.in_python(settings, folder, sidecar)
     if not engines.shadow:
-        checked = final_state.render(settings, folder, progress=progress)
+        checked = final_state.render(settings, folder, engine=engines.enforcing, progress=progress)
         return render.render(
             settings, folder, sidecar=sidecar, final_state=checked, progress=progress
         )

@@ -9,7 +9,9 @@ from typing import Any
 from fairlead.policy import instances
 from fairlead.policy.instances import Instance
 from fairlead.policy.revision import PACKAGE
+from fairlead.settings.intents import Request
 from fairlead.settings.models import Settings
+from fairlead.settings.selectors import Expression
 
 INTENTS = "intents.rego"
 _HEADER = """\
@@ -40,6 +42,11 @@ def intents_module(active: Sequence[Instance]) -> str:
         "#   `group/Kind/subresource`). Each has a list of label selectors, one of which has to\n"
         "#   select the namespace.\n"
         f"requests := {_object(requests(active))}\n",
+        "# METADATA\n# description: |\n"
+        "#   Those of them that may refuse an object, in the same form, with the namespaces that\n"
+        "#   their webhooks select. About an object that is too large for the policies, this\n"
+        "#   table alone decides.\n"
+        f"refusals := {_object(refusals(active))}\n",
     ]
     descriptions = {
         "decision": "What an intent has to say of the request.",
@@ -81,23 +88,50 @@ def manifest(modules: Iterable[str]) -> str:
     return json.dumps({"roots": sorted(roots), "rego_version": 1}, indent=2) + "\n"
 
 
-def requests(active: Sequence[Instance]) -> dict[str, dict[str, dict[str, list[list[Any]]]]]:
-    """`data.intents.requests`: by operation, kind and intent the selectors of namespaces."""
-    table: dict[str, dict[str, dict[str, list[list[Any]]]]] = {}
-    for one in active:
-        for request in one.requests:
-            expressions = (
-                instances.exempt_namespaces(one.exempt)
-                if one.intent.metadata.decides_on_namespaces
-                else request.namespaces.expressions
-            )
-            selector = [expression.document() for expression in expressions]
-            for operation in request.operations:
-                for kind in request.kinds:
-                    intents = table.setdefault(operation, {}).setdefault(kind.path, {})
-                    selectors = intents.setdefault(one.name, [])
-                    if selector not in selectors:
-                        selectors.append(selector)
+Table = dict[str, dict[str, dict[str, list[list[Any]]]]]
+"""By operation, kind and intent the selectors of namespaces."""
+
+
+def requests(active: Sequence[Instance]) -> Table:
+    """`data.intents.requests`."""
+    return _table(
+        (
+            one,
+            request,
+            instances.exempt_namespaces(one.exempt)
+            if one.intent.metadata.decides_on_namespaces
+            else request.namespaces.expressions,
+        )
+        for one in active
+        for request in one.requests
+    )
+
+
+def refusals(active: Sequence[Instance]) -> Table:
+    """`data.intents.refusals`: what stores an object, and does not fail open by the METADATA."""
+    return _table(
+        (
+            one,
+            request.model_copy(update={"operations": stored}),
+            request.namespaces.expressions,
+        )
+        for one in active
+        for request in one.requests
+        if request.failure_policy != "Ignore"
+        and (stored := [name for name in request.operations if name in ("CREATE", "UPDATE")])
+    )
+
+
+def _table(rows: Iterable[tuple[Instance, Request, Sequence[Expression]]]) -> Table:
+    table: Table = {}
+    for one, request, expressions in rows:
+        selector = [expression.document() for expression in expressions]
+        for operation in request.operations:
+            for kind in request.kinds:
+                intents = table.setdefault(operation, {}).setdefault(kind.path, {})
+                selectors = intents.setdefault(one.name, [])
+                if selector not in selectors:
+                    selectors.append(selector)
     return table
 
 

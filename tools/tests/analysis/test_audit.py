@@ -22,7 +22,8 @@ from fairlead.analysis.audit import (
 from fairlead.analysis.inventory import Subject
 from fairlead.cli import grouped
 from fairlead.common.progress import Progress
-from fairlead.deployment import switches
+from fairlead.deployment import manifests, sidecars, switches
+from fairlead.deployment.credentials import Credentials
 from fairlead.kube import admission_reviews
 from fairlead.policy import bundles
 from fairlead.settings.intents import Kind
@@ -338,20 +339,47 @@ LARGE: dict[str, Any] = {
 }
 
 
+TOO_LARGE = [pod(**LARGE), workload("DaemonSet", {"template": {"spec": LARGE}})]
+
+
+@pytest.mark.parametrize("stored", TOO_LARGE)
+def test_an_object_that_is_too_large_is_refused_as_behind_opas_proxy(
+    stored: dict[str, Any],
+) -> None:
+    review = admission_reviews.build({**stored, "metadata": {"namespace": "payments"}})
+    (told,) = asked.ask(
+        asked.rendered(Settings()), [review], NAMESPACES, complete=True, progress=Progress()
+    )
+    assert told.asked
+    question = told.question(review)
+    assert (question["kind"], question["changes"]) == ("ReducedReview", True)
+    assert "spec" not in question["request"]["object"]
+    judged = of(stored)
+    assert judged.finding == REFUSED
+    assert judged.message.startswith("it has more than 10000 entries in its lists and maps")
+
+
 @pytest.mark.parametrize(
     ("stored", "policy"),
     [
-        (pod(**LARGE), "fairlead-node-pool-size"),
-        (
-            workload("DaemonSet", {"template": {"spec": LARGE}}),
-            "fairlead-node-pool-daemonsets-size",
-        ),
+        (TOO_LARGE[0], "fairlead-node-pool-size"),
+        (TOO_LARGE[1], "fairlead-node-pool-daemonsets-size"),
     ],
 )
 def test_an_object_that_is_too_large_is_refused_where_a_policy_refuses_it(
     stored: dict[str, Any], policy: str
 ) -> None:
-    brought = asked.rendered(Settings())
+    """With the engine `python`, API servers have such policies."""
+    settings = Settings()
+    kinds = (*asked.KINDS, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    rendered = [
+        each
+        for each in manifests.render_objects(
+            settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecars.SERVE
+        )
+        if each["kind"] in kinds
+    ]
+    brought = asked.of_objects(rendered)
     review = [admission_reviews.build({**stored, "metadata": {"namespace": "payments"}})]
 
     def told(webhooks: Webhooks) -> Asked:

@@ -39,8 +39,6 @@ def test_each_guard_fails_closed_and_denies_but_the_one_that_only_warns() -> Non
         "fairlead-pool-label": ("Fail", "Deny"),
         "fairlead-node-labels": ("Fail", "Deny"),
         "fairlead-exempt": ("Ignore", "Warn"),
-        "fairlead-node-pool-size": ("Fail", "Deny"),
-        "fairlead-node-pool-daemonsets-size": ("Fail", "Deny"),
     }
     for name, spec in guards.items():
         reasons = [validation.get("reason") for validation in spec["validations"]]

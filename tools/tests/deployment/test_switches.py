@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rendering import every, render
 
-from fairlead.deployment import switches
+from fairlead.deployment import sidecars, switches
 from fairlead.deployment.switches import Record
 
 ALL: dict[str, Any] = {"pools": {"a": {}}}  # with it, there is every webhook
@@ -35,7 +35,7 @@ def test_every_webhook_of_a_deployment_belongs_to_an_intent() -> None:
 
 
 def test_each_size_policy_is_named_like_a_webhook() -> None:
-    objects = every()
+    objects = every(sidecar=sidecars.SERVE)
     named = {
         switches.size_policy(webhook["name"])
         for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
@@ -96,7 +96,7 @@ def test_what_is_off_stays_off_with_the_new_webhooks_of_its_intent_and_no_others
 
 
 def test_a_size_policy_that_is_off_stays_off() -> None:
-    policy = every()["ValidatingAdmissionPolicy", "fairlead-node-pool-size"]
+    policy = every(sidecar=sidecars.SERVE)["ValidatingAdmissionPolicy", "fairlead-node-pool-size"]
     selector = {"objectSelector": switches.off({})}
     constraints = {**policy["spec"]["matchConstraints"], **selector}
     live = {**policy, "spec": {**policy["spec"], "matchConstraints": constraints}}

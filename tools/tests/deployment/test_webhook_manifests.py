@@ -9,6 +9,7 @@ import pytest
 from rendering import every, render
 
 from fairlead.common.errors import UsageError
+from fairlead.deployment import sidecars
 
 
 def expressions(webhook: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -144,9 +145,22 @@ def test_updates_of_tolerations_are_asked_about_where_a_pool_limits_them() -> No
             ) == asked
 
 
-def test_what_is_too_large_is_left_out_by_each_webhook_and_refused_where_anything_is() -> None:
+def test_api_servers_count_nothing_before_opas_proxy() -> None:
+    both: tuple[dict[str, Any], ...] = ({}, {"enforcement": "warn"})
+    for chosen in ({"pools": {"a": {}}, **more} for more in both):
+        assert not [name for _, name in every(chosen) if name.endswith("-size")]
+        conditions = [
+            condition["name"]
+            for webhook in webhooks(render(chosen)).values()
+            for condition in webhook.get("matchConditions", ())
+        ]
+        assert conditions
+        assert "small-enough" not in conditions
+
+
+def test_without_the_proxy_what_is_too_large_is_skipped_and_refused_where_anything_is() -> None:
     def guard(chosen: dict[str, Any]) -> list[tuple[str, str]]:
-        objects = every(chosen)
+        objects = every(chosen, sidecar=sidecars.SERVE)
         names = ("fairlead-node-pool-size", "fairlead-node-pool-daemonsets-size")
         return [
             (
@@ -157,7 +171,7 @@ def test_what_is_too_large_is_left_out_by_each_webhook_and_refused_where_anythin
         ]
 
     def asked(chosen: dict[str, Any]) -> set[str]:
-        rendered = webhooks(render({"pools": {"a": {}}, **chosen}))
+        rendered = webhooks(render({"pools": {"a": {}}, **chosen}, sidecar=sidecars.SERVE))
         conditions = {
             name: [condition["name"] for condition in webhook["matchConditions"]]
             for name, webhook in rendered.items()

@@ -22,8 +22,12 @@ def render(chosen: dict[str, Any] | None = None, **more: Any) -> dict[str, dict[
     return first_of_kind
 
 
-def every(chosen: dict[str, Any] | None = None) -> dict[tuple[str, str], dict[str, Any]]:
+def every(
+    chosen: dict[str, Any] | None = None, **more: Any
+) -> dict[tuple[str, str], dict[str, Any]]:
     """All objects by kind and name."""
     settings = Settings.model_validate(chosen or {})
-    rendered = manifests.render_objects(settings, bundles.bundle(settings), Credentials.fresh())
+    rendered = manifests.render_objects(
+        settings, bundles.bundle(settings), Credentials.fresh(), **more
+    )
     return {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in rendered}

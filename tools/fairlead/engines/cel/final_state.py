@@ -22,7 +22,7 @@ from fairlead.settings.models import Settings
 _ADMISSION = "admissionregistration.k8s.io/v1"
 _KIND = "ValidatingAdmissionPolicy"
 _TOO_LARGE = "fairlead_too_large"
-"""The variable that says whether OPA is not asked about the object for its size."""
+"""The variable that says whether the engine is not asked about the object for its size."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,12 @@ class Unfit(Exception):
     """No policy can check the same as the webhook; says why, after the intent's name."""
 
 
-def render(active: Sequence[Instance], settings: Settings) -> tuple[list[Check], dict[str, str]]:
+def render(
+    active: Sequence[Instance], settings: Settings, *, skipping: bool = False
+) -> tuple[list[Check], dict[str, str]]:
     """The checks of all requests whose final state a webhook would check, and why intents are
-    without. Raises InputError.
+    without. With `skipping`, webhooks skip what is too large for the engine, because no proxy
+    reduces it. Raises InputError.
 
     An intent has all of its checks or none, so that one engine judges what the other one made.
     """
@@ -51,13 +54,13 @@ def render(active: Sequence[Instance], settings: Settings) -> tuple[list[Check],
             one for one in instance.requests if {"mutating", "validating"} <= {*one.webhooks}
         ]
         try:
-            checks += [_check(instance, request, settings) for request in checked]
+            checks += [_check(instance, request, settings, skipping) for request in checked]
         except Unfit as reason:
             reasons[instance.name] = str(reason)
     return checks, reasons
 
 
-def _check(instance: Instance, request: Request, settings: Settings) -> Check:
+def _check(instance: Instance, request: Request, settings: Settings, skipping: bool) -> Check:
     """Raises Unfit, InputError."""
     definition = definitions.of(instance.intent)
     if definition is None:
@@ -73,7 +76,9 @@ def _check(instance: Instance, request: Request, settings: Settings) -> Check:
         raise Unfit("its enforcement is `warn`, and nothing may be refused")
     if validating.failure_policy != "Fail":
         raise Unfit("its failurePolicy is `Ignore`, and pods are admitted while OPA is away")
-    spec = _sparing(_spec(one, definition, settings), mutating)
+    spec = _spec(one, definition, settings)
+    if skipping:
+        spec = _sparing(spec, mutating)
     name = switches.final_state_policy(validating.name)
     metadata = {
         "name": name,
@@ -108,9 +113,9 @@ def _spec(instance: Instance, definition: Definition, settings: Settings) -> dic
 
 
 def _sparing(spec: dict[str, Any], mutating: Asked) -> dict[str, Any]:
-    """The spec without a say in objects that are too large for OPA: another policy refuses those,
-    in words of its own. The size is only counted if something else is wrong with the object, as
-    that takes an API server longer than all the rest for most pods.
+    """The spec without a say in objects that are too large for the engine: another policy refuses
+    those, in words of its own. The size is only counted if something else is wrong with the
+    object, as that takes an API server longer than all the rest for most pods.
     """
     if not mutating.bounds:
         return spec

@@ -20,6 +20,7 @@ from fairlead.deployment.final_states import FinalState
 from fairlead.deployment.names import (
     FINAL_STATE_ANNOTATION,
     FINAL_STATE_LABEL,
+    OPA_ENGINE,
     REVISION_ANNOTATION,
     SETTINGS_ANNOTATION,
 )
@@ -41,22 +42,31 @@ _WEBHOOKS = ("ValidatingWebhookConfiguration",)
 
 
 def render(
-    settings: Settings, folder: Path | None = None, *, progress: Progress
+    settings: Settings,
+    folder: Path | None = None,
+    *,
+    engine: str = OPA_ENGINE,
+    progress: Progress,
 ) -> FinalState | None:
-    """The policies that check the final state with these settings, in place of webhooks; None if
-    webhooks alone do. Warns of intents for which none can. Raises InputError.
+    """The policies that check the final state with these settings, in place of webhooks that ask
+    this engine; None if webhooks alone do. Warns of intents for which none can. Raises InputError.
     """
-    recorded = _recorded(_checks(settings, folder, progress))
+    recorded = _recorded(_checks(settings, folder, engine, progress))
     return recorded.put(in_place=True) if recorded else None
 
 
 def accepted(
-    cluster: Cluster, settings: Settings, folder: Path | None = None, *, progress: Progress
+    cluster: Cluster,
+    settings: Settings,
+    folder: Path | None = None,
+    *,
+    engine: str = OPA_ENGINE,
+    progress: Progress,
 ) -> FinalState | None:
     """The same without those that the API server does not accept, such as one of a version whose
     CEL lacks a function. They are in place of the webhooks if they are so already, unchanged.
     """
-    if not (checks := _checks(settings, folder, progress)):
+    if not (checks := _checks(settings, folder, engine, progress)):
         return None
     objects = cluster.objects()
     for intent in {check.intent for check in checks}:
@@ -71,10 +81,13 @@ def accepted(
     return new.put(in_place=present == new.put(in_place=True)) if new else None
 
 
-def _checks(settings: Settings, folder: Path | None, progress: Progress) -> list[rendering.Check]:
+def _checks(
+    settings: Settings, folder: Path | None, engine: str, progress: Progress
+) -> list[rendering.Check]:
     if settings.final_state == "webhook":
         return []
-    checks, reasons = rendering.render(bundles.bundle(settings, folder).active(settings), settings)
+    active = bundles.bundle(settings, folder).active(settings)
+    checks, reasons = rendering.render(active, settings, skipping=engine != OPA_ENGINE)
     for intent, reason in reasons.items():
         _warn(progress, intent, reason)
     return checks

@@ -11,6 +11,9 @@ names contains _given.instance
 
 requests := _given.requests
 
+# Gatekeeper sends whole objects.
+refusals := {}
+
 # A function hides the type of the decision: OPA would find that the warnings of an intent without any are always none,
 # and reject what main.rego does with each of them.
 decisions[_given.instance] := object.union({}, PACKAGE.decision)
