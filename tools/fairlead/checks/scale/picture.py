@@ -9,7 +9,7 @@ from fairlead.checks.bench import pictures
 from fairlead.checks.bench.pictures import Picture
 
 _WIDTH = 720
-_MARKS = {"pods": "pods begin", "resync": "resync", "created": "all created", "running": "all run"}
+_MARKS = {"pods": "pods begin", "resync": "resync", "running": "all run"}
 _PARTS = ("opa", "proxy", "sync")
 _SERVERS = ("kube-apiserver", "etcd", "kube-scheduler", "kube-controller-manager", "kwok")
 
@@ -82,7 +82,7 @@ def _panel(
         "field": "value",
         "type": "quantitative",
         "title": None,
-        "scale": {"type": "log"} if logarithmic else {"domainMin": 0},
+        "scale": {"type": "log", "nice": False} if logarithmic else {"domainMin": 0},
         "axis": {"tickCount": 5},
     }
     colour = {

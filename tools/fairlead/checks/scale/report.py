@@ -45,10 +45,7 @@ def summary(run: Run) -> Row:
         "started": _percentiles(
             [max(0.0, run.running[pod] - at) for pod, at in ended.items() if pod in run.running]
         ),
-        "peak": {
-            name: max(value for value in values if value is not None)
-            for name, values in run.series["memory"].items()
-        },
+        "peak": {name: max(values) for name, values in run.series["memory"].items()},
         "processor": dict(run.processor),
         "marks": dict(run.marks),
     }

@@ -165,6 +165,7 @@ class _Scene:
                 if creating.ended:
                     self._times.setdefault("created", time.monotonic())
                 if again is None and creating.created >= total // 2:
+                    self._progress.update("resync", "OPA and its sidecar begin anew")
                     again = Resync(self._cluster)
                     self._times["resync"] = again.began
                 self._look_for(again)

@@ -21,7 +21,7 @@ Series = dict[str, Any]
 """Lists of equal lengths, with a value for each look: `seconds` since the beginning, how many pods
 were `created` and how many attempts `failed` since the look before, `p50` and `p99` of the
 milliseconds in which those were created (None if there were none), `pending` pods that exist and do
-not run; and `memory`, the MiB of each server (None while it does not run)."""
+not run; and `memory`, the MiB of each server (0 while it does not run)."""
 
 
 class Samples:
@@ -57,7 +57,7 @@ class Samples:
         servers = {name: None for look in looks for name in look["memory"]}
         return {
             **{column: [look[column] for look in looks] for column in columns},
-            "memory": {name: [look["memory"].get(name) for look in looks] for name in servers},
+            "memory": {name: [look["memory"].get(name, 0) for look in looks] for name in servers},
         }
 
     def _follow(self) -> None:
