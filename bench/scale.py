@@ -16,7 +16,7 @@ import click
 
 from fairlead.__main__ import main
 from fairlead.checks.bench import circumstances, pictures
-from fairlead.checks.scale import picture, placement, report
+from fairlead.checks.scale import picture, report
 from fairlead.checks.scale.plan import POOLS, Size
 from fairlead.checks.scale.run import run
 from fairlead.cli import output
@@ -75,7 +75,7 @@ def command(namespaces: int, nodes: int, pods: int, seed: int, folder: Path | No
         }
     )
     output.rows(None, ("server", "peak", "processor"), report.servers(summary))(output.console())
-    if complaint := placement.complaint(result.wrong, pods):
+    if complaint := result.complaint():
         raise FairleadError(f"{complaint}: see {target}")
     output.line(f"all {pods} pods run on nodes of their pools: {target}")
 

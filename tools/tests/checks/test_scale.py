@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,15 @@ def result(wrong: placement.Misplaced) -> Run:
     }
     marks = {"pods": 1.0, "resync": 1.2, "resynced": 1.4, "created": 2.2, "running": 2.6}
     return Run(planned, attempts, {first: 1.9, second: 2.6}, wrong, marks, {"opa": 0.5}, series)
+
+
+def test_a_run_complains_of_pods_and_of_a_resync_that_did_not_end() -> None:
+    good = result({what: [] for what in placement.WORDS})
+    assert good.complaint() is None
+    bad = replace(good, wrong={**good.wrong, placement.MISSING: ["team-0/pod-0"]})
+    assert bad.complaint() == "of 2 pods, 1 were not created (such as team-0/pod-0)"
+    unfinished = replace(good, marks={"pods": 1.0, "resync": 1.2})
+    assert "did not get everything again" in str(unfinished.complaint())
 
 
 def test_the_summary_counts_attempts_that_failed_and_what_they_delayed() -> None:

@@ -9,9 +9,14 @@ from fairlead.checks.chaos import invariants
 from fairlead.checks.scale.plan import SETTINGS, Name
 
 UNPLACED, WRONG_NODE, NOT_RUNNING, MISSING = "unplaced", "wrongNode", "notRunning", "missing"
+WORDS = {
+    UNPLACED: "lack the assignment of their pool",
+    WRONG_NODE: "are on a node of another pool",
+    NOT_RUNNING: "do not run",
+    MISSING: "were not created",
+}
 Misplaced = dict[str, list[str]]
-"""The pods, as `namespace/name`, by what is wrong with them: they lack the assignment of their
-namespace's pool, are on a node of another pool, do not run, or do not exist."""
+"""The pods, as `namespace/name`, by what is wrong with them: a key of WORDS."""
 
 
 def misplaced(
@@ -22,7 +27,7 @@ def misplaced(
     """What is wrong with the pods that were asked for. A pod can be wrong in several ways. Pods
     that nobody asked for are left out.
     """
-    wrong: Misplaced = {UNPLACED: [], WRONG_NODE: [], NOT_RUNNING: [], MISSING: []}
+    wrong: Misplaced = {what: [] for what in WORDS}
     seen = set()
     for pod in pods:
         name = (pod["metadata"]["namespace"], pod["metadata"]["name"])
@@ -44,13 +49,7 @@ def complaint(wrong: Misplaced, count: int) -> str | None:
     """What is wrong with how many of the `count` pods, with an example of each; None if nothing
     is.
     """
-    words = {
-        UNPLACED: "lack the assignment of their pool",
-        WRONG_NODE: "are on a node of another pool",
-        NOT_RUNNING: "do not run",
-        MISSING: "were not created",
-    }
     parts = [
-        f"{len(names)} {words[what]} (such as {names[0]})" for what, names in wrong.items() if names
+        f"{len(names)} {WORDS[what]} (such as {names[0]})" for what, names in wrong.items() if names
     ]
     return f"of {count} pods, {', '.join(parts)}" if parts else None

@@ -62,6 +62,16 @@ class Run:
     processor: Mapping[str, float]
     series: Series
 
+    def complaint(self) -> str | None:
+        """What does not hold; None if every pod runs where its pool says, and OPA got everything
+        again.
+        """
+        if complaint := placement.complaint(self.wrong, len(self.plan.pods)):
+            return complaint
+        if "resynced" not in self.marks:
+            return "OPA and its sidecar were killed, and did not get everything again"
+        return None
+
 
 def run(size: Size, progress: Progress) -> Run:
     """Create everything of that size, and look at it. Raises FairleadError if a part of the cluster
@@ -155,15 +165,17 @@ class _Scene:
         with creation.pods(
             self._cluster.kubeconfig, self._ledger, self._plan, self._running
         ) as creating:
-            while len(self._running.since) < total or "resynced" not in self._times:
+            while (
+                not creating.ended
+                or len(self._running.since) < total
+                or "resynced" not in self._times
+            ):
                 now = (creating.created, len(self._running.since))
                 if now != before:
                     moved, before = time.monotonic(), now
                 elif time.monotonic() - moved > STALLED:
                     self._progress.warn(f"nothing happened for {STALLED:.0f} s: the run ends here")
                     return
-                if creating.ended:
-                    self._times.setdefault("created", time.monotonic())
                 if again is None and creating.created >= total // 2:
                     self._progress.update("resync", "OPA and its sidecar begin anew")
                     again = Resync(self._cluster)
@@ -176,7 +188,9 @@ class _Scene:
                     total=total,
                 )
                 time.sleep(_LOOK)
-        self._times.setdefault("created", time.monotonic())
+        self._times["created"] = max(
+            attempt.ended for attempt in self._ledger.attempts if attempt.is_pod
+        )
         self._times["running"] = max(self._running.since.values())
         self._progress.finish("pods", f"{total} run")
 
