@@ -47,14 +47,9 @@ def test_all_pods_run_on_nodes_of_their_pools_while_opa_gets_everything_anew(
     assert series["pending"][-1] == 0
     marks = summary["marks"]
     assert marks["pods"] < marks["resync"] < marks["resynced"]
-    assert marks["resync"] < marks["created"] <= marks["running"] < series["seconds"][-1]
-    # Pods were created after the resync had begun, and had to wait for OPA.
-    later = [
-        created
-        for at, created in zip(series["seconds"], series["created"], strict=True)
-        if at > marks["resynced"]
-    ]
-    assert sum(later) > 0
+    assert marks["resync"] < marks["created"] < series["seconds"][-1]
+    assert marks["resync"] < marks["running"] < series["seconds"][-1]
+    # Pods were to be created while OPA was away.
     assert summary["failed"]["attempts"] > 0
     assert series["memory"].keys() >= SERVERS
     assert all(len(values) == len(series["seconds"]) for values in series["memory"].values())

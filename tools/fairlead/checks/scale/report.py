@@ -8,6 +8,7 @@ from typing import Any
 
 from fairlead.checks.chaos import report
 from fairlead.checks.scale.run import Run
+from fairlead.checks.scale.samples import milliseconds
 
 Row = dict[str, Any]
 
@@ -40,7 +41,7 @@ def summary(run: Run) -> Row:
             "pods": len(first),
             "why": dict(Counter(report.plain(a.reason) for a in lost).most_common()),
         },
-        "milliseconds": _percentiles([(a.ended - a.began) * 1000 for a in made]),
+        "milliseconds": _percentiles([milliseconds(attempt) for attempt in made]),
         "waited": _percentiles([ended[pod] - at for pod, at in first.items() if pod in ended]),
         "started": _percentiles(
             [max(0.0, run.running[pod] - at) for pod, at in ended.items() if pod in run.running]

@@ -39,7 +39,8 @@ _PATIENCE = 600.0
 STALLED = 180.0
 """Seconds after which the run ends although not all pods run, if nothing was created and no pod
 began to run for so long."""
-_LOOK = 0.25
+_LOOK = 0.1
+"""Seconds between two looks at how far the clients are."""
 _AFTERWARDS = 5.0
 """Seconds for which samples go on once all pods run."""
 

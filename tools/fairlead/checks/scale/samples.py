@@ -7,15 +7,15 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Any, Self
 
-from fairlead.checks.bench import figures, processes
+from fairlead.checks.bench import processes
 from fairlead.checks.chaos.invariants import Attempt
 from fairlead.checks.chaos.load import Ledger
+from fairlead.checks.chaos.report import percentile
 from fairlead.checks.scale.running import Running
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 
 PERIOD = 1.0
 """Seconds from one look to the next."""
-_DIGITS = 1
 
 Series = dict[str, Any]
 """Lists of equal lengths, with a value for each look: `seconds` since the beginning, how many pods
@@ -49,11 +49,13 @@ class Samples:
     ) -> None:
         self._ended.set()
         self._thread.join()
+        if error is None:
+            self._looks.append(self._look())  # so that no attempt is missed
 
     def series(self) -> Series:
-        """All looks."""
-        looks = list(self._looks)
-        columns = [key for key in looks[0] if key != "memory"] if looks else []
+        """All looks, once the block has ended."""
+        looks = self._looks
+        columns = [key for key in looks[0] if key != "memory"]
         servers = {name: None for look in looks for name in look["memory"]}
         return {
             **{column: [look[column] for look in looks] for column in columns},
@@ -67,7 +69,7 @@ class Samples:
             due = max(due + PERIOD, time.monotonic())
 
     def _look(self) -> Series:
-        running = len(self._running.since)  # before the attempts, so that it is never more
+        running = len(self._running.since)
         new = self._ledger.attempts[self._seen :]
         self._seen += len(new)
         pods = [attempt for attempt in new if attempt.is_pod]
@@ -76,11 +78,12 @@ class Samples:
         self._existing += len(created) + len(existing)
         times = [milliseconds(attempt) for attempt in created]
         return {
-            "seconds": round(time.monotonic() - self.began, _DIGITS),
+            "seconds": round(time.monotonic() - self.began, 1),
             "created": len(created),
             "failed": len(pods) - len(created) - len(existing),
-            "p50": _percentile(times, 50),
-            "p99": _percentile(times, 99),
+            "p50": percentile(times, 50),
+            "p99": percentile(times, 99),
+            # A pod may be seen to run before its client has the answer.
             "pending": max(0, self._existing - running),
             "memory": processes.memories(processes.pids(self._cluster)),
         }
@@ -89,7 +92,3 @@ class Samples:
 def milliseconds(attempt: Attempt) -> float:
     """How long the attempt took."""
     return (attempt.ended - attempt.began) * 1000
-
-
-def _percentile(values: list[float], percent: int) -> float | None:
-    return round(figures.percentile(values, percent), _DIGITS) if values else None
