@@ -92,14 +92,12 @@ def _panel(
         "sort": [*lines],
         "legend": {"orient": "right"} if len(lines) > 1 else None,
     }
-    layers: list[Picture] = [
-        {
-            "data": {"values": values},
-            "mark": {"type": "line", "strokeWidth": 1.5, "interpolate": "linear"},
-            "encoding": {"x": x, "y": y, "color": colour},
-        },
-        *_marked(x, marks, named=named),
-    ]
+    line = {
+        "data": {"values": values},
+        "mark": {"type": "line", "strokeWidth": 1.5},
+        "encoding": {"x": x, "y": y, "color": colour},
+    }
+    layers = [*_marked(x, marks, named=named), line]
     return {"title": title, "width": _WIDTH, "height": 130, "layer": layers}
 
 

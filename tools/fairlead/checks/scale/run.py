@@ -9,13 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from fairlead.checks import resync
-from fairlead.checks.bench import processes
 from fairlead.checks.chaos.invariants import Attempt
 from fairlead.checks.chaos.load import Client, Ledger
 from fairlead.checks.resync import Resync
 from fairlead.checks.scale import creation, placement, plan
 from fairlead.checks.scale.placement import Misplaced
 from fairlead.checks.scale.plan import POOLS, SETTINGS, Name, Plan, Size
+from fairlead.checks.scale.processor_time import ProcessorTime
 from fairlead.checks.scale.running import Running
 from fairlead.checks.scale.samples import Samples, Series
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -52,7 +52,7 @@ class Run:
     and when all pods were `created` and were `running`. What did not happen is missing.
 
     `processor` are the seconds of processor time that each server took while pods were created and
-    scheduled; of servers that were killed, those since then.
+    scheduled.
     """
 
     plan: Plan
@@ -112,19 +112,14 @@ class _Scene:
         self._running = running
         self._progress = progress
         self._times: dict[str, float] = {}
-        self._processor: dict[str, float] = {}
+        self._processor = ProcessorTime(cluster)
 
     def play(self) -> None:
         self._create_namespaces()
-        pids = processes.pids(self._cluster)
-        before = processes.processor(pids)
+        self._processor.begin()
         self._times["pods"] = time.monotonic()
         self._create_pods()
-        now = processes.pids(self._cluster)
-        self._processor = {
-            name: round(seconds - (before[name] if pids.get(name) == now[name] else 0), 1)
-            for name, seconds in processes.processor(now).items()
-        }
+        self._processor.add()
         time.sleep(_AFTERWARDS)
 
     def result(self, looks: Samples) -> Run:
@@ -141,7 +136,7 @@ class _Scene:
             self._running.since,
             placement.misplaced(pods, self._plan.pool_of, pool_of_node),
             {what: round(at - looks.began, 1) for what, at in self._times.items()},
-            self._processor,
+            {name: round(seconds, 1) for name, seconds in self._processor.seconds.items()},
             looks.series(),
         )
 
@@ -179,6 +174,7 @@ class _Scene:
                     return
                 if again is None and creating.created >= total // 2:
                     self._progress.update("resync", "OPA and its sidecar begin anew")
+                    self._processor.add()
                     again = Resync(self._cluster)
                     self._times["resync"] = again.began
                 self._look_for(again)
