@@ -99,6 +99,10 @@ fuzz: $(READY) ## send odd requests, malformed reviews and load to OPA: make fuz
 bench: $(READY) ## measure Fairlead and its peers side by side, into bench/results.json: make bench ARGS=--quick
 	$(VENV)/bin/python bench/run.py $(ARGS)
 
+.PHONY: scale
+scale: $(READY) ## place 20,000 pods in one cluster, into bench/scale.json with a picture: make scale ARGS='--pods 200 --namespaces 50 --nodes 10'
+	$(VENV)/bin/python bench/scale.py $(ARGS)
+
 .PHONY: figures figures-access figures-bundle figures-engines figures-gate figures-placement figures-visibility simulate
 figures-access: $(READY) ## measure when access begins and ends, into bench/access.json: make figures-access ARGS='--only windows'
 	$(VENV)/bin/python bench/access.py $(ARGS)

@@ -23,6 +23,7 @@ from typing import Any
 
 import click
 
+from fairlead.checks import resync
 from fairlead.checks.chaos import invariants, load
 from fairlead.checks.chaos.changes import TAGS, Changes, variants
 from fairlead.checks.chaos.invariants import Attempt
@@ -33,8 +34,6 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths, waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.opa.api import OpaApi
-from fairlead.operations import deployed_state
 from fairlead.operations.up import started
 from fairlead.settings.models import Pool, Settings
 
@@ -74,7 +73,9 @@ def kills(count: int, clients: int, progress: Progress) -> list[Row]:
                 process_list.send(record["pid"], record["started"], signal.SIGKILL)
                 _again(asking, f"after-{number}")
                 times.append(time.monotonic() - began)
-                waiting.until(_opa(cluster).ready, deadline=_PATIENCE, what="OPA is ready again")
+                waiting.until(
+                    resync.opa(cluster).ready, deadline=_PATIENCE, what="OPA is ready again"
+                )
         unplaced = _unplaced(asking, ledger)
     return [
         row("OPA is killed: pods are placed again", count, "p50", "s", percentile(times, 50)),
@@ -181,24 +182,14 @@ def first_sync(count: int, clients: int, progress: Progress) -> list[Row]:
     """Restart OPA and its sidecar in a cluster with many mapped namespaces."""
     with _cluster("sync", 1, progress) as cluster:
         _fill(cluster, count, count, clients, progress)
-        before = cluster.servers()
-        began = time.monotonic()
-        for name in ("opa", "sync"):
-            process_list.send(before[name]["pid"], before[name]["started"], signal.SIGKILL)
-
-        def restarted() -> bool:
-            now = cluster.servers()
-            return all(
-                now[name]["pid"] not in (None, before[name]["pid"]) for name in ("opa", "sync")
-            )
-
+        restarted = resync.Resync(cluster)
         waiting.until(
-            lambda: restarted() and _held(cluster) == count,
+            lambda: restarted.done(count),
             deadline=_PATIENCE,
             what="all namespaces are in OPA",
             pause=0.2,
         )
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - restarted.began
         rows = [row("first sync of mapped namespaces", count, "time", "s", round(seconds, 2), 20.0)]
         for name, most in (("sync", 200), ("opa", 100)):
             size = memory(cluster.servers()[name]["pid"])
@@ -212,10 +203,13 @@ def thin(count: int, mapped: int, clients: int, progress: Progress) -> list[Row]
     """Create many namespaces, a few of them mapped, and count those that OPA holds."""
     with _cluster("thin", 1, progress) as cluster:
         _fill(cluster, count, mapped, clients, progress)
+        opa = resync.opa(cluster)
         waiting.until(
-            lambda: _held(cluster) >= mapped, deadline=_PATIENCE, what="the mapped ones are in OPA"
+            lambda: resync.namespaces(opa) >= mapped,
+            deadline=_PATIENCE,
+            what="the mapped ones are in OPA",
         )
-        held = _held(cluster)
+        held = resync.namespaces(opa)
         sizes = [(name, memory(cluster.servers()[name]["pid"])) for name in ("sync", "opa")]
     title = f"of {count} namespaces, {mapped} mapped"
     return [
@@ -284,19 +278,6 @@ def _fill(
 
     with ThreadPoolExecutor(clients) as several:
         list(several.map(work, range(clients)))
-
-
-def _opa(cluster: EmbeddedCluster) -> OpaApi:
-    credentials = deployed_state.credentials(cluster.objects())
-    (opa,) = cluster.opas()
-    return OpaApi(
-        opa.url, ca=opa.ca, token=credentials.token if credentials else None, timeout=30.0
-    )
-
-
-def _held(cluster: EmbeddedCluster) -> int:
-    """The number of namespaces that OPA holds."""
-    return len(_opa(cluster).document(["kubernetes", "namespaces"]) or {})
 
 
 def memory(pid: int | None) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from cluster_processes import processes
 from waits import until
 
 from fairlead.clusters.embedded.bare_cluster import BareCluster
@@ -36,22 +36,6 @@ def fairlead(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]
     assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
     return done
-
-
-def processes(name: str) -> list[str]:
-    """The command lines of all processes that belong to the cluster `name`, and to none whose name
-    only begins with it: other tests may run such clusters.
-    """
-    state = re.compile(rf"\.fairlead/{re.escape(name)}(?![\w-])")
-    lines = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if state.search(line) and int(process.name) != os.getpid():
-            lines.append(line)
-    return lines
 
 
 @pytest.fixture

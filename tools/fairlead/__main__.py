@@ -109,8 +109,8 @@ def cli() -> None:
     """
 
 
-def main() -> None:
-    """Run the command line and exit."""
+def main(command: click.Command = cli) -> None:
+    """Run a command, by default the whole command line, and exit."""
     signal.signal(signal.SIGTERM, _interrupt)
     sys.unraisablehook = _resend_interrupt
     for stream in (sys.stdout, sys.stderr):
@@ -118,7 +118,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = cli.main(standalone_mode=False)
+        code = command.main(standalone_mode=False)
     except click.Abort as error:  # click raises it for KeyboardInterrupt, too
         output.error("interrupted")
         _print_notes(error.__cause__)

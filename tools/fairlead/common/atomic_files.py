@@ -20,14 +20,18 @@ def write_private(path: Path, data: bytes) -> None:
     _replace({path: data}, mode=0o600)
 
 
-def write_all(texts: Mapping[Path, str]) -> None:
+def write_all(contents: Mapping[Path, str | bytes]) -> None:
     """Replace each file, and make folders that are missing. Raises OSError.
 
     If one file cannot be written, none is replaced.
     """
-    for path in texts:
+    for path in contents:
         path.parent.mkdir(parents=True, exist_ok=True)
-    _replace({path: text.encode() for path, text in texts.items()}, mode=0o666)
+    encoded = {
+        path: content.encode() if isinstance(content, str) else content
+        for path, content in contents.items()
+    }
+    _replace(encoded, mode=0o666)
 
 
 def _replace(contents: Mapping[Path, bytes], *, mode: int) -> None:

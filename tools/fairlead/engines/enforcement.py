@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from fairlead.clusters.base import Cluster
@@ -140,6 +141,7 @@ def started(
     engine: str,
     replicas: int = 1,
     sidecar: str | None = None,
+    further: Mapping[str, Mapping[str, object]] = MappingProxyType({}),
     progress: Progress,
 ) -> Iterator[EmbeddedCluster]:
     """A new embedded cluster with Fairlead by this engine; see fairlead.operations.up.started."""
@@ -162,6 +164,7 @@ def started(
             replicas=replicas,
             sidecar=chosen,
             install=with_policies if settings.final_state == "policy" else None,
+            further=further,
             progress=progress,
         ) as cluster:
             yield cluster
@@ -171,7 +174,7 @@ def started(
         deployment.deploy(cluster, engine, settings, progress=progress)
 
     with up.started(
-        name, settings, nodes, install=install, asked=False, progress=progress
+        name, settings, nodes, install=install, asked=False, further=further, progress=progress
     ) as cluster:
         yield cluster
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from types import MappingProxyType
 
 from fairlead.clusters import registry
 from fairlead.clusters.embedded import control_plane
@@ -26,6 +27,7 @@ to 700 MB instead of 400."""
 _SPARING = {"GOGC": "30"}
 """Makes Go collect garbage more often: several members share one machine. A member starts with
 300 MB then, not 340, of which a part are programs that all members share."""
+_NONE: Mapping[str, Mapping[str, object]] = MappingProxyType({})
 _MEMBER_DEADLINE = 180.0
 """Seconds within which a member comes up, while others do."""
 
@@ -61,11 +63,13 @@ def started(
     sidecar: str = sidecars.DEFAULT_EMBEDDED.name,
     install: Callable[[EmbeddedCluster], object] | None = None,
     asked: bool = True,
+    further: Mapping[str, Mapping[str, object]] = _NONE,
     progress: Progress,
 ) -> Iterator[EmbeddedCluster]:
     """A new cluster with nodes (pool -> how many) and Fairlead; it ends with the block unless
     detached. `install` deploys Fairlead in another way, and `asked` says whether API servers ask a
-    server then.
+    server then. `further` are additional flags of the control plane's servers: server -> flag ->
+    value.
 
     It has `replicas` OPAs, each with a `sidecar` of its own. Raises UsageError if that is not
     available, FairleadError if the cluster runs already or does not come up; nothing of it is left
@@ -78,7 +82,7 @@ def started(
     of_opa = ("opa", *proxy) if asked else ()
     toolchain.ensure((*of_opa, *control_plane.PROGRAMS), progress)
     with telling_fate(EmbeddedCluster(name)), EmbeddedCluster(name) as cluster:
-        cluster.start_control_plane(environment=_AMPLE, progress=progress)
+        cluster.start_control_plane(further=further, environment=_AMPLE, progress=progress)
         cluster.scale(replicas)
         labels = {
             pool: dict(settings.assignment(pool).node_selector)

@@ -63,3 +63,9 @@ def test_if_one_file_cannot_be_written_none_is_replaced(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         write_all({second: "newer", first / "below": "newer"})
     assert [first.read_text(), second.read_text()] == ["new", "new"]
+
+
+def test_texts_and_bytes_are_written_together(tmp_path: Path) -> None:
+    svg, png = tmp_path / "new" / "picture.svg", tmp_path / "new" / "picture.png"
+    write_all({svg: "<svg>é</svg>", png: b"\x89PNG"})
+    assert (svg.read_text(encoding="utf-8"), png.read_bytes()) == ("<svg>é</svg>", b"\x89PNG")

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from fairlead.checks.bench import load, second_api_server
+from fairlead.checks.bench import load, processes, second_api_server
 from fairlead.checks.bench.load import Load
 from fairlead.clusters.embedded import ports
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -172,8 +172,7 @@ class Ground:
 
     def pids(self) -> dict[str, int]:
         """The servers of the cluster and of all peers, by name."""
-        servers = self.cluster.servers()
-        return {name: each["pid"] for name, each in servers.items() if each["pid"] is not None}
+        return processes.pids(self.cluster)
 
     def start_second(self) -> None:
         """Start an API server with the plugin PodNodeSelector. Raises FairleadError."""

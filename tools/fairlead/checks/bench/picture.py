@@ -3,13 +3,11 @@ many pods a second are left of those without a policy."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import vl_convert
-
+from fairlead.checks.bench import pictures
 from fairlead.checks.bench.figures import Row
 from fairlead.checks.bench.peers import PEERS
 
@@ -28,30 +26,21 @@ def draw(rows: Sequence[Row], svg: Path, png: Path) -> None:
     """
     if not any(_shown(rows, suite) for suite in _PANELS):
         return
-    specification = json.dumps(_picture(rows))
-    svg.write_text(vl_convert.vegalite_to_svg(specification), encoding="utf-8")
-    png.write_bytes(vl_convert.vegalite_to_png(specification, scale=1.25))
+    picture = _picture(rows)
+    svg.write_text(pictures.svg(picture), encoding="utf-8")
+    png.write_bytes(pictures.png(picture))
 
 
-def _picture(rows: Sequence[Row]) -> dict[str, Any]:
-    """The picture in the language Vega-Lite."""
+def _picture(rows: Sequence[Row]) -> pictures.Picture:
     shown = {suite: _shown(rows, suite) for suite in _PANELS}
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "background": "white",
-        "title": {"text": _measured(rows), "fontSize": 11, "fontWeight": "normal"},
-        "config": {
-            "font": "Liberation Sans, Arial, sans-serif",
-            "axis": {"labelFontSize": 12, "labelLimit": 220},
-            "legend": {"labelFontSize": 12, "titleFontSize": 12},
-            "title": {"anchor": "start", "fontSize": 13},
-        },
-        "vconcat": [
+    return pictures.picture(
+        _measured(rows),
+        [
             _panel(values, _PANELS[suite], first=suite == "latency")
             for suite, values in shown.items()
             if values
         ],
-    }
+    )
 
 
 def _measured(rows: Sequence[Row]) -> str:

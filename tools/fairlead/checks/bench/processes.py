@@ -8,14 +8,28 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from fairlead.clusters.embedded.bare_cluster import BareCluster
+
 _TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def pids(cluster: BareCluster) -> dict[str, int]:
+    """The servers of the cluster that run now, by name."""
+    servers = cluster.servers()
+    return {name: each["pid"] for name, each in servers.items() if each["pid"] is not None}
 
 
 def memory(pid: int) -> int:
     """The memory of a process and its descendants in MiB. A page that several processes share
     counts for each in part.
     """
-    return sum(_proportional(each) for each in _tree(pid, _children())) >> 10
+    return memories({"": pid})[""]
+
+
+def memories(pids: Mapping[str, int]) -> dict[str, int]:
+    """The same of each of these processes, by a name."""
+    children = _children()
+    return {name: sum(map(_proportional, _tree(pid, children))) >> 10 for name, pid in pids.items()}
 
 
 def _proportional(pid: int) -> int:

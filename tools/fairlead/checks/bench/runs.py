@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
-from fairlead.checks.bench import changes, decisions, ground, memory, requests
+from fairlead.checks.bench import changes, circumstances, decisions, ground, memory, requests
 from fairlead.checks.bench.figures import Row
 from fairlead.checks.bench.ground import Ground
 from fairlead.checks.bench.peers import PEERS, Peer
@@ -112,8 +109,5 @@ def _stamped(rows: Iterator[Row], plan: Plan) -> Iterator[Row]:
     """The rows, with when and on what they were measured. `load` is the machine's load average of
     one minute just then: a figure of a machine with other work has a load far above its processors.
     """
-    machine = f"{os.cpu_count()} processors, {platform.system()} {platform.machine()}"
     for row in rows:
-        at = datetime.now(UTC).isoformat(timespec="seconds")
-        load = round(os.getloadavg()[0], 1)
-        yield {**row, "run": {"at": at, "machine": machine, "load": load, "seed": plan.seed}}
+        yield {**row, "run": {**circumstances.now(), "seed": plan.seed}}

@@ -1,0 +1,1 @@
+"""Fills one cluster with namespaces, nodes and pods, and checks where each pod runs."""
