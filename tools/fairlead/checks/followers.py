@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import requests
 import yaml
@@ -29,6 +29,17 @@ from fairlead.policy.bundles import Bundle
 
 _DEADLINE = 60.0  # seconds
 _VALID = timedelta(days=2)
+
+
+class Source(Protocol):
+    """What has the bundles that OPAs follow: its address, its CA, and the key that signs them."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def ca(self) -> Path: ...
+    @property
+    def key(self) -> PrivateKey: ...
 
 
 class BundleServer:
@@ -132,7 +143,7 @@ class Follower(Opa):
     def __init__(
         self,
         folder: Path,
-        server: BundleServer,
+        server: Source,
         *,
         names: Sequence[str] = NAMES,
         labels: Mapping[str, str] | None = None,

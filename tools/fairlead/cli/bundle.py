@@ -106,6 +106,7 @@ def sign(file: Path, key_file: Path, scope: str, expires_in: str | None) -> None
 @shared.url
 @shared.token
 @shared.ca
+@shared.plain
 @shared.keys(required=False)
 @shared.scope
 def push(
@@ -113,15 +114,18 @@ def push(
     url: str,
     token_file: Path | None,
     ca_file: Path | None,
+    plain: bool,
     public_keys: tuple[Path, ...],
     scope: str,
 ) -> None:
-    """Put a signed bundle onto a server, by HTTP PUT. With --public-key, verify it first."""
+    """Put a signed bundle onto a server, by HTTP PUT, or into an OCI registry. With --public-key,
+    verify it first.
+    """
     archive = archives.read(file)
     packed = archive.packed()
     if public_keys:
         client.check(archive, packed, shared.public(public_keys), scope, file)
-    target = client.push(url, archive, packed, token=token_file, ca=ca_file)
+    target = client.push(url, archive, packed, token=token_file, ca=ca_file, plain=plain)
     out.line(f"{target}: {archive.name}, revision {archive.revision}")
 
 

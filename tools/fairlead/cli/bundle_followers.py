@@ -16,7 +16,7 @@ from fairlead.cli import output as out
 from fairlead.cli.component_options import FILE
 from fairlead.common import atomic_files
 from fairlead.common.errors import UsageError
-from fairlead.distribution import client, component, configuration
+from fairlead.distribution import client, component, configuration, registry
 from fairlead.distribution.archives import NAMES, POLICIES
 from fairlead.distribution.configuration import PERSISTED, Following
 
@@ -71,6 +71,7 @@ def serve(
 
 @click.command()
 @shared.url
+@shared.plain
 @shared.keys(required=True)
 @shared.scope
 @click.option(
@@ -90,7 +91,7 @@ def serve(
 @click.option(
     "--token-file",
     type=click.Path(path_type=Path),
-    help="The file on OPA's machine with the server's token.",
+    help="The file on OPA's machine with the server's token; of a registry, USER:PASSWORD.",
 )
 @click.option(
     "--persist",
@@ -121,6 +122,7 @@ def serve(
 )
 def config(
     url: str,
+    plain: bool,
     public_keys: tuple[Path, ...],
     scope: str,
     names: tuple[str, ...],
@@ -145,6 +147,7 @@ def config(
         persisted=persist,
         since=_instant(signed_since),
         labels=dict(map(_label, labels)),
+        plain=plain,
     )
     if folder is None:
         out.line(yaml.safe_dump(configuration.document(following), sort_keys=False).rstrip())
@@ -164,6 +167,8 @@ def config(
 @options.output
 def status(url: str, token_file: Path | None, ca_file: Path | None, output: str) -> int:
     """Show how many OPAs have which revision. Exits with 1 while one lacks the served revision."""
+    if registry.is_registry(url):
+        raise UsageError("--url: a registry takes no reports: ask the OPAs, or use another server")
     summary = client.status(url, token=token_file, ca=ca_file)
     rows = [
         {**row, "signed": shared.time(row["signed"]), "expires": shared.time(row["expires"])}

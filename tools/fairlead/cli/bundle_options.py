@@ -12,7 +12,7 @@ import click
 
 from fairlead.cli.component_options import FILE
 from fairlead.common.errors import UsageError
-from fairlead.distribution import signatures
+from fairlead.distribution import registry, signatures
 from fairlead.distribution.signatures import SCOPE, PublicKey
 
 scope = click.option(
@@ -26,6 +26,9 @@ file = click.argument("file", metavar="FILE", type=FILE)
 
 def _checked(_: click.Context, __: click.Parameter, value: str) -> str:
     """The URL, if it is one. Raises UsageError."""
+    if registry.is_registry(value):
+        registry.Repository.parse(value)
+        return value
     try:
         parts = urlsplit(value)
         good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -40,10 +43,16 @@ url = click.option(
     "--url",
     required=True,
     callback=_checked,
-    help="The server, such as https://policies.example.com",
+    help="The server, such as https://policies.example.com, or a part of an OCI registry, such as "
+    "oci://registry.example.com/fleet",
+)
+plain = click.option(
+    "--plain-http", "plain", is_flag=True, help="The registry speaks HTTP without TLS."
 )
 token = click.option(
-    "--token-file", type=FILE, help="A file with the token that the server asks for."
+    "--token-file",
+    type=FILE,
+    help="A file with the token that the server asks for; of a registry, USER:PASSWORD.",
 )
 ca = click.option("--ca-file", type=FILE, help="The CA of the server, instead of the system's CAs.")
 

@@ -9,6 +9,7 @@ import requests
 
 from fairlead.common import cached_urls
 from fairlead.common.errors import FairleadError, InputError, UsageError
+from fairlead.distribution import registry
 from fairlead.distribution.archives import Archive
 from fairlead.distribution.configuration import resource
 from fairlead.distribution.signatures import PublicKey, verify
@@ -27,12 +28,15 @@ def push(
     *,
     token: Path | None = None,
     ca: Path | None = None,
+    plain: bool = False,
 ) -> str:
-    """Put a signed bundle onto the server by PUT, and return the URL that it has then. Raises
-    UsageError.
+    """Put a signed bundle onto the server by PUT, or into a registry, and return the URL or the
+    image that it has then; see registry.push for `plain`. Raises UsageError.
     """
     if archive.signed is None:
         raise UsageError("the bundle is not signed: run `fairlead bundle sign` first")
+    if registry.is_registry(url):
+        return registry.push(url, archive, packed, token=token, ca=ca, plain=plain)
     target = f"{url.rstrip('/')}/{resource(archive.name)}"
     _send("PUT", target, token, ca, packed)
     return target

@@ -36,7 +36,7 @@ def files(following: Following) -> dict[str, str]:
         following = replace(following, ca=_MOUNTED / _CA)
     texts[_CONFIG] = _MADE + _yaml(configuration.document(following))
     mounted = sorted(texts)
-    texts[_NETWORK] = _MADE + _yaml(_network(following.url))
+    texts[_NETWORK] = _MADE + _yaml(_network(following.server))
     texts[_KUSTOMIZATION] = _MADE + _yaml(_component(mounted, following))
     return texts
 

@@ -8,8 +8,10 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import Any
 
+from fairlead.distribution import registry
 from fairlead.distribution.archives import POLICIES
 from fairlead.distribution.contents import DECISION
+from fairlead.distribution.registry import Repository
 from fairlead.distribution.signatures import PublicKey, claim
 
 WAIT = 50
@@ -27,7 +29,8 @@ class Following:
     """What an OPA follows: the URL of the server, the bundles, and the keys that may sign them.
 
     `ca` and `token` are files on the OPA's machine. `since` is the time before which no signature
-    counts. `labels` are what the OPA is called in its reports, besides its id.
+    counts. `labels` are what the OPA is called in its reports, besides its id. With `plain`, a
+    registry speaks HTTP without TLS.
     """
 
     url: str
@@ -39,15 +42,33 @@ class Following:
     persisted: PurePath = PERSISTED
     since: datetime | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    plain: bool = False
+
+    @property
+    def repository(self) -> Repository | None:
+        """Where a registry has the bundles; None if an HTTP server does. Raises UsageError."""
+        return Repository.parse(self.url) if registry.is_registry(self.url) else None
+
+    @property
+    def server(self) -> str:
+        """The address that OPA connects to."""
+        repository = self.repository
+        return repository.url(plain=self.plain) if repository else self.url.rstrip("/")
 
 
 def document(following: Following) -> dict[str, Any]:
     """OPA's configuration file. Source: Open Policy Agent documentation, "Configuration"."""
-    service: dict[str, Any] = {"url": following.url.rstrip("/")}
+    service: dict[str, Any] = {"url": following.server}
+    repository = following.repository
+    if repository:
+        service["type"] = "oci"
     if following.ca:
         service["tls"] = {"ca_cert": str(following.ca), "system_ca_required": False}
     if following.token:
-        service["credentials"] = {"bearer": {"token_path": str(following.token)}}
+        bearer = {"token_path": str(following.token)}
+        service["credentials"] = {
+            "bearer": {**bearer, **({"scheme": "Basic"} if repository else {})}
+        }
     labels = dict(following.labels)
     if following.since:
         labels["bundles_signed_since"] = str(int(following.since.timestamp()))
@@ -57,9 +78,9 @@ def document(following: Following) -> dict[str, Any]:
             key.key_id: {"algorithm": key.algorithm, "key": key.pem.decode()}
             for key in following.keys
         },
-        "bundles": {name: _bundle(name, following.scope) for name in following.names},
+        "bundles": {name: _bundle(name, following.scope, repository) for name in following.names},
         "persistence_directory": str(following.persisted),
-        "status": {"service": _SERVICE},
+        **({} if repository else {"status": {"service": _SERVICE}}),  # a registry takes no reports
         **({"labels": labels} if labels else {}),
         **({"default_decision": DECISION} if POLICIES in following.names else {}),
     }
@@ -70,17 +91,16 @@ def resource(name: str) -> str:
     return f"bundles/{name}.tar.gz"
 
 
-def _bundle(name: str, scope: str) -> dict[str, Any]:
+def _bundle(name: str, scope: str, repository: Repository | None) -> dict[str, Any]:
     least, most = _DELAYS
+    polling = {"min_delay_seconds": least, "max_delay_seconds": most}
+    if repository is None:
+        polling["long_polling_timeout_seconds"] = WAIT
     return {
         "service": _SERVICE,
-        "resource": resource(name),
+        "resource": repository.image(name) if repository else resource(name),
         "persist": True,
         # With this block, OPA refuses a bundle without a signature.
         "signing": {"scope": claim(scope, name)},
-        "polling": {
-            "min_delay_seconds": least,
-            "max_delay_seconds": most,
-            "long_polling_timeout_seconds": WAIT,
-        },
+        "polling": polling,
     }

@@ -22,7 +22,8 @@ class Program:
     # that cannot say its version: it is built, whatever PATH has.
     says: str
     own: bool = False  # Fairlead has its source, which changes between versions
-    peer: bool = False  # only `fairlead verify` runs it, to compare it with Fairlead
+    # Only checks run it: it is compared with Fairlead, or stands for a server of users.
+    peer: bool = False
 
 
 def _kubernetes(
@@ -75,6 +76,15 @@ PROGRAMS = (
         "Version: v{version}",
         peer=True,
     ),
+    # An OCI registry, which bundles are pushed to. It says its version behind its own path.
+    Program(
+        "registry",
+        "registry",
+        "github.com/distribution/distribution/v3/cmd/registry",
+        ("--version",),
+        "",
+        peer=True,
+    ),
     Program(PROXY, "proxy", ".", ("--version",), f"{PROXY} {{version}}", own=True),
     Program(MATCHER, "matcher", ".", ("--version",), f"{MATCHER} {{version}}", own=True),
     Program(LOAD, "load", ".", ("--version",), f"{LOAD} {{version}}", own=True),
@@ -83,7 +93,7 @@ NAMES = tuple(program.name for program in PROGRAMS)
 OWN = tuple(program.name for program in PROGRAMS if program.own)
 """The programs whose source is in this checkout."""
 PEERS = tuple(program.name for program in PROGRAMS if program.peer)
-"""The programs that only `fairlead verify` runs."""
+"""The programs that only checks run."""
 
 
 def select(names: Iterable[str]) -> list[Program]:
