@@ -36,7 +36,9 @@ BY = "asked-by"
 
 @dataclass(frozen=True)
 class Row:
-    """A request: how it is sent, and whether OPA is asked about it."""
+    """A request: how it is sent, and whether OPA is asked about it. It is `refused` without OPA, or
+    `denied` by its answer.
+    """
 
     what: str
     asked: bool
@@ -45,6 +47,7 @@ class Row:
     change: Object | None = None
     below: str | None = None
     refused: bool = False
+    denied: bool = False
 
 
 def of_kind(
@@ -177,8 +180,8 @@ def test_what_is_said_to_be_asked_is_asked(
         Row("a gated pod", True, gated),
         Row("the end of a gate", True, gated, "UPDATE", ungated),
         Row("a pod that is deleted", False, pod("a", mapped), "DELETE"),
-        Row("a pod that is too large", True, large),
-        Row("a daemon set that is too large", True, daemon_set),
+        Row("a pod that is too large", True, large, denied=True),
+        Row("a daemon set that is too large", True, daemon_set, denied=True),
         Row("an object without a webhook", False, config("g", mapped, "nobody")),
         Row("a deployment", True, deployment),
         Row("its labels", False, deployment, "UPDATE", labelled),
@@ -286,7 +289,7 @@ def _sent(objects: clients.Objects, rest: Rest, row: Row) -> Object:
         objects.merge(manifest, row.change)
         manifest = objects.get(*key) or {}
         return admission_reviews.build(manifest, operation="UPDATE", old=old)
-    assert _refused(lambda: objects.create(manifest)) == row.refused
+    assert _refused(lambda: objects.create(manifest)) == (row.refused or row.denied)
     return admission_reviews.build(manifest)
 
 

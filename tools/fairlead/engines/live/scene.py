@@ -27,7 +27,7 @@ SETUP_USER = "fairlead:setup"
 """Who creates the objects that a case starts from. No intent may have a say in what it does."""
 
 _DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict"}
-_DEADLINE = 10.0
+_DEADLINE = 60.0
 """Seconds within which a request has to succeed that others disturb."""
 
 _CONTAINERS = [{"name": "c", "image": "nginx"}]
@@ -215,15 +215,21 @@ class Scene:
             return
         path = path_of(manifest, namespace, _name(manifest))
         if manifest["metadata"].get("finalizers"):
-            live = self._rest.call("GET", path).body
-            self._rest.call(
-                "PUT",
-                path,
-                {**live, "metadata": {**live["metadata"], "finalizers": []}},
-                user={"username": SETUP_USER},
+            waiting.until(
+                lambda: self._without_finalizers(path),
+                deadline=_DEADLINE,
+                what=f"taking the finalizers from {path}",
             )
         self._rest.call("DELETE", path, DELETION, user={"username": SETUP_USER})
         wait_until_gone(self._rest, path)
+
+    def _without_finalizers(self, path: str) -> bool:
+        """Take its finalizers from an object; False if others changed it meanwhile."""
+        live = self._rest.call("GET", path)
+        if live.status == 404:
+            return True
+        bare = {**live.body, "metadata": {**live.body["metadata"], "finalizers": []}}
+        return self._rest.call("PUT", path, bare, user={"username": SETUP_USER}).status != 409
 
 
 def _of_live(answer: Response) -> Response:
