@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Event, Thread
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from fairlead.checks.beside import Beside
 from fairlead.clusters.base import Cluster
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
@@ -63,30 +62,16 @@ class Watched:
         return Fewest([self.clusters[name] for name in order], self.namespaces)
 
 
-class Fewest:
+class Fewest(Beside):
     """The least `number` of pods that ran during the block; None if it was too short to count."""
 
     def __init__(self, clusters: Sequence[Cluster], namespaces: Collection[str]) -> None:
+        super().__init__()
         self.number: int | None = None
         self._clusters = clusters
         self._namespaces = namespaces
-        self._ended = Event()
-        self._thread = Thread(target=self._watch, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
+    def _follow(self) -> None:
         objects = [cluster.objects() for cluster in self._clusters]  # for this thread
         while not self._ended.wait(_POLL):
             number = sum(_count(each, self._namespaces) for each in objects)

@@ -80,7 +80,7 @@ def command(
             raise loading.located(settings_file, error.mistakes) from error
         out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))
         return
-    asked = (sidecars.SIDECARS[sidecar] if sidecar else sidecars.DEFAULT).engine
+    deciding = (sidecars.SIDECARS[sidecar] if sidecar else sidecars.DEFAULT).engine
     if base is None:
         with out.progress() as progress:
             rendered = library.render(
@@ -90,7 +90,7 @@ def command(
                 secrets=secrets_file,
                 renew=renew,
                 final_state=final_state.render(
-                    settings, policies_folder, engine=asked, progress=progress
+                    settings, policies_folder, engine=deciding, progress=progress
                 ),
                 progress=progress,
             )
@@ -110,7 +110,7 @@ def command(
             secrets=secrets_file,
             renew=renew,
             final_state=final_state.render(
-                settings, policies_folder, engine=asked, progress=progress
+                settings, policies_folder, engine=deciding, progress=progress
             ),
             progress=progress,
         )

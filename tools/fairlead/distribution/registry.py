@@ -116,8 +116,8 @@ class _Registry:
     def upload(self, content: bytes, kind: str) -> dict[str, Any]:
         """Upload a blob, and return its descriptor. Raises UsageError."""
         digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
-        begun = self.send("POST", "blobs/uploads/")
-        place = urljoin(self.base, begun.headers.get("Location", ""))
+        started = self.send("POST", "blobs/uploads/")
+        place = urljoin(self.base, started.headers.get("Location", ""))
         place += f"{'&' if urlsplit(place).query else '?'}digest={digest}"
         self.send("PUT", place, data=content, headers={"Content-Type": "application/octet-stream"})
         return {"mediaType": kind, "digest": digest, "size": len(content)}
@@ -153,19 +153,19 @@ class _Registry:
 
     def _authorize(self, challenge: str) -> None:
         """Get what the registry asks for: the password itself, or a token for it."""
-        scheme, _, parameters = challenge.partition(" ")
+        scheme, _, rest = challenge.partition(" ")
         if scheme.lower() == "basic":
             if self.user:
-                given = requests.Request("GET", self.base, auth=self.user).prepare()
-                self._authorization = {"Authorization": given.headers["Authorization"]}
+                prepared = requests.Request("GET", self.base, auth=self.user).prepare()
+                self._authorization = {"Authorization": prepared.headers["Authorization"]}
             return
-        asked = dict(_PARAMETER.findall(parameters))
-        realm = asked.pop("realm", "")
+        parameters = dict(_PARAMETER.findall(rest))
+        realm = parameters.pop("realm", "")
         if scheme.lower() != "bearer" or not realm:
             return
         try:
             answer = requests.get(
-                realm, params=asked, auth=self.user, verify=self.verify, timeout=_TIMEOUT
+                realm, params=parameters, auth=self.user, verify=self.verify, timeout=_TIMEOUT
             )
             answer.raise_for_status()
             body = answer.json()

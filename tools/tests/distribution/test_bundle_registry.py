@@ -167,8 +167,8 @@ def test_an_opa_starts_without_the_registry(tmp_path: Path) -> None:
         opa = follower(registry, tmp_path / "opa")
         until(opa, "kept")
         # OPA decides by a bundle before it has written it.
-        kept = tmp_path / "opa" / "persisted" / "bundles" / "policies" / "bundle.tar.gz"
-        waiting.until(kept.exists, deadline=DEADLINE, what="the OPA keeps the bundle")
+        persisted = tmp_path / "opa" / "persisted" / "bundles" / "policies" / "bundle.tar.gz"
+        waiting.until(persisted.exists, deadline=DEADLINE, what="the OPA keeps the bundle")
         registry.stop()
         opa.stop()
         opa.launch()

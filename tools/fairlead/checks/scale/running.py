@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from threading import Event, Thread
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from fairlead.checks.beside import Beside
 from fairlead.checks.scale.plan import Name
 from fairlead.kube.apiserver import ApiServer
 from fairlead.kube.errors import ApiServerError
@@ -20,29 +19,16 @@ _AGAIN = 0.2
 """Seconds until the next attempt after the API server ended the watch."""
 
 
-class Running:
+class Running(Beside):
     """`since` has each pod that runs, and when that was seen first (seconds of the monotonic
     clock). It is kept up to date during the block.
     """
 
     def __init__(self, kubeconfig: Path) -> None:
+        # The thread may wait for the next event while the API server has none.
+        super().__init__(awaited=False)
         self.since: dict[Name, float] = {}
         self._api = ApiServer(kubeconfig)
-        self._ended = Event()
-        # A daemon, as it may wait for the next event while the API server has none.
-        self._thread = Thread(target=self._follow, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self._ended.set()
 
     def _follow(self) -> None:
         version = ""

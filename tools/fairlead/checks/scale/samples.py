@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from threading import Event, Thread
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from fairlead.checks.bench import processes
+from fairlead.checks.beside import Beside
 from fairlead.checks.chaos.invariants import Attempt
 from fairlead.checks.chaos.load import Ledger
 from fairlead.checks.chaos.report import percentile
@@ -24,33 +23,20 @@ milliseconds in which those were created (None if there were none), `pending` po
 not run; and `memory`, the MiB of each server (0 while it does not run)."""
 
 
-class Samples:
+class Samples(Beside):
     """The looks during the block; `began` is when it began, by the monotonic clock."""
 
     def __init__(self, cluster: EmbeddedCluster, ledger: Ledger, running: Running) -> None:
+        super().__init__()
         self.began = time.monotonic()
         self._cluster = cluster
         self._ledger = ledger
         self._running = running
         self._looks: list[Series] = []
         self._seen = self._existing = 0
-        self._ended = Event()
-        self._thread = Thread(target=self._follow)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self._ended.set()
-        self._thread.join()
-        if error is None:
-            self._looks.append(self._look())  # so that no attempt is missed
+    def _finish(self) -> None:
+        self._looks.append(self._look())  # so that no attempt is missed
 
     def series(self) -> Series:
         """All looks, once the block has ended."""
