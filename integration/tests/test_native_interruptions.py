@@ -8,9 +8,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dry_runs import pod, selector, writer
@@ -18,10 +19,13 @@ from second_api_server import start_second
 from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
+from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import NAMESPACE, POLICIES
+from fairlead.deployment.names import INTENT_LABEL, NAMESPACE, PART_OF, POLICIES
 from fairlead.engines import enforcement
+from fairlead.engines.native import bring, record
 from fairlead.kube import clients
+from fairlead.operations.applying import Applier
 from fairlead.settings.models import Settings
 
 pytestmark = [
@@ -30,6 +34,7 @@ pytestmark = [
 ]
 
 ADMISSION = "admissionregistration.k8s.io/v1"
+BINDINGS = ("ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBinding")
 NODE_LABELS = {"agentpool": "agentpool", "gke": "cloud.google.com/gke-nodepool"}
 """Values of the setting nodeLabel, and the label that each stands for."""
 Objects = clients.Objects
@@ -149,6 +154,45 @@ def test_a_push_that_is_killed_leaves_no_pod_unplaced_and_can_be_repeated(
         assert push(node_label).wait() == 0
         require_in_force(native, servers, node_label)
     require_placed(selectors)
+
+
+class HeldUp(Applier):
+    """Holds the first binding of an intent up until `meanwhile` has ended."""
+
+    def __init__(self, objects: Objects, meanwhile: Callable[[], None]) -> None:
+        super().__init__(objects)
+        self._meanwhile: Callable[[], None] | None = meanwhile
+
+    def apply(self, manifest: Mapping[str, Any]) -> None:
+        of_intent = INTENT_LABEL in manifest["metadata"].get("labels", {})
+        if manifest["kind"] in BINDINGS and of_intent and self._meanwhile:
+            meanwhile, self._meanwhile = self._meanwhile, None
+            meanwhile()
+        super().apply(manifest)
+
+
+def test_a_push_that_another_overtakes_leaves_the_policies_of_that(
+    native: EmbeddedCluster,
+    servers: list[Path],
+    push: Callable[[str], subprocess.Popen[str]],
+    objects: Objects,
+) -> None:
+    def overtake() -> None:
+        assert push("gke").wait() == 0
+
+    settings = Settings.model_validate({"nodeLabel": "agentpool", "contact": "#team-late"})
+    late = record.made("cel", settings, None)
+    applier = HeldUp(objects, overtake)
+    with pytest.raises(FairleadError, match="somebody else changed the policies at the same time"):
+        bring.bring(native, applier, late, None, progress=Progress())
+    require_in_force(native, servers, "gke")
+    of_late = {each["metadata"]["name"] for each in late.prepared}
+    bound = {
+        each["spec"]["policyName"]
+        for kind in BINDINGS
+        for each in objects.list(ADMISSION, kind, None, f"{PART_OF}=fairlead")
+    }
+    assert bound & of_late == set()
 
 
 def test_of_two_pushes_at_once_each_leaves_all_pods_placed(

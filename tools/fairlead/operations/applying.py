@@ -126,6 +126,14 @@ def preview(objects: clients.Objects, manifest: Mapping[str, Any]) -> Outcome:
     return _outcome(manifest, CHANGED if fields else UNCHANGED, fields, note)
 
 
+def is_applied(objects: clients.Objects, manifest: Mapping[str, Any]) -> bool:
+    """Whether the cluster has an object of drift.COMPARED as `Applier.apply` would leave it. Raises
+    Refused, Unreachable.
+    """
+    present = _present(objects, manifest)
+    return present is not None and _is_applied(manifest, present)
+
+
 def require_acceptable(objects: clients.Objects, admission: Iterable[Mapping[str, Any]]) -> None:
     """Raises UsageError if the API server does not accept one of the webhook configurations and
     admission policies: a policy's METADATA may hold wrong CEL, for example. Changes nothing.
@@ -137,8 +145,7 @@ def require_acceptable(objects: clients.Objects, admission: Iterable[Mapping[str
         if manifest["kind"] not in _TRIED:
             continue
         with suppress(Refused):  # who may not read it, or a kind that is not served yet
-            present = _present(objects, manifest)
-            if present is not None and _is_applied(manifest, present):
+            if is_applied(objects, manifest):
                 continue
         name = f"{manifest['metadata']['name']}-tried"
         tried = {**manifest, "metadata": {**manifest["metadata"], "name": name}}

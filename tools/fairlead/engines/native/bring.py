@@ -17,9 +17,10 @@ from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import switches
 from fairlead.deployment.names import INTENT_LABEL, PARAMETERS_GROUP, PART_OF
+from fairlead.deployment.shadowing import Engines
 from fairlead.engines.live import custom_resources, marker
 from fairlead.engines.native import disabling
-from fairlead.engines.native.record import Record, deployed
+from fairlead.engines.native.record import ASKED, Record, deployed, of_cluster
 from fairlead.kube import clients, discovery
 from fairlead.kube.errors import Refused
 from fairlead.kube.rest import Rest
@@ -36,11 +37,23 @@ _SINCE = {
 """The first version of Kubernetes that serves a kind as v1."""
 _OTHERS = 5.0
 """Seconds within which all API servers of a cluster enforce a change."""
+_MOVES = 5
+"""How often bindings are moved, if others move them at the same time."""
 _PREPARED = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
 _BINDINGS = tuple(f"{kind}Binding" for kind in _PREPARED)
 
 Key = tuple[str, str, str, str | None]
 """An object's apiVersion, kind, name and namespace."""
+
+
+class _OvertakenError(FairleadError):
+    """The cluster records other policies, of another deployment, which puts them in force."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "somebody else changed the policies at the same time: run `fairlead status`, and then "
+            "deploy again"
+        )
 
 
 def wait_for_others(progress: Progress) -> None:
@@ -76,8 +89,9 @@ def bring(
     """Put a record in force, and wait until the API server enforces it. If that fails, the record
     `before` is put back.
 
-    Raises UsageError if the API server does not accept a policy (nothing was changed), and
-    FairleadError.
+    Of deployments at the same time, the one that the cluster records last comes into force. The
+    others see to that, too, and end with an error. Raises UsageError if the API server does not
+    accept a policy (nothing was changed), and FairleadError.
     """
     require_served(cluster, record)
     objects = cluster.objects()
@@ -85,6 +99,9 @@ def bring(
     rest = Rest(clients.connect(cluster.kubeconfig))
     try:
         _bring(rest, applier, record, progress)
+    except _OvertakenError:
+        _bring_recorded(cluster, rest, applier, progress)
+        raise
     except (FairleadError, KeyboardInterrupt) as error:
         if before is None:
             raise
@@ -95,23 +112,31 @@ def bring(
         raise FairleadError(
             f"{reason}; revision {before.revision} was put back and is in force"
         ) from error
-    _require_in_force(objects, record)
+    _require_recorded(objects, record)
     _drop_bindings(rest, applier, record, progress)
     for key in _superseded(objects, record, before):
         # They may be those of another deployment, which has prepared them and comes next.
-        _require_in_force(objects, record)
+        _require_recorded(objects, record)
         applier.delete(*key)
     progress.finish("deploy", f"applied {len(applier.outcomes)} objects")
     progress.finish("policies", f"revision {record.revision} in force")
 
 
-def _require_in_force(objects: clients.Objects, record: Record) -> None:
-    """Raises FairleadError if the cluster records other policies, of another deployment."""
+def _require_recorded(objects: clients.Objects, record: Record) -> None:
+    """Raises _OvertakenError if the cluster records other policies."""
     if (deployed(objects) or {}).get("data") != record.manifest["data"]:
-        raise FairleadError(
-            "somebody else changed the policies at the same time: run `fairlead status`, and then "
-            "deploy again"
-        )
+        raise _OvertakenError
+
+
+def _bring_recorded(cluster: Cluster, rest: Rest, applier: Applier, progress: Progress) -> None:
+    """Put in force what another deployment has recorded: it may have ended before the last binding
+    was moved here.
+    """
+    config_map = deployed(applier.objects)
+    if config_map is not None and Engines.of(config_map).enforcing not in ASKED:
+        other = of_cluster(cluster, config_map)
+        progress.update("policies", f"putting revision {other.revision} in force")
+        _bring(rest, applier, other, progress)
 
 
 def _bring(rest: Rest, applier: Applier, record: Record, progress: Progress) -> None:
@@ -119,16 +144,33 @@ def _bring(rest: Rest, applier: Applier, record: Record, progress: Progress) -> 
     _prepare(rest, applier, record, progress)
     _apply(applier, [record.manifest], progress)
     _restore(rest, applier, record, progress)
-    disabled = disabling.read(applier.objects).records
-    bindings = (
+    moving = _bindings(applier.objects, record)
+    for _ in range(_MOVES):
+        for binding in moving:
+            # Another deployment deletes policies that it does not know: none is bound after that.
+            _require_recorded(applier.objects, record)
+            _apply(applier, [binding], progress)
+        _wait(rest, record.prepared, "enforces them", progress)
+        _restore(rest, applier, record, progress)
+        bindings = _bindings(applier.objects, record)
+        moving = [each for each in bindings if not applying.is_applied(applier.objects, each)]
+        if not moving:
+            return
+    raise FairleadError(
+        f"somebody else goes on changing {moving[0]['kind']} {moving[0]['metadata']['name']}: end "
+        "that, and then deploy again"
+    )
+
+
+def _bindings(objects: clients.Objects, record: Record) -> list[Mapping[str, Any]]:
+    """The record's bindings; those of disabled intents are off."""
+    disabled = disabling.read(objects).records
+    return [
         switches.binding_off(binding)
         if binding["metadata"]["labels"][INTENT_LABEL] in disabled
         else binding
         for binding in record.bindings
-    )
-    _apply(applier, bindings, progress)
-    _wait(rest, record.prepared, "enforces them", progress)
-    _restore(rest, applier, record, progress)
+    ]
 
 
 def _prepare(
@@ -202,8 +244,10 @@ def _drop_bindings(rest: Rest, applier: Applier, record: Record, progress: Progr
 
 
 def _superseded(objects: clients.Objects, record: Record, before: Record | None) -> Iterator[Key]:
-    """The policies and parameters of all revisions but this one and the one before."""
-    kept = (*record.prepared, *(before.prepared if before else ()))
+    """The policies and parameters of all revisions but this one and the one before. Those stay that
+    a binding still names, of a deployment that was held up.
+    """
+    kept = (*record.prepared, *(before.prepared if before else ()), *_bound(objects))
     yield from _others(objects, _PREPARED, kept)
     definitions = (*record.definitions, *(before.definitions if before else ()))
     yield from _other_definitions(objects, definitions)
@@ -213,6 +257,14 @@ def _superseded(objects: clients.Objects, record: Record, before: Record | None)
         for item in _listed(objects, version, kind, f"{PART_OF}=fairlead"):
             if (kind, item["metadata"]["name"]) not in names:
                 yield version, kind, item["metadata"]["name"], None
+
+
+def _bound(objects: clients.Objects) -> Iterator[dict[str, Any]]:
+    """What the bindings of the cluster name, as {kind, metadata: {name}}."""
+    for kind in _BINDINGS:
+        for item in _listed(objects, _ADMISSION, kind, f"{PART_OF}=fairlead,{INTENT_LABEL}"):
+            policy = kind.removesuffix("Binding")
+            yield {"kind": policy, "metadata": {"name": item["spec"]["policyName"]}}
 
 
 def _other_definitions(
