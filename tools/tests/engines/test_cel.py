@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,38 @@ def test_what_is_refused_becomes_a_warning_where_enforcement_is_warn() -> None:
     assert {p["spec"]["failurePolicy"] for p in warning.policies} == {"Ignore"}
 
 
+def test_a_policy_has_only_what_is_about_its_kinds() -> None:
+    settings = Settings.model_validate({"pools": {"a": {}}})
+    (instance,) = (
+        each for each in bundles.bundle(settings).active(settings) if each.name == "node-pool"
+    )
+    (one,) = manifests.render([instance], settings)
+    about = {
+        (each["kind"], rule["resources"][0])
+        for each in one.policies
+        for rule in each["spec"]["matchConstraints"]["resourceRules"]
+    }
+    assert {kind for kind, resource in about if resource == "pods"} == {
+        "MutatingAdmissionPolicy",
+        "ValidatingAdmissionPolicy",
+    }
+    assert ("MutatingAdmissionPolicy", "namespaces") not in about
+    assert ("ValidatingAdmissionPolicy", "namespaces") in about
+    assert "fairlead.node-pool.warnings" not in names(one.bindings)
+    assert "fairlead.node-pool.workloads.warnings" in names(one.bindings)
+
+
+def test_a_policy_has_all_variables_that_it_reads_and_no_others() -> None:
+    settings = Settings.model_validate({"pools": {"a": {}}, "intents": {"replica-limits": LIMITS}})
+    for each in manifests.render(bundles.bundle(settings).active(settings), settings):
+        for policy in each.policies:
+            spec = policy["spec"]
+            variables = [variable["name"] for variable in spec["variables"]]
+            read = set(re.findall(r"variables\.(\w+)", json.dumps(spec)))
+            assert read == set(variables), policy["metadata"]["name"]
+            assert len(variables) == len(set(variables))
+
+
 def test_exempt_users_and_namespaces_never_reach_the_expressions() -> None:
     exempt = {"users": ["root"], "namespaces": ["sandbox"]}
     (one,) = rendered(intents={"replica-limits": {**LIMITS, "exempt": exempt}})
@@ -161,6 +194,10 @@ def test_an_intent_without_cel_is_refused_and_not_left_out(tmp_path: Path) -> No
     [
         ("validatons: []", r"cel\.yaml:1: .*validatons.*did you mean 'validations'"),
         ("validations: [{expression: 'true'}]", "either a message or a messageExpression"),
+        (
+            "warnings: [{expression: 'true', message: x, kinds: [Pods]}]",
+            r"cel\.yaml: warnings\[0\]\.kinds: Pods is in no request .*: use .*Namespace, Pod,",
+        ),
         ("inexpressible: [{when: 'always', reason: x}]", r"cel\.yaml:1: .*when"),
         ("", "is empty"),
     ],

@@ -3,14 +3,16 @@ file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from jinja2 import TemplateError
 from pydantic import BaseModel, Field, model_validator
 
-from fairlead.common import files
+from fairlead.common import files, mistakes
 from fairlead.common.errors import InputError
 from fairlead.settings.intents import Intent, rendered
 from fairlead.settings.strict import STRICT
@@ -29,7 +31,19 @@ class Variable(_Strict):
     expression: str = Field(min_length=1)
 
 
-class Validation(_Strict):
+class _Part(_Strict):
+    """A part of the intent. It is left out of policies about requests without any of its `kinds`,
+    such as `Pod`; empty if it is about all.
+    """
+
+    kinds: list[str] = []
+
+    def concerns(self, kinds: Collection[str]) -> bool:
+        """Whether it is about a request with objects of these kinds."""
+        return not self.kinds or not {*self.kinds}.isdisjoint(kinds)
+
+
+class Validation(_Part):
     """An expression that has to be true, and the message if it is not."""
 
     expression: str = Field(min_length=1)
@@ -43,7 +57,7 @@ class Validation(_Strict):
         return self
 
 
-class Mutation(_Strict):
+class Mutation(_Part):
     """A change of the object. It changes nothing if it is applied once more.
 
     `done` is true if it would not change the object. Kyverno needs it: unlike an API server, it
@@ -98,7 +112,24 @@ def of(intent: Intent) -> Definition | None:
     documents = files.read_yaml(path)
     if len(documents) != 1:
         raise InputError(path, "holds more than one document" if documents else "is empty")
-    return documents[0].parse(Definition)
+    definition = documents[0].parse(Definition)
+    _require_known_kinds(definition, intent, path)
+    return definition
+
+
+def _require_known_kinds(definition: Definition, intent: Intent, path: Path) -> None:
+    """Raises InputError for a kind that no request has: its part would be left out everywhere."""
+    written = json.dumps([request.get("kinds") for request in intent.metadata.requests])
+    if "{{" in written:  # the settings decide
+        return
+    known = sorted({*re.findall(r"\b[A-Z][A-Za-z0-9]*\b", written)})
+    for field in ("validations", "warnings", "mutations"):
+        for number, part in enumerate(getattr(definition, field)):
+            for kind in part.kinds:
+                if kind not in known:
+                    place = mistakes.path((field, number, "kinds"))
+                    message = f"{place}: {kind} is in no request of the METADATA: use one of "
+                    raise InputError(path, message + ", ".join(known))
 
 
 def reason(intent: Intent, names: Mapping[str, Any]) -> str | None:

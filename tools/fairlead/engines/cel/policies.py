@@ -3,24 +3,29 @@ admission policies of API servers (manifests.py), or those of Kyverno."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from fairlead.common.errors import UsageError
 from fairlead.deployment import webhooks
 from fairlead.engines.cel import definition as definitions
 from fairlead.engines.cel import literals
-from fairlead.engines.cel.definition import Definition, Validation
+from fairlead.engines.cel.definition import Definition, Mutation, Validation
 from fairlead.policy.instances import Instance
 from fairlead.settings.intents import Request
 from fairlead.settings.models import Settings
 
 _LONGEST = 4096
 """Characters of a message, as in main.rego. An API server drops one with more than 5 KiB."""
+_READ = re.compile(r"\bvariables\s*\.\s*\??\s*([A-Za-z_]\w*)")
+"""A variable that an expression reads."""
 _DENY = ("Deny",)
 _WARN = ("Warn",)
 _WARN_AND_AUDIT = ("Warn", "Audit")
+
+_Part = TypeVar("_Part", Validation, Mutation)
 
 
 @dataclass(frozen=True)
@@ -92,20 +97,22 @@ class _Instance:
     repeated: bool
 
     def policies(self) -> Iterator[Policy]:
-        definition, warns = self.definition, self.settings.mode(self.instance.name) == "warn"
+        warns = self.settings.mode(self.instance.name) == "warn"
         for request in self.instance.requests:
             name = ".".join(filter(None, ("fairlead", self.instance.name, request.name)))
             matched = self._matched(request)
             timeout = request.timeout_seconds or self.settings.timeout_seconds
-            if definition.mutations and "mutating" in request.webhooks:
-                yield Policy(name, (), timeout, {**matched, **self._mutating(request)})
+            mutations = self._mutations(request)
+            if mutations and "mutating" in request.webhooks:
+                spec = {**matched, **self._mutating(mutations, request)}
+                yield Policy(name, (), timeout, spec)
             refusing = [] if request.failure_policy == "Ignore" else self._refusing(request)
             if refusing:
                 policy = "Ignore" if warns else self._failure_policy(request)
                 spec = {**matched, **self._validating(refusing, policy)}
                 yield Policy(name, _WARN_AND_AUDIT if warns else _DENY, timeout, spec)
-            if definition.warnings:
-                spec = {**matched, **self._validating(definition.warnings, "Ignore")}
+            if warnings := _about(request, self.definition.warnings):
+                spec = {**matched, **self._validating(warnings, "Ignore")}
                 yield Policy(f"{name}.warnings", _WARN, timeout, spec)
 
     def _matched(self, request: Request) -> dict[str, Any]:
@@ -119,29 +126,33 @@ class _Instance:
             **({"matchConditions": conditions} if conditions else {}),
         }
 
-    def _mutating(self, request: Request) -> dict[str, Any]:
+    def _mutations(self, request: Request) -> list[Mutation]:
+        return _about(request, self.definition.mutations)
+
+    def _mutating(self, mutations: Sequence[Mutation], request: Request) -> dict[str, Any]:
         fields = {"JSONPatch": "jsonPatch", "ApplyConfiguration": "applyConfiguration"}
         return {
             "failurePolicy": self._failure_policy(request),
             "reinvocationPolicy": "IfNeeded",
-            "variables": self._variables(),
+            "variables": self._variables([each.expression for each in mutations]),
             "mutations": [
                 {
                     "patchType": mutation.patch_type,
                     fields[mutation.patch_type]: {"expression": mutation.expression},
                 }
-                for mutation in self.definition.mutations
+                for mutation in mutations
             ],
         }
 
     def _refusing(self, request: Request) -> list[Validation]:
         checks = not self.repeated and {"mutating", "validating"} <= {*request.webhooks}
-        return [*self.definition.validations, *(self._undone() if checks else ())]
+        undone = self._undone(self._mutations(request)) if checks else ()
+        return [*_about(request, self.definition.validations), *undone]
 
-    def _undone(self) -> list[Validation]:
+    def _undone(self, mutations: Sequence[Mutation]) -> list[Validation]:
         """What is false of an object whose changes other webhooks have undone."""
-        conditions = [each.done for each in self.definition.mutations if each.done]
-        if len(conditions) < len(self.definition.mutations):
+        conditions = [each.done for each in mutations if each.done]
+        if len(conditions) < len(mutations):
             raise UsageError(
                 f"intents.{self.instance.name}: without `done` beside each of the mutations in "
                 f"{definitions.FILE}, nothing would refuse objects whose changes other webhooks "
@@ -159,9 +170,11 @@ class _Instance:
             {"name": f"fairlead_reason_{number}", "expression": _message(each)}
             for number, each in enumerate(validations)
         ]
+        read = [each.expression for each in validations]
+        read += [reason["expression"] for reason in reasons]
         return {
             "failurePolicy": policy,
-            "variables": [*self._variables(), *reasons],
+            "variables": [*self._variables(read), *reasons],
             "validations": [
                 {
                     "expression": each.expression,
@@ -180,11 +193,26 @@ class _Instance:
         )
         return cut + (f" + {literals.text(contact)}" if contact else "")
 
-    def _variables(self) -> list[dict[str, Any]]:
-        return [variable.model_dump() for variable in self.definition.variables]
+    def _variables(self, expressions: Sequence[str]) -> list[dict[str, Any]]:
+        """The variables that the expressions read, directly or not. For each request, an API server
+        prepares all variables of a policy, those that nothing reads as well.
+        """
+        read = {name for each in expressions for name in _READ.findall(each)}
+        used: list[dict[str, Any]] = []
+        for variable in reversed(self.definition.variables):
+            if variable.name in read:
+                read |= {*_READ.findall(variable.expression)}
+                used.insert(0, variable.model_dump())
+        return used
 
     def _failure_policy(self, request: Request) -> str:
         return request.failure_policy or self.settings.failure_policy
+
+
+def _about(request: Request, parts: Sequence[_Part]) -> list[_Part]:
+    """The parts that are about a kind of the request."""
+    kinds = {each.kind for each in request.kinds}
+    return [each for each in parts if each.concerns(kinds)]
 
 
 def _message(validation: Validation) -> str:
