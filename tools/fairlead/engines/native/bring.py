@@ -98,9 +98,26 @@ def bring(
     applying.require_acceptable(objects, record.objects)
     rest = Rest(clients.connect(cluster.kubeconfig))
     try:
-        _bring(rest, applier, record, progress)
+        _bring_or_put_back(rest, applier, record, before, progress)
+        _drop_bindings(rest, applier, record, progress)
+        for key in _superseded(objects, record, before):
+            # They may be those of another deployment, which has prepared them and comes next.
+            _require_recorded(objects, record)
+            applier.delete(*key)
+        _require_recorded(objects, record)
     except _OvertakenError:
         _bring_recorded(cluster, rest, applier, progress)
+        raise
+    progress.finish("deploy", f"applied {len(applier.outcomes)} objects")
+    progress.finish("policies", f"revision {record.revision} in force")
+
+
+def _bring_or_put_back(
+    rest: Rest, applier: Applier, record: Record, before: Record | None, progress: Progress
+) -> None:
+    try:
+        _bring(rest, applier, record, progress)
+    except _OvertakenError:
         raise
     except (FairleadError, KeyboardInterrupt) as error:
         if before is None:
@@ -112,14 +129,6 @@ def bring(
         raise FairleadError(
             f"{reason}; revision {before.revision} was put back and is in force"
         ) from error
-    _require_recorded(objects, record)
-    _drop_bindings(rest, applier, record, progress)
-    for key in _superseded(objects, record, before):
-        # They may be those of another deployment, which has prepared them and comes next.
-        _require_recorded(objects, record)
-        applier.delete(*key)
-    progress.finish("deploy", f"applied {len(applier.outcomes)} objects")
-    progress.finish("policies", f"revision {record.revision} in force")
 
 
 def _require_recorded(objects: clients.Objects, record: Record) -> None:
@@ -130,19 +139,25 @@ def _require_recorded(objects: clients.Objects, record: Record) -> None:
 
 def _bring_recorded(cluster: Cluster, rest: Rest, applier: Applier, progress: Progress) -> None:
     """Put in force what another deployment has recorded: it may have ended before the last binding
-    was moved here.
+    was moved or deleted here.
     """
     config_map = deployed(applier.objects)
     if config_map is not None and Engines.of(config_map).enforcing not in ASKED:
         other = of_cluster(cluster, config_map)
         progress.update("policies", f"putting revision {other.revision} in force")
-        _bring(rest, applier, other, progress)
+        _bind(rest, applier, other, progress)
+        _drop_bindings(rest, applier, other, progress)
 
 
 def _bring(rest: Rest, applier: Applier, record: Record, progress: Progress) -> None:
     _apply(applier, record.guards, progress)
     _prepare(rest, applier, record, progress)
     _apply(applier, [record.manifest], progress)
+    _bind(rest, applier, record, progress)
+
+
+def _bind(rest: Rest, applier: Applier, record: Record, progress: Progress) -> None:
+    """Have the bindings put the record in force that the cluster has."""
     _restore(rest, applier, record, progress)
     moving = _bindings(applier.objects, record)
     for _ in range(_MOVES):
@@ -155,6 +170,7 @@ def _bring(rest: Rest, applier: Applier, record: Record, progress: Progress) -> 
         bindings = _bindings(applier.objects, record)
         moving = [each for each in bindings if not applying.is_applied(applier.objects, each)]
         if not moving:
+            _require_recorded(applier.objects, record)
             return
     raise FairleadError(
         f"somebody else goes on changing {moving[0]['kind']} {moving[0]['metadata']['name']}: end "
