@@ -21,9 +21,9 @@
 #           - "{{ {'key': settings.namespaceLabel, 'operator': 'Exists'} if not settings.defaultPool else none }}"
 #       conditions:
 #         - name: placement-changes
+#           operations: [UPDATE]
 #           expression: >-
-#             request.operation == 'CREATE'
-#             || object.spec.?nodeSelector != oldObject.spec.?nodeSelector
+#             object.spec.?nodeSelector != oldObject.spec.?nodeSelector
 #             || (size(oldObject.spec.?schedulingGates.orValue([])) > 0 && size(object.spec.?schedulingGates.orValue([])) == 0)
 #             {% if settings.pools.values() | rejectattr("allowedTolerations", "none") | list %}
 #             || object.spec.?tolerations != oldObject.spec.?tolerations

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -142,11 +142,30 @@ class Kind(_Strict):
         return "/".join(filter(None, ("/".join(sent), self.subresource)))
 
 
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+
+
 class Condition(_Strict):
-    """A webhook's matchCondition: a CEL expression that has to be true."""
+    """A webhook's matchCondition: a CEL expression that has to be true, of requests with these
+    operations; of all requests if there are none.
+    """
 
     name: str = Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")
+    operations: list[Operation] = []
     expression: str = Field(min_length=1)
+
+    def concerns(self, operation: Operation) -> bool:
+        """Whether requests with this operation have to meet it."""
+        return operation in (self.operations or (operation,))
+
+    def manifest(self, operations: Sequence[Operation]) -> dict[str, str]:
+        """The matchCondition in something that matches these operations."""
+        expression = self.expression.strip()
+        others = [each for each in operations if not self.concerns(each)]
+        if others:
+            choices = [*(f"request.operation == '{each}'" for each in others), f"({expression})"]
+            expression = " || ".join(choices)
+        return {"name": self.name, "expression": expression}
 
 
 class Request(_Strict):
@@ -160,7 +179,7 @@ class Request(_Strict):
 
     name: str | None = Field(None, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)
     kinds: list[Annotated[Kind, BeforeValidator(_parts)]] = Field(min_length=1)
-    operations: list[Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]] = Field(min_length=1)
+    operations: list[Operation] = Field(min_length=1)
     namespaces: Selector = Selector()
     conditions: list[Condition] = []
     webhooks: list[Literal["mutating", "validating"]] = Field(["validating"], min_length=1)

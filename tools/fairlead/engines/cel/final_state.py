@@ -3,7 +3,7 @@ others after it have changed, in place of a validating webhook."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,42 +54,45 @@ def render(
             one for one in instance.requests if {"mutating", "validating"} <= {*one.webhooks}
         ]
         try:
-            checks += [_check(instance, request, settings, skipping) for request in checked]
+            for request in checked:
+                checks += _checks(instance, request, settings, skipping)
         except Unfit as reason:
             reasons[instance.name] = str(reason)
     return checks, reasons
 
 
-def _check(instance: Instance, request: Request, settings: Settings, skipping: bool) -> Check:
-    """Raises Unfit, InputError."""
+def _checks(
+    instance: Instance, request: Request, settings: Settings, skipping: bool
+) -> Iterator[Check]:
+    """One for each webhook of the request. Raises Unfit, InputError."""
     definition = definitions.of(instance.intent)
     if definition is None:
         raise Unfit(f"{instance.intent.name} has no {definitions.FILE}")
     if definition.inexpressible:
         raise Unfit(f"{definitions.FILE} names requests that CEL cannot decide on")
-    one = replace(instance, requests=[request])
-    asked = webhooks.of([one], settings)
-    if len(asked.validating) != 1:
-        raise Unfit("the kinds of its request have different limits of size")
-    (mutating,), (validating,) = asked.mutating, asked.validating
-    if validating.warns:
+    if settings.mode(instance.name) == "warn":
         raise Unfit("its enforcement is `warn`, and nothing may be refused")
-    if validating.failure_policy != "Fail":
+    if (request.failure_policy or settings.failure_policy) != "Fail":
         raise Unfit("its failurePolicy is `Ignore`, and pods are admitted while OPA is away")
+    one = replace(instance, requests=[request])
     spec = _spec(one, definition, settings)
-    if skipping:
-        spec = _sparing(spec, mutating)
+    asked = webhooks.of([one], settings)
+    for mutating, validating in zip(asked.mutating, asked.validating, strict=True):
+        yield _check(instance.name, _sparing(spec, mutating) if skipping else spec, validating)
+
+
+def _check(intent: str, spec: dict[str, Any], validating: Asked) -> Check:
     name = switches.final_state_policy(validating.name)
     metadata = {
         "name": name,
         "labels": {
             PART_OF: "fairlead",
-            INTENT_LABEL: instance.name,
-            FINAL_STATE_LABEL: instance.name,
+            INTENT_LABEL: intent,
+            FINAL_STATE_LABEL: intent,
         },
     }
     return Check(
-        instance.name,
+        intent,
         _object(_KIND, metadata, {**spec, **_matched(validating)}),
         _object(f"{_KIND}Binding", metadata, {"policyName": name, "validationActions": ["Deny"]}),
     )
@@ -129,7 +132,7 @@ def _sparing(spec: dict[str, Any], mutating: Asked) -> dict[str, Any]:
 
 def _matched(validating: Asked) -> dict[str, Any]:
     """The same requests as those of the webhooks."""
-    conditions = [condition.model_dump() for condition in validating.conditions]
+    conditions = [{"name": one.name, "expression": one.expression} for one in validating.conditions]
     return {
         "failurePolicy": validating.failure_policy,
         "matchConstraints": {
@@ -137,7 +140,7 @@ def _matched(validating: Asked) -> dict[str, Any]:
             "namespaceSelector": {"matchExpressions": validating.namespaces},
             "resourceRules": validating.rules,
         },
-        "matchConditions": conditions,
+        **({"matchConditions": conditions} if conditions else {}),
     }
 
 

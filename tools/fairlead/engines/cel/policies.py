@@ -118,9 +118,9 @@ class _Instance:
     def _matched(self, request: Request) -> dict[str, Any]:
         matched = {
             "namespaceSelector": {"matchExpressions": webhooks.namespaces(request)},
-            "resourceRules": list(webhooks.rules(request, request.kinds)),
+            "resourceRules": list(webhooks.rules(request.operations, request.kinds)),
         }
-        conditions = [condition.model_dump() for condition in request.conditions]
+        conditions = [one.manifest(request.operations) for one in request.conditions]
         return {
             "matchConstraints": matched,
             **({"matchConditions": conditions} if conditions else {}),
