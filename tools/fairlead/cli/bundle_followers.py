@@ -14,7 +14,7 @@ from fairlead.cli import bundle_options as shared
 from fairlead.cli import component_options, options
 from fairlead.cli import output as out
 from fairlead.cli.component_options import FILE
-from fairlead.common import atomic_files
+from fairlead.common import atomic_files, texts
 from fairlead.common.errors import UsageError
 from fairlead.distribution import client, component, configuration, registry
 from fairlead.distribution.archives import NAMES, POLICIES
@@ -182,7 +182,7 @@ def status(url: str, token_file: Path | None, ca_file: Path | None, output: str)
         for opa in summary["opas"]:
             for name, bundle in opa["bundles"].items():
                 if bundle["error"]:
-                    out.note(f"{_called(opa)}: {name}: {bundle['error']}")
+                    out.note(texts.printable(f"{_called(opa)}: {name}: {bundle['error']}"))
     return 1 if behind else 0
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, StrictInt
+
 from fairlead.common import cached_urls, texts
 from fairlead.common.errors import FairleadError, InputError, UsageError
 from fairlead.distribution import exchanges, registry
@@ -14,6 +16,32 @@ from fairlead.distribution.exchanges import Answer, AwayError
 from fairlead.distribution.signatures import PublicKey, verify
 
 _LONGEST = 1000  # characters of what a server says
+
+
+class _Served(BaseModel):
+    """A bundle in a server's summary."""
+
+    name: str
+    signed: StrictInt | None
+    expires: StrictInt | None
+    opas: StrictInt
+    onRevision: StrictInt  # noqa: N815
+    failing: StrictInt
+
+
+class _Follower(BaseModel):
+    """An OPA in a server's summary; of its bundles, by name, the revision and the error."""
+
+    id: str
+    labels: dict[str, str]
+    bundles: dict[str, dict[str, str | None]]
+
+
+class _Summary(BaseModel):
+    """What followers.Followers.summary gives."""
+
+    bundles: list[_Served]
+    opas: list[_Follower]
 
 
 def push(
@@ -54,8 +82,8 @@ def status(url: str, *, token: Path | None = None, ca: Path | None = None) -> di
     target = f"{url.rstrip('/')}/status"
     summary = _send("GET", target, token, ca).document
     try:
-        summary["bundles"], summary["opas"]
-    except (KeyError, TypeError) as error:
+        _Summary.model_validate(summary)
+    except ValueError as error:
         raise AwayError(
             f"{cached_urls.shown(target)}: answers, but not as `fairlead bundle serve` does: "
             "correct the URL"

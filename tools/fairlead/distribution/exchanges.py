@@ -102,6 +102,12 @@ def require_private(url: str) -> None:
         )
 
 
+def origin(url: str) -> tuple[str, str, int]:
+    """The scheme, the host and the port of a URL. Raises ValueError."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or {"http": 80}.get(parts.scheme, 443)
+
+
 def _without_netrc(request: requests.PreparedRequest) -> requests.PreparedRequest:
     """The request as it is: without an `auth`, requests would replace the header Authorization by
     what ~/.netrc has for the host.

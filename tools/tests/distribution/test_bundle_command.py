@@ -141,6 +141,10 @@ def test_mistakes_name_the_place_and_the_way_out(made: Path) -> None:
     assert "'noon' is no time" in refused(*good, "--signed-since", "noon")
     for odd in ("policies.example.com", "ftp://a", "https://a:b", "https://"):
         assert f"{odd!r} is no URL" in refused("status", "--url", odd)
+    secret = ("--public-key", made / "key.pub", "--token-file", "/token")
+    for odd in ("http://policies.example.com", "oci://registry.example.com/fleet"):
+        plain = ("--plain-http",) if odd.startswith("oci") else ()
+        assert "has no TLS" in refused("config", "--url", odd, *plain, *secret)
     assert "'paris' is not a label" in refused(*good, "--label", "paris")
     assert "is not a label" in refused(*good, "--label", "bundles_signed_since=1")
 

@@ -16,7 +16,7 @@ from fairlead.clusters.embedded import ports
 from fairlead.common import waiting
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.distribution import client, contents, signatures
+from fairlead.distribution import client, contents
 from fairlead.distribution.archives import SIGNATURES, Archive
 from fairlead.distribution.registry import Repository
 from fairlead.settings.models import Settings

@@ -56,6 +56,10 @@ def challenge(realm: str, status: int = 401) -> Reply:
     )
 
 
+def _challenge(realm: str, _: Request) -> Reply:
+    return challenge(realm)
+
+
 def gives(document: object) -> Reply:
     return Reply(200, body=json.dumps(document).encode())
 
@@ -98,7 +102,7 @@ def test_no_password_is_sent_without_tls(bundle: Archive, token: Path, tmp_path:
     with serving(lambda _: gives({"token": "a"})) as thief:
         for realm in (thief.url, "http://[", "ftp://127.0.0.1", ""):
             with (
-                serving(lambda _, to=realm: challenge(to), tls) as web,
+                serving(partial(_challenge, realm), tls) as web,
                 pytest.raises(UsageError, match="which has no TLS, so it gets no password"),
             ):
                 push(web, bundle, token, ca)
@@ -121,9 +125,12 @@ def test_another_host_for_uploads_gets_no_password(bundle: Archive, token: Path)
             else takes(request)
         )
 
-    with serving(lambda _: challenge(f"{other.url}{REALM}")) as other:
-        with serving(answer) as web, pytest.raises(UsageError, match=r"answers 401"):
-            push(web, bundle, token)
+    with (
+        serving(lambda _: challenge(f"{other.url}{REALM}")) as other,
+        serving(answer) as web,
+        pytest.raises(UsageError, match="answers 401"),
+    ):
+        push(web, bundle, token)
     assert [request.authorization for request in other.requests] == [""]
     with serving(takes) as other, serving(answer) as web:
         push(web, bundle, token)
@@ -237,7 +244,10 @@ def test_what_is_no_token_is_not_sent(document: object, bundle: Archive) -> None
 
 
 def test_a_ca_that_is_missing_is_named(bundle: Archive, tmp_path: Path) -> None:
-    with serving(takes, fresh_tls()) as web, pytest.raises(UsageError, match="ca.crt: is no file"):
+    with (
+        serving(takes, fresh_tls()) as web,
+        pytest.raises(UsageError, match=r"ca\.crt: is no file"),
+    ):
         push(web, bundle, ca=tmp_path / "ca.crt")
     with serving(takes) as web, pytest.raises(UsageError, match="the server speaks no TLS"):
         client.push(web.url.replace("http", "oci") + "/fleet", bundle, bundle.packed())

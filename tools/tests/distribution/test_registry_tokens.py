@@ -74,13 +74,11 @@ def test_a_push_asks_once_for_a_token_by_the_password(world: World) -> None:
     assert request.path.startswith("/token?from=here&service=bundles&scope=repository%3Afleet")
 
 
-def test_a_token_that_has_expired_is_replaced(world: World) -> None:
-    world.tokens.expired = 1
-    world.registry.push(world.bundle("replaced"))
-    assert len(world.web.requests) == 2
-    world.tokens.expired = 2
+def test_a_token_that_is_refused_is_asked_for_once(world: World) -> None:
+    world.tokens.expired = 9
     with pytest.raises(UsageError, match=r"answers 401: .*give the user the right to push"):
         world.registry.push(world.bundle("refused"))
+    assert len(world.web.requests) == 1
 
 
 def test_a_push_without_a_password_may_not_push(world: World, tmp_path: Path) -> None:

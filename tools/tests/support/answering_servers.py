@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -21,11 +22,11 @@ class Request:
 
     method: str
     path: str
-    headers: Mapping[str, str]
+    headers: Message
 
     @property
     def authorization(self) -> str:
-        return self.headers.get("Authorization", "")
+        return str(self.headers.get("Authorization", ""))
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def serving(answer: Callable[[Request], Reply], tls: Tls | None = None) -> Itera
             except OSError:
                 """The client has heard enough."""
 
-        do_GET = do_HEAD = do_POST = do_PUT = handle_one
+        do_GET = do_HEAD = do_POST = do_PUT = handle_one  # noqa: N815
 
         def log_message(self, format: str, *args: object) -> None:
             """Nothing."""

@@ -69,7 +69,13 @@ class Tokens:
         lasts = 3600
         if self.expired:
             self.expired, lasts = self.expired - 1, -3600
-        claims = {"iss": ISSUER, "sub": "a", "aud": audience, "jti": "1", "access": access}
+        claims: dict[str, Any] = {
+            "iss": ISSUER,
+            "sub": "a",
+            "aud": audience,
+            "jti": "1",
+            "access": access,
+        }
         claims |= {"iat": now - 7200, "nbf": now - 7200, "exp": now + lasts}
         parts = [{"alg": "ES256", "typ": "JWT", "kid": ISSUER}, claims]
         signed = ".".join(_encoded(json.dumps(part).encode()) for part in parts)
