@@ -3,6 +3,7 @@ follow it."""
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -166,7 +167,9 @@ def config(
 @shared.ca
 @options.output
 def status(url: str, token_file: Path | None, ca_file: Path | None, output: str) -> int:
-    """Show how many OPAs have which revision. Exits with 1 while one lacks the served revision."""
+    """Show how many OPAs have which revision. Exits with 1 while one lacks the served revision, and
+    if a bundle has less than a quarter of its time left.
+    """
     if registry.is_registry(url):
         raise UsageError("--url: a registry takes no reports: ask the OPAs, or use another server")
     summary = client.status(url, token=token_file, ca=ca_file)
@@ -183,7 +186,18 @@ def status(url: str, token_file: Path | None, ca_file: Path | None, output: str)
             for name, bundle in opa["bundles"].items():
                 if bundle["error"]:
                     out.note(texts.printable(f"{_called(opa)}: {name}: {bundle['error']}"))
-    return 1 if behind else 0
+    ending = [row for row in summary["bundles"] if _ends(row["signed"], row["expires"])]
+    for row in ending:
+        out.warning(
+            f"{row['name']} counts until {shared.time(row['expires'])}, and OPAs stop deciding then: "
+            "sign the bundle and push it again"
+        )
+    return 1 if behind or ending else 0
+
+
+def _ends(signed: int | None, expires: int | None) -> bool:
+    """Whether a bundle has less than a quarter of its time left; both in seconds of Unix time."""
+    return expires is not None and time.time() > expires - (expires - (signed or 0)) / 4
 
 
 def _called(opa: dict[str, Any]) -> str:

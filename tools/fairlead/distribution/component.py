@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from fairlead.common.errors import InputError, UsageError
-from fairlead.deployment.names import NAMESPACE, OPA, OPA_PODS, POLICIES
+from fairlead.deployment.names import BUNDLES_ANNOTATION, NAMESPACE, OPA, OPA_PODS, POLICIES
 from fairlead.distribution import configuration
 from fairlead.distribution.configuration import Following
 
@@ -69,6 +69,8 @@ def _component(mounted: list[str], following: Following) -> dict[str, Any]:
             {"name": "kept-bundles", "emptyDir": {"sizeLimit": "256Mi"}},
         ],
     }
+    deployment = _patch("apps/v1", "Deployment", OPA, spec={"template": {"spec": pod}})
+    deployment["metadata"]["annotations"] = {BUNDLES_ANNOTATION: following.url}
     argument = {
         "op": "add",
         "path": "/spec/template/spec/containers/0/args/1",
@@ -80,11 +82,7 @@ def _component(mounted: list[str], following: Following) -> dict[str, Any]:
         "resources": [_NETWORK],
         "configMapGenerator": [{"name": _NAME, "namespace": NAMESPACE, "files": mounted}],
         "patches": [
-            {
-                "patch": _yaml(
-                    _patch("apps/v1", "Deployment", OPA, spec={"template": {"spec": pod}})
-                )
-            },
+            {"patch": _yaml(deployment)},
             {
                 "target": {"kind": "Deployment", "name": OPA, "namespace": NAMESPACE},
                 "patch": _yaml([argument]),

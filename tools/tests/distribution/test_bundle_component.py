@@ -96,6 +96,8 @@ def test_opa_gets_its_configuration_and_no_policies_of_the_cluster(
         "--config-file=/run/fairlead/bundles/opa.yaml",
         *arguments[1:],
     ]
+    annotations = whole["Deployment", "opa"]["metadata"]["annotations"]
+    assert annotations["fairlead.dev/bundles"] == "https://policies.example.com:8443"
     volumes = {each["name"]: each for each in pod["volumes"]}
     assert volumes["bundles"]["configMap"]["name"] == config_map[1]
     mounts = {each["name"]: each["mountPath"] for each in containers["opa"]["volumeMounts"]}

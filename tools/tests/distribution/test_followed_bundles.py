@@ -16,11 +16,13 @@ import requests
 import sync_world
 
 from fairlead.checks.followers import BundleServer, Follower
+from fairlead.clusters.base import OpaServer
 from fairlead.common import waiting
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.distribution import client, contents, signatures
 from fairlead.distribution.archives import SIGNATURES, Archive
+from fairlead.operations import deployed_state
 from fairlead.settings.models import Settings
 
 DEADLINE = 180.0
@@ -137,6 +139,9 @@ def test_all_follow_each_revision_and_report_it(world: World) -> None:
     )
     assert row["revision"] == second.revision
     assert (row["opas"], row["failing"], row["revisions"]) == (OPAS, 0, {second.revision: OPAS})
+    for opa in world.opas:
+        served = deployed_state.served(OpaServer(opa.url, opa.ca), opa.token)
+        assert (served.ready, served.revision) == (True, second.revision)
     labels = {opa["labels"]["cluster"] for opa in world.server.status()["opas"]}
     assert labels == {"0", *clusters}
 
