@@ -27,11 +27,11 @@ def following(cluster: Cluster, objects: clients.Objects) -> Iterator[Cluster]:
     Deployment.
     """
 
+    deployment = objects.get("apps/v1", "Deployment", OPA, NAMESPACE)
+    assert deployment
+
     def annotate(url: str | None) -> None:
-        objects.patch(
-            *("apps/v1", "Deployment", OPA, NAMESPACE),
-            {"metadata": {"annotations": {BUNDLES_ANNOTATION: url}}},
-        )
+        objects.merge(deployment, {"metadata": {"annotations": {BUNDLES_ANNOTATION: url}}})
 
     annotate(URL)
     try:

@@ -189,8 +189,8 @@ def status(url: str, token_file: Path | None, ca_file: Path | None, output: str)
     ending = [row for row in summary["bundles"] if _ends(row["signed"], row["expires"])]
     for row in ending:
         out.warning(
-            f"{row['name']} counts until {shared.time(row['expires'])}, and OPAs stop deciding then: "
-            "sign the bundle and push it again"
+            f"{row['name']} counts until {shared.time(row['expires'])}, and OPAs stop deciding "
+            "then: sign the bundle and push it again"
         )
     return 1 if behind or ending else 0
 
