@@ -121,6 +121,11 @@ def serve(
     help="Write a kustomize component for the base of `fairlead render`. It gets a copy of "
     "--ca-file.",
 )
+@click.option(
+    "--token-secret",
+    metavar="NAME",
+    help="With --kustomize: the Secret in the namespace fairlead whose key `token` is the token.",
+)
 def config(
     url: str,
     plain: bool,
@@ -133,6 +138,7 @@ def config(
     signed_since: str | None,
     labels: tuple[str, ...],
     folder: Path | None,
+    token_secret: str | None,
 ) -> None:
     """Print the configuration of an OPA that follows a server, for `opa run --config-file`.
 
@@ -151,9 +157,11 @@ def config(
         plain=plain,
     )
     if folder is None:
+        if token_secret:
+            raise UsageError("--token-secret is about --kustomize: name the file by --token-file")
         out.line(yaml.safe_dump(configuration.document(following), sort_keys=False).rstrip())
         return
-    texts = {folder / name: text for name, text in component.files(following).items()}
+    texts = {folder / name: text for name, text in component.files(following, token_secret).items()}
     for path in texts:
         if path.exists() and not component.is_made(folder):
             raise UsageError(f"{path}: exists, and no component made it: name another folder")
