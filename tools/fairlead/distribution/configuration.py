@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from fairlead.distribution import exchanges, registry
-from fairlead.distribution.archives import POLICIES
+from fairlead.distribution.archives import LARGEST, POLICIES
 from fairlead.distribution.contents import DECISION
 from fairlead.distribution.registry import Repository
 from fairlead.distribution.signatures import PublicKey, claim
@@ -104,6 +104,7 @@ def _bundle(name: str, scope: str, repository: Repository | None) -> dict[str, A
         "service": _SERVICE,
         "resource": repository.image(name) if repository else resource(name),
         "persist": True,
+        "size_limit_bytes": LARGEST,  # of each file; OPA reads all before it verifies them
         # With this block, OPA refuses a bundle without a signature.
         "signing": {"scope": claim(scope, name)},
         "polling": polling,

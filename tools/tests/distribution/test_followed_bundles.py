@@ -3,7 +3,9 @@ decide by what is old, and need no server to start again."""
 
 from __future__ import annotations
 
+import gzip
 import json
+import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,6 +16,8 @@ from typing import Any
 import pytest
 import requests
 import sync_world
+from answering_servers import Reply, serving
+from oci_registries import fresh_tls
 
 from fairlead.checks.followers import BundleServer, Follower
 from fairlead.clusters.base import OpaServer
@@ -21,7 +25,8 @@ from fairlead.common import waiting
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.distribution import client, contents, signatures
-from fairlead.distribution.archives import SIGNATURES, Archive
+from fairlead.distribution.archives import LARGEST, SIGNATURES, Archive
+from fairlead.distribution.signatures import PrivateKey
 from fairlead.operations import deployed_state
 from fairlead.settings.models import Settings
 
@@ -311,6 +316,31 @@ def test_the_authz_policy_stays_and_can_be_replaced(world: World) -> None:
     assert until(opa.ready, "the OPA is ready after a rotation of its token")
     world.server.push(policies("second"))
     world.until_all_decide_by("second")
+
+
+@dataclass
+class Bomber:
+    """A server with a bundle that is small, and unpacks to more than a bundle may hold."""
+
+    url: str
+    ca: Path
+    key: PrivateKey
+
+
+def test_an_opa_does_not_unpack_a_bomb(tmp_path: Path) -> None:
+    bomb = tarfile.TarInfo("data.json")
+    bomb.size = LARGEST + 1
+    packed = gzip.compress(bomb.tobuf() + bytes(2**20))
+    tls, ca = fresh_tls(), tmp_path / "ca.crt"
+    ca.write_bytes(tls.ca)
+    with serving(lambda _: Reply(200, body=packed), tls) as web:
+        opa = Follower(tmp_path / "opa", Bomber(web.url, ca, signatures.new_key()))
+        opa.launch()
+        try:
+            problem = f"exceeds configured size_limit_bytes ({LARGEST} bytes)"
+            until(lambda: problem in opa.log.read_text(), "the OPA refuses the bundle")
+        finally:
+            opa.stop()
 
 
 def test_the_server_takes_no_older_bundle_and_none_of_another_key(world: World) -> None:
