@@ -3,6 +3,7 @@ follow it."""
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from fairlead.cli import bundle_options as shared
 from fairlead.cli import component_options, options
 from fairlead.cli import output as out
 from fairlead.cli.component_options import FILE
-from fairlead.common import atomic_files
+from fairlead.common import atomic_files, texts
 from fairlead.common.errors import UsageError
 from fairlead.distribution import client, component, configuration, registry
 from fairlead.distribution.archives import NAMES, POLICIES
@@ -120,6 +121,11 @@ def serve(
     help="Write a kustomize component for the base of `fairlead render`. It gets a copy of "
     "--ca-file.",
 )
+@click.option(
+    "--token-secret",
+    metavar="NAME",
+    help="With --kustomize: the Secret in the namespace fairlead whose key `token` is the token.",
+)
 def config(
     url: str,
     plain: bool,
@@ -132,6 +138,7 @@ def config(
     signed_since: str | None,
     labels: tuple[str, ...],
     folder: Path | None,
+    token_secret: str | None,
 ) -> None:
     """Print the configuration of an OPA that follows a server, for `opa run --config-file`.
 
@@ -150,9 +157,11 @@ def config(
         plain=plain,
     )
     if folder is None:
+        if token_secret:
+            raise UsageError("--token-secret is about --kustomize: name the file by --token-file")
         out.line(yaml.safe_dump(configuration.document(following), sort_keys=False).rstrip())
         return
-    texts = {folder / name: text for name, text in component.files(following).items()}
+    texts = {folder / name: text for name, text in component.files(following, token_secret).items()}
     for path in texts:
         if path.exists() and not component.is_made(folder):
             raise UsageError(f"{path}: exists, and no component made it: name another folder")
@@ -166,7 +175,9 @@ def config(
 @shared.ca
 @options.output
 def status(url: str, token_file: Path | None, ca_file: Path | None, output: str) -> int:
-    """Show how many OPAs have which revision. Exits with 1 while one lacks the served revision."""
+    """Show how many OPAs have which revision. Exits with 1 while one lacks the served revision, and
+    if a bundle has less than a quarter of its time left.
+    """
     if registry.is_registry(url):
         raise UsageError("--url: a registry takes no reports: ask the OPAs, or use another server")
     summary = client.status(url, token=token_file, ca=ca_file)
@@ -182,8 +193,19 @@ def status(url: str, token_file: Path | None, ca_file: Path | None, output: str)
         for opa in summary["opas"]:
             for name, bundle in opa["bundles"].items():
                 if bundle["error"]:
-                    out.note(f"{_called(opa)}: {name}: {bundle['error']}")
-    return 1 if behind else 0
+                    out.note(texts.printable(f"{_called(opa)}: {name}: {bundle['error']}"))
+    ending = [row for row in summary["bundles"] if _ends(row["signed"], row["expires"])]
+    for row in ending:
+        out.warning(
+            f"{row['name']} counts until {shared.time(row['expires'])}, and OPAs stop deciding "
+            "then: sign the bundle and push it again"
+        )
+    return 1 if behind or ending else 0
+
+
+def _ends(signed: int | None, expires: int | None) -> bool:
+    """Whether a bundle has less than a quarter of its time left; both in seconds of Unix time."""
+    return expires is not None and time.time() > expires - (expires - (signed or 0)) / 4
 
 
 def _called(opa: dict[str, Any]) -> str:

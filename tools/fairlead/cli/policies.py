@@ -7,7 +7,7 @@ import click
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters import registry
-from fairlead.operations import policy_list
+from fairlead.operations import bundle_following, policy_list
 
 _COLUMNS = (
     "kind",
@@ -30,9 +30,16 @@ def command(target: registry.Target, output: str) -> None:
 
     Exit code: 1 if OPA rejects a policy, or if two policies claim one package.
     """
-    rows = policy_list.listed(registry.find(target).objects())
+    objects = registry.find(target).objects()
+    rows = policy_list.listed(objects)
     shown = [column for column in _COLUMNS if any(row[column] is not None for row in rows)]
+    columns = shown or _COLUMNS[:3]
     styles = {"error": "red", "conflict": "yellow"}
-    out.emit(rows, output, out.rows(None, shown or _COLUMNS[:3], rows, styles))
+    known = {column: style for column, style in styles.items() if column in columns}
+    out.emit(rows, output, out.rows(None, columns, rows, known))
+    if url := bundle_following.followed(objects):
+        out.note(
+            f"not listed: the policies in the signed bundles of {url}; see `fairlead bundle status`"
+        )
     if any(row["status"] == "error" or row["conflict"] for row in rows):
         raise SystemExit(1)

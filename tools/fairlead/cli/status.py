@@ -39,6 +39,12 @@ def command(target: registry.Target, output: str) -> None:
 
 def _draw(data: dict[str, Any], console: Console) -> None:
     out.rows(None, ("name", "cluster", "engine", "sidecar", "kubeconfig"), [data])(console)
+    if url := data.get("bundles"):
+        console.print(
+            f"policies: the signed bundles of {url}, see `fairlead bundle status`; webhooks and "
+            "guards are not compared",
+            markup=False,
+        )
     if data["disabled"]:
         console.print()
         record = ("intent", "by", "since", "reason")

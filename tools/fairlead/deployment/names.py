@@ -106,6 +106,9 @@ POLICY_WEBHOOK = "placement-policies.fairlead.dev"
 LONGEST_REGO = 200_000
 """The most characters of the Rego of a PlacementPolicy. OPA lists the rules of such a text within
 seconds."""
+BUNDLES_ANNOTATION = "fairlead.dev/bundles"
+"""The annotation of OPA's Deployment with the URL of the signed bundles that its OPAs follow; none
+if a sidecar loads their policies."""
 CREDENTIALS_ANNOTATION = "fairlead.dev/credentials"
 """The annotation of OPA's pods that replaces them if the credentials change, for sidecars that
 read these once."""

@@ -108,7 +108,7 @@ def unpacked(packed: bytes, place: object) -> Archive:
     try:
         files = _files(packed)
         manifest = json.loads(files.pop(MANIFEST))
-    except (OSError, EOFError, tarfile.TarError, ValueError) as error:
+    except (OSError, EOFError, tarfile.TarError, ValueError, RecursionError) as error:
         raise InputError(
             place, f"is no bundle ({error}): build it again by `fairlead bundle build`"
         ) from error
@@ -132,9 +132,12 @@ def _files(packed: bytes) -> dict[str, bytes]:
     files = {}
     with tarfile.open(fileobj=io.BytesIO(unpacked)) as archive:
         for member in archive:
-            content = archive.extractfile(member) if member.isfile() else None
+            # A sparse file has any size, with few bytes in the tar.
+            whole = member.isreg() and not member.issparse()
+            content = archive.extractfile(member) if whole else None
             parts = PurePosixPath(member.name.lstrip("/")).parts
-            if content is None or not parts or ".." in parts:
+            path = "/".join(parts)
+            if content is None or not parts or ".." in parts or path in files:
                 raise ValueError(f"{member.name!r} is no file of a bundle")
-            files["/".join(parts)] = content.read()
+            files[path] = content.read()
     return files

@@ -5,20 +5,43 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import requests
+from pydantic import BaseModel, StrictInt
 
-from fairlead.common import cached_urls
+from fairlead.common import cached_urls, texts
 from fairlead.common.errors import FairleadError, InputError, UsageError
-from fairlead.distribution import registry
-from fairlead.distribution.archives import Archive
+from fairlead.distribution import exchanges, registry
+from fairlead.distribution.archives import LARGEST, Archive
 from fairlead.distribution.configuration import resource
+from fairlead.distribution.exchanges import Answer, AwayError
 from fairlead.distribution.signatures import PublicKey, verify
 
-_TIMEOUT = (5.0, 60.0)  # seconds, to connect and for each read
+_LONGEST = 1000  # characters of what a server says
 
 
-class AwayError(UsageError):
-    """The server does not answer as a server of bundles would; nothing was changed."""
+class _Served(BaseModel):
+    """A bundle in a server's summary."""
+
+    name: str
+    signed: StrictInt | None
+    expires: StrictInt | None
+    opas: StrictInt
+    onRevision: StrictInt  # noqa: N815
+    failing: StrictInt
+
+
+class _Follower(BaseModel):
+    """An OPA in a server's summary; of its bundles, by name, the revision and the error."""
+
+    id: str
+    labels: dict[str, str]
+    bundles: dict[str, dict[str, str | None]]
+
+
+class _Summary(BaseModel):
+    """What followers.Followers.summary gives."""
+
+    bundles: list[_Served]
+    opas: list[_Follower]
 
 
 def push(
@@ -57,11 +80,10 @@ def status(url: str, *, token: Path | None = None, ca: Path | None = None) -> di
     UsageError.
     """
     target = f"{url.rstrip('/')}/status"
-    answer = _send("GET", target, token, ca)
+    summary = _send("GET", target, token, ca).document
     try:
-        summary = answer.json()
-        summary["bundles"], summary["opas"]
-    except (ValueError, KeyError, TypeError) as error:
+        _Summary.model_validate(summary)
+    except ValueError as error:
         raise AwayError(
             f"{cached_urls.shown(target)}: answers, but not as `fairlead bundle serve` does: "
             "correct the URL"
@@ -71,34 +93,18 @@ def status(url: str, *, token: Path | None = None, ca: Path | None = None) -> di
 
 def _send(
     method: str, url: str, token: Path | None, ca: Path | None, body: bytes | None = None
-) -> requests.Response:
+) -> Answer:
     """The answer to a request that went well. Raises UsageError."""
-    headers = {"Authorization": f"Bearer {_token(token)}"} if token else {}
-    if ca and not ca.is_file():
-        raise InputError(ca, "is no file: name the CA that issued the server's certificate")
-    shown = cached_urls.shown(url)
-    try:
-        with requests.Session() as session:
-            session.trust_env = ca is None
-            answer = session.request(
-                method,
-                url,
-                data=body,
-                headers=headers,
-                verify=str(ca) if ca else True,
-                timeout=_TIMEOUT,
-            )
-    except requests.exceptions.SSLError as error:
-        raise AwayError(
-            f"{shown}: the certificate of the server cannot be verified: name its CA by --ca-file"
-        ) from error
-    except (requests.RequestException, OSError) as error:
-        raise AwayError(
-            f"{shown}: the server does not answer: start it, or correct the URL"
-        ) from error
+    headers = {}
+    if token:
+        exchanges.require_private(url)
+        headers["Authorization"] = f"Bearer {_token(token)}"
+    answer = exchanges.exchange(method, url, headers=headers, body=body, ca=ca, most=LARGEST)
     if answer.ok:
         return answer
-    raise AwayError(f"{shown}: the server refuses it ({answer.status_code}): {_reason(answer)}")
+    raise AwayError(
+        f"{cached_urls.shown(url)}: the server refuses it ({answer.status}): {_reason(answer)}"
+    )
 
 
 def _token(file: Path) -> str:
@@ -112,12 +118,13 @@ def _token(file: Path) -> str:
     return token
 
 
-def _reason(answer: requests.Response) -> str:
+def _reason(answer: Answer) -> str:
+    """What the server says of a refusal, which could steer the terminal; else what to do."""
     try:
-        return str(answer.json()["error"])
-    except (ValueError, KeyError, TypeError):
+        return texts.printable(str(answer.document["error"]))[:_LONGEST]
+    except (KeyError, TypeError):
         return {
             401: "give the token by --token-file",
             403: "give a token that may do this by --token-file",
             404: "correct the URL",
-        }.get(answer.status_code, answer.reason or "see the server's log")
+        }.get(answer.status, texts.printable(answer.reason) or "see the server's log")

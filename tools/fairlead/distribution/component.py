@@ -10,26 +10,30 @@ from urllib.parse import urlsplit
 import yaml
 
 from fairlead.common.errors import InputError, UsageError
-from fairlead.deployment.names import NAMESPACE, OPA, OPA_PODS, POLICIES
+from fairlead.deployment.names import BUNDLES_ANNOTATION, NAMESPACE, OPA, OPA_PODS, POLICIES
 from fairlead.distribution import configuration
 from fairlead.distribution.configuration import Following
 
 _NAME = "opa-bundles"
 _MOUNTED = PurePosixPath("/run/fairlead/bundles")
+_TOKEN = PurePosixPath("/run/fairlead/bundles-token")
 _CONFIG, _CA = "opa.yaml", "bundles-ca.crt"
 _KUSTOMIZATION, _NETWORK = "kustomization.yaml", "network.yaml"
 _MADE = "# Made by `fairlead bundle config --kustomize`, which overwrites it.\n"
 
 
-def files(following: Following) -> dict[str, str]:
+def files(following: Following, secret: str | None = None) -> dict[str, str]:
     """The files of the component, by name. `following.ca` is a local file here, which the component
-    gets a copy of. Raises InputError if that cannot be read, and UsageError for a token.
+    gets a copy of. `secret` names the Secret with the token, in its key `token`. Raises InputError
+    if the CA cannot be read, and UsageError for a token in a file.
     """
     if following.token:
         raise UsageError(
-            "--token-file: a component goes into Git, and a token does not: without --kustomize, "
-            "name the file in which you mount it"
+            "--token-file: a component goes into Git, and a token does not: put it into a Secret, "
+            "and name that by --token-secret"
         )
+    if secret:
+        following = replace(following, token=_TOKEN / "token")
     texts = {}
     if following.ca:
         texts[_CA] = _text(Path(following.ca))
@@ -37,7 +41,7 @@ def files(following: Following) -> dict[str, str]:
     texts[_CONFIG] = _MADE + _yaml(configuration.document(following))
     mounted = sorted(texts)
     texts[_NETWORK] = _MADE + _yaml(_network(following.server))
-    texts[_KUSTOMIZATION] = _MADE + _yaml(_component(mounted, following))
+    texts[_KUSTOMIZATION] = _MADE + _yaml(_component(mounted, following, secret))
     return texts
 
 
@@ -49,11 +53,12 @@ def is_made(folder: Path) -> bool:
         return False
 
 
-def _component(mounted: list[str], following: Following) -> dict[str, Any]:
+def _component(mounted: list[str], following: Following, secret: str | None) -> dict[str, Any]:
     """OPA gets the files, a folder for what it keeps, and the argument that names its
     configuration; the ConfigMap of policies, which a sidecar would load, goes.
     """
     persisted = str(following.persisted)
+    token = {"name": "bundles-token"}
     pod = {
         "containers": [
             {
@@ -61,14 +66,18 @@ def _component(mounted: list[str], following: Following) -> dict[str, Any]:
                 "volumeMounts": [
                     {"name": "bundles", "mountPath": str(_MOUNTED), "readOnly": True},
                     {"name": "kept-bundles", "mountPath": persisted},
+                    *([{**token, "mountPath": str(_TOKEN), "readOnly": True}] if secret else []),
                 ],
             }
         ],
         "volumes": [
             {"name": "bundles", "configMap": {"name": _NAME}},
             {"name": "kept-bundles", "emptyDir": {"sizeLimit": "256Mi"}},
+            *([{**token, "secret": {"secretName": secret}}] if secret else []),
         ],
     }
+    deployment = _patch("apps/v1", "Deployment", OPA, spec={"template": {"spec": pod}})
+    deployment["metadata"]["annotations"] = {BUNDLES_ANNOTATION: following.url}
     argument = {
         "op": "add",
         "path": "/spec/template/spec/containers/0/args/1",
@@ -80,11 +89,7 @@ def _component(mounted: list[str], following: Following) -> dict[str, Any]:
         "resources": [_NETWORK],
         "configMapGenerator": [{"name": _NAME, "namespace": NAMESPACE, "files": mounted}],
         "patches": [
-            {
-                "patch": _yaml(
-                    _patch("apps/v1", "Deployment", OPA, spec={"template": {"spec": pod}})
-                )
-            },
+            {"patch": _yaml(deployment)},
             {
                 "target": {"kind": "Deployment", "name": OPA, "namespace": NAMESPACE},
                 "patch": _yaml([argument]),

@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import Any
 
-from fairlead.distribution import registry
-from fairlead.distribution.archives import POLICIES
+from fairlead.distribution import exchanges, registry
+from fairlead.distribution.archives import LARGEST, POLICIES
 from fairlead.distribution.contents import DECISION
 from fairlead.distribution.registry import Repository
 from fairlead.distribution.signatures import PublicKey, claim
@@ -57,7 +57,10 @@ class Following:
 
 
 def document(following: Following) -> dict[str, Any]:
-    """OPA's configuration file. Source: Open Policy Agent documentation, "Configuration"."""
+    """OPA's configuration file. Raises UsageError for a token that it would send without TLS.
+
+    Source: Open Policy Agent documentation, "Configuration".
+    """
     service: dict[str, Any] = {"url": following.server}
     repository = following.repository
     if repository:
@@ -65,6 +68,7 @@ def document(following: Following) -> dict[str, Any]:
     if following.ca:
         service["tls"] = {"ca_cert": str(following.ca), "system_ca_required": False}
     if following.token:
+        exchanges.require_private(following.server)
         bearer = {"token_path": str(following.token)}
         service["credentials"] = {
             "bearer": {**bearer, **({"scheme": "Basic"} if repository else {})}
@@ -100,6 +104,7 @@ def _bundle(name: str, scope: str, repository: Repository | None) -> dict[str, A
         "service": _SERVICE,
         "resource": repository.image(name) if repository else resource(name),
         "persist": True,
+        "size_limit_bytes": LARGEST,  # of each file; OPA reads all before it verifies them
         # With this block, OPA refuses a bundle without a signature.
         "signing": {"scope": claim(scope, name)},
         "polling": polling,

@@ -9,28 +9,29 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-import requests
-
-from fairlead.common import files
+from fairlead.common import cached_urls
 from fairlead.common.errors import UsageError
+from fairlead.distribution import exchanges
 from fairlead.distribution.archives import Archive
+from fairlead.distribution.exchanges import Answer, origin
+from fairlead.distribution.registry_answers import quoted, reason, way_out
+from fairlead.distribution.registry_logins import Login
 
 _URL = re.compile(
     r"oci://(?P<host>[A-Za-z0-9.-]+(:[0-9]{1,5})?)/"
     r"(?P<path>[a-z0-9]+(?:[._/-]+[a-z0-9]+)*)(:(?P<tag>\w[\w.-]{0,127}))?/?"
 )
-_PARAMETER = re.compile(r'(\w+)="([^"]*)"')
 _LATEST = "latest"
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _CONFIGURATION = "application/vnd.oci.image.config.v1+json"
 _LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 """OPA takes the first layer of this type for the bundle."""
-_TIMEOUT = (5.0, 60.0)  # seconds, to connect and for each read
 
 
 @dataclass(frozen=True)
@@ -82,111 +83,87 @@ def push(
     without TLS. Raises UsageError; the tag of the URL then names what it named before.
     """
     repository = Repository.parse(url)
-    user = _credentials(token) if token else None
     base = f"{repository.url(plain=plain)}/v2/{repository.path}/{archive.name}/"
-    registry = _Registry(base, str(ca) if ca else True, user)
-    configuration = b"{}"
+    registry = _Registry(base, f"{repository.path}/{archive.name}", ca, token)
     manifest = {
         "schemaVersion": 2,
         "mediaType": _MANIFEST,
-        "config": registry.upload(configuration, _CONFIGURATION),
+        "config": registry.upload(b"{}", _CONFIGURATION),
         "layers": [registry.upload(packed, _LAYER)],
     }
     for tag in (archive.revision, repository.tag):
-        registry.send(
-            "PUT",
-            f"manifests/{tag}",
-            data=json.dumps(manifest).encode(),
-            headers={"Content-Type": _MANIFEST},
-        )
+        registry.put(f"manifests/{tag}", json.dumps(manifest).encode(), _MANIFEST)
     return repository.image(archive.name)
 
 
-@dataclass
 class _Registry:
     """A repository by the API of OCI registries. Source: OCI Distribution Specification 1.1,
-    "Push"; of tokens, the documentation of Docker's registry, "Token Authentication Specification".
+    "Push".
     """
 
-    base: str
-    verify: str | bool
-    user: tuple[str, str] | None
-    _authorization: dict[str, str] = field(default_factory=dict)
+    def __init__(self, base: str, name: str, ca: Path | None, file: Path | None) -> None:
+        """`base` is its URL, and `file` has the user and the password. Raises UsageError."""
+        self._base, self._name, self._ca, self._file = base, name, ca, file
+        self._login = Login(base, name, ca, file)
 
     def upload(self, content: bytes, kind: str) -> dict[str, Any]:
         """Upload a blob, and return its descriptor. Raises UsageError."""
         digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
-        started = self.send("POST", "blobs/uploads/")
-        place = urljoin(self.base, started.headers.get("Location", ""))
+        place = self._place(self._send("POST", "blobs/uploads/", HTTPStatus.ACCEPTED))
         place += f"{'&' if urlsplit(place).query else '?'}digest={digest}"
-        self.send("PUT", place, data=content, headers={"Content-Type": "application/octet-stream"})
+        self.put(place, content, "application/octet-stream")
         return {"mediaType": kind, "digest": digest, "size": len(content)}
 
-    def send(self, method: str, path: str, **options: Any) -> requests.Response:
-        """The answer to a request that succeeds. Raises UsageError."""
-        answer = self._sent(method, path, **options)
-        if answer.status_code == requests.codes.unauthorized and not self._authorization:
-            self._authorize(answer.headers.get("WWW-Authenticate", ""))
-            answer = self._sent(method, path, **options)
-        if not answer.ok:
-            raise UsageError(f"{answer.url}: the registry answers {_reason(answer)}")
+    def put(self, path: str, content: bytes, kind: str) -> None:
+        """Store what is of this media type. Raises UsageError."""
+        self._send("PUT", path, HTTPStatus.CREATED, content, {"Content-Type": kind})
+
+    def _place(self, started: Answer) -> str:
+        """Where the content of an upload goes, which may be another host. Raises UsageError."""
+        try:
+            place = urljoin(self._base, started.headers.get("Location", ""))
+            scheme, host = urlsplit(place).scheme, origin(place)[1]
+        except ValueError:
+            place, scheme, host = self._base, "", ""
+        if place == self._base or not host:
+            raise UsageError(
+                f"{self._base}: names no place for an upload, so it is no OCI registry: correct "
+                "the URL"
+            )
+        if scheme != "https" and scheme != urlsplit(self._base).scheme:
+            raise UsageError(
+                f"{self._base}: names a place without TLS for the upload, "
+                f"{quoted(cached_urls.shown(place))}: have the proxy before the registry send it "
+                "the header X-Forwarded-Proto: https"
+            )
+        return place
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        expected: HTTPStatus,
+        body: bytes | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Answer:
+        """The answer, if it has the expected status. Raises UsageError."""
+        url = urljoin(self._base, path)
+        # Another host, such as one for blobs, gets no password and may ask for none.
+        own = origin(url) == origin(self._base)
+        answer = self._exchange(method, url, body, headers or {}, own=own)
+        # Also where there is a token already: it may have expired.
+        if answer.status == HTTPStatus.UNAUTHORIZED and own and self._login.renew(answer):
+            answer = self._exchange(method, url, body, headers or {}, own=own)
+        if answer.status != expected:
+            raise UsageError(
+                f"{cached_urls.shown(url)}: the registry answers {reason(answer)}: "
+                f"{way_out(answer, self._name, self._file)}"
+            )
         return answer
 
-    def _sent(
-        self, method: str, path: str, headers: dict[str, str] | None = None, **options: Any
-    ) -> requests.Response:
-        url = urljoin(self.base, path)
-        # Not for another host: a registry may have blobs uploaded elsewhere.
-        own = self._authorization if urlsplit(url).netloc == urlsplit(self.base).netloc else {}
-        try:
-            return requests.request(
-                method,
-                url,
-                headers={**(headers or {}), **own},
-                verify=self.verify,
-                timeout=_TIMEOUT,
-                allow_redirects=False,
-                **options,
-            )
-        except requests.RequestException as error:
-            raise UsageError(f"{url}: the registry does not answer: {error}") from error
-
-    def _authorize(self, challenge: str) -> None:
-        """Get what the registry asks for: the password itself, or a token for it."""
-        scheme, _, rest = challenge.partition(" ")
-        if scheme.lower() == "basic":
-            if self.user:
-                prepared = requests.Request("GET", self.base, auth=self.user).prepare()
-                self._authorization = {"Authorization": prepared.headers["Authorization"]}
-            return
-        parameters = dict(_PARAMETER.findall(rest))
-        realm = parameters.pop("realm", "")
-        if scheme.lower() != "bearer" or not realm:
-            return
-        try:
-            answer = requests.get(
-                realm, params=parameters, auth=self.user, verify=self.verify, timeout=_TIMEOUT
-            )
-            answer.raise_for_status()
-            body = answer.json()
-            token = body.get("token") or body["access_token"]
-        except (requests.RequestException, ValueError, KeyError, AttributeError) as error:
-            raise UsageError(f"{realm}: gives no token for the registry: {error}") from error
-        self._authorization = {"Authorization": f"Bearer {token}"}
-
-
-def _reason(answer: requests.Response) -> str:
-    """Why the registry refuses a request."""
-    try:
-        messages = [each["message"] for each in answer.json()["errors"]]
-    except (ValueError, KeyError, TypeError):
-        messages = [answer.reason]
-    return f"{answer.status_code}: {'; '.join(map(str, messages))}"
-
-
-def _credentials(token: Path) -> tuple[str, str]:
-    """The user and the password in the file. Raises UsageError, InputError."""
-    user, colon, password = files.read_text(token).strip().partition(":")
-    if not (user and colon and password):
-        raise UsageError(f"{token}: holds no USER:PASSWORD, which a registry needs")
-    return user, password
+    def _exchange(
+        self, method: str, url: str, body: bytes | None, headers: dict[str, str], *, own: bool
+    ) -> Answer:
+        if own and self._login.authorization:
+            headers = {**headers, "Authorization": self._login.authorization}
+        return exchanges.exchange(method, url, headers=headers, body=body, ca=self._ca)

@@ -23,9 +23,9 @@ from fairlead.engines.native import disabling as native_disabling
 from fairlead.engines.native import status as native_status
 from fairlead.engines.python import decisions
 from fairlead.kube.errors import Refused
+from fairlead.operations import bundle_following, history, preflight, up
 from fairlead.operations import deploy as opa_deployment
 from fairlead.operations import disabling as opa_disabling
-from fairlead.operations import history, preflight, up
 from fairlead.operations import push as opa_push
 from fairlead.operations import rollback as opa_rollback
 from fairlead.operations import status as opa_status
@@ -69,6 +69,7 @@ def deploy(
     See fairlead.operations.deploy.deploy. Raises UsageError, FairleadError.
     """
     objects = cluster.objects()
+    bundle_following.require_no_bundles(objects, bundle_following.DEPLOY)
     former = Engines.of(record.deployed(objects))
     engines = Engines.parse(engine) if engine else former
     if engines.asked is None:
@@ -221,6 +222,7 @@ def check(
     sidecar: str | None = None,
 ) -> list[preflight.Finding]:
     """What `deploy` checks before it applies anything. Raises UsageError, FairleadError."""
+    bundle_following.require_no_bundles(cluster.objects(), bundle_following.DEPLOY)
     engines = Engines.parse(engine) if engine else _deployed(cluster)
     if engines.asked is None:
         refuse_sidecar(str(engines), sidecar)
@@ -248,6 +250,7 @@ def plan(
     progress: Progress,
 ) -> list[Outcome]:
     """What `deploy` would do to each object. Changes nothing. Raises UsageError, FairleadError."""
+    bundle_following.require_no_bundles(cluster.objects(), bundle_following.DEPLOY)
     engines = Engines.parse(engine) if engine else _deployed(cluster)
     if engines.asked is None:
         refuse_sidecar(str(engines), sidecar)
@@ -292,6 +295,7 @@ def push(
     """Push the policies to the engine that is deployed, and to its shadow; see
     fairlead.operations.push.push.
     """
+    bundle_following.require_no_bundles(cluster.objects(), bundle_following.PUSH)
     config_map = record.deployed(cluster.objects())
     engines = Engines.of(config_map)
     if engines.asked == PYTHON_ENGINE:
@@ -343,6 +347,7 @@ def rollback(
     """
     remarks.check("--message", message)
     objects = cluster.objects()
+    bundle_following.require_no_bundles(objects, bundle_following.PUSH)
     config_map = record.deployed(objects)
     if record.engine_of(config_map) not in record.ASKED:
         result = deployment.rollback(cluster, reference, message=message, progress=progress)

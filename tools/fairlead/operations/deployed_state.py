@@ -93,12 +93,21 @@ def served(opa: OpaServer, token: str | None) -> Served:
             for id_, text in api.policies().items()
             if id_.startswith(prefix)
         }
+        revision = bundles.revision(modules) if modules else _of_bundle(api)
         confirmed = _confirmed(api)
     except FairleadError as error:
         return Served(opa, False, None, error=str(error))
     finally:
         api.close()
-    return Served(opa, ready, bundles.revision(modules) if modules else None, *confirmed)
+    return Served(opa, ready, revision, *confirmed)
+
+
+def _of_bundle(api: OpaApi) -> str | None:
+    """The revision of the signed bundle of policies that OPA has; None if it has none. Raises
+    FairleadError.
+    """
+    revision = api.document(["system", "bundles", "policies", "manifest", "revision"])
+    return None if revision is None else str(revision)
 
 
 def _of_python(server: OpaServer) -> Served:

@@ -10,7 +10,7 @@ from typing import Any
 from fairlead.common import texts
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.final_states import FinalState
-from fairlead.deployment.names import NAMESPACE
+from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.deployment.names import WEBHOOKS as ENFORCING
 from fairlead.operations.deployed_state import Served
 from fairlead.operations.disabling import Disabled
@@ -108,6 +108,15 @@ def of_policies(policies: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if policy["status"] != "ok":
             error = f": {policy['error']}" if policy["error"] else ""
             yield f"policies of {policy['name']} are not in force ({policy['status']}{error})"
+
+
+def of_bundles(url: str | None, config_map: Mapping[str, Any] | None) -> Iterator[str]:
+    """Policies for a sidecar, in a cluster whose OPAs follow the signed bundles of a URL."""
+    if url and config_map:
+        yield (
+            f"the ConfigMap {POLICIES} is there, but OPAs take their policies from the signed "
+            f"bundles of {url}: delete it"
+        )
 
 
 def of_objects(comparison: Comparison) -> Iterator[str]:

@@ -21,6 +21,7 @@ from fairlead.deployment.names import (
 from fairlead.deployment.shadowing import ASKED, Engines
 from fairlead.kube import clients
 from fairlead.operations import (
+    bundle_following,
     certificate_status,
     deployed_state,
     disabling,
@@ -42,6 +43,8 @@ def status(cluster: Cluster) -> dict[str, Any]:
     - `intents`: the deployed ones, as {name, enforcement, kinds, finalState}; empty if they cannot
       be read. `finalState` is what checks their objects after other webhooks: `webhook` or
       `policy`, None for nothing
+    - `bundles`: the URL of the signed bundles that the OPAs follow; None if a sidecar loads their
+      policies. The objects are not compared then, as nothing in the cluster has the settings
     - `deployed`: whether anything of Fairlead is there
     - `engine`: `opa`, or `python`; `sidecar` is None then, and `opa` lists the servers in Python
     - `opa`: a list of {pod, url, ca, pid, ready, revision, confirmed}; `confirmed` is the time up
@@ -72,6 +75,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
     sidecars = [deployed_state.report(sidecar) for sidecar in cluster.sidecars()]
     access = transient_access.controllers(cluster)
     running = servers(cluster)
+    followed = bundle_following.followed(objects)
     comparison = drift.compare(cluster, objects)
     disabled = disabling.read(objects)
     dated = (
@@ -88,6 +92,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
         "deployed": credentials is not None or bool(policies),
         "engine": cluster.sidecar.engine,
         "sidecar": cluster.sidecar.name if by_opa else None,
+        "bundles": followed,
         "opa": [
             {
                 "pod": state.opa.pod,
@@ -117,6 +122,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
             *problems.of_access(access, objects.get("apps/v1", "Deployment", ACCESS, NAMESPACE)),
             *problems.of_replication(_lags(cluster, states, token) if by_opa else ()),
             *problems.of_policies(policies),
+            *problems.of_bundles(followed, config_map),
             *problems.of_objects(comparison),
             *problems.of_final_state(config_map),
             *problems.of_certificates(dated),

@@ -141,6 +141,10 @@ def test_mistakes_name_the_place_and_the_way_out(made: Path) -> None:
     assert "'noon' is no time" in refused(*good, "--signed-since", "noon")
     for odd in ("policies.example.com", "ftp://a", "https://a:b", "https://"):
         assert f"{odd!r} is no URL" in refused("status", "--url", odd)
+    secret = ("--public-key", made / "key.pub", "--token-file", "/token")
+    for odd in ("http://policies.example.com", "oci://registry.example.com/fleet"):
+        plain = ("--plain-http",) if odd.startswith("oci") else ()
+        assert "has no TLS" in refused("config", "--url", odd, *plain, *secret)
     assert "'paris' is not a label" in refused(*good, "--label", "paris")
     assert "is not a label" in refused(*good, "--label", "bundles_signed_since=1")
 
@@ -222,6 +226,40 @@ def test_a_bundle_without_a_manifest_is_refused() -> None:
         pass
     with pytest.raises(UsageError, match=r"has no \.manifest"):
         archives.unpacked(packed.getvalue(), "x")
+
+
+def _tar(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for member, content in members:
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def test_what_unpacks_to_more_than_a_bundle_may_hold_is_refused() -> None:
+    large = bytes(archives.LARGEST)
+    with pytest.raises(UsageError, match="it has more than"):
+        archives.unpacked(_tar((tarfile.TarInfo("large.rego"), large)), "x")
+    sparse = tarfile.TarInfo("sparse.rego")
+    sparse.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": str(2**40)}
+    with pytest.raises(UsageError, match=r"'sparse.rego' is no file of a bundle"):
+        archives.unpacked(_tar((sparse, b"")), "x")
+
+
+def test_a_bundle_that_readers_could_take_for_different_ones_is_refused() -> None:
+    manifests = [(tarfile.TarInfo(name), b"{}") for name in (".manifest", "/.manifest")]
+    with pytest.raises(UsageError, match=r"'/.manifest' is no file of a bundle"):
+        archives.unpacked(_tar(*manifests), "x")
+    link = tarfile.TarInfo("data.json")
+    link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    with pytest.raises(UsageError, match=r"'data.json' is no file of a bundle"):
+        archives.unpacked(_tar((link, b"")), "x")
+
+
+def test_a_manifest_that_is_nested_too_deep_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"is no bundle|is no object"):
+        archives.unpacked(_tar((tarfile.TarInfo(".manifest"), b"[" * 10**6)), "x")
 
 
 def _rsa(bits: int) -> rsa.RSAPrivateKey:

@@ -96,11 +96,38 @@ def test_opa_gets_its_configuration_and_no_policies_of_the_cluster(
         "--config-file=/run/fairlead/bundles/opa.yaml",
         *arguments[1:],
     ]
+    annotations = whole["Deployment", "opa"]["metadata"]["annotations"]
+    assert annotations["fairlead.dev/bundles"] == "https://policies.example.com:8443"
     volumes = {each["name"]: each for each in pod["volumes"]}
     assert volumes["bundles"]["configMap"]["name"] == config_map[1]
     mounts = {each["name"]: each["mountPath"] for each in containers["opa"]["volumeMounts"]}
     assert mounts["kept-bundles"] == opa["persistence_directory"]
     assert {each["name"] for each in former["volumes"]} < volumes.keys()
+
+
+def test_a_token_comes_from_a_secret(folder: Path) -> None:
+    objects = manifests.render_objects(
+        Settings(),
+        Bundle({"main.rego": "package system\n"}),
+        Credentials.fresh(credentials.LOOPBACK),
+        sidecar=SIDECARS["sync"],
+    )
+    (folder / "base.yaml").write_text(manifests.to_yaml(objects))
+    assert config(folder, "--token-secret", "registry-user").exit_code == 0
+    whole = built(folder)
+    pod = whole["Deployment", "opa"]["spec"]["template"]["spec"]
+    (container,) = [each for each in pod["containers"] if each["name"] == "opa"]
+    mounts = {each["name"]: each for each in container["volumeMounts"]}
+    volumes = {each["name"]: each for each in pod["volumes"]}
+    assert volumes["bundles-token"]["secret"]["secretName"] == "registry-user"
+    (name,) = [name for kind, name in whole if name.startswith("opa-bundles-")]
+    opa = yaml.safe_load(whole["ConfigMap", name]["data"]["opa.yaml"])
+    path = opa["services"]["bundles"]["credentials"]["bearer"]["token_path"]
+    assert path == f"{mounts['bundles-token']['mountPath']}/token"
+    arguments = ["--url", "https://a", "--public-key", folder / "key.pub", "--token-secret", "a"]
+    alone = CliRunner().invoke(bundle.command, ["config", *map(str, arguments)]).exception
+    assert isinstance(alone, UsageError)
+    assert "--token-secret is about --kustomize" in str(alone)
 
 
 def test_nothing_of_others_is_overwritten(folder: Path) -> None:

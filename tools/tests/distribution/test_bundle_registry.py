@@ -2,101 +2,26 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-import requests
-import yaml
 from click.testing import CliRunner
+from oci_registries import DEADLINE, Registry
 
 from fairlead.checks.followers import Follower
 from fairlead.cli.bundle import command
 from fairlead.clusters.embedded import ports
 from fairlead.common import waiting
-from fairlead.common.errors import FairleadError, UsageError
+from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment import credentials
-from fairlead.deployment.credentials import Tls
-from fairlead.distribution import client, contents, signatures
+from fairlead.distribution import client, contents
 from fairlead.distribution.archives import SIGNATURES, Archive
 from fairlead.distribution.registry import Repository
-from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
 
-DEADLINE = 180.0
-USER = ("pusher", "secret")
-# Of the password, by bcrypt: the registry takes no other form.
-HTPASSWD = "pusher:$2b$04$l.eKDH0nLIt9oDeI6HTH5OXVsWsRKxMj8n5wKz17iMYP5hB5QN1s.\n"
 NAMES = ("policies",)
-
-
-class Registry:
-    """Distribution's registry on loopback, with its files below `folder`."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir()
-        tls = Tls.fresh(timedelta(days=1), credentials.LOOPBACK)
-        self.key = signatures.new_key()
-        self.ca, self.token = folder / "ca.crt", folder / "token"
-        self.address = f"{ports.HOST}:{ports.free_ports(1)[0]}"
-        self.url = f"oci://{self.address}/fleet"
-        self._folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
-        self._last = 0
-        files = {"tls.crt": tls.certificate, "tls.key": tls.key, "htpasswd": HTPASSWD.encode()}
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
-        self.ca.write_bytes(tls.ca)
-        self.token.write_text(":".join(USER))
-        configuration = {
-            "version": 0.1,
-            "log": {"level": "warn", "accesslog": {"disabled": True}},
-            "storage": {"filesystem": {"rootdirectory": str(folder / "stored")}},
-            "http": {
-                "addr": self.address,
-                "tls": {"certificate": str(folder / "tls.crt"), "key": str(folder / "tls.key")},
-            },
-            "auth": {"htpasswd": {"realm": "bundles", "path": str(folder / "htpasswd")}},
-        }
-        (folder / "config.yaml").write_text(yaml.safe_dump(configuration))
-
-    def start(self) -> None:
-        program = toolchain.ensure(["registry"], Progress())["registry"]
-        with (self._folder / "registry.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [program, "serve", self._folder / "config.yaml"], stdout=log, stderr=log
-            )
-        waiting.until(self._answers, deadline=DEADLINE, what="the registry answers")
-
-    def stop(self) -> None:
-        if self._process:
-            self._process.kill()
-            self._process.wait()
-
-    def signed(self, archive: Archive) -> Archive:
-        """The bundle, signed later than any before."""
-        self._last += 1
-        return signatures.sign(
-            archive, self.key, scope=signatures.SCOPE, now=2**30 + self._last, lasts=None
-        )
-
-    def push(self, archive: Archive) -> str:
-        """Push a signed bundle. Raises UsageError."""
-        return client.push(self.url, archive, archive.packed(), token=self.token, ca=self.ca)
-
-    def get(self, path: str) -> requests.Response:
-        url = f"https://{self.address}/v2/{path}"
-        return requests.get(url, auth=USER, verify=str(self.ca), timeout=DEADLINE)
-
-    def _answers(self) -> bool:
-        try:
-            return self.get("").ok
-        except requests.RequestException as error:
-            raise FairleadError(str(error)) from error
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +40,7 @@ def policies(contact: str) -> Archive:
 
 
 def follower(registry: Registry, folder: Path, **following: Any) -> Follower:
-    opa = Follower(folder, registry, names=NAMES, token=registry.token, **following)
+    opa = Follower(folder, registry, names=NAMES, **{"token": registry.token, **following})
     opa.launch()
     return opa
 
@@ -184,15 +109,17 @@ def test_what_the_registry_refuses_is_said(registry: Registry, tmp_path: Path) -
     wrong = tmp_path / "token"
     wrong.write_text("pusher:wrong")
     for token in (None, wrong):
-        with pytest.raises(UsageError, match=r"the registry answers 401: authentication required"):
+        with pytest.raises(UsageError, match=r"answers 401: authentication required: "):
             client.push(registry.url, signed, signed.packed(), token=token, ca=registry.ca)
     wrong.write_text("secret")
     with pytest.raises(UsageError, match="holds no USER:PASSWORD"):
         client.push(registry.url, signed, signed.packed(), token=wrong, ca=registry.ca)
-    with pytest.raises(UsageError, match=r"the registry does not answer: .*CERTIFICATE_VERIFY"):
+    with pytest.raises(
+        UsageError, match="certificate of the server cannot be verified: name its CA"
+    ):
         client.push(registry.url, signed, signed.packed(), token=registry.token)
     (port,) = ports.free_ports(1)
-    with pytest.raises(UsageError, match="the registry does not answer"):
+    with pytest.raises(UsageError, match="does not answer: start it"):
         client.push(f"oci://{ports.HOST}:{port}/fleet", signed, signed.packed())
     files = {path: text for path, text in signed.files.items() if path != SIGNATURES}
     unsigned = Archive(files, signed.manifest)

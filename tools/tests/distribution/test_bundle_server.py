@@ -3,16 +3,22 @@ of each."""
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
+from click.testing import CliRunner
 
 from fairlead.checks.followers import BundleServer
+from fairlead.cli.bundle import command
 from fairlead.common import waiting
-from fairlead.distribution import contents, signatures
+from fairlead.distribution import archives, contents, signatures
+from fairlead.distribution.archives import LARGEST
 from fairlead.distribution.followers import AWAY, MOST, Followers
 
 LONG = "modes=snapshot,delta;wait=250"
@@ -85,6 +91,69 @@ def test_a_push_needs_its_token(server: BundleServer) -> None:
         {"error": "it is called 'data', and not 'policies'"},
     )
     assert requests.put(url, packed, headers=token, verify=str(server.ca), timeout=60).ok
+
+
+def test_a_push_that_is_tried_again_succeeds(server: BundleServer) -> None:
+    signed = server.push(contents.data({"placement": {"a": 7}}))
+    server.put(signed)
+    assert get(server).content == signed.packed()
+
+
+def test_servers_with_the_same_bundle_stand_for_each_other(
+    server: BundleServer, tmp_path: Path
+) -> None:
+    """An OPA that a load balancer leads to another server does not load its bundle again."""
+    other = BundleServer(tmp_path, server.key)
+    try:
+        other.start()
+        signed = server.push(contents.data({"placement": {"a": 8}}))
+        other.put(signed)
+        etag = get(server).headers["ETag"]
+        assert get(other, etag).status_code == 304
+    finally:
+        other.stop()
+
+
+def test_a_bundle_that_would_fill_the_memory_is_refused(server: BundleServer) -> None:
+    """The server unpacks a bundle before it can tell who signed it."""
+    token = {"Authorization": f"Bearer {server.token.read_text()}"}
+    url = f"{server.url}/bundles/data.tar.gz"
+    bomb = gzip.compress(bytes(2 * LARGEST))
+    for body, status, problem in (
+        (bomb, 400, "more than"),
+        (bytes(LARGEST + 1), 413, "more than"),
+        (b"rubbish", 400, "is no bundle"),
+    ):
+        answer = requests.put(url, body, headers=token, verify=str(server.ca), timeout=60)
+        assert (answer.status_code, problem in answer.json()["error"]) == (status, True)
+
+
+def test_a_status_says_when_a_signature_has_to_be_renewed(server: BundleServer) -> None:
+    archive = contents.data({"placement": {"a": 9}})
+    for lasts, code in ((timedelta(days=4), 0), (None, 0)):
+        server.place("data", server.signed(archive, lasts=lasts).packed())
+        assert status(server)[0] == code
+    ended = signatures.sign(
+        archive, server.key, scope=signatures.SCOPE, now=1000, lasts=timedelta(days=4)
+    )
+    server.place("data", ended.packed())
+    code, said = status(server)
+    assert code == 1
+    assert "data counts until 1970-01-05T00:16:40Z, and OPAs stop deciding then" in said
+
+
+def status(server: BundleServer) -> tuple[int, str]:
+    """The exit code and the remarks of `fairlead bundle status`, when it sees the present file."""
+    url, ca = server.url, str(server.ca)
+    expected = archives.read(server.served / "data.tar.gz")
+    waiting.until(
+        lambda: server.of_bundle("data")["signed"] == expected.signed,
+        deadline=180,
+        what="the server has seen the file",
+    )
+    arguments = ["status", "--url", url, "--ca-file", ca]
+    result = CliRunner().invoke(command, arguments, standalone_mode=False)
+    return result.return_value, result.stderr
 
 
 def test_a_report_that_is_none_is_refused(server: BundleServer) -> None:

@@ -3,7 +3,9 @@ decide by what is old, and need no server to start again."""
 
 from __future__ import annotations
 
+import gzip
 import json
+import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,13 +16,18 @@ from typing import Any
 import pytest
 import requests
 import sync_world
+from answering_servers import Reply, serving
+from oci_registries import fresh_tls
 
 from fairlead.checks.followers import BundleServer, Follower
+from fairlead.clusters.base import OpaServer
 from fairlead.common import waiting
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.distribution import client, contents, signatures
-from fairlead.distribution.archives import SIGNATURES, Archive
+from fairlead.distribution.archives import LARGEST, SIGNATURES, Archive
+from fairlead.distribution.signatures import PrivateKey
+from fairlead.operations import deployed_state
 from fairlead.settings.models import Settings
 
 DEADLINE = 180.0
@@ -137,6 +144,9 @@ def test_all_follow_each_revision_and_report_it(world: World) -> None:
     )
     assert row["revision"] == second.revision
     assert (row["opas"], row["failing"], row["revisions"]) == (OPAS, 0, {second.revision: OPAS})
+    for opa in world.opas:
+        served = deployed_state.served(OpaServer(opa.url, opa.ca), opa.token)
+        assert (served.ready, served.revision) == (True, second.revision)
     labels = {opa["labels"]["cluster"] for opa in world.server.status()["opas"]}
     assert labels == {"0", *clusters}
 
@@ -306,6 +316,31 @@ def test_the_authz_policy_stays_and_can_be_replaced(world: World) -> None:
     assert until(opa.ready, "the OPA is ready after a rotation of its token")
     world.server.push(policies("second"))
     world.until_all_decide_by("second")
+
+
+@dataclass
+class Bomber:
+    """A server with a bundle that is small, and unpacks to more than a bundle may hold."""
+
+    url: str
+    ca: Path
+    key: PrivateKey
+
+
+def test_an_opa_does_not_unpack_a_bomb(tmp_path: Path) -> None:
+    bomb = tarfile.TarInfo("data.json")
+    bomb.size = LARGEST + 1
+    packed = gzip.compress(bomb.tobuf() + bytes(2**20))
+    tls, ca = fresh_tls(), tmp_path / "ca.crt"
+    ca.write_bytes(tls.ca)
+    with serving(lambda _: Reply(200, body=packed), tls) as web:
+        opa = Follower(tmp_path / "opa", Bomber(web.url, ca, signatures.new_key()))
+        opa.launch()
+        try:
+            problem = f"exceeds configured size_limit_bytes ({LARGEST} bytes)"
+            until(lambda: problem in opa.log.read_text(), "the OPA refuses the bundle")
+        finally:
+            opa.stop()
 
 
 def test_the_server_takes_no_older_bundle_and_none_of_another_key(world: World) -> None:
