@@ -42,7 +42,7 @@ def test_each_size_policy_is_named_like_a_webhook() -> None:
         for webhook in objects[kind, "fairlead"]["webhooks"]
     }
     sizes = {name for _, name in objects if name.endswith("-size")}
-    assert sizes == {"fairlead-node-pool-size", "fairlead-node-pool-daemonsets-size"}
+    assert sizes == {f"fairlead-node-pool{part}-size" for part in ("", "-updates", "-daemonsets")}
     assert sizes <= named
 
 

@@ -29,13 +29,16 @@ def webhooks(rendered: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 UNMAPPED = ("opted-out-daemonsets", "unlabelled-daemonsets")
+MUTATING = ("node-pool", "updates")
+"""The webhooks that ask about pods: creations, which have no condition, and updates."""
+FINAL_STATE = ("final-state", "final-state.updates")
 
 
 def test_the_webhooks_fail_closed_and_ask_for_mapped_namespaces_only() -> None:
     rendered = webhooks(render())
     policies = {name: webhook["failurePolicy"] for name, webhook in rendered.items()}
-    ours = {"node-pool": "Fail", "daemonsets": "Fail", "final-state": "Fail", "workloads": "Ignore"}
-    assert policies == {**ours, **dict.fromkeys(UNMAPPED, "Ignore")}
+    closed = dict.fromkeys((*MUTATING, *FINAL_STATE, "daemonsets"), "Fail")
+    assert policies == {**closed, **dict.fromkeys(("workloads", *UNMAPPED), "Ignore")}
     for name, webhook in rendered.items():
         assert webhook["admissionReviewVersions"] == ["v1"]
         if name not in UNMAPPED:
@@ -43,13 +46,13 @@ def test_the_webhooks_fail_closed_and_ask_for_mapped_namespaces_only() -> None:
             assert ("agentpool", "NotIn", [""]) in expressions(webhook)
         assert webhook["clientConfig"]["service"]["name"] == "opa"
         assert webhook["clientConfig"]["service"]["path"] == "/intents/node-pool"
-        assert webhook["matchConditions"]
+        assert ("matchConditions" in webhook) == (name not in ("node-pool", "final-state"))
     assert {
         name
         for name, webhook in rendered.items()
         if webhook.get("reinvocationPolicy") == "IfNeeded"
     } == {
-        "node-pool",
+        *MUTATING,
         "daemonsets",
         *UNMAPPED,
     }
@@ -84,8 +87,7 @@ def test_the_webhooks_ask_for_just_what_policies_have_a_say_in_and_change_nothin
         "replicationcontrollers",
     }
     resources = {
-        "node-pool": {"pods"},
-        "final-state": {"pods"},
+        **dict.fromkeys((*MUTATING, *FINAL_STATE), {"pods"}),
         "daemonsets": {"daemonsets"},
         "workloads": workloads,
     }
@@ -98,9 +100,12 @@ def test_the_webhooks_ask_for_just_what_policies_have_a_say_in_and_change_nothin
         "namespaces": {"namespaces"},
         **{name: {"daemonsets"} for name in UNMAPPED},
     }
-    for webhook in rendered.values():
+    creating = dict.fromkeys(("node-pool", "final-state"), ["CREATE"])
+    alone = creating | dict.fromkeys(("updates", "final-state.updates"), ["UPDATE"])
+    for name, webhook in rendered.items():
         for rule in webhook["rules"]:
-            assert (rule["operations"], rule["apiVersions"]) == (["CREATE", "UPDATE"], ["v1"])
+            assert rule["operations"] == alone.get(name, ["CREATE", "UPDATE"])
+            assert rule["apiVersions"] == ["v1"]
             scope = "Cluster" if webhook is rendered["namespaces"] else "Namespaced"
             assert rule["scope"] == scope
         assert webhook["sideEffects"] == "None"
@@ -110,7 +115,7 @@ def test_the_webhooks_ask_for_just_what_policies_have_a_say_in_and_change_nothin
 def test_nobody_waits_longer_than_a_second_for_a_warning_or_without_a_pool() -> None:
     rendered = webhooks(render({"pools": {"cheap": {}}, "timeoutSeconds": 3}))
     timeouts = {name: webhook["timeoutSeconds"] for name, webhook in rendered.items()}
-    decided = {"node-pool": 3, "daemonsets": 3, "final-state": 3}
+    decided = dict.fromkeys((*MUTATING, *FINAL_STATE, "daemonsets"), 3)
     assert timeouts == {**decided, "workloads": 1, "namespaces": 1, **dict.fromkeys(UNMAPPED, 1)}
 
 
@@ -126,19 +131,14 @@ def test_the_failure_policy_is_the_settings_but_what_only_warns_never_fails_clos
 
     assert set(policies({"failurePolicy": "Ignore"}).values()) == {"Ignore"}
     trial = policies({"enforcement": "warn"})
-    ours = {
-        "node-pool": "Fail",
-        "daemonsets": "Fail",
-        "final-state": "Ignore",
-        "workloads": "Ignore",
-    }
-    assert trial == {**ours, **dict.fromkeys(UNMAPPED, "Ignore")}
+    closed = dict.fromkeys((*MUTATING, "daemonsets"), "Fail")
+    assert trial == {**closed, **dict.fromkeys((*FINAL_STATE, "workloads", *UNMAPPED), "Ignore")}
 
 
 def test_updates_of_tolerations_are_asked_about_where_a_pool_limits_them() -> None:
     for allowed, asked in ((None, False), ([], True), ([{"key": "a"}], True)):
         rendered = webhooks(render({"pools": {"a": {"allowedTolerations": allowed}, "b": {}}}))
-        for name in ("node-pool", "final-state"):
+        for name in ("updates", "final-state.updates"):
             condition = rendered[name]["matchConditions"][0]
             assert (
                 "object.spec.?tolerations != oldObject.spec.?tolerations" in condition["expression"]
@@ -161,7 +161,7 @@ def test_api_servers_count_nothing_before_opas_proxy() -> None:
 def test_without_the_proxy_what_is_too_large_is_skipped_and_refused_where_anything_is() -> None:
     def guard(chosen: dict[str, Any]) -> list[tuple[str, str]]:
         objects = every(chosen, sidecar=sidecars.SERVE)
-        names = ("fairlead-node-pool-size", "fairlead-node-pool-daemonsets-size")
+        names = [f"fairlead-node-pool{part}-size" for part in ("", "-updates", "-daemonsets")]
         return [
             (
                 objects["ValidatingAdmissionPolicy", name]["spec"]["failurePolicy"],
@@ -173,7 +173,7 @@ def test_without_the_proxy_what_is_too_large_is_skipped_and_refused_where_anythi
     def asked(chosen: dict[str, Any]) -> set[str]:
         rendered = webhooks(render({"pools": {"a": {}}, **chosen}, sidecar=sidecars.SERVE))
         conditions = {
-            name: [condition["name"] for condition in webhook["matchConditions"]]
+            name: [condition["name"] for condition in webhook.get("matchConditions", ())]
             for name, webhook in rendered.items()
         }
         return {name for name, names in conditions.items() if "small-enough" in names}
@@ -181,10 +181,10 @@ def test_without_the_proxy_what_is_too_large_is_skipped_and_refused_where_anythi
     # The final state is asked of after the policy that refuses; where that only warns, it is to
     # leave it out itself.
     unmapped = {"opted-out-daemonsets", "unlabelled-daemonsets"}
-    assert asked({}) == {"node-pool", "daemonsets", "namespaces", "workloads", *unmapped}
-    assert asked({"enforcement": "warn"}) == {*asked({}), "final-state"}
-    assert guard({}) == guard({"failurePolicy": "Ignore"}) == [("Fail", "Deny")] * 2
-    assert guard({"enforcement": "warn"}) == [("Ignore", "Warn")] * 2
+    assert asked({}) == {*MUTATING, "daemonsets", "namespaces", "workloads", *unmapped}
+    assert asked({"enforcement": "warn"}) == {*asked({}), *FINAL_STATE}
+    assert guard({}) == guard({"failurePolicy": "Ignore"}) == [("Fail", "Deny")] * 3
+    assert guard({"enforcement": "warn"}) == [("Ignore", "Warn")] * 3
 
 
 def test_no_selector_may_lock_the_cluster_or_opa_out() -> None:
