@@ -87,7 +87,7 @@ def test_the_webhooks_ask_for_just_what_policies_have_a_say_in_and_change_nothin
         "replicationcontrollers",
     }
     resources = {
-        **dict.fromkeys((*MUTATING, *FINAL_STATE), {"pods"}),
+        **{name: {"pods"} for name in (*MUTATING, *FINAL_STATE)},
         "daemonsets": {"daemonsets"},
         "workloads": workloads,
     }
@@ -100,8 +100,8 @@ def test_the_webhooks_ask_for_just_what_policies_have_a_say_in_and_change_nothin
         "namespaces": {"namespaces"},
         **{name: {"daemonsets"} for name in UNMAPPED},
     }
-    creating = dict.fromkeys(("node-pool", "final-state"), ["CREATE"])
-    alone = creating | dict.fromkeys(("updates", "final-state.updates"), ["UPDATE"])
+    creating = {name: ["CREATE"] for name in ("node-pool", "final-state")}
+    alone = creating | {name: ["UPDATE"] for name in ("updates", "final-state.updates")}
     for name, webhook in rendered.items():
         for rule in webhook["rules"]:
             assert rule["operations"] == alone.get(name, ["CREATE", "UPDATE"])
