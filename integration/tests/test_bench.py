@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.checks.bench import load, requests
+from fairlead.checks.bench import load, requests, saturation
 from fairlead.checks.bench.ground import Ground
 from fairlead.checks.bench.peers import NO_POLICY, PEERS
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -24,6 +24,7 @@ def test_requests_are_measured_beside_those_without_a_policy(
 ) -> None:
     monkeypatch.setattr(requests, "LATENCY", {2: 6})
     monkeypatch.setattr(requests, "THROUGHPUT", (2, 40))
+    monkeypatch.setattr(saturation, "CLIENTS", (1, 2))
     peers = [peer for peer in PEERS if peer.name in (NO_POLICY, "Fairlead opa")]
     chosen = random.Random(1)  # noqa: S311 - no secret
     authority = CA.create("unused", timedelta(days=1))
@@ -34,6 +35,10 @@ def test_requests_are_measured_beside_those_without_a_policy(
             requests.until_placed(ground, peer)
         latency = list(requests.latency(ground, peers, 2, chosen))
         further = list(requests.throughput(ground, peers, 2, chosen))
+        monkeypatch.setattr(saturation, "LIMIT", 60_000.0)
+        within = list(saturation.most_pods(ground, peers, 2, chosen))
+        monkeypatch.setattr(saturation, "LIMIT", 0.0)
+        beyond = list(saturation.most_pods(ground, peers, 2, chosen))
         refused = {**requests.POD, "spec": {**requests.POD["spec"], "nodeName": "pool1-0"}}
         with pytest.raises(FairleadError, match=r"3 of 3 requests .* failed: 403 Forbidden"):
             sender.burst(peers[1].pods(ground), refused, clients=1, requests=3)
@@ -42,6 +47,15 @@ def test_requests_are_measured_beside_those_without_a_policy(
         ("Fairlead opa", 12, 0),
     ]
     assert latency[0]["ratio_to_floor"] == 1.0
+    assert [row["peer"] for row in within] == [NO_POLICY, "Fairlead opa"]
+    assert all(row["clients"] in (1, 2) and row["p50"] > 0 for row in within)
+    assert all(0 < row["p99_ms"] <= 60_000 for row in within)
+    assert within[0]["ratio_to_floor"] == 1.0
+    assert within[1]["ratio_to_floor"] > 0
+    assert [(row["clients"], row["p50"], row["ratio_to_floor"]) for row in beyond] == [
+        (0, 0, None),
+        (0, 0, None),
+    ]
     assert [row["suite"] for row in further] == ["throughput", "processor"] * 2
     without, by_opa = (row["by_process"] for row in further if row["suite"] == "processor")
     assert without["kube-apiserver"] > 0

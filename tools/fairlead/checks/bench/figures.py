@@ -48,6 +48,20 @@ def percentile(values: Sequence[float], percent: int) -> float:
     return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
 
 
+def times(
+    suite: str,
+    peer: str,
+    n: int,
+    metric: str,
+    unit: str,
+    taken: Sequence[float],
+    **further: Any,
+) -> Row:
+    """The row of what took so long, once in each round."""
+    values = {f"p{each}": round(percentile(taken, each), 3) for each in (50, 99)}
+    return row(suite, peer, n, metric, unit, **values, **further, rounds=len(taken))
+
+
 def row(suite: str, peer: str, n: int | None, metric: str, unit: str, **measured: Any) -> Row:
     """A row, with None for the usual fields that were not measured."""
     usual = dict.fromkeys(("p50", "p99", "ratio_to_floor"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +18,10 @@ from fairlead.clusters.embedded import ports
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import atomic_files
 from fairlead.common.progress import Progress
+from fairlead.deployment.names import OPA_ENGINE
 from fairlead.engines import enforcement
+from fairlead.engines.gatekeeper.in_force import InForce
+from fairlead.engines.live.namespaces import needed
 from fairlead.engines.live.worlds import create
 from fairlead.kube import clients
 from fairlead.kube.rest import Rest, path_of
@@ -55,8 +58,10 @@ class Ground:
     """The URLs of the OPAs of peers, which get their data by `know`."""
     second: str = ""
     """The URL of the API server with the plugin PodNodeSelector, once that is started."""
+    gatekeeper: InForce | None = None
+    """The objects of Gatekeeper, once that is started."""
     namespaces: int = 0
-    """How many namespaces are mapped, besides one for each peer."""
+    """How many namespaces `fill` has made, besides one for each peer."""
 
     def __post_init__(self) -> None:
         api = clients.connect(self.cluster.kubeconfig)
@@ -134,21 +139,39 @@ class Ground:
         self.rest.call("POST", path_of(account, name), account)
 
     def fill(self, count: int, labels: Sequence[str]) -> None:
-        """See that there are `count` mapped namespaces, which all peers know as such by these
-        labels. Raises FairleadError.
+        """See that there are `count` namespaces, mapped for the peers with these labels. Raises
+        FairleadError.
         """
 
         def make(number: int) -> None:
-            metadata = {"name": f"team-{number}", "labels": dict.fromkeys(labels, POOL)}
-            self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+            self.create(_team(number, labels))
+
+        self._for_each(range(self.namespaces, count), "creating", make)
+        self.namespaces = max(count, self.namespaces)
+        self.know()
+
+    def label(self, labels: Sequence[str]) -> None:
+        """Map the namespaces that `fill` has made for the peers with these labels. Raises
+        FairleadError.
+        """
+
+        def put(number: int) -> None:
+            team = _team(number, labels)
+            path = path_of(team, None, team["metadata"]["name"])
+            needed(self.rest.call("PUT", path, team), "labelling a namespace")
+
+        self._for_each(range(self.namespaces), "labelling", put)
+        self.know()
+
+    def _for_each(self, numbers: range, doing: str, change: Callable[[int], None]) -> None:
+        def report(number: int) -> None:
+            change(number)
             if number % 100 == 0:
-                self.progress.update("namespaces", "creating", done=number, total=count)
+                self.progress.update("namespaces", doing, done=number, total=numbers.stop)
 
         with ThreadPoolExecutor(_WRITERS) as several:
-            list(several.map(make, range(self.namespaces, count)))
-        self.namespaces = max(count, self.namespaces)
-        self.progress.finish("namespaces", f"{self.namespaces} are mapped")
-        self.know()
+            list(several.map(report, numbers))
+        self.progress.finish("namespaces", f"{numbers.stop} are there")
 
     def know(self) -> None:
         """Give the OPAs of peers all namespaces, as whole objects, which is how kube-mgmt gives
@@ -183,11 +206,18 @@ class Ground:
         self.second_rest = Rest(api)
 
 
+def _team(number: int, labels: Sequence[str]) -> dict[str, Any]:
+    metadata = {"name": f"team-{number}", "labels": dict.fromkeys(labels, POOL)}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+
+
 @contextmanager
-def prepared(progress: Progress) -> Iterator[Ground]:
-    """The ground, until the block ends. Raises FairleadError."""
+def prepared(
+    progress: Progress, *, settings: Settings = SETTINGS, engine: str = OPA_ENGINE
+) -> Iterator[Ground]:
+    """A ground with Fairlead by this engine, until the block ends. Raises FairleadError."""
     with enforcement.started(
-        f"bench-{secrets.token_hex(4)}", SETTINGS, {POOL: 1}, engine="opa", progress=progress
+        f"bench-{secrets.token_hex(4)}", settings, {POOL: 1}, engine=engine, progress=progress
     ) as cluster:
         ca = CA.create("bench", _VALID)
         pair = ca.issue("bench", ips=[ports.HOST], server=True, valid=_VALID)

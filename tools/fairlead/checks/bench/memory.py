@@ -3,6 +3,7 @@ namespaces than an embedded cluster should have."""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from fairlead.checks import decision_cost
 from fairlead.checks.bench import figures, processes
 from fairlead.checks.bench.figures import Row
 from fairlead.checks.bench.ground import DEADLINE, SETTINGS, Ground
+from fairlead.checks.bench.starts import OPA, SIDECAR, cold_start
 from fairlead.common import paths
 from fairlead.opa.api import OpaApi
 from fairlead.policy import bundles
@@ -22,6 +24,39 @@ def of_servers(ground: Ground) -> Iterator[Row]:
     """The MiB of each server in the cluster."""
     for name, pid in ground.pids().items():
         yield _row(name, ground.namespaces, "memory of a server", processes.memory(pid))
+
+
+def of_deployment(ground: Ground, label: str, count: int, starts: int) -> Iterator[Row]:
+    """The MiB of Fairlead's OPA and its sidecar together, each time after a start: without
+    namespaces, with `count` that are not mapped, and when these are mapped by the label.
+    """
+    yield _deployed(ground, starts, mapped=False)
+    ground.fill(count, [])
+    yield _deployed(ground, starts, mapped=False)
+    ground.label([label])
+    yield _deployed(ground, starts, mapped=True)
+
+
+def _deployed(ground: Ground, starts: int, *, mapped: bool) -> Row:
+    taken: dict[str, list[int]] = {OPA: [], SIDECAR: []}
+    for number in range(starts):
+        ground.progress.update("memory", "starting OPA", done=number, total=starts)
+        cold_start(ground)
+        pids = ground.pids()
+        for name, values in taken.items():
+            values.append(processes.memory(pids[name]))
+    ground.progress.finish("memory", f"measured with {ground.namespaces} namespaces")
+    both = [sum(values) for values in zip(*taken.values(), strict=True)]
+    return figures.times(
+        "memory",
+        "Fairlead opa",
+        ground.namespaces,
+        "memory of OPA and its sidecar",
+        "MiB",
+        both,
+        mapped=mapped,
+        by_process={name: statistics.median(values) for name, values in taken.items()},
+    )
 
 
 def of_data(ground: Ground, sizes: Sequence[int]) -> Iterator[Row]:

@@ -20,7 +20,7 @@ from fairlead.deployment import manifests, sidecars, switches
 from fairlead.deployment.names import WEBHOOKS
 from fairlead.engines.cel import final_state
 from fairlead.engines.gatekeeper import controller as gatekeeper
-from fairlead.engines.gatekeeper import in_force
+from fairlead.engines.gatekeeper.in_force import InForce
 from fairlead.engines.kyverno import controller as kyverno
 from fairlead.engines.kyverno import manifests as kyverno_policies
 from fairlead.engines.live import custom_resources
@@ -107,7 +107,7 @@ def _once(ground: Ground, label: str) -> None:
     """The OPA that is deployed, with admission policies that check the final state in one namespace
     in place of the webhooks, which go on checking it in all others.
     """
-    settings = _settings(label)
+    settings = settings_of(label)
     checks, _ = final_state.render(bundles.bundle(settings).active(settings), settings)
     for check in checks:
         _narrow(check.policy["spec"]["matchConstraints"], "In")
@@ -130,7 +130,7 @@ def _narrow(matched: dict[str, Any], operator: str) -> None:
 
 
 def _cel(ground: Ground, label: str) -> None:
-    for manifest in engines.render("cel", _settings(label)):
+    for manifest in engines.render("cel", settings_of(label)):
         if manifest["kind"] == "CustomResourceDefinition":
             custom_resources.serve(ground.rest, [manifest])
         elif manifest["apiVersion"] == _ADMISSION:
@@ -141,7 +141,7 @@ def _cel(ground: Ground, label: str) -> None:
 
 
 def _python(ground: Ground, label: str) -> None:
-    settings = _settings(label)
+    settings = settings_of(label)
     (port,) = ground.cluster.free_ports(1)
     address, name = f"{ports.HOST}:{port}", "fairlead-serve"
     file = ground.tls / "python.yaml"
@@ -195,25 +195,28 @@ def _gatekeeper(ground: Ground, label: str) -> None:
                 each for each in webhook["matchConditions"] if each["name"] != gatekeeper.CONDITION
             ]
         ground.rest.call("PUT", path, configuration)
-    in_force.InForce(ground.rest).put(engines.render("gatekeeper", _settings(label)))
+    ground.gatekeeper = InForce(ground.rest)
+    ground.gatekeeper.put(engines.render("gatekeeper", settings_of(label)))
 
 
 def _kyverno(ground: Ground, label: str) -> None:
     kyverno.start(ground.cluster, ground.rest, ground.progress)
-    for policy in engines.render("kyverno", _settings(label)):
+    for policy in engines.render("kyverno", settings_of(label)):
         create(ground.rest, kyverno_policies.path(policy), policy)
 
 
-def _settings(label: str) -> Settings:
+def settings_of(label: str) -> Settings:
+    """Those of a peer, whose namespaces have this label."""
     return SETTINGS.model_copy(update={"namespace_label": label})
 
 
+OPA = Peer("Fairlead opa", "Fairlead", _nothing, own_label=SETTINGS.namespace_label)
 ONCE = Peer("Fairlead opa, asked once", "Fairlead", _once, own_label=SETTINGS.namespace_label)
 PEERS = (
     Peer(NO_POLICY, "floor", _nothing, places=False),
     Peer(EMPTIEST, "floor", _opa("emptiest", "Mutating"), places=False),
     Peer(f"{EMPTIEST}, twice", "floor", _opa("emptiest", *_BOTH), places=False),
-    Peer("Fairlead opa", "Fairlead", _nothing, own_label=SETTINGS.namespace_label),
+    OPA,
     ONCE,
     Peer("Fairlead cel", "Fairlead", _cel),
     Peer("Fairlead python", "Fairlead", _python),

@@ -19,6 +19,11 @@ def pids(cluster: BareCluster) -> dict[str, int]:
     return {name: each["pid"] for name, each in servers.items() if each["pid"] is not None}
 
 
+def command(pid: int) -> list[str]:
+    """The program of a process, with its arguments."""
+    return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8").rstrip("\0").split("\0")
+
+
 def memory(pid: int) -> int:
     """The memory of a process and its descendants in MiB. A page that several processes share
     counts for each in part.

@@ -6,14 +6,24 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from fairlead.checks.bench import changes, circumstances, decisions, ground, memory, requests
+from fairlead.checks.bench import (
+    circumstances,
+    decisions,
+    first_pods,
+    ground,
+    memory,
+    pushes,
+    requests,
+    saturation,
+    starts,
+)
 from fairlead.checks.bench.figures import Row
-from fairlead.checks.bench.ground import Ground
-from fairlead.checks.bench.peers import PEERS, Peer
+from fairlead.checks.bench.ground import POOL, Ground
+from fairlead.checks.bench.peers import OPA, PEERS, Peer, settings_of
 from fairlead.common.progress import Progress
 from fairlead.programs import toolchain
 
-SUITES = ("decision", "latency", "throughput", "memory", "changes")
+SUITES = ("decision", "latency", "throughput", "saturation", "memory", "changes")
 _ONLY_OPA = "decision"
 _NOT_SYNCED = ("OPA webhook", "OPA look-up", "OPA policy")
 """Parts of the names of peers that learn of no new namespace: nothing but `make bench` gives them
@@ -30,16 +40,21 @@ class Plan:
     peers: Sequence[Peer]
     sizes: Sequence[int]
     data_sizes: Sequence[int]
+    many: int | None
+    """How many namespaces the cluster has in which the memory of OPA and its sidecar is measured;
+    None to leave that out."""
     rounds: int
     few_rounds: int
     """For what takes seconds."""
+    fewest_rounds: int
+    """For what takes a minute."""
     share: float
     """The share of a burst's requests that is sent."""
     every_decision: bool
     seed: int
 
 
-FULL = Plan(SUITES, PEERS, (10, 1_000), (10, 1_000, 10_000, 100_000), 30, 10, 1, True, 1)
+FULL = Plan(SUITES, PEERS, (10, 1_000), (10, 1_000, 10_000, 100_000), 10_000, 30, 10, 3, 1, True, 1)
 
 
 def quick(progress: Progress) -> Plan:
@@ -53,7 +68,7 @@ def quick(progress: Progress) -> Plan:
         else:
             peers.append(peer)
     suites = ("decision", "latency", "throughput", "memory")
-    return Plan(suites, peers, (10,), (10,), 3, 2, 0.4, False, 1)
+    return Plan(suites, peers, (10,), (10,), None, 3, 2, 1, 0.4, False, 1)
 
 
 def run(plan: Plan, progress: Progress) -> Iterator[Row]:
@@ -67,6 +82,7 @@ def run(plan: Plan, progress: Progress) -> Iterator[Row]:
         toolchain.ensure([*programs, "opa", toolchain.LOAD], progress)
         with ground.prepared(progress) as shared:
             yield from _stamped(_side_by_side(shared, plan), plan)
+        yield from _stamped(_apart(plan, progress), plan)
 
 
 def _side_by_side(shared: Ground, plan: Plan) -> Iterator[Row]:
@@ -81,6 +97,7 @@ def _side_by_side(shared: Ground, plan: Plan) -> Iterator[Row]:
         "throughput": lambda: requests.throughput(
             shared, plan.peers, plan.few_rounds, chosen, share=plan.share
         ),
+        "saturation": lambda: saturation.most_pods(shared, plan.peers, plan.fewest_rounds, chosen),
         "memory": lambda: memory.of_servers(shared),
     }
     for size in plan.sizes:
@@ -90,6 +107,8 @@ def _side_by_side(shared: Ground, plan: Plan) -> Iterator[Row]:
         for name, suite in suites.items():
             if name in plan.suites:
                 yield from suite()
+        if "changes" in plan.suites and OPA in plan.peers:
+            yield from starts.first_syncs(shared, plan.few_rounds)
     if "memory" in plan.suites:
         yield from memory.of_data(shared, plan.data_sizes)
     if "changes" in plan.suites:
@@ -98,11 +117,28 @@ def _side_by_side(shared: Ground, plan: Plan) -> Iterator[Row]:
 
 def _changes(shared: Ground, plan: Plan, chosen: random.Random) -> Iterator[Row]:
     synced = [peer for peer in plan.peers if not any(part in peer.name for part in _NOT_SYNCED)]
-    yield from changes.first_pods(shared, synced, plan.few_rounds, chosen)
+    yield from first_pods.first_pods(shared, synced, plan.few_rounds, chosen)
     for peer in synced:
-        if peer.name == "Fairlead opa":
-            yield from changes.pushes(shared, peer, plan.few_rounds)
-            yield from changes.cold_starts(shared, plan.few_rounds)
+        if peer.name == OPA.name:
+            yield from pushes.with_fairlead(shared, peer, plan.few_rounds)
+            yield from starts.cold_starts(shared, plan.few_rounds)
+        elif peer.name == "Gatekeeper":
+            yield from pushes.with_gatekeeper(shared, peer, plan.few_rounds)
+
+
+def _apart(plan: Plan, progress: Progress) -> Iterator[Row]:
+    """What needs a cluster of its own, one after the other."""
+    for peer in plan.peers:
+        engine = pushes.ENGINES.get(peer.name)
+        if engine and "changes" in plan.suites:
+            settings = settings_of(peer.label)
+            with ground.prepared(progress, settings=settings, engine=engine) as own:
+                own.namespace(peer.namespace, {peer.label: POOL}, {})
+                own.fill(max(plan.sizes), [peer.label])
+                yield from pushes.with_fairlead(own, peer, plan.few_rounds)
+    if plan.many and "memory" in plan.suites and OPA in plan.peers:
+        with ground.prepared(progress) as own:
+            yield from memory.of_deployment(own, OPA.label, plan.many, plan.fewest_rounds)
 
 
 def _stamped(rows: Iterator[Row], plan: Plan) -> Iterator[Row]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
+from fairlead.checks.bench import processes
 from fairlead.clusters.embedded import ports
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 
@@ -17,8 +17,8 @@ def start(cluster: BareCluster, further: Mapping[str, str], *, deadline: float) 
     """
     (port,) = ports.free_ports(1)
     url = f"https://{ports.HOST}:{port}"
-    pid = cluster.servers()["kube-apiserver"]["pid"]
-    program, *flags = Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").split("\0")
+    pid = processes.pids(cluster)["kube-apiserver"]
+    program, *flags = processes.command(pid)
     values = dict(flag.removeprefix("--").split("=", 1) for flag in flags)
     values |= {**further, "secure-port": str(port)}
     argv = [program, *(f"--{name}={value}" for name, value in values.items())]
