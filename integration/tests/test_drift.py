@@ -87,7 +87,11 @@ def distrusting(webhooks: dict[str, Any]) -> None:
 
 
 def excepting(webhooks: dict[str, Any]) -> None:
-    webhooks["webhooks"][0]["matchConditions"].append({"name": "nobody", "expression": "false"})
+    webhooks["webhooks"][0]["matchConditions"] = [{"name": "nobody", "expression": "false"}]
+
+
+def excepting_more(webhooks: dict[str, Any]) -> None:
+    webhooks["webhooks"][1]["matchConditions"].append({"name": "nobody", "expression": "false"})
 
 
 def with_another(webhooks: dict[str, Any]) -> None:
@@ -116,7 +120,12 @@ def more_rights(role: dict[str, Any]) -> None:
     [
         (MUTATING, ignoring, "webhooks[node-pool.fairlead.dev].failurePolicy"),
         (MUTATING, exempting, "webhooks[node-pool.fairlead.dev].objectSelector"),
-        (MUTATING, excepting, "webhooks[node-pool.fairlead.dev].matchConditions[nobody]"),
+        (MUTATING, excepting, "webhooks[node-pool.fairlead.dev].matchConditions"),
+        (
+            MUTATING,
+            excepting_more,
+            "webhooks[updates.node-pool.fairlead.dev].matchConditions[nobody]",
+        ),
         (MUTATING, with_another, "webhooks[another.example.com]"),
         (VALIDATING, elsewhere, f"webhooks[{FINAL_STATE}].clientConfig.url"),
         (

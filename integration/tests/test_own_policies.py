@@ -282,6 +282,7 @@ def test_an_intent_that_is_gone_leaves_nothing(
     assert webhooks
     assert {w["name"] for w in webhooks["webhooks"]} == {
         "final-state.node-pool.fairlead.dev",
+        "final-state.updates.node-pool.fairlead.dev",
         "workloads.node-pool.fairlead.dev",
     }
 
