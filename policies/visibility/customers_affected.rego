@@ -45,8 +45,8 @@ _affected := {workload: customer |
 
 _then := answers if {
 	world := what_if.world(_changes)
-	workloads := object.keys(_affected)
-	answers := applications.decisions(workloads) with data.placement as world
+	asked := applications.questions_about(object.keys(_affected))
+	answers := applications.decisions(asked) with data.placement as world
 }
 
 _customer(workload) := applications.owner(input.cluster, workload) if {

@@ -22,9 +22,9 @@ import data.lib.what_if
 rows contains row if {
 	count(problems) == 0
 	world := what_if.world(_changes)
-	workloads := applications.all
-	answers_now := applications.decisions(workloads)
-	answers_then := applications.decisions(workloads) with data.placement as world
+	asked := applications.questions_about(applications.all)
+	answers_now := applications.decisions(asked)
+	answers_then := applications.decisions(asked) with data.placement as world
 	some workload, now in answers_now
 	then := answers_then[workload]
 	what_if.differ(now, then)

@@ -101,17 +101,28 @@ describing(cluster) := cluster if {
 } else := ""
 
 # METADATA
-# description: The answers of placement about these workloads, without explanations. One call takes less time than many.
-decisions(workloads) := {workload: decision(workload) | some workload in workloads}
+# description: The answers of placement to these questions, without explanations. One call takes less time than many.
+decisions(asked) := {workload: questions.outcome_of(question) | some workload, question in asked}
+
+# METADATA
+# description: What to ask placement about each of these workloads.
+questions_about(workloads) := {workload: _question(workload) | some workload in workloads}
+
+_question(workload) := questions.question(resource(workload), namespaces(_holder(workload), workload[1]))
 
 # METADATA
 # description: The answer of placement about the workload, without its explanation.
-decision(workload) := questions.outcome(resource(workload), namespaces(_holder(workload), workload[1]))
+decision(workload) := questions.outcome_of(_question(workload))
 
 # METADATA
 # description: The workload as its manifest has it, or else as the first cluster has it, with the replicas of all.
 resource(workload) := manifest if {
 	manifest := _object("", workload)
+} else := whole if {
+	# Nearly always, one cluster has all replicas.
+	count(_holders(workload)) == 1
+	whole := _object(_holder(workload), workload)
+	is_number(whole.spec[_counting(workload)])
 } else := object.union(_object(_holder(workload), workload), {"spec": {field: sum([number |
 	some cluster in _holders(workload)
 	number := replicas(cluster, workload)

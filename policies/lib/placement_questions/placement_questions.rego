@@ -11,17 +11,20 @@ import data.lib.workload_placement as placement
 # description: |
 #   The answer of placement about the workload. `namespaces` has the namespace of the workload by its name, as it is
 #   replicated.
-answer(resource, namespaces) := _answer(_question(resource, namespaces))
+answer(resource, namespaces) := _answer(question(resource, namespaces))
 
 # METADATA
 # description: |
 #   The same without its explanation. Customers with equal data share it: only sentences name the customer.
-outcome(resource, namespaces) := result if {
-	question := _question(resource, namespaces)
-	shared := _answer(_on_behalf(question))
+outcome(resource, namespaces) := outcome_of(question(resource, namespaces))
+
+# METADATA
+# description: The outcome for a workload of which `question` is known already.
+outcome_of(asked) := result if {
+	shared := _answer(_on_behalf(asked))
 	shared.errors == {}
 	result := object.remove(shared, ["explanation"])
-} else := object.remove(answer(resource, namespaces), ["explanation"])
+} else := object.remove(_answer(asked), ["explanation"])
 
 # The question as the first of the customers with equal data would ask it. Undefined for a question that is not short.
 _on_behalf(question) := object.union(question, {"resource": {"metadata": {"annotations": {"customer": first}}}}) if {
@@ -29,10 +32,13 @@ _on_behalf(question) := object.union(question, {"resource": {"metadata": {"annot
 	first := _first_of_equals[question.resource.metadata.annotations.customer]
 }
 
-_first_of_equals := {name: min(equals) |
+_first_of_equals := {name: min(names[record]) |
+	names := _names_of
 	some name, record in placement.customers
-	equals := {other | placement.customers[other] == record}
 }
+
+# The names of customers by their data.
+_names_of[record] contains name if some name, record in placement.customers
 
 # The customer is part of a short question, so that namespaces do not matter. Each value of data that `with` replaces
 # costs a copy of those that are replaced already.
@@ -48,7 +54,7 @@ _answer(question) := answer if {
 # description: |
 #   The same as `answer`, a list that is empty if there is none, and with `costs`, what the workload would cost in each
 #   cluster.
-decision(resource, namespaces) := _decision(_question(resource, namespaces))
+decision(resource, namespaces) := _decision(question(resource, namespaces))
 
 _decision(question) := decided if {
 	not question.namespaces
@@ -78,8 +84,12 @@ _owner_of_namespace(namespace, namespaces) := name if {
 # What a workload says by annotations, or else by labels. Null is as good as nothing.
 _said(stated) := object.union_n([_filtered(object.get(stated, field, {}), placement.stated_keys) | some field in ["labels", "annotations"]])
 
-# What placement reads of the workload. Of one that it may call wrong, it reads all.
-_question(resource, namespaces) := {"resource": {
+# METADATA
+# description: |
+#   What placement reads of the workload. Of one that it may call wrong, it reads all. Of the data of placement, only
+#   `applications` matter. Where other data are replaced by `with`, ask for the question outside of that: each `with` about
+#   namespaces inside of it would copy them.
+question(resource, namespaces) := {"resource": {
 	"kind": resource.kind,
 	"metadata": object.union(metadata, names),
 	"spec": spec,

@@ -18,7 +18,7 @@ _workload(name, metadata) := {
 }
 
 _question(resource, namespaces) := question if {
-	question := questions._question(resource, namespaces) with data.placement as _placement
+	question := questions.question(resource, namespaces) with data.placement as _placement
 }
 
 test_what_placement_does_not_read_makes_no_difference if {
@@ -55,6 +55,13 @@ test_a_decision_has_its_costs if {
 	decided.owned.costs == {"berlin": 6}
 	count(decided.unowned.answer[0].errors) == 1
 	decided.unowned.costs == {}
+}
+
+test_an_answer_has_its_explanation if {
+	every workload in [_workload("a", {"labels": {"customer": "acme"}}), _workload("b", {})] {
+		answer := questions.answer(workload, {}) with data.placement as _placement
+		object.keys(answer.explanation) == {"berlin", "paris"}
+	}
 }
 
 test_customers_with_equal_data_get_their_own_errors if {

@@ -31,6 +31,21 @@ _nano_mebi := 1048576000000000
 
 # METADATA
 # description: |
+#   The least amount of several quantities, in billionths as above. Undefined if one of them is no quantity, or if there
+#   are none. To convert the least of numbers with equal suffixes takes a third of the time that it takes to convert each.
+least(values) := min(numbers) * 1000000000 if {
+	numbers := [to_number(value) | some value in values; regex.match(`^(0|[1-9][0-9]{0,11})$`, value)]
+	count(numbers) == count(values)
+} else := min(numbers) * _nano_gibi if {
+	numbers := [to_number(trim_suffix(value, "Gi")) | some value in values; regex.match(`^[1-9][0-9]{0,8}Gi$`, value)]
+	count(numbers) == count(values)
+} else := min(amounts) if {
+	amounts := [amount | some value in values; amount := nano(value)]
+	count(amounts) == count(values)
+}
+
+# METADATA
+# description: |
 #   An amount as a person reads it, in thousandths of the unit if they are needed, otherwise in whole units or in `Ki`,
 #   `Mi` or `Gi` of them; more than 10^15 units are not told apart.
 text(amount) := "more than 1P" if {

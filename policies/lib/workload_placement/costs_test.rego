@@ -46,6 +46,13 @@ test_the_cheapest_cluster_runs_all_replicas if {
 	}
 }
 
+test_the_search_among_many_clusters_finds_the_cheapest if {
+	without_cpu := _priced({"a": {"memory": 3}, "b": {"memory": 1}, "c": {"memory": 2}})
+	many := _priced({sprintf("c-%d", [number]): {"cpu": number, "memory": 1} | some number in numbers.range(1, 40)})
+	_divided(2, {}, many) == {"c-1": 2}
+	_divided(2, {}, without_cpu) == {"b": 2} with placement._few as 0
+}
+
 test_of_equals_the_first_by_name_is_chosen if {
 	_divided(2, {}, _priced({"b": {"cpu": 1, "memory": 1}, "a": {"cpu": 1, "memory": 1}})) == {"a": 2}
 }

@@ -6,7 +6,7 @@ package lib.workload_placement
 #   The name of the customer, by the first of these that says it: an annotation of the workload, a label of it, an
 #   annotation of its namespace, a label of that.
 customer_name := name if {
-	name := stated("customer")
+	name := _stated.customer
 } else := _stated_by_namespace("customer")
 
 # METADATA

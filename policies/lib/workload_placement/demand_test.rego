@@ -133,6 +133,8 @@ test_too_many_resources if {
 		requests := {sprintf("example.com/device-%d", [index]): "1" | some index in numbers.range(1, number)}
 		resource := {"spec": {"template": {"spec": {"containers": [{"resources": {"requests": requests}}]}}}}
 		object.get(_decided(resource, _world).errors, "workload", set()) == problems
+		demand := placement.demand with input as {"resource": resource}
+		count(demand) == number * (1 - count(problems))
 	}
 }
 

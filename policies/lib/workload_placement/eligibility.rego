@@ -58,38 +58,33 @@ _names := object.keys(_jurisdiction_of) if {
 
 _at_home := union({_in_jurisdiction[jurisdiction] | some jurisdiction in customer.jurisdictions; jurisdiction != ""})
 
-# Those that are neither cordoned nor tainted, by their location.
-_open_in := {location: names |
-	some location in ["on-prem", "public"]
-	names := _located(location) - (_marked("cordoned") | _marked("taints"))
-}
+_on_prem := {name | known := clusters; some name in _at_home; known[name].location == "on-prem"}
 
-_located(location) := {name |
-	known := clusters
-	some name in _at_home
-	known[name].location == location
-}
+_public := {name | known := clusters; some name in (_at_home - _on_prem); known[name].location == "public"}
 
-# Those that have any value but false in the field.
-_marked(field) := {name | known := clusters; some name in _at_home; _ = known[name][field]} - {name |
-	known := clusters
-	some name in _at_home
-	known[name][field] == false
-}
+_located := _on_prem | _public
 
-_open := _open_in["on-prem"] | _open_in.public
+# Each of these rules looks only at the clusters that the one before leaves.
+_not_cordoned := {name | known := clusters; some name in _located; known[name].cordoned == false}
+
+_cordoned := {name | known := clusters; some name in (_located - _not_cordoned); known[name].cordoned == true}
+
+_oddly_cordoned := {name | known := clusters; some name in ((_located - _not_cordoned) - _cordoned); _ = known[name].cordoned}
+
+_tainted := {name | known := clusters; some name in _located; _ = known[name].taints}
+
+# Those that say nothing of taints.
+_open := (_located - _tainted) - _oddly_cordoned
 
 # Those with certifications that have to be judged: all, if some are no lists of texts.
 _uncertified := _open - _certified if {
-	_are_texts(_certification_lists)
+	lists := array.concat([[]], _certification_lists)
+	is_array(max(lists))
+	is_array(min(lists))
+	_are_strings([text | some list in _certification_lists; some text in list])
 } else := _open
 
-_certification_lists := {list | known := clusters; some name in _open; list := known[name].certifications}
-
-_are_texts(lists) if {
-	every list in lists { is_array(list) }
-	every text in {text | some list in lists; some text in list} { is_string(text) }
-}
+_certification_lists := [list | known := clusters; some name in _open; list := known[name].certifications]
 
 # Those that have all that the customer requires.
 _certified := _open - union({lacking |
@@ -116,7 +111,9 @@ _by_capacity := {capacity: names |
 }
 
 # Pairs of what clusters lack, empty for nothing, and the names of these clusters. Wrong data are in none.
-_lacking_certifications := {
+_lacking_certifications := {["", _open]} if {
+	count(_uncertified) == 0
+} else := {
 	["", _open - _uncertified],
 	[_of_certifications([]), _uncertified - object.keys(_certifications_of)],
 } | {[_of_certifications(certifications), names] | some certifications, names in _by_certifications}
@@ -131,10 +128,7 @@ _are_roomy if {
 	every resource, needed in demand {
 		listed := _capacities(resource)
 		count(listed) == count(_open)
-		different := {quantity | some quantity in listed}
-		amounts := [amount | some quantity in different; amount := quantities.nano(quantity)]
-		count(amounts) == count(different)
-		min(amounts) >= needed
+		quantities.least({quantity | some quantity in listed}) >= needed
 	}
 }
 
@@ -148,7 +142,8 @@ _named_in(pairs) := union({names | some [_, names] in pairs})
 # The first rule that excludes each of them: the last of several objects counts.
 _excluded_plain := object.union_n([
 	_lacking_by_name(_lacking_capacity),
-	{name: _in_public | not _is_uncritical; some name in (_open_in.public & _plain)},
+	{name: _in_cordon | some name in (_cordoned & _plain)},
+	{name: _in_public | not _is_uncritical; some name in (_public & _plain)},
 	_lacking_by_name(_lacking_certifications),
 ])
 
@@ -162,11 +157,14 @@ _lacking_by_name(pairs) := {name: lacking |
 _exclusions := [_abroad, _excluded_plain, _judged_by_rules, _of_wrong, _not_selected, {name: wrong | some name in _badly_labelled}]
 
 _abroad := {name: sentence |
-	some jurisdiction, names in _in_jurisdiction
-	not jurisdiction in customer.jurisdictions
-	sentence := _of_jurisdiction(jurisdiction)
-	some name in names
+	some jurisdiction in (object.keys(_in_jurisdiction) - customer.jurisdictions)
+	is_string(jurisdiction)
+	jurisdiction != ""
+	sentence := concat("", ["its jurisdiction is ", jurisdiction, _where_allowed])
+	some name in _in_jurisdiction[jurisdiction]
 }
+
+_where_allowed := sprintf(", and customer %q allows %s", [customer_name, _listed(customer.jurisdictions)])
 
 _judged_by_rules := {name: standing |
 	some name in (_at_home - _plain)
@@ -182,15 +180,6 @@ _judged_by_rules := {name: standing |
 
 _of_wrong := {name: wrong |
 	some name in (_names - union({_plain, object.keys(_abroad), object.keys(_judged_by_rules)}))
-}
-
-# Undefined for what is no jurisdiction.
-_of_jurisdiction(jurisdiction) := sprintf("its jurisdiction is %s, and customer %q allows %s", [
-	jurisdiction,
-	customer_name,
-	_listed(customer.jurisdictions),
-]) if {
-	_is_named(jurisdiction)
 }
 
 _is_named(jurisdiction) if {
@@ -217,7 +206,7 @@ _judged(lacking, location, cordoned, taints, short) := lacking if {
 } else := _in_public if {
 	location == "public"
 	not _is_uncritical
-} else := "it is cordoned" if {
+} else := _in_cordon if {
 	cordoned
 } else := sprintf("its taint %s is not tolerated", [tolerations.text(untolerated[0])]) if {
 	untolerated := [taint |
@@ -232,7 +221,9 @@ _judged(lacking, location, cordoned, taints, short) := lacking if {
 
 _in_public := "it is a public cloud, which is only for workloads of criticality low"
 
-_is_uncritical if stated("criticality") == "low"
+_in_cordon := "it is cordoned"
+
+_is_uncritical if _stated.criticality == "low"
 
 _are_taints(taints) if {
 	is_array(taints)

@@ -9,7 +9,7 @@ _pods := replicas if {
 } else := 1
 
 # Over how many clusters the workload says that it has to be spread, at least.
-_stated_clusters := _clusters_of(stated("min-clusters"))
+_stated_clusters := _clusters_of(_stated["min-clusters"])
 
 # A number of clusters; undefined for what is none.
 _clusters_of(value) := number if {

@@ -4,14 +4,17 @@ package lib.workload_placement
 
 # METADATA
 # description: The weights of the clusters that the workload asks for, by name; undefined if it asks for none or wrongly.
-requested := _weights_in(_choices) if count(_preference_problems) == 0
+requested := _weights_in(_choices) if {
+	_written != null
+	count(_preference_problems) == 0
+}
 
 # The weights in a list of clusters, or in an object of them.
 _weights_in(choices) := {name: 1 | some name in choices} if is_array(choices)
 
 _weights_in(choices) := {name: preference.weight | some name, preference in choices} if is_object(choices)
 
-_written := stated("replica-set-preferences")
+_written := _stated["replica-set-preferences"]
 
 # Undefined if there are none, or they cannot be read.
 _preferences := _unmarshalled(_written)

@@ -9,7 +9,16 @@ _prices := {resource: prices |
 	prices := _prices_of(resource)
 }
 
-_prices_of(resource) := [price | known := clusters; some name in _standing_well; price := known[name].price[resource]]
+_prices_of(resource) := [entry[0] | some entry in _by_price] if {
+	resource == _usually_priced
+} else := [price | known := clusters; some name in _standing_well; price := known[name].price[resource]]
+
+# The prices of one resource with the names of the clusters, from the lowest on.
+_by_price := sort([[price, name] | known := clusters; first := _usually_priced; some name in _standing_well; price := known[name].price[first]])
+
+_usually_priced := "cpu" if {
+	_requests.cpu
+} else := min(object.keys(_requests))
 
 # What the workload pays for, in the unit of the price. A resource that no cluster has a price of is free.
 _paid := {resource: amount |
@@ -38,18 +47,23 @@ _is_price(price) if {
 
 # The resources whose prices are missing somewhere, or wrong. Values of all types have an order, so that the least and the
 # greatest tell of all of them.
-_suspect_resources contains resource if {
-	some resource, prices in _prices
-	not _is_price(min(prices))
+_suspect_resources := {resource |
+	some resource in (object.keys(_prices) - _well_priced)
+	_is_suspect(_prices[resource])
 }
 
-_suspect_resources contains resource if {
+_well_priced := {resource |
 	some resource, prices in _prices
-	not _is_price(max(prices))
+	count(prices) == count(_standing_well)
+	min(prices) >= 0
+	max(prices) <= _highest_price
 }
 
-_suspect_resources contains resource if {
-	some resource, prices in _prices
+_is_suspect(prices) if not _is_price(min(prices))
+
+_is_suspect(prices) if not _is_price(max(prices))
+
+_is_suspect(prices) if {
 	count(prices) < count(_standing_well)
 	_has_a_price
 }
@@ -65,7 +79,8 @@ _badly_priced contains name if {
 
 # The clusters without a price that the workload would pay, and others have, by the resource.
 _unpriced[resource] contains name if {
-	some resource, _ in _requests
+	some resource in _suspect_resources
+	_requests[resource]
 	number := count(_prices[resource])
 	number > 0
 	number < count(_standing_well)

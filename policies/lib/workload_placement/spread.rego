@@ -2,6 +2,13 @@
 # themselves, or the settings do for all that do not ask for clusters.
 package lib.workload_placement
 
+# Whether anything says how they have to be spread.
+_may_be_spread if _settings != {}
+
+_may_be_spread if _stated["min-clusters"] != null
+
+_may_be_spread if _stated["max-replicas-per-cluster"] != null
+
 # A setting is for workloads of any size, so it does not want more clusters than there are replicas.
 _least_clusters := _stated_clusters if {
 	_stated_clusters
@@ -15,15 +22,15 @@ _most_replicas := _stated_most if {
 	number := _replicas_of(_settings.maxReplicasPerCluster)
 } else := _pods
 
-_stated_most := _replicas_of(stated("max-replicas-per-cluster"))
+_stated_most := _replicas_of(_stated["max-replicas-per-cluster"])
 
 _spread_problems contains sprintf("min-clusters is %s: it is a whole number from 1 to %d", [shown(value), _most_requested]) if {
-	value := stated("min-clusters")
+	value := _stated["min-clusters"]
 	not _clusters_of(value)
 }
 
 _spread_problems contains problem if {
-	value := stated("max-replicas-per-cluster")
+	value := _stated["max-replicas-per-cluster"]
 	not _replicas_of(value)
 	problem := sprintf("max-replicas-per-cluster is %s: it is a whole number from 1, or a percentage such as 50%%", [shown(value)])
 }

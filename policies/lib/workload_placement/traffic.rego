@@ -4,7 +4,7 @@ package lib.workload_placement
 
 _most_destinations := 100
 
-_traffic_written := stated("traffic")
+_traffic_written := _stated.traffic
 
 _traffic := _unmarshalled(_traffic_written)
 

@@ -11,7 +11,9 @@ costs := {name: _cost_in(name) | some name in _standing_well; _has_costs}
 _has_costs if count(_paid) + count(_destinations) > 0
 
 # Undefined if the price of a transfer is missing. One sum takes less time than several.
-_cost_in(name) := sum(array.concat(
+_cost_in(name) := sum([cost | some resource, amount in _paid; cost := clusters[name].price[resource] * amount]) if {
+	count(_destinations) == 0
+} else := sum(array.concat(
 	[cost | some resource, amount in _paid; cost := clusters[name].price[resource] * amount],
 	_transferring(name),
 ))
@@ -21,11 +23,23 @@ _cost_in(name) := sum(array.concat(
 _most_used := min([max([_least_clusters, ceil(_pods / _most_replicas)]), count(_standing_well)])
 
 # The costs of the clusters that can be among the cheapest, and of those where the workload runs.
-_candidates := {name: _cost_in(name) | some name in (_not_dearer | object.keys(_running))}
+_candidates := costs if {
+	_is_valued_everywhere
+} else := {name: _cost_in(name) | some name in (_not_dearer | object.keys(_running))}
+
+# With few clusters, to value all of them takes less time than to find those that can be among the cheapest. Where it
+# already runs, explanations name only the latter.
+_is_valued_everywhere if {
+	count(_standing_well) <= _few
+	count(_running) == 0
+	count(costs) == count(_standing_well)
+}
+
+_few := 12
 
 # The clusters that have the lowest costs, and perhaps some more. So many clusters as are used cost no more than `_bound`. A
 # cluster with a price above `_highest` costs more than this, even if it had the lowest ones of all else.
-_not_dearer := {name | some name in _first_not_dearer; not name in _dearer} if {
+_not_dearer := _first_not_dearer - _dearer if {
 	_highest_of_first
 } else := _standing_well
 
@@ -38,8 +52,10 @@ _dearer := {name |
 	known[name].price[resource] > highest
 }
 
-# The clusters by the price of the first resource, from the lowest on.
-_ranked := sort([[price, name] | known := clusters; first := _first; some name in _standing_well; price := known[name].price[first]])
+# The clusters by the price of `_first`, from the lowest on.
+_ranked := _by_price if {
+	_first == _usually_priced
+} else := sort([[price, name] | known := clusters; some name in _standing_well; price := known[name].price[_first]])
 
 # Steps of the length of `_block` tell in few comparisons where the prices are too high.
 _most_not_dearer := _block * count([number |
@@ -73,9 +89,10 @@ _first := "cpu" if {
 } else := min(object.keys(_paid))
 
 _transfer_problems contains sprintf("no price from 0 to %d of transfers from %s: set placement.transfer", [_highest_price, shown_list]) if {
+	count(_destinations) > 0
 	_has_costs
 	not requested
-	count(_destinations) > 0
+	not _is_valued_everywhere
 	pairs := sort({pair |
 		some from in (((_with_low_prices | _near) | _not_dearer) | object.keys(_running))
 		not _cost_in(from)

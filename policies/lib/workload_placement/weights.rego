@@ -10,7 +10,12 @@ _weights := {name: {"weight": weight} | some name, weight in requested} if {
 # The replicas of each cluster, so that all together cost least. A replica that runs in a cluster counts as cheaper there by
 # the share that a move has to save. To take the cheapest offers is best, because in each cluster the first replicas are the
 # cheapest: docs/placement.md says why.
-_cheapest_division := {name: number |
+_cheapest_division := {cheapest: _pods} if {
+	# Most workloads need one cluster, and this takes 250 allocations less.
+	_most_used == 1
+	count(_running) == 0
+	cheapest := min([[cost, name] | some name, cost in _candidates])[1]
+} else := {name: number |
 	some name in _used
 	number := count(_obliged & {name}) + sum([taken | some offer in _taken; offer[0] == name; taken := offer[1]])
 	number > 0

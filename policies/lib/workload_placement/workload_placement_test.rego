@@ -91,6 +91,32 @@ test_the_first_rule_explains if {
 	startswith(_answer({"customer": "acme"}, _with_cluster("public-de", {"cordoned": true})).explanation["public-de"], "it is a public cloud")
 }
 
+test_cordoned_clusters_with_wrong_data if {
+	every wrong in [{"taints": false}, {"taints": null}, {"certifications": "pci"}, {"capacity": []}, {"cordoned": null}, {"cordoned": "true"}] {
+		answer := _answer({"customer": "plain"}, _with_cluster("berlin", object.union({"cordoned": true}, wrong)))
+		answer.explanation.berlin == "its data are wrong"
+		object.keys(answer.errors) == {"clusters"}
+	}
+}
+
+test_tainted_clusters_are_excluded_by_the_first_rule if {
+	taint := {"key": "dedicated", "effect": "NoSchedule"}
+	every sentence, changes in {
+		"it lacks what customer \"acme\" requires: pci": {"certifications": [], "location": "public", "cordoned": true},
+		"it is a public cloud, which is only for workloads of criticality low": {"location": "public", "cordoned": true},
+		"it is cordoned": {"cordoned": true, "capacity": {"cpu": "0"}},
+		"its taint dedicated:NoSchedule is not tolerated": {"capacity": {"cpu": "0"}},
+	} {
+		world := _with_cluster("berlin", object.union(changes, {"taints": [taint]}))
+		_answer({"customer": "acme"}, world).explanation.berlin == sentence
+	}
+}
+
+test_taints_that_are_false_are_wrong if {
+	answer := _answer({"customer": "plain"}, _with_cluster("berlin", {"taints": false}))
+	answer.errors.clusters == {`cluster "berlin" has taints that are none: write a list of key, value and effect`}
+}
+
 test_taints_need_tolerations if {
 	world := _with_cluster("berlin", {"taints": [
 		{"key": "soft", "effect": "PreferNoSchedule"},
