@@ -26,7 +26,6 @@ def following(cluster: Cluster, objects: clients.Objects) -> Iterator[Cluster]:
     """The cluster with the annotation that `fairlead bundle config --kustomize` gives OPA's
     Deployment.
     """
-
     deployment = objects.get("apps/v1", "Deployment", OPA, NAMESPACE)
     assert deployment
 

@@ -102,7 +102,7 @@ describing(cluster) := cluster if {
 
 # METADATA
 # description: The answers of placement to these questions, without explanations. One call takes less time than many.
-decisions(asked) := {workload: questions.outcome_of(question) | some workload, question in asked}
+decisions(asked) := {workload: questions.outcome(question) | some workload, question in asked}
 
 # METADATA
 # description: What to ask placement about each of these workloads.
@@ -112,7 +112,7 @@ _question(workload) := questions.question(resource(workload), namespaces(_holder
 
 # METADATA
 # description: The answer of placement about the workload, without its explanation.
-decision(workload) := questions.outcome_of(_question(workload))
+decision(workload) := questions.outcome(_question(workload))
 
 # METADATA
 # description: The workload as its manifest has it, or else as the first cluster has it, with the replicas of all.

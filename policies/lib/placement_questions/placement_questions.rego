@@ -15,12 +15,9 @@ answer(resource, namespaces) := _answer(question(resource, namespaces))
 
 # METADATA
 # description: |
-#   The same without its explanation. Customers with equal data share it: only sentences name the customer.
-outcome(resource, namespaces) := outcome_of(question(resource, namespaces))
-
-# METADATA
-# description: The outcome for a workload of which `question` is known already.
-outcome_of(asked) := result if {
+#   The answer to what `question` gives, without its explanation. Customers with equal data share it: only sentences name
+#   the customer.
+outcome(asked) := result if {
 	shared := _answer(_on_behalf(asked))
 	shared.errors == {}
 	result := object.remove(shared, ["explanation"])

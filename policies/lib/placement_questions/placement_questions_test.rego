@@ -67,7 +67,7 @@ test_an_answer_has_its_explanation if {
 test_customers_with_equal_data_get_their_own_errors if {
 	outcome := {customer: outcome |
 		some customer in ["nowhere", "zeta"]
-		outcome := questions.outcome(_workload("a", {"labels": {"customer": customer}}), {}) with data.placement as _placement
+		outcome := questions.outcome(questions.question(_workload("a", {"labels": {"customer": customer}}), {})) with data.placement as _placement
 	}
 	outcome.zeta == {"annotations": {"replica-set-preferences": {"clusters": {"berlin": {"weight": 1}}}}, "errors": {}}
 	some sentence in outcome.nowhere.errors["no cluster"]

@@ -2,6 +2,7 @@
 
 A webhook is named `<intent>.fairlead.dev`, or `<request>.<intent>.fairlead.dev` if the request has
 a name. The validating webhook of a request that also has a mutating one is named `final-state`.
+Operations with other conditions than the first stand before: `updates.<intent>.fairlead.dev`.
 """
 
 from __future__ import annotations
@@ -143,10 +144,12 @@ def _split(intent: str, request: Request, settings: Settings) -> Iterator[Asked]
     by_bounds: dict[str, list[Kind]] = {}
     for kind in request.kinds:
         by_bounds.setdefault(pod_sizes.group_of(kind.path), []).append(kind)
-    by_conditions = [*_by_conditions(request)]
-    for (group, kinds), (operations, conditions) in product(by_bounds.items(), by_conditions):
+    by_conditions = enumerate(_by_conditions(request))
+    for (group, kinds), (number, (operations, conditions)) in product(
+        by_bounds.items(), by_conditions
+    ):
         parts = [
-            None if operations is by_conditions[0][0] else "-".join(map(_plural, operations)),
+            "-".join(f"{operation.lower()}s" for operation in operations) if number else None,
             request.name,
             group if len(by_bounds) > 1 else None,
             intent,
@@ -176,10 +179,6 @@ def _by_conditions(request: Request) -> Iterator[tuple[list[Operation], list[Con
         by_names.setdefault(names, []).append(operation)
     for operations in by_names.values():
         yield operations, [one for one in request.conditions if one.concerns(operations[0])]
-
-
-def _plural(operation: Operation) -> str:
-    return f"{operation.lower()}s"
 
 
 def namespaces(request: Request) -> list[dict[str, Any]]:

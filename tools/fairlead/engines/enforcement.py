@@ -295,8 +295,9 @@ def push(
     """Push the policies to the engine that is deployed, and to its shadow; see
     fairlead.operations.push.push.
     """
-    bundle_following.require_no_bundles(cluster.objects(), bundle_following.PUSH)
-    config_map = record.deployed(cluster.objects())
+    objects = cluster.objects()
+    bundle_following.require_no_bundles(objects, bundle_following.PUSH)
+    config_map = record.deployed(objects)
     engines = Engines.of(config_map)
     if engines.asked == PYTHON_ENGINE:
         in_python(settings, folder)

@@ -156,7 +156,7 @@ class Condition(_Strict):
 
     def concerns(self, operation: Operation) -> bool:
         """Whether requests with this operation have to meet it."""
-        return operation in (self.operations or (operation,))
+        return not self.operations or operation in self.operations
 
     def manifest(self, operations: Sequence[Operation]) -> dict[str, str]:
         """The matchCondition in something that matches these operations."""

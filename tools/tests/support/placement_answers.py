@@ -13,6 +13,8 @@ MODULES = bundles.bundle(Settings(placement=True), queries=True).modules
 _MODULE = """
 package asked
 
+import data.lib.placement_questions as library
+
 answers := [answer | some question in data.questions; answer := _answer(question)]
 
 _answer(question) := answer if {
@@ -39,13 +41,13 @@ shared := [[answer, outcome] |
 
 _shared(question) := answer if {
     world := question.placement
-    answer := data.lib.placement_questions.answer(question.input.resource, question.namespaces)
+    answer := library.answer(question.input.resource, question.namespaces)
         with data.placement as world
 } else := null
 
 _outcome(question) := outcome if {
     world := question.placement
-    outcome := data.lib.placement_questions.outcome(question.input.resource, question.namespaces)
+    outcome := library.outcome(library.question(question.input.resource, question.namespaces))
         with data.placement as world
 } else := null
 """
