@@ -117,8 +117,9 @@ def test_what_others_changed_or_removed_is_planned_and_then_restored(
 ) -> None:
     live = objects.get(ADMISSION, "MutatingWebhookConfiguration", "fairlead")
     assert live
-    live["webhooks"][0]["failurePolicy"] = "Ignore"
-    live["webhooks"][0]["matchConditions"].append({"name": "nobody", "expression": "false"})
+    webhook = next(webhook for webhook in live["webhooks"] if "matchConditions" in webhook)
+    webhook["failurePolicy"] = "Ignore"
+    webhook["matchConditions"].append({"name": "nobody", "expression": "false"})
     objects.merge(live, {"webhooks": live["webhooks"]})
     objects.delete("v1", "Service", "opa", "fairlead")
     policies = objects.get("v1", "ConfigMap", "fairlead-policies", "fairlead")
@@ -131,7 +132,7 @@ def test_what_others_changed_or_removed_is_planned_and_then_restored(
         "MutatingWebhookConfiguration/fairlead": "changed",
     }
     assert fields(planned, "ConfigMap") == {"data.mine": ("nothing", None)}
-    name = live["webhooks"][0]["name"]
+    name = webhook["name"]
     assert fields(planned, "MutatingWebhookConfiguration") == {
         f"webhooks[{name}].failurePolicy": ("Ignore", "Fail"),
         f"webhooks[{name}].matchConditions[nobody]": (

@@ -172,6 +172,10 @@ def first(webhooks: dict[str, Any]) -> Any:
     return webhooks["webhooks"][0]
 
 
+def conditional(webhooks: dict[str, Any]) -> Any:
+    return next(webhook for webhook in webhooks["webhooks"] if "matchConditions" in webhook)
+
+
 FOREIGN: dict[str, tuple[str, Change]] = {
     "another key": (SECRET, lambda o: o["data"].update(more="AAAA")),
     "a key gone": (SECRET, lambda o: o["data"].pop("ca.crt")),
@@ -213,7 +217,7 @@ FOREIGN: dict[str, tuple[str, Change]] = {
             "a condition": lambda o: first(o).update(
                 matchConditions=[{"name": "never", "expression": "false"}]
             ),
-            "no condition": lambda o: first(o).pop("matchConditions"),
+            "no condition": lambda o: conditional(o).pop("matchConditions"),
             "another time": lambda o: first(o).update(timeoutSeconds=1),
             "another place": lambda o: first(o)["clientConfig"].update(url="https://127.0.0.1:1/"),
             "a service": lambda o: first(o).update(

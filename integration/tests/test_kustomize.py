@@ -88,7 +88,7 @@ def test_the_api_server_takes_all_that_kustomize_builds_strictly(
         Settings(), tmp_path / "base", secrets=secrets, sidecar=sidecar, progress=SILENT
     )
     taken = [objects.apply(manifest, dry_run=True)["kind"] for manifest in built(tmp_path)]
-    assert len(taken) == {"sync": 34, "kube-mgmt": 36, "serve": 40}[sidecar]
+    assert len(taken) == {"sync": 34, "kube-mgmt": 36, "serve": 42}[sidecar]
 
 
 def test_the_api_server_takes_the_committed_base(objects: clients.Objects) -> None:

@@ -198,10 +198,10 @@ def _variant(folder: Path, tag: str) -> Path:
     text, count = re.subn(
         r"^_warnings := ", f"_warnings := {{{marker}}} | ", main.read_text(), flags=re.MULTILINE
     )
-    alone = "\tcount(_decisions) == 1\n"  # of the short answer, which has no warnings
+    alone = "\tcount(decision.warn) == 0\n"  # of the short answer, which has no warnings
     if count != 1 or alone not in text:
         raise FairleadError(f"{main}: has no rule _warnings to add to, or no short answer")
-    main.write_text(text.replace(alone, "\tcount(_warnings) == 0\n"))
+    main.write_text(text.replace(alone, f"{alone}\tcount(_warnings) == 0\n"))
     for name in ("node_pool", "review"):
         module = folder / name / f"{name}.rego"
         module.write_text(f'{module.read_text()}\nvariant := "{tag}"\n')

@@ -25,10 +25,13 @@ T = TypeVar("T")
 
 
 class Creation:
-    """The clients at work. `created` is the number of things that exist by now."""
+    """The clients at work. `created` is the number of things that exist by now. Pods of the second
+    half wait until `second_half` is set.
+    """
 
     def __init__(self, kubeconfig: Path, ledger: Ledger, stop: Event) -> None:
         self.created = 0
+        self.second_half = Event()
         self._clients = [Client(kubeconfig, ledger) for _ in range(CLIENTS)]
         self._stop = stop
         self._lock = Lock()
@@ -72,9 +75,15 @@ def namespaces(kubeconfig: Path, ledger: Ledger, plan: Plan) -> Iterator[Creatio
 def pods(kubeconfig: Path, ledger: Ledger, plan: Plan, running: Running) -> Iterator[Creation]:
     """The clients that create the pods; they end with the block."""
     stop = Event()
+    half = len(plan.pods) // 2
+
+    def has_to_wait() -> bool:
+        if creation.created >= half and not creation.second_half.is_set():
+            return True
+        return creation.created - len(running.since) >= AHEAD
 
     def create(client: Client, pod: Name) -> bool:
-        while creation.created - len(running.since) >= AHEAD:
+        while has_to_wait():
             if stop.wait(_LOOK):
                 return False
         return client.pod(*pod, "plain", {}, stop)

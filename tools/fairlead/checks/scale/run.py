@@ -176,6 +176,7 @@ class _Scene:
                     self._progress.update("resync", "OPA and its sidecar begin anew")
                     self._processor.add()
                     again = Resync(self._cluster)
+                    creating.second_half.set()
                     self._times["resync"] = again.began
                 self._look_for(again)
                 self._progress.update(
