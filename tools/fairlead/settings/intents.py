@@ -187,6 +187,16 @@ class Request(_Strict):
     timeout_seconds: int | None = Field(None, ge=1, le=30)
     when: bool = True
 
+    @model_validator(mode="after")
+    def _conditions_concern_it(self) -> Request:
+        for condition in self.conditions:
+            if strange := [each for each in condition.operations if each not in self.operations]:
+                raise ValueError(
+                    f"condition {condition.name} is about {', '.join(strange)}, but the operations "
+                    f"of these requests are {', '.join(self.operations)}"
+                )
+        return self
+
 
 class Metadata(_Strict):
     """What Fairlead reads of the METADATA of an intent's package.

@@ -166,6 +166,9 @@ def operations(
     loaded beside the old one, and a changed policy for each package that callers ask for switches
     to it. While a store is neither in
     OPA nor known, no policies are returned, because they would decide as if the store were empty.
+
+    Small policies come first: for each one, OPA compiles all that it has, so a large one that is
+    loaded last, and removed first, makes that faster for the others.
     """
     wanted_texts = dict(_wanted(desired, served, memory, now))
     puts = [
@@ -180,7 +183,7 @@ def operations(
     if any(served.stores.get(name) is None for name in desired.unknown):
         policies = []
     if new := [put for put in policies if put.item[1] not in served.policies]:
-        return [*new]
+        return [*sorted(new, key=lambda put: len(put.text))]
     if changed := [
         put for put in policies if not _held(put.item, put.text, desired, served, memory)
     ]:

@@ -133,6 +133,12 @@ def test_expressions_read_settings_and_parameters() -> None:
             "request 1: operations[0] is 'PATCH'",
         ),
         (
+            "  requests: [{kinds: [v1/Pod], operations: [CREATE], "
+            "conditions: [{name: x, operations: [UPDATE], expression: 'true'}]}]",
+            "request 1: condition x is about UPDATE, but the operations of these requests are "
+            "CREATE",
+        ),
+        (
             '  requests: [{kinds: [v1/Pod], operations: [CREATE], when: "{{ settings.x.y }}"}]',
             "request 1: 'dict object' has no attribute 'x'",
         ),

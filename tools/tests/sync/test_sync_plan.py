@@ -139,6 +139,13 @@ def test_new_policies_that_need_each_other_are_all_there_before_one_changes() ->
     ]
 
 
+def test_the_largest_policy_is_loaded_last_and_removed_first() -> None:
+    opa = Opa(held())
+    texts = {A: "a large one", B: "b", C: "one"}
+    assert opa.settle(snapshot(texts)) == [Put(item, texts[item]) for item in (B, C, A)]
+    assert opa.settle(snapshot()) == [Remove(item) for item in (A, C, B)]
+
+
 def test_what_opa_accepted_last_is_removed_first() -> None:
     opa = Opa(held())
     opa.accepts = lambda operation: operation.item != A or B[1] in opa.served.policies

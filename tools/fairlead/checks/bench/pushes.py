@@ -22,6 +22,8 @@ from fairlead.settings.models import Settings
 ENGINES = {"Fairlead cel": "cel", "Fairlead python": "python"}
 """The peers that get pushes in a cluster of their own, and their engines: `fairlead push` is about
 the engine that a cluster is deployed with, which is OPA in the cluster of all peers."""
+_PAUSE = 0.02
+"""Seconds between two questions, which take processor time from what they are to show."""
 _OWN = {**POD["spec"], "nodeSelector": {"agentpool": POOL, "disk": "ssd"}}
 
 
@@ -67,7 +69,7 @@ def _measured(
                 functools.partial(_admits, ground, peer, expected=merge),
                 deadline=DEADLINE,
                 what=f"the policies that are pushed to {peer.name} decide",
-                pause=0.005,
+                pause=_PAUSE,
             )
             effective = time.monotonic()
             pushed.result()
