@@ -45,7 +45,7 @@ def main(
     suites stay. A run that is interrupted writes what it has measured.
     """
     with output.progress() as progress:
-        plan = runs.quick(progress) if quick else runs.FULL
+        plan = runs.quick(progress) if quick else runs.full(progress)
         plan = dataclasses.replace(
             plan,
             suites=suites or plan.suites,

@@ -15,7 +15,7 @@ import pytest
 
 from fairlead.checks.bench import figures, picture, processes, runs
 from fairlead.checks.bench.ground import SETTINGS
-from fairlead.checks.bench.peers import NO_POLICY, ONCE, PEERS
+from fairlead.checks.bench.peers import NO_POLICY, ONCE, PEERS, WITH_KUBE_MGMT
 from fairlead.common import paths
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
@@ -77,8 +77,8 @@ def test_every_peer_has_a_floor_and_a_label_of_its_own() -> None:
     names = [peer.name for peer in PEERS]
     shared = [peer for peer in PEERS if peer.label == SETTINGS.namespace_label]
     # One OPA serves both, and namespaces tell them apart.
-    assert [peer.name for peer in shared] == ["Fairlead opa", ONCE.name]
-    assert len({peer.label for peer in PEERS}) == len(PEERS) - 1
+    assert [peer.name for peer in shared] == ["Fairlead opa", ONCE.name, WITH_KUBE_MGMT.name]
+    assert len({peer.label for peer in PEERS}) == len(PEERS) - 2
     assert len(set(names)) == len({peer.namespace for peer in PEERS}) == len(names)
     assert [peer.name for peer in PEERS if names.index(peer.floor) > names.index(peer.name)] == []
     assert names[0] == NO_POLICY
@@ -93,11 +93,24 @@ def test_a_quick_run_builds_no_program(tmp_path: Path, monkeypatch: pytest.Monke
             warnings.append(message)
 
     left = {peer.name for peer in PEERS} - {peer.name for peer in runs.quick(Told()).peers}
-    assert left == {"Gatekeeper", "Kyverno"}
+    assert left == {"Gatekeeper", "Kyverno", WITH_KUBE_MGMT.name}
     assert warnings == [
         "Gatekeeper is left out: `fairlead tools --build gatekeeper` builds it",
         "Kyverno is left out: `fairlead tools --build kyverno` builds it",
     ]
+
+
+def test_a_full_run_has_kube_mgmt_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "kube-mgmt"
+    program.write_text("")
+    program.chmod(0o755)
+    monkeypatch.setenv("FAIRLEAD_KUBE_MGMT", str(program))
+    assert [*runs.full(Progress()).peers] == [*PEERS]
+    monkeypatch.setenv("FAIRLEAD_KUBE_MGMT", str(tmp_path / "none"))
+    without = runs.full(Progress()).peers
+    assert [peer for peer in PEERS if peer not in without] == [WITH_KUBE_MGMT]
 
 
 def test_the_policies_of_peers_are_formatted() -> None:

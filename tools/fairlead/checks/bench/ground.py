@@ -213,11 +213,22 @@ def _team(number: int, labels: Sequence[str]) -> dict[str, Any]:
 
 @contextmanager
 def prepared(
-    progress: Progress, *, settings: Settings = SETTINGS, engine: str = OPA_ENGINE
+    progress: Progress,
+    *,
+    settings: Settings = SETTINGS,
+    engine: str = OPA_ENGINE,
+    sidecar: str | None = None,
 ) -> Iterator[Ground]:
-    """A ground with Fairlead by this engine, until the block ends. Raises FairleadError."""
+    """A ground with Fairlead by this engine, and OPA with this sidecar, until the block ends.
+    Raises FairleadError.
+    """
     with enforcement.started(
-        f"bench-{secrets.token_hex(4)}", settings, {POOL: 1}, engine=engine, progress=progress
+        f"bench-{secrets.token_hex(4)}",
+        settings,
+        {POOL: 1},
+        engine=engine,
+        sidecar=sidecar,
+        progress=progress,
     ) as cluster:
         ca = CA.create("bench", _VALID)
         pair = ca.issue("bench", ips=[ports.HOST], server=True, valid=_VALID)

@@ -17,7 +17,7 @@ from fairlead.clusters.embedded import ports
 from fairlead.common import paths
 from fairlead.deployment import component_flags as flags
 from fairlead.deployment import manifests, sidecars, switches
-from fairlead.deployment.names import WEBHOOKS
+from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE, WEBHOOKS
 from fairlead.engines.cel import final_state
 from fairlead.engines.gatekeeper import controller as gatekeeper
 from fairlead.engines.gatekeeper.in_force import InForce
@@ -43,6 +43,8 @@ class Peer:
 
     `places` is whether it gives pods their nodeSelector, `second` whether the second API server is
     asked, `program` what has to be built for it alone. `group` is what it is in the picture.
+    `engine` is what a cluster of its own is deployed with, None if it needs none; with a `sidecar`,
+    there is no other cluster in which it can be measured.
     """
 
     name: str
@@ -52,6 +54,8 @@ class Peer:
     second: bool = False
     program: str | None = None
     own_label: str = ""
+    engine: str | None = None
+    sidecar: str | None = None
     annotations: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -212,14 +216,23 @@ def settings_of(label: str) -> Settings:
 
 OPA = Peer("Fairlead opa", "Fairlead", _nothing, own_label=SETTINGS.namespace_label)
 ONCE = Peer("Fairlead opa, asked once", "Fairlead", _once, own_label=SETTINGS.namespace_label)
+WITH_KUBE_MGMT = Peer(
+    "Fairlead opa, kube-mgmt",
+    "Fairlead",
+    _nothing,
+    own_label=SETTINGS.namespace_label,
+    engine=OPA_ENGINE,
+    sidecar=sidecars.KUBE_MGMT.name,
+)
 PEERS = (
     Peer(NO_POLICY, "floor", _nothing, places=False),
     Peer(EMPTIEST, "floor", _opa("emptiest", "Mutating"), places=False),
     Peer(f"{EMPTIEST}, twice", "floor", _opa("emptiest", *_BOTH), places=False),
     OPA,
     ONCE,
-    Peer("Fairlead cel", "Fairlead", _cel),
-    Peer("Fairlead python", "Fairlead", _python),
+    WITH_KUBE_MGMT,
+    Peer("Fairlead cel", "Fairlead", _cel, engine="cel"),
+    Peer("Fairlead python", "Fairlead", _python, engine=PYTHON_ENGINE),
     Peer(NO_POLICY_SECOND, "floor", _second, places=False, second=True),
     Peer(
         "PodNodeSelector plugin",

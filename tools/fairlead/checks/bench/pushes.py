@@ -19,9 +19,6 @@ from fairlead.common.progress import Progress
 from fairlead.engines import enforcement
 from fairlead.settings.models import Settings
 
-ENGINES = {"Fairlead cel": "cel", "Fairlead python": "python"}
-"""The peers that get pushes in a cluster of their own, and their engines: `fairlead push` is about
-the engine that a cluster is deployed with, which is OPA in the cluster of all peers."""
 _PAUSE = 0.02
 """Seconds between two questions, which take processor time from what they are to show."""
 _OWN = {**POD["spec"], "nodeSelector": {"agentpool": POOL, "disk": "ssd"}}
