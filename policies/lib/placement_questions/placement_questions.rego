@@ -69,7 +69,11 @@ _decided := {"answer": [answer | answer := data.k8s.placement], "costs": placeme
 #   The name of the customer of a workload in the namespace, of which `stated` has the annotations and labels with the key
 #   `customer`; undefined if nobody names one.
 owner(stated, namespace, namespaces) := name if {
-	name := _said(stated).customer
+	name := stated.annotations.customer
+	name != null
+} else := name if {
+	name := stated.labels.customer
+	name != null
 } else := _owner_of_namespace(namespace, namespaces)
 
 # Placement is asked once about all workloads of a namespace that say nothing.
@@ -77,9 +81,6 @@ _owner_of_namespace(namespace, namespaces) := name if {
 	name := placement.customer_name with input as {"resource": {"metadata": {"namespace": namespace}}}
 		with data.kubernetes.namespaces as namespaces
 }
-
-# What a workload says by annotations, or else by labels. Null is as good as nothing.
-_said(stated) := object.union_n([_filtered(object.get(stated, field, {}), placement.stated_keys) | some field in ["labels", "annotations"]])
 
 # METADATA
 # description: |
@@ -100,7 +101,9 @@ question(resource, namespaces) := {"resource": {
 	is_object(labels)
 	namespace := object.get(resource.metadata, "namespace", "default")
 	is_string(namespace)
-	said := _said({"annotations": annotations, "labels": labels})
+
+	# What it says by annotations, or else by labels.
+	said := object.union(_filtered(labels, placement.stated_keys), _filtered(annotations, placement.stated_keys))
 	customer := owner({"annotations": said}, namespace, object.filter(namespaces, [namespace]))
 	metadata := {"annotations": object.union_n([
 		said,
@@ -110,6 +113,7 @@ question(resource, namespaces) := {"resource": {
 	names := _names(namespace, object.get(resource.metadata, "name", null))
 } else := {"resource": resource, "namespaces": namespaces}
 
+# Null is as good as nothing.
 _filtered(fields, keys) := {key: value |
 	some key, value in object.filter(fields, keys)
 	value != null
