@@ -144,7 +144,10 @@ _are_roomy if {
 _capacities(resource) := [quantity | known := clusters; some name in _open; quantity := known[name].capacity[resource]]
 
 # The open clusters of which all data are right.
-_plain := _named_in(_lacking_certifications) & _named_in(_lacking_capacity)
+_plain := _open if {
+	count(_uncertified) == 0
+	_are_roomy
+} else := _named_in(_lacking_certifications) & _named_in(_lacking_capacity)
 
 _named_in(pairs) := union({names | some [_, names] in pairs})
 
@@ -166,10 +169,11 @@ _lacking_by_name(pairs) := {name: lacking |
 _exclusions := [_abroad, _excluded_plain, _judged_by_rules, _of_wrong, _not_selected, {name: wrong | some name in _badly_labelled}]
 
 _abroad := {name: sentence |
+	where_allowed := _where_allowed
 	some jurisdiction in (object.keys(_in_jurisdiction) - customer.jurisdictions)
 	is_string(jurisdiction)
 	jurisdiction != ""
-	sentence := concat("", ["its jurisdiction is ", jurisdiction, _where_allowed])
+	sentence := concat("", ["its jurisdiction is ", jurisdiction, where_allowed])
 	some name in _in_jurisdiction[jurisdiction]
 }
 
