@@ -134,30 +134,40 @@ _lacking_capacity := {["", _open]} if {
 # Whether all of them have enough of all that is requested. To read the quantities takes less time than whole capacities.
 _are_roomy if {
 	count(demand) > 0
+	known := clusters
 	every resource, needed in demand {
-		listed := _capacities(resource)
+		listed := [quantity | some name in _open; quantity := known[name].capacity[resource]]
 		count(listed) == count(_open)
 		quantities.least({quantity | some quantity in listed}) >= needed
 	}
 }
 
-_capacities(resource) := [quantity | known := clusters; some name in _open; quantity := known[name].capacity[resource]]
+# Nearly always: to build pairs and unite them takes a tenth of the time of a decision with 20 clusters.
+_nothing_lacks if {
+	count(_uncertified) == 0
+	_are_roomy
+}
 
 # The open clusters of which all data are right.
 _plain := _open if {
-	count(_uncertified) == 0
-	_are_roomy
+	_nothing_lacks
 } else := _named_in(_lacking_certifications) & _named_in(_lacking_capacity)
 
 _named_in(pairs) := union({names | some [_, names] in pairs})
 
 # The first rule that excludes each of them: the last of several objects counts.
-_excluded_plain := object.union_n([
+_excluded_plain := _excluded_by_place if {
+	_nothing_lacks
+} else := object.union_n([
 	_lacking_by_name(_lacking_capacity),
-	{name: _in_cordon | some name in (_cordoned & _plain)},
-	{name: _in_public | not _is_uncritical; known := clusters; some name in _plain; known[name].location == "public"},
+	_excluded_by_place,
 	_lacking_by_name(_lacking_certifications),
 ])
+
+_excluded_by_place := object.union(
+	{name: _in_cordon | some name in (_cordoned & _plain)},
+	{name: _in_public | not _is_uncritical; known := clusters; some name in _plain; known[name].location == "public"},
+)
 
 _lacking_by_name(pairs) := {name: lacking |
 	some [lacking, names] in pairs
