@@ -18,10 +18,9 @@ answer(resource, namespaces) := _answer(question(resource, namespaces))
 #   The answer to what `question` gives, without its explanation. Customers with equal data share it: only sentences name
 #   the customer.
 outcome(asked) := result if {
-	shared := _answer(_on_behalf(asked))
-	shared.errors == {}
-	result := object.remove(shared, ["explanation"])
-} else := object.remove(_answer(asked), ["explanation"])
+	result := _outcome(_on_behalf(asked))
+	result.errors == {}
+} else := _outcome(asked)
 
 # The question as the first of the customers with equal data would ask it. Undefined for a question that is not short.
 _on_behalf(question) := object.union(question, {"resource": {"metadata": {"annotations": {"customer": first}}}}) if {
@@ -46,6 +45,17 @@ _answer(question) := answer if {
 	answer := data.k8s.placement with input as {"resource": question.resource}
 		with data.kubernetes.namespaces as question.namespaces
 }
+
+# Without its explanation, an answer takes a tenth less time.
+_outcome(question) := outcome if {
+	not question.namespaces
+	outcome := _unexplained with input as {"resource": question.resource}
+} else := outcome if {
+	outcome := _unexplained with input as {"resource": question.resource}
+		with data.kubernetes.namespaces as question.namespaces
+}
+
+_unexplained := {key: value | some key in ["annotations", "errors"]; value := data.k8s.placement[key]}
 
 # METADATA
 # description: |
