@@ -113,15 +113,13 @@ question(resource, namespaces) := {"resource": {
 	is_string(namespace)
 
 	# What it says by annotations, or else by labels.
-	said := object.union(_filtered(labels, placement.stated_keys), _filtered(annotations, placement.stated_keys))
+	said := object.union(_filtered(labels, placement.stated_keys), _filtered(annotations, _keys_of_annotations))
 	customer := owner({"annotations": said}, namespace, object.filter(namespaces, [namespace]))
-	metadata := {"annotations": object.union_n([
-		said,
-		_filtered(annotations, placement.annotation_keys),
-		{"customer": customer},
-	])}
+	metadata := {"annotations": object.union(said, {"customer": customer})}
 	names := _names(namespace, object.get(resource.metadata, "name", null))
 } else := {"resource": resource, "namespaces": namespaces}
+
+_keys_of_annotations := placement.stated_keys | placement.annotation_keys
 
 # Null is as good as nothing.
 _filtered(fields, keys) := {key: value |
