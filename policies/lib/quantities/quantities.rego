@@ -33,7 +33,7 @@ _nano_mebi := 1048576000000000
 # description: |
 #   The least amount of several quantities, in billionths as above. Undefined if one of them is no quantity, or if there
 #   are none. To convert the least of numbers with equal suffixes takes a third of the time that it takes to convert each, and
-#   one match of all together a fifth of the time of one for each.
+#   one match of all takes less than one of each.
 least(values) := min(numbers) * 1000000000 if {
 	regex.match(`^(0|[1-9][0-9]{0,11})( (0|[1-9][0-9]{0,11}))*$`, concat(" ", values))
 	numbers := [to_number(value) | some value in values]

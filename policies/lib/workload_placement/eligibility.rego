@@ -59,8 +59,7 @@ _names := object.keys(_jurisdiction_of) if {
 _at_home := union({_in_jurisdiction[jurisdiction] | some jurisdiction in customer.jurisdictions; jurisdiction != ""})
 
 # The clusters at home of which few data have to be read: what they say of their location and cordon is right, and they say
-# nothing of taints. One loop reads all three, which takes a third of the time of a loop for each. No JSON is a set, so that
-# the default tells whether there are taints.
+# nothing of taints. No JSON is a set, so that this default tells whether there are taints.
 _open := _not_cordoned | _cordoned
 
 _not_cordoned := {name |
@@ -142,7 +141,7 @@ _are_roomy if {
 	}
 }
 
-# Nearly always: to build pairs and unite them takes a tenth of the time of a decision with 20 clusters.
+# To ask this first saves 110 allocations, because nearly always nothing lacks.
 _nothing_lacks if {
 	count(_uncertified) == 0
 	_are_roomy
@@ -206,7 +205,7 @@ _judged_by_rules := {name: standing |
 	)
 }
 
-# To count all others first takes a tenth of the time of naming them: no cluster is in two of them. Their explanations are
+# To count all others first takes a third of the time of naming them: no cluster is in two of them. Their explanations are
 # not asked for, because those who leave them out ask for errors.
 _of_wrong := {} if {
 	is_object(clusters)
