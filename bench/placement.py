@@ -1,5 +1,5 @@
-"""Measures how long OPA takes to decide on which clusters a workload runs, by `opa bench`; writes
-bench/placement.json and prints it.
+"""Measures how long OPA takes to decide on which clusters a workload runs, by `opa bench` with
+the garbage collection of a deployed OPA; writes bench/placement.json and prints it.
 
 These are figures, not tests: a busy machine has worse ones, and the least time (`min`) then says
 more than the median. The number of allocations is the same on every machine. A decision with 500

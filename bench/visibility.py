@@ -1,6 +1,7 @@
 """Measures how long OPA takes to answer the queries of `fairlead query` about thousands of
-deployments (`opa bench`, without the time to load the objects), and how long a whole `fairlead
-what-if` takes; writes bench/visibility.json and prints it.
+deployments (`opa bench`, with the garbage collection of a deployed OPA and without the time to load
+the objects), and how long a whole `fairlead what-if` takes; writes bench/visibility.json and prints
+it.
 
 These are figures, not tests: a busy machine has worse ones, and the least time (`min`) then says
 more than the median. The number of allocations is the same on every machine. A query should take

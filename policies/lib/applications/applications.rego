@@ -117,6 +117,7 @@ decision(workload) := questions.outcome(_question(workload))
 # METADATA
 # description: The workload as its manifest has it, or else as the first cluster has it, with the replicas of all.
 resource(workload) := manifest if {
+	_has_manifests
 	manifest := _object("", workload)
 } else := whole if {
 	# Nearly always, one cluster has all replicas.
@@ -130,16 +131,21 @@ resource(workload) := manifest if {
 	field := _counting(workload)
 }
 
+# To ask this once takes less time than to look for the manifest of each workload: OPA forgets what it does not find.
+_has_manifests if is_object(data.inventory[""])
+
 # The cluster whose object stands for the workload.
 _holder(workload) := "" if {
+	_has_manifests
 	_object("", workload)
 } else := min(_holders(workload))
 
-# OPA looks names up in a local variable with fewer allocations than in `data`.
+# OPA looks names up in a local variable with fewer allocations than in `data`, and takes all clusters in one expression in
+# less time than one by one.
 _holders([resources, namespace, name]) := {cluster |
 	inventory := data.inventory
-	some cluster in observed
 	_ = inventory[cluster][resources][namespace][name]
+	cluster != ""
 }
 
 # METADATA
@@ -161,7 +167,9 @@ _counting(workload) := "parallelism" if {
 } else := "replicas"
 
 # Where the workload's manifest says that it runs; without the annotation, or if nobody can read that, where it would.
-_assigned(workload) := {"clusters": object.keys(written.clusters), "source": "annotation"} if {
+_assigned(workload) := {"clusters": set()} if {
+	not _has_manifests
+} else := {"clusters": object.keys(written.clusters), "source": "annotation"} if {
 	written := json.unmarshal(_object("", workload).metadata.annotations["federation.kubernetes.io/replica-set-preferences"])
 } else := {"clusters": object.keys(weights), "source": "decision"} if {
 	_object("", workload)

@@ -18,10 +18,9 @@ answer(resource, namespaces) := _answer(question(resource, namespaces))
 #   The answer to what `question` gives, without its explanation. Customers with equal data share it: only sentences name
 #   the customer.
 outcome(asked) := result if {
-	shared := _answer(_on_behalf(asked))
-	shared.errors == {}
-	result := object.remove(shared, ["explanation"])
-} else := object.remove(_answer(asked), ["explanation"])
+	result := _outcome(_on_behalf(asked))
+	result.errors == {}
+} else := _outcome(asked)
 
 # The question as the first of the customers with equal data would ask it. Undefined for a question that is not short.
 _on_behalf(question) := object.union(question, {"resource": {"metadata": {"annotations": {"customer": first}}}}) if {
@@ -47,6 +46,17 @@ _answer(question) := answer if {
 		with data.kubernetes.namespaces as question.namespaces
 }
 
+# Without its explanation, an answer takes a tenth less time.
+_outcome(question) := outcome if {
+	not question.namespaces
+	outcome := _unexplained with input as {"resource": question.resource}
+} else := outcome if {
+	outcome := _unexplained with input as {"resource": question.resource}
+		with data.kubernetes.namespaces as question.namespaces
+}
+
+_unexplained := {key: value | some key in ["annotations", "errors"]; value := data.k8s.placement[key]}
+
 # METADATA
 # description: |
 #   The same as `answer`, a list that is empty if there is none, and with `costs`, what the workload would cost in each
@@ -69,7 +79,11 @@ _decided := {"answer": [answer | answer := data.k8s.placement], "costs": placeme
 #   The name of the customer of a workload in the namespace, of which `stated` has the annotations and labels with the key
 #   `customer`; undefined if nobody names one.
 owner(stated, namespace, namespaces) := name if {
-	name := _said(stated).customer
+	name := stated.annotations.customer
+	name != null
+} else := name if {
+	name := stated.labels.customer
+	name != null
 } else := _owner_of_namespace(namespace, namespaces)
 
 # Placement is asked once about all workloads of a namespace that say nothing.
@@ -77,9 +91,6 @@ _owner_of_namespace(namespace, namespaces) := name if {
 	name := placement.customer_name with input as {"resource": {"metadata": {"namespace": namespace}}}
 		with data.kubernetes.namespaces as namespaces
 }
-
-# What a workload says by annotations, or else by labels. Null is as good as nothing.
-_said(stated) := object.union_n([_filtered(object.get(stated, field, {}), placement.stated_keys) | some field in ["labels", "annotations"]])
 
 # METADATA
 # description: |
@@ -100,16 +111,17 @@ question(resource, namespaces) := {"resource": {
 	is_object(labels)
 	namespace := object.get(resource.metadata, "namespace", "default")
 	is_string(namespace)
-	said := _said({"annotations": annotations, "labels": labels})
+
+	# What it says by annotations, or else by labels.
+	said := object.union(_filtered(labels, placement.stated_keys), _filtered(annotations, _keys_of_annotations))
 	customer := owner({"annotations": said}, namespace, object.filter(namespaces, [namespace]))
-	metadata := {"annotations": object.union_n([
-		said,
-		_filtered(annotations, placement.annotation_keys),
-		{"customer": customer},
-	])}
+	metadata := {"annotations": object.union(said, {"customer": customer})}
 	names := _names(namespace, object.get(resource.metadata, "name", null))
 } else := {"resource": resource, "namespaces": namespaces}
 
+_keys_of_annotations := placement.stated_keys | placement.annotation_keys
+
+# Null is as good as nothing.
 _filtered(fields, keys) := {key: value |
 	some key, value in object.filter(fields, keys)
 	value != null

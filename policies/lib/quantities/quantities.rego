@@ -32,12 +32,15 @@ _nano_mebi := 1048576000000000
 # METADATA
 # description: |
 #   The least amount of several quantities, in billionths as above. Undefined if one of them is no quantity, or if there
-#   are none. To convert the least of numbers with equal suffixes takes a third of the time that it takes to convert each.
+#   are none. To convert the least of numbers with equal suffixes takes a third of the time that it takes to convert each, and
+#   one match of all takes less than one of each.
 least(values) := min(numbers) * 1000000000 if {
-	numbers := [to_number(value) | some value in values; regex.match(`^(0|[1-9][0-9]{0,11})$`, value)]
+	regex.match(`^(0|[1-9][0-9]{0,11})( (0|[1-9][0-9]{0,11}))*$`, concat(" ", values))
+	numbers := [to_number(value) | some value in values]
 	count(numbers) == count(values)
 } else := min(numbers) * _nano_gibi if {
-	numbers := [to_number(trim_suffix(value, "Gi")) | some value in values; regex.match(`^[1-9][0-9]{0,8}Gi$`, value)]
+	regex.match(`^[1-9][0-9]{0,8}Gi( [1-9][0-9]{0,8}Gi)*$`, concat(" ", values))
+	numbers := [to_number(trim_suffix(value, "Gi")) | some value in values]
 	count(numbers) == count(values)
 } else := min(amounts) if {
 	amounts := [amount | some value in values; amount := nano(value)]

@@ -47,7 +47,11 @@ _has_pod_level(name) if startswith(name, "hugepages-")
 
 # METADATA
 # description: What a pod has of a resource.
-total_of(spec, list, name) := sum([amount | some container in spec.containers; amount := amount_of(container, list, name)]) if {
+total_of(spec, list, name) := sum([amount |
+	some container in spec.containers
+	amount := quantities.nano(written(container, list, name))
+	amount > 0
+]) if {
 	# As in nearly all pods: the general way takes 200 allocations more.
 	not spec.initContainers
 	not spec.overhead

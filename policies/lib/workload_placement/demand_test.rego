@@ -53,6 +53,20 @@ test_capacity if {
 	_running(0, {"cpu": "100"}).explanation.berlin == "allowed"
 }
 
+test_a_cluster_with_room_may_lack_a_certification if {
+	spec := {"template": {"spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}]}}}
+	answer := _decided(object.union(_workload({"customer": "acme", "criticality": "low"}), {"spec": spec}), _world)
+	answer.errors == {}
+	answer.weights == {"berlin": {"weight": 1}}
+	answer.explanation == {
+		"berlin": "allowed",
+		"munich": `it lacks what customer "acme" requires: pci`,
+		"paris": "it costs no less than the clusters that are chosen",
+		"public-de": "it costs no less than the clusters that are chosen",
+		"ohio": `its jurisdiction is us, and customer "acme" allows de, fr`,
+	}
+}
+
 test_a_tainted_cluster_may_be_too_small if {
 	tainted := {
 		"jurisdiction": "de",

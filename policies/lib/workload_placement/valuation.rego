@@ -6,17 +6,31 @@ package lib.workload_placement
 # description: |
 #   What the workload would cost in an hour in each cluster that no rule excludes, if all of its replicas ran there; empty if
 #   nothing that it needs has a price.
-costs := {name: _cost_in(name) | some name in _standing_well; _has_costs}
+costs := _costs_in(_standing_well) if {
+	_has_costs
+} else := {}
 
 _has_costs if count(_paid) + count(_destinations) > 0
 
-# Undefined if the price of a transfer is missing. One sum takes less time than several.
-_cost_in(name) := sum([cost | some resource, amount in _paid; cost := clusters[name].price[resource] * amount]) if {
+# Those of these clusters; without those of which the price of a transfer is missing. All in one call take a third less time
+# than each in one of its own, and one sum takes less time than several.
+_costs_in(names) := {name: cost |
+	known := clusters
+	paid := _paid
+	some name in names
+	cost := sum([product | some resource, amount in paid; product := known[name].price[resource] * amount])
+} if {
 	count(_destinations) == 0
-} else := sum(array.concat(
-	[cost | some resource, amount in _paid; cost := clusters[name].price[resource] * amount],
-	_transferring(name),
-))
+} else := {name: cost |
+	known := clusters
+	paid := _paid
+	some name in names
+	transferring := _transferring(name)
+	cost := sum(array.concat(
+		[product | some resource, amount in paid; product := known[name].price[resource] * amount],
+		transferring,
+	))
+}
 
 # More clusters than these never run the workload, other than those where it runs already: with so many, there are enough
 # of them, and they have room for all replicas.
@@ -25,7 +39,10 @@ _most_used := min([max([_least_clusters, ceil(_pods / _most_replicas)]), count(_
 # The costs of the clusters that can be among the cheapest, and of those where the workload runs.
 _candidates := costs if {
 	_is_valued_everywhere
-} else := {name: _cost_in(name) | some name in (_not_dearer | object.keys(_running))}
+} else := object.union(
+	object.filter(_probed_costs, _not_dearer | object.keys(_running)),
+	_costs_in((_not_dearer | object.keys(_running)) - (_probed | _near)),
+)
 
 # With few clusters, to value all of them takes less time than to find those that can be among the cheapest. Where it
 # already runs, explanations name only the latter.
@@ -76,7 +93,9 @@ _highest := {resource: highest |
 }
 
 # By the costs of some clusters that are likely to be cheap. The last digits of products are rounded.
-_bound := sort([cost | some name in (_probed | _near); cost := _cost_in(name)])[_most_used - 1] * 1.000000001
+_bound := sort([cost | some cost in _probed_costs])[_most_used - 1] * 1.000000001
+
+_probed_costs := _costs_in(_probed | _near)
 
 _probed := {entry[1] | some entry in array.slice(_ranked, 0, _most_used + 4)}
 
@@ -93,9 +112,9 @@ _transfer_problems contains sprintf("no price from 0 to %d of transfers from %s:
 	_has_costs
 	not requested
 	not _is_valued_everywhere
+	valued := object.union(_probed_costs, _candidates)
 	pairs := sort({pair |
-		some from in (((_with_low_prices | _near) | _not_dearer) | object.keys(_running))
-		not _cost_in(from)
+		some from in ((((_with_low_prices | _near) | _not_dearer) | object.keys(_running)) - object.keys(valued))
 		some to in _unpriced_transfers(from)
 		pair := concat(" to ", [from, to])
 	})

@@ -1,5 +1,5 @@
 """Measures how long OPA takes to answer a query, and how often it allocates memory for that, by
-`opa bench`.
+`opa bench`, with the garbage collection of a deployed OPA.
 
 Allocations are exact, and the same on every machine. Times are not: the least one says most.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.opa import cli
+from fairlead.opa import arguments, cli
 from fairlead.programs import toolchain
 
 _WITHIN = 300
@@ -39,7 +39,9 @@ class Measurement:
 def measured(
     query: str, *, modules: Mapping[str, str], data: Mapping[str, Any], input: Any
 ) -> Measurement:
-    """What the answer to `query` costs. Raises FairleadError if OPA fails."""
+    """What the answer to `query` costs an OPA that collects garbage as often as a deployed one (its
+    GOGC). Raises FairleadError if OPA fails.
+    """
     opa = str(toolchain.ensure(["opa"], Progress())["opa"])
     with tempfile.TemporaryDirectory(prefix="fairlead-") as name:
         folder = Path(name)
@@ -54,7 +56,7 @@ def measured(
             text=True,
             check=False,
             timeout=_WITHIN,
-            env=cli.environment(),
+            env=cli.environment() | {"GOGC": arguments.OPA_ENVIRONMENT["GOGC"]},
         )
     if completed.returncode:
         raise FairleadError(f"opa bench fails: {completed.stdout}{completed.stderr}")
