@@ -23,23 +23,29 @@ rows contains row if {
 	count(problems) == 0
 	world := what_if.world(_changes)
 	asked := applications.questions_about(applications.all)
-	answers_now := applications.decisions(asked)
-	answers_then := applications.decisions(asked) with data.placement as world
-	some workload, now in answers_now
-	then := answers_then[workload]
-	what_if.differ(now, then)
+	decided_now := applications.priced_decisions(asked)
+	decided_then := applications.priced_decisions(asked) with data.placement as world
+	some workload, now in decided_now
+	then := decided_then[workload]
+	_differ(now, then)
+	some answer_now in now.answer
+	some answer_then in then.answer
 	[resources, namespace, name] := workload
 	row := {
 		"kind": applications.kinds[resources],
 		"namespace": namespace,
 		"name": name,
-		"now": what_if.clusters(now),
-		"then": what_if.clusters(then),
-		"costNow": object.get(now, "cost", null),
-		"costThen": object.get(then, "cost", null),
-		"errors": what_if.errors(then),
+		"now": what_if.clusters(answer_now),
+		"then": what_if.clusters(answer_then),
+		"costNow": now.cost,
+		"costThen": then.cost,
+		"errors": what_if.errors(answer_then),
 	}
 }
+
+_differ(now, then) if now.cost != then.cost
+
+_differ(now, then) if what_if.differ(now.answer[0], then.answer[0])
 
 _changes := {"prices": {input.cluster: {object.get(input, "resource", "cpu"): input.price}}}
 

@@ -105,6 +105,24 @@ test_price_changes if {
 	startswith(row.errors, `clusters: cluster "berlin" has a price`)
 }
 
+test_a_price_changes_costs_and_clusters if {
+	prices := {"berlin": 0.1, "munich": 0.2}
+	world := object.union(_placement, {"clusters": {name: {"price": {"cpu": price}} | some name, price in prices}})
+	spec := {"replicas": 3, "template": {"spec": {"containers": [{"resources": {"requests": {"cpu": "2"}}}]}}}
+	inventory := {"": {"deployments": {"shop": _deployment("web", "acme", spec)}}}
+	expected := {
+		0.1: set(), # as it is
+		0.15: {[["berlin"], 0.6, ["berlin"], 0.9]},
+		0.3: {[["berlin"], 0.6, ["munich"], 1.2]},
+	}
+	every price, rows in expected {
+		answer := price_changes with input as {"cluster": "berlin", "price": price}
+			with data.placement as world
+			with data.inventory as inventory
+		{[row.now, row.costNow, row.then, row.costThen] | some row in answer.rows} == rows
+	}
+}
+
 _pod(node, phase) := {"metadata": {"ownerReferences": [{"kind": "DaemonSet", "controller": true}]}, "spec": {"nodeName": node}, "status": {"phase": phase}}
 
 _pods := {

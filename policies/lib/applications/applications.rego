@@ -105,6 +105,10 @@ describing(cluster) := cluster if {
 decisions(asked) := {workload: questions.outcome(question) | some workload, question in asked}
 
 # METADATA
+# description: The same, with what they cost.
+priced_decisions(asked) := {workload: questions.priced(question) | some workload, question in asked}
+
+# METADATA
 # description: What to ask placement about each of these workloads.
 questions_about(workloads) := {workload: _question(workload) | some workload in workloads}
 

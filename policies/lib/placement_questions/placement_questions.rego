@@ -61,18 +61,24 @@ _unexplained := {key: value | some key in ["annotations", "errors"]; value := da
 # description: |
 #   The same as `answer`, a list that is empty if there is none, and with `costs`, what the workload would cost in each
 #   cluster.
-decision(resource, namespaces) := _decision(question(resource, namespaces))
+decision(resource, namespaces) := priced(question(resource, namespaces))
 
-_decision(question) := decided if {
-	not question.namespaces
-	decided := _decided with input as {"resource": question.resource}
+# METADATA
+# description: The decision about what `question` gives, with `cost`, what it costs; null if that is not known.
+priced(asked) := decided if {
+	not asked.namespaces
+	decided := _decided with input as {"resource": asked.resource}
 } else := decided if {
-	decided := _decided with input as {"resource": question.resource}
-		with data.kubernetes.namespaces as question.namespaces
+	decided := _decided with input as {"resource": asked.resource}
+		with data.kubernetes.namespaces as asked.namespaces
 }
 
 # Both share one `with`, because each `with` makes OPA evaluate all rules again.
-_decided := {"answer": [answer | answer := data.k8s.placement], "costs": placement.costs}
+_decided := {"answer": [answer | answer := data.k8s.placement], "costs": placement.costs, "cost": _cost}
+
+default _cost := null
+
+_cost := placement.cost
 
 # METADATA
 # description: |

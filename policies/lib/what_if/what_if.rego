@@ -44,7 +44,7 @@ _shown(names) := concat(", ", array.concat(array.slice(sort(names), 0, 10), ["..
 } else := "none"
 
 # METADATA
-# description: Whether two answers of placement differ in the clusters, the errors or the cost.
+# description: Whether two answers of placement differ in the clusters or the errors.
 differ(now, then) if object.remove(now, ["explanation"]) != object.remove(then, ["explanation"])
 
 # METADATA

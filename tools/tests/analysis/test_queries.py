@@ -12,11 +12,13 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from fairlead.analysis import queries
+from fairlead.analysis import queries, what_if
 from fairlead.analysis.place import ANNOTATION
+from fairlead.analysis.what_if import Changes
 from fairlead.cli.query import command
 from fairlead.common import paths
 from fairlead.common.errors import InputError, UsageError
+from fairlead.common.progress import Progress
 from fairlead.policy import bundles
 from fairlead.settings.models import Settings
 
@@ -105,6 +107,27 @@ def test_who_is_affected_by_a_lost_certification() -> None:
     assert {row["customer"] for row in answer} == {"medicare-plus"}
     assert all(row["now"] == ["us-dallas"] and row["then"] == [] for row in answer)
     assert all("no cluster: " in row["errors"] for row in answer)
+
+
+def test_a_price_changes_what_what_if_says() -> None:
+    answer = rows("price-changes", "--arg", "cluster=us-dallas", "--arg", "price=0.5", "-f", APPS)
+    changes = Changes.parse([], [], ["us-dallas=0.5"])
+    compared = what_if.compare([APPS], [str(DATA)], changes, progress=Progress())
+    assert {
+        f"{row['kind']} {row['namespace']}/{row['name']}": (
+            *(row["now"], row["then"]),
+            *(row["costNow"], row["costThen"]),
+        )
+        for row in answer
+    } == {
+        each.now.title: (
+            *(sorted(each.now.clusters), sorted(each.then.clusters)),
+            *(each.now.cost, each.then.cost),
+        )
+        for each in compared
+        if each.changed
+    }
+    assert any(row["now"] == row["then"] for row in answer), "only the cost of some changes"
 
 
 def test_prices_change_nothing_that_reads_none() -> None:
