@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from fairlead.checks.bench import ground, memory, pushes, requests, starts
+from fairlead.checks.bench import ground, memory, pushes, requests, runs, starts
 from fairlead.checks.bench.ground import POOL, Ground
-from fairlead.checks.bench.peers import EMPTIEST, OPA, PEERS, Peer, settings_of
+from fairlead.checks.bench.peers import (
+    EMPTIEST,
+    OPA,
+    PEERS,
+    WITH_KUBE_MGMT,
+    Peer,
+    settings_of,
+)
+from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
+from fairlead.deployment import sidecars
 from fairlead.engines.gatekeeper import controller as gatekeeper
 from fairlead.programs import toolchain
 
@@ -46,17 +56,48 @@ def test_a_push_is_measured_in_both_directions(with_opa: Ground) -> None:
     assert 0 < rows[0]["p50"] <= rows[0]["p99"]
 
 
-@pytest.mark.parametrize(("name", "engine"), pushes.ENGINES.items())
-def test_a_push_to_an_engine_is_measured_in_a_cluster_of_its_own(name: str, engine: str) -> None:
+@pytest.mark.parametrize("name", ["Fairlead cel", "Fairlead python"])
+def test_a_push_to_an_engine_is_measured_in_a_cluster_of_its_own(name: str) -> None:
     peer = named(name)
+    assert peer.engine
     settings = settings_of(peer.label)
-    with ground.prepared(Progress(), settings=settings, engine=engine) as own:
+    with ground.prepared(Progress(), settings=settings, engine=peer.engine) as own:
         own.namespace(peer.namespace, {peer.label: POOL}, {})
         own.fill(10, [peer.label])
         requests.until_placed(own, peer)
         rows = list(pushes.with_fairlead(own, peer, 2))
     assert identities(rows) == [("changes", name, 10, _PUSH, "s")]
     assert 0 < rows[0]["p50"] <= rows[0]["p99"]
+
+
+def test_opa_with_kube_mgmt_is_measured_beside_its_floor_in_a_cluster_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    try:
+        sidecars.KUBE_MGMT.command()
+    except UsageError as error:
+        pytest.skip(str(error))
+    monkeypatch.setattr(requests, "LATENCY", {2: 6})
+    suites = ("latency", "memory", "changes")
+    plan = dataclasses.replace(
+        runs.FULL,
+        suites=suites,
+        peers=[WITH_KUBE_MGMT],
+        sizes=(10,),
+        many=None,
+        rounds=2,
+        few_rounds=2,
+    )
+    rows = list(runs.run(plan, Progress()))
+    own, sidecar = WITH_KUBE_MGMT.name, WITH_KUBE_MGMT.sidecar
+    assert sidecar
+    assert identities(rows) == [
+        ("latency", own, 10, "creation of a pod", "ms"),
+        ("memory", sidecar, 10, "memory of a server", "MiB"),
+        ("changes", own, 10, "from a new namespace to its first pod", "ms"),
+        ("changes", own, 10, _PUSH, "s"),
+    ]
+    assert all(row["p50"] > 0 for row in rows)
 
 
 @pytest.mark.skipif(
