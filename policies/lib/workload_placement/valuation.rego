@@ -10,32 +10,6 @@ costs := _costs_in(_standing_well) if {
 	_has_costs
 } else := {}
 
-# METADATA
-# description: |
-#   What an hour of the workload costs where it is decided to run; undefined if there are errors, or if that is not known.
-cost := round((sum([share | some name, number in _divided; share := known[name] * number]) / _pods) * 1000000000000) / 1000000000000 if {
-	_has_costs
-	count(weights) > 0
-	known := _costs_in(object.keys(weights))
-	count(known) == count(weights)
-}
-
-# The replicas of each cluster by the largest remainder, as engines divide them (docs/placement.md).
-_divided := {name: number |
-	some name, share in _shares
-	number := floor(share) + count(_larger & {name})
-}
-
-_larger := {entry[1] | some entry in array.slice(sort([[floor(share) - share, name] | some name, share in _shares]), 0, _left)}
-
-_left := _pods - sum([floor(share) | some share in _shares])
-
-_shares := {name: share |
-	total := sum([preference.weight | some preference in weights])
-	some name, preference in weights
-	share := (_pods * preference.weight) / total
-}
-
 _has_costs if count(_paid) + count(_destinations) > 0
 
 # Those of these clusters; without those of which the price of a transfer is missing. All in one call take a third less time
