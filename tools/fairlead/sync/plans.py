@@ -164,8 +164,8 @@ def operations(
     policies; removals. OPA may accept a rejected text after another one, so each step is repeated
     until OPA accepts nothing more, and then the next step follows. In this order a new revision is
     loaded beside the old one, and a changed policy for each package that callers ask for switches
-    to it. While a store is neither in
-    OPA nor known, no policies are returned, because they would decide as if the store were empty.
+    to it. While a store is neither in OPA nor known, no policies are returned, because they would
+    decide as if the store were empty.
 
     Small policies come first: for each one, OPA compiles all that it has, so a large one that is
     loaded last, and removed first, makes that faster for the others.

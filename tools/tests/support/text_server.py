@@ -32,7 +32,7 @@ class TextServer:
 @contextmanager
 def serving() -> Iterator[TextServer]:
     """A server on loopback while the block runs."""
-    told = TextServer()
-    with answering_servers.serving(told.answer) as web:
-        told.url = f"{web.url}/prices.yaml"
-        yield told
+    server = TextServer()
+    with answering_servers.serving(server.answer) as web:
+        server.url = f"{web.url}/prices.yaml"
+        yield server
