@@ -86,7 +86,7 @@ def quick(progress: Progress) -> Plan:
         else:
             peers.append(peer)
     suites = ("decision", "latency", "throughput", "memory")
-    return Plan(suites, peers, (10,), (10,), None, 3, 2, 1, 0.4, False, 1)
+    return Plan(suites, peers, (10,), (10,), None, 3, 2, 1, 0.2, False, 1)
 
 
 def run(plan: Plan, progress: Progress) -> Iterator[Row]:
