@@ -33,7 +33,7 @@ _NOT_SYNCED = ("OPA webhook", "OPA look-up", "OPA policy")
 data."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """What is measured, and how often. `sizes` are the numbers of mapped namespaces in the cluster,
     `data_sizes` those of OPA alone. `seed` orders the peers.
@@ -57,7 +57,19 @@ class Plan:
     seed: int
 
 
-FULL = Plan(SUITES, PEERS, (10, 1_000), (10, 1_000, 10_000, 100_000), 10_000, 30, 10, 3, 1, True, 1)
+FULL = Plan(
+    suites=SUITES,
+    peers=PEERS,
+    sizes=(10, 1_000),
+    data_sizes=(10, 1_000, 10_000, 100_000),
+    many=10_000,
+    rounds=30,
+    few_rounds=10,
+    fewest_rounds=3,
+    share=1,
+    every_decision=True,
+    seed=1,
+)
 
 
 def full(progress: Progress) -> Plan:
@@ -85,8 +97,19 @@ def quick(progress: Progress) -> Plan:
             )
         else:
             peers.append(peer)
-    suites = ("decision", "latency", "throughput", "memory")
-    return Plan(suites, peers, (10,), (10,), None, 3, 2, 1, 0.2, False, 1)
+    return Plan(
+        suites=("decision", "latency", "throughput", "memory"),
+        peers=peers,
+        sizes=(10,),
+        data_sizes=(10,),
+        many=None,
+        rounds=3,
+        few_rounds=2,
+        fewest_rounds=1,
+        share=0.2,
+        every_decision=False,
+        seed=1,
+    )
 
 
 def run(plan: Plan, progress: Progress) -> Iterator[Row]:
