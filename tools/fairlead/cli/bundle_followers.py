@@ -16,8 +16,8 @@ from fairlead.cli import component_options, options
 from fairlead.cli import output as out
 from fairlead.cli.component_options import FILE
 from fairlead.common import atomic_files, texts
-from fairlead.common.errors import UsageError
-from fairlead.distribution import client, component, configuration, registry
+from fairlead.common.errors import InputError, UsageError
+from fairlead.distribution import archives, client, component, configuration, registry
 from fairlead.distribution.archives import NAMES, POLICIES
 from fairlead.distribution.configuration import PERSISTED, Following
 
@@ -103,8 +103,9 @@ def serve(
 )
 @click.option(
     "--signed-since",
-    metavar="TIME",
-    help="Decide by no bundle that was signed before, such as 2026-11-24T09:00Z.",
+    metavar="TIME|BUNDLE",
+    help="Decide by no bundle that was signed before this time, such as 2026-11-24T09:00Z, or "
+    "before this file was.",
 )
 @click.option(
     "--label",
@@ -215,13 +216,24 @@ def _called(opa: dict[str, Any]) -> str:
 
 
 def _instant(text: str | None) -> datetime | None:
+    """A time, or that at which the bundle of this path was signed. Raises UsageError and
+    InputError.
+    """
+    if not text:
+        return None
     try:
-        instant = datetime.fromisoformat(text) if text else None
+        instant = datetime.fromisoformat(text)
     except ValueError as error:
-        raise UsageError(
-            f"--signed-since: {text!r} is no time such as 2026-11-24T09:00Z"
-        ) from error
-    return instant.replace(tzinfo=instant.tzinfo or UTC) if instant else None
+        path = Path(text)
+        if not path.is_file():
+            raise UsageError(
+                f"--signed-since: {text!r} is no time such as 2026-11-24T09:00Z, and no file"
+            ) from error
+        signed = archives.read(path).signed
+        if signed is None:
+            raise InputError(path, "is not signed: run `fairlead bundle sign`") from error
+        return datetime.fromtimestamp(signed, UTC)
+    return instant.replace(tzinfo=instant.tzinfo or UTC)
 
 
 def _label(text: str) -> tuple[str, str]:

@@ -117,6 +117,17 @@ def test_the_configuration_names_all_that_an_opa_needs(made: Path) -> None:
     assert all(each["persist"] for each in config["bundles"].values())
 
 
+def test_a_bundle_says_since_when_signatures_count(made: Path) -> None:
+    bundle = made / "data.tar.gz"
+    config = ("config", "--url", "https://policies.example.com", "--public-key", made / "key.pub")
+    assert f"{bundle}: is not signed" in refused(*config, "--signed-since", bundle)
+    assert run("sign", bundle, "--key", made / "key").exit_code == 0
+    result = run(*config, "--signed-since", bundle)
+    assert result.exit_code == 0, result.exception
+    since = yaml.safe_load(result.output)["labels"]["bundles_signed_since"]
+    assert since == str(archives.read(bundle).signed)
+
+
 def test_mistakes_name_the_place_and_the_way_out(made: Path) -> None:
     data, key, away = made / "data.tar.gz", made / "key", made / "away"
     url = f"https://127.0.0.1:{ports.free_ports(1)[0]}"
