@@ -39,12 +39,12 @@ class Constants:
     replica_sets: int = 3
     """For each namespace; the pods are divided among them."""
     opas: int = 2
-    answer: float = 0.0013
-    """One answer of OPA over TLS with its log (docs/operations.md, decision logs)."""
+    answer: float = 0.0027
+    """The processor time of OPA and its proxy for one answer (bench/results.json, processor)."""
     asked: int = 2
     """How often OPA is asked about a pod: to place it, and about the final state."""
-    floor: float = 0.0017
-    """A pod's creation without a policy (1.67 to 1.74 ms, one client)."""
+    floor: float = 0.0042
+    """A pod's creation without a policy, by one client (bench/results.json, latency)."""
     timeout: float = 5.0
     """The setting timeoutSeconds."""
     lag: float = 0.004
