@@ -1,4 +1,6 @@
-"""API servers stop using an OPA that ends before it closes their connections."""
+"""API servers keep their connections to OPA, and stop using an OPA that ends before it closes
+them.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,7 @@ def test_an_api_server_asks_by_new_connections_once_they_are_renewed(
         """The local ports of the API server's connections to OPA after a request."""
         created = objects.apply(pod(at), dry_run=True)
         assert created["spec"]["nodeSelector"] == {"agentpool": "pool1"}
-        return connected(cluster)
+        return connected(cluster, "kube-apiserver", str(cluster.webhook_url))
 
     before = asked()
     assert asked() == before
@@ -84,6 +86,45 @@ def test_an_api_server_asks_by_new_connections_once_they_are_renewed(
     assert ca_bundles(objects) == after, "a deployment brings back the connections of before"
 
 
+@pytest.mark.embedded("it looks into the processes of the API server and the proxy")
+def test_requests_open_no_new_connections(
+    cluster: Cluster,
+    objects: clients.Objects,
+    namespace: Callable[..., str],
+    pod: Callable[..., Any],
+) -> None:
+    at = namespace(agentpool="pool1")
+    opa_url = url_of_opa(cluster)
+
+    def asked() -> tuple[set[int], set[int]]:
+        """The local ports of the connections to the proxy and to OPA after a request."""
+        created = objects.apply(pod(at))
+        assert created["spec"]["nodeSelector"] == {"agentpool": "pool1"}
+        return (
+            connected(cluster, "kube-apiserver", str(cluster.webhook_url)),
+            connected(cluster, "proxy", opa_url),
+        )
+
+    def are_kept() -> bool:
+        """Whether ten more requests use the same connections, which they do not if a probe asks at
+        the same moment.
+        """
+        first = asked()
+        return all(first) and all(asked() == first for _ in range(10))
+
+    waiting.until(
+        are_kept, deadline=SEEN, what="ten requests use the connections of the one before"
+    )
+
+
+def url_of_opa(cluster: Cluster) -> str:
+    """The URL of OPA behind the proxy, by the proxy's arguments."""
+    pid = cluster.servers()["proxy"]["pid"]
+    given = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    (url,) = [each.removeprefix("--opa-url=") for each in given if each.startswith("--opa-url=")]
+    return url
+
+
 def ca_bundles(objects: clients.Objects) -> list[bytes]:
     configuration = (
         objects.get("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "fairlead")
@@ -92,13 +133,13 @@ def ca_bundles(objects: clients.Objects) -> list[bytes]:
     return [b64decode(webhook["clientConfig"]["caBundle"]) for webhook in configuration["webhooks"]]
 
 
-def connected(cluster: Cluster) -> set[int]:
-    """The local ports of the API server's connections to OPA. Source: proc(5), /proc/net/tcp."""
-    pid = cluster.servers()["kube-apiserver"]["pid"]
+def connected(cluster: Cluster, server: str, url: str) -> set[int]:
+    """The local ports of the server's connections to this URL. Source: proc(5), /proc/net/tcp."""
+    pid = cluster.servers()[server]["pid"]
     inodes = {
         link.readlink().name for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()
     }
-    port = urlsplit(str(cluster.webhook_url)).port
+    port = urlsplit(url).port
     ports = set()
     for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
         _, local, remote, state, *rest = line.split()

@@ -71,9 +71,10 @@ func shown(certificate, key string) *kept[*tls.Certificate] {
 	}, certificate, key)
 }
 
-// trusted are the CAs that OPA is verified by.
-func trusted(file string) *kept[*x509.CertPool] {
-	return newKept(func() (*x509.CertPool, error) {
+// trusted is how to connect to OPA and the sidecar: the CAs that verify them, and the sessions to resume. A resumed
+// session is not verified again, so new CAs come with an empty cache.
+func trusted(file string) *kept[*tls.Config] {
+	return newKept(func() (*tls.Config, error) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
@@ -82,8 +83,24 @@ func trusted(file string) *kept[*x509.CertPool] {
 		if !pool.AppendCertsFromPEM(text) {
 			return nil, errors.New("it holds no certificate")
 		}
-		return pool, nil
+		sessions := tls.NewLRUClientSessionCache(2) // OPA's and the sidecar's
+		return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool, ClientSessionCache: sessions}, nil
 	}, file)
+}
+
+// sessionsOf are the sessions with one address. TLS itself looks sessions up by the host alone, which OPA and the
+// sidecar share.
+type sessionsOf struct {
+	tls.ClientSessionCache
+	address string
+}
+
+func (s sessionsOf) Get(string) (*tls.ClientSessionState, bool) {
+	return s.ClientSessionCache.Get(s.address)
+}
+
+func (s sessionsOf) Put(_ string, session *tls.ClientSessionState) {
+	s.ClientSessionCache.Put(s.address, session)
 }
 
 func serverTLS(certificate *kept[*tls.Certificate]) *tls.Config {

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -85,18 +84,20 @@ type proxy struct {
 	plain, large, inHand, rest, policies *queue
 }
 
-func newProxy(opa, sidecar *url.URL, cas *kept[*x509.CertPool], largest int64, keep func(bool)) *proxy {
+func newProxy(opa, sidecar *url.URL, trust *kept[*tls.Config], largest int64, keep func(bool)) *proxy {
 	transport := &http.Transport{
 		MaxIdleConns:        2 * restAtOnce,
 		MaxIdleConnsPerHost: 2 * restAtOnce,
 		IdleConnTimeout:     idle,
 		DisableCompression:  true,
 		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			pool, err := cas.get()
+			config, err := trust.get()
 			if err != nil {
 				return nil, err
 			}
-			dialer := tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}}
+			config = config.Clone()
+			config.ClientSessionCache = sessionsOf{config.ClientSessionCache, address}
+			dialer := tls.Dialer{Config: config}
 			return dialer.DialContext(ctx, network, address)
 		},
 	}
