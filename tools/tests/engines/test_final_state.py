@@ -52,6 +52,8 @@ def test_the_policies_judge_every_final_state_as_opa_does() -> None:
     left = judge.left_by_opa(every)
     judged = judge.judged([*every, *left.values()])
     assert [f"{each.case.name}: {each.wrong}" for each in judged if each.wrong] == []
+    messages = [(each.expected, getattr(each.outcome, "message", "")) for each in judged]
+    assert [pair for pair in messages if not pair[1].startswith(pair[0])] == []
     # OPA leaves what it has changed as it is.
     assert all(each.expected == "" for each in judged[len(every) :])
     assert {each.case.name for each in judged if each.expected == UNDONE} == left.keys()

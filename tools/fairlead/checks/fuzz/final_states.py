@@ -66,12 +66,14 @@ class Judged:
 
     @property
     def wrong(self) -> str:
-        """How the policies and OPA differ; empty if they do not."""
+        """How the policies and OPA differ; empty if they do not. Of what OPA refuses, the words do
+        not count.
+        """
         outcome, expected = self.outcome, self.expected
         if (
             isinstance(outcome, Decision)
             and outcome.allowed == (not expected)
-            and outcome.message.startswith(expected)
+            and outcome.message.startswith(UNDONE) == (expected == UNDONE)
         ):
             return ""
         return f"the policies: {outcome}, and OPA: {expected or 'allowed'}"
