@@ -4,8 +4,10 @@ the two checks always holds, whatever changes."""
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +27,7 @@ from fairlead.engines import enforcement
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import uninstall
+from fairlead.policy import bundles
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("the API server has to reach webhooks of this process")
@@ -45,6 +48,14 @@ REFUSALS = {
     "changes the nodeSelector": rf"'{POLICY}' denied request: .*places its pods in pool \"pool1\"",
     "sets a nodeName": rf"'{POLICY}' denied request: .*sets spec.nodeName=pool2-0",
 }
+
+
+class Warnings(Progress):
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def warn(self, message: str) -> None:
+        self.texts.append(message)
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +200,32 @@ def test_where_nothing_may_be_refused_webhooks_stay(
     )
     assert "final-state.node-pool.fairlead.dev" in webhooks(objects)
     assert objects.get(VERSION, "ValidatingAdmissionPolicy", POLICY) is None
+
+
+def test_where_the_api_server_does_not_accept_the_policy_the_webhook_stays(
+    shared: EmbeddedCluster, objects: clients.Objects, create: Create, tmp_path: Path
+) -> None:
+    folder = tmp_path / "policies"
+    shutil.copytree(bundles.folder(), folder)
+    definition = folder / "node_pool" / "engines" / "cel.yaml"
+    known = "expression: request.kind.kind == 'Pod'\n"
+    assert definition.read_text().count(known) == 1
+    definition.write_text(
+        definition.read_text().replace(known, known.replace("'Pod'", "string.ofTheFuture()"))
+    )
+    warnings = Warnings()
+    enforcement.deploy(shared, BY_POLICY, folder, progress=warnings)
+    (warning,) = warnings.texts
+    assert warning.startswith("finalState: a webhook checks the final state for node-pool, and no")
+    assert "the API server does not accept it" in warning
+    assert "ofTheFuture" in warning
+    assert checked(shared) == "webhook"
+    assert "final-state.node-pool.fairlead.dev" in webhooks(objects)
+    assert objects.get(VERSION, "ValidatingAdmissionPolicy", POLICY) is None
+    until(
+        lambda: all(refused(create, change) for change in CHANGES),
+        what="the webhook checks the final state",
+    )
 
 
 def test_uninstall_leaves_no_policy(shared: EmbeddedCluster, objects: clients.Objects) -> None:

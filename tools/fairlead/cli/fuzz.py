@@ -64,7 +64,8 @@ def command(
     admission reviews. `decision` compares the short ways of the decision with the general rules,
     and `log` that of the decision log.
     `engines` compares the answers of the policies in Rego with those in Python,
-    and asks an API server about every fifth example, which decides by admission policies in CEL.
+    has admission policies in CEL judge the final states of a fifth as many pods,
+    and asks an API server about every fifth example, which decides by such policies.
     `load` sends huge, deep, compressed and slow requests to an embedded cluster;
     its OPA and sidecar must stay within their memory and go on serving others.
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
-from fairlead.analysis import evaluate
+from fairlead.checks.fuzz.final_states import UNDONE, Judge
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.final_states import FinalState
 from fairlead.deployment.names import FINAL_STATE_ANNOTATION
-from fairlead.engines.base import Decision
-from fairlead.engines.cel import final_state, inlining, offline
+from fairlead.engines.cel import final_state, inlining
+from fairlead.engines.cel.final_state import Check
 from fairlead.policy import bundles, cases
 from fairlead.policy.cases import Case
 from fairlead.settings.models import Settings
@@ -27,96 +23,41 @@ CHECKED = ("node-pool", "sidecar-injection")
 """The intents whose final state is checked, with some settings at least."""
 
 
-def checks(settings: Settings) -> list[final_state.Check]:
-    return final_state.render(bundles.bundle(settings).active(settings), settings)[0]
+def checks(settings: Settings) -> list[Check]:
+    return Judge(QUIET).checks(settings)
 
 
 def reasons(settings: Settings) -> dict[str, str]:
     return final_state.render(bundles.bundle(settings).active(settings), settings)[1]
 
 
-def by_settings() -> dict[str, list[Case]]:
-    """The cases about pods whose final state policies check, by their settings."""
-    groups: dict[str, list[Case]] = {}
-    for case in cases.load(None):
-        about_pods = case.request.manifest["kind"] == "Pod" and not case.request.sub_resource
-        if case.intent in CHECKED and about_pods and case.request.operation != "DELETE":
-            groups.setdefault(case.settings.model_dump_json(), []).append(case)
-    return {
-        key: group
-        for key, group in groups.items()
-        if {check.intent for check in checks(group[0].settings)} >= {group[0].intent}
-    }
-
-
-def question(case: Case) -> evaluate.Question:
-    namespace = case.namespace
-    assert namespace
-    metadata = {"name": namespace.name, "labels": namespace.labels}
-    return evaluate.Question(
-        case.review(), case.settings, {namespace.name: {"metadata": metadata}}, {}, {}
-    )
-
-
-def reviews(case: Case, answer: evaluate.Answer) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The final states to try: as OPA leaves the object, and as it was before, if that differs."""
-    before = case.review()
-    yield "as it came", before
-    if answer.patch:
-        after = json.loads(json.dumps(before))
-        after["request"]["object"] = answer.object
-        yield "as OPA leaves it", after
+def checked_cases(judge: Judge) -> list[Case]:
+    """The cases about pods whose final state policies check."""
+    return [
+        case
+        for case in cases.load(None)
+        if case.intent in CHECKED
+        and case.request.manifest["kind"] == "Pod"
+        and not case.request.sub_resource
+        and case.request.operation != "DELETE"
+        and case.intent in {check.intent for check in judge.checks(case.settings)}
+    ]
 
 
 def test_the_policies_judge_every_final_state_as_opa_does() -> None:
     """With API servers' own code, and with OPA's words: what lacks its patch is refused, too."""
-    groups = by_settings()
-    every = [case for group in groups.values() for case in group]
+    judge = Judge(QUIET)
+    every = checked_cases(judge)
     assert len(every) > 100
-    answers = dict(
-        zip(
-            [case.name for case in every],
-            evaluate.ask([question(case) for case in every], QUIET),
-            strict=True,
-        )
-    )
-    wrong, judged = [], 0
-    for group in groups.values():
-        objects = [
-            each for check in checks(group[0].settings) for each in (check.policy, check.binding)
-        ]
-        labelled: dict[str, list[Case]] = {}
-        for case in group:
-            assert case.namespace
-            labelled.setdefault(json.dumps(case.namespace.model_dump()), []).append(case)
-        for alike in labelled.values():
-            namespace = alike[0].namespace
-            assert namespace
-            tried = [
-                (case, what, review)
-                for case in alike
-                for what, review in reviews(case, answers[case.name])
-            ]
-            decided = offline.decide(
-                objects,
-                [review for _, _, review in tried],
-                {namespace.name: namespace.labels},
-                progress=QUIET,
-            )
-            for (case, what, _), judgement in zip(tried, decided, strict=True):
-                judged += 1
-                answer, outcome = answers[case.name], judgement.outcome
-                undone = bool(answer.patch) and what == "as it came"
-                expected = answer.allowed and not undone
-                words = "another webhook has undone" if undone else answer.message.strip()
-                if (
-                    not isinstance(outcome, Decision)
-                    or outcome.allowed != expected
-                    or not outcome.message.startswith(words)
-                ):
-                    wrong.append(f"{case.name}, {what}: {outcome}, and OPA: {answer.message}")
-    assert wrong == []
-    assert judged > 150
+    left = judge.left_by_opa(every)
+    judged = judge.judged([*every, *left.values()])
+    assert [f"{each.case.name}: {each.wrong}" for each in judged if each.wrong] == []
+    messages = [(each.expected, getattr(each.outcome, "message", "")) for each in judged]
+    assert [pair for pair in messages if not pair[1].startswith(pair[0])] == []
+    # OPA leaves what it has changed as it is.
+    assert all(each.expected == "" for each in judged[len(every) :])
+    assert {each.case.name for each in judged if each.expected == UNDONE} == left.keys()
+    assert len(judged) > 150
 
 
 def test_where_nothing_may_be_refused_the_webhook_stays() -> None:

@@ -48,20 +48,24 @@ _RESOURCES = ("cpu", "memory", "ephemeral-storage", "example.com/gpu")
 _KEYS = ("team", "example.com/stage")
 _VALUES = ("", "a", "b", "production", "prod\n")
 _INJECTED = "proxy"
+_KINDS = (*TEMPLATES, "/Pod", "/Pod", "/Pod", "/Pod", "/Namespace")
 
 
 def intents() -> Strategy:
     """Some of the intents, each for all namespaces or for some, with or without exemptions."""
     instances = {
-        "image-sources": _images(),
-        "run-as-user": _users(),
-        "required-labels": _labels(),
-        "resource-limits": _resources(),
-        "sidecar-injection": _sidecars(),
+        "image-sources": _instance(_images()),
+        "run-as-user": _instance(_users()),
+        "required-labels": _instance(_labels()),
+        "resource-limits": _instance(_resources()),
+        "sidecar-injection": sidecars(),
     }
-    return st.fixed_dictionaries(
-        {}, optional={name: _instance(parameters) for name, parameters in instances.items()}
-    )
+    return st.fixed_dictionaries({}, optional=instances)
+
+
+def sidecars() -> Strategy:
+    """The intent that injects a sidecar."""
+    return _instance(_sidecars())
 
 
 def _instance(parameters: Strategy) -> Strategy:
@@ -145,9 +149,9 @@ def labels() -> Strategy:
 
 
 @st.composite
-def reviews(draw: st.DrawFn) -> dict[str, Any]:
+def reviews(draw: st.DrawFn, kinds: tuple[str, ...] = _KINDS) -> dict[str, Any]:
     """Reviews of pods, their subresources, templates and namespaces."""
-    kind = draw(st.sampled_from((*TEMPLATES, "/Pod", "/Pod", "/Pod", "/Pod", "/Namespace")))
+    kind = draw(st.sampled_from(kinds))
     manifest = draw(_manifests(kind))
     below = draw(st.sampled_from((None, None, "ephemeralcontainers", "resize")))
     sub_resource = below if kind == "/Pod" else None

@@ -1,8 +1,8 @@
 """Compares the engines: all must give the same answer to any request, under any settings.
 
 The policies in Rego and those in Python get any request that OPA could get, and their answers must
-be the same to the letter. They and the admission policies of an API server then get requests that
-an API server accepts (agreement.py).
+be the same to the letter. Admission policies then judge final states of pods as OPA does
+(final_states.py). Last, all of them get requests that an API server accepts (agreement.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.analysis import evaluate
-from fairlead.checks.fuzz import ENGINES, agreement
+from fairlead.checks.fuzz import ENGINES, agreement, final_states
 from fairlead.checks.fuzz.batches import BATCH, Asked, Batch, batches
 from fairlead.checks.fuzz.search import Search, Violation, search
 from fairlead.common.errors import UsageError
@@ -26,7 +26,7 @@ from fairlead.engines.python import decisions
 from fairlead.settings.models import Settings
 
 _SHARE = 5
-"""One of so many examples is also asked of an API server, where it takes longer."""
+"""One of so many examples is also asked of admission policies, where it takes longer."""
 
 
 def run(
@@ -49,8 +49,10 @@ def run(
     result: Search[Any] = Search()
     if {"opa", "python"} <= {*names}:
         result.add(_alone(seed, progress, policies, examples, shrink))
+    count = -(-examples // _SHARE)
+    if {"opa", "cel"} <= {*names} and not result.why:
+        result.add(final_states.run(seed=seed, progress=progress, examples=count, folder=policies))
     if "cel" in names and not result.why:
-        count = -(-examples // _SHARE)
         result.add(
             agreement.run(
                 names,

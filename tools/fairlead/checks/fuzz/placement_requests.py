@@ -18,6 +18,7 @@ _KEYS = ("agentpool", "zone", "disk")
 _VALUES = ("pool1", "pool2", "a", "b")
 _NAMES = ("pool1", "pool2", "pool9")
 _PLACED = ("/Pod", "apps/DaemonSet")
+_KINDS = (*TEMPLATES, *_PLACED, *_PLACED, "/Namespace")
 
 
 def _selectors(keys: tuple[str, ...] = _KEYS) -> Strategy:
@@ -108,9 +109,9 @@ def labels() -> Strategy:
 
 
 @st.composite
-def reviews(draw: st.DrawFn) -> dict[str, Any]:
+def reviews(draw: st.DrawFn, kinds: tuple[str, ...] = _KINDS) -> dict[str, Any]:
     """Reviews of pods, templates and namespaces that are created or updated."""
-    kind = draw(st.sampled_from((*TEMPLATES, *_PLACED, *_PLACED, "/Namespace")))
+    kind = draw(st.sampled_from(kinds))
     manifest = draw(_manifests(kind))
     old = None
     if draw(st.booleans()):
