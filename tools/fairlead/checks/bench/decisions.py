@@ -20,7 +20,7 @@ _MOST_FORMATTED = 10_000
 _ROUNDS = 3
 _IN_ROUNDS = (FLOOR, "any pool")
 """The peer and the profile that are measured in rounds, if there are several sizes. Rounds of all
-would take three times as long, and these take 1.7 times."""
+would take three times as long as one round, and these take less than twice as long."""
 
 _Round = Mapping[int, Measurement]
 """What one request costs, by the number of namespaces."""
