@@ -37,17 +37,18 @@ class Measurement:
 
 
 def measured(
-    query: str, *, modules: Mapping[str, str], data: Mapping[str, Any], input: Any
+    query: str, *, modules: Mapping[str, str], data: Mapping[str, Any] | str, input: Any
 ) -> Measurement:
     """What the answer to `query` costs an OPA that collects garbage as often as a deployed one (its
-    GOGC). Raises FairleadError if OPA fails.
+    GOGC). `data` may be the text of JSON. Raises FairleadError if OPA fails.
     """
     opa = str(toolchain.ensure(["opa"], Progress())["opa"])
     with tempfile.TemporaryDirectory(prefix="fairlead-") as name:
         folder = Path(name)
         for key, text in modules.items():
             (folder / key).write_text(text, encoding="utf-8")
-        (folder / "data.json").write_text(json.dumps(data))
+        document = data if isinstance(data, str) else json.dumps(data)
+        (folder / "data.json").write_text(document, encoding="utf-8")
         (folder / "input").write_text(json.dumps(input))
         command = [opa, "bench", "--format=json", f"--data={folder}", f"--input={folder / 'input'}"]
         completed = subprocess.run(

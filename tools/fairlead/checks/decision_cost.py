@@ -5,6 +5,8 @@ Allocations are exact, and the same on every machine. Times are not: the least o
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -110,6 +112,14 @@ def _measured(
     return benchmarks.measured(
         "data.system.main",
         modules=modules,
-        data={"kubernetes": {"namespaces": mapped(namespaces)}},
+        data=_data(namespaces),
         input=review,
     )
+
+
+@functools.cache
+def _data(namespaces: int) -> str:
+    """OPA's data with so many mapped namespaces, as JSON. With 100,000, it takes half a second to
+    make, a seventh of a measurement.
+    """
+    return json.dumps({"kubernetes": {"namespaces": mapped(namespaces)}})

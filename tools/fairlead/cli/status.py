@@ -57,7 +57,7 @@ def _draw(data: dict[str, Any], console: Console) -> None:
             ("pod", "url", "ready", "leads", "bindings", "reasons"),
             _access(data["access"]),
         ),
-        ("intents", _intent_columns(data["intents"]), _intents(data["intents"], data["disabled"])),
+        ("intents", _intent_columns(data), _intents(data["intents"], data["disabled"])),
         ("policies", ("name", "status", "error"), _policies(data["policies"])),
         ("admission", ("what", "objects", "failurePolicy", "state"), _admission(data["objects"])),
         (
@@ -127,9 +127,12 @@ def _access(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, "leads": row["leading"]} for row in _healths(rows)]
 
 
-def _intent_columns(rows: list[dict[str, Any]]) -> tuple[str, ...]:
-    """What checks the final state is only shown if admission policies do."""
-    by_policy = any(row.get("finalState") == "policy" for row in rows)
+def _intent_columns(data: dict[str, Any]) -> tuple[str, ...]:
+    """What checks the final state is only shown if admission policies do, or are to. They cannot
+    for each intent: a webhook may stay for all.
+    """
+    wanted = data.get("finalState") == "policy"
+    by_policy = wanted or any(row.get("finalState") == "policy" for row in data["intents"])
     return ("name", "enforcement", *(("final state",) if by_policy else ()), "kinds")
 
 

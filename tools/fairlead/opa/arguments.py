@@ -27,11 +27,18 @@ at once 140."""
 OPA_ENVIRONMENT = {"GOMEMLIMIT": f"{OPA_MEMORY * 9 // 10}MiB", "GOGC": "200"}
 """Makes Go collect garbage when OPA has three times the memory that is in use, or in time for the
 limit, instead of when that has doubled. At five times, an OPA with 10,000 namespaces took 300 MiB
-under load."""
+under load.
+
+GOMAXPROCS is left out. The containers have no CPU limit, so Go uses all processors of the node.
+Where somebody sets a limit, Go follows it, since 1.25: OPA 1.22.0 and the proxy are built with 1.26
+or newer."""
 PROXY_MEMORY = 192
 """The memory limit of the proxy's container, in MiB. 1,024 connections with a plain review each
 take 90, large reviews 24."""
 PROXY_ENVIRONMENT = {"GOMEMLIMIT": f"{PROXY_MEMORY * 9 // 10}MiB"}
+"""Without GOGC, as the proxy keeps little: with Go's default, it stays at 14 MiB under 16 clients,
+and 5 to 7 % of its processor time, 0.02 ms for a review, are garbage collection. With 200, 2 % are,
+and it takes 18 MiB."""
 LARGEST_REVIEW = 3 * 1024 * 1024
 """Bytes: twice etcd's limit of 1.5 MiB for an object, as the review of an update holds the old and
 the new object."""

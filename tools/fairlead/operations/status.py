@@ -43,6 +43,8 @@ def status(cluster: Cluster) -> dict[str, Any]:
     - `intents`: the deployed ones, as {name, enforcement, kinds, finalState}; empty if they cannot
       be read. `finalState` is what checks their objects after other webhooks: `webhook` or
       `policy`, None for nothing
+    - `finalState`: the setting, `webhook` or `policy`, which does not hold for each intent; None if
+      the settings cannot be read
     - `bundles`: the URL of the signed bundles that the OPAs follow; None if a sidecar loads their
       policies. The objects are not compared then, as nothing in the cluster has the settings
     - `deployed`: whether anything of Fairlead is there
@@ -108,6 +110,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
         "sidecars": sidecars,
         "access": access,
         "intents": intents(config_map),
+        "finalState": final_state(config_map),
         "policies": policies,
         "objects": documents(comparison),
         "disabled": [asdict(record) for record in disabled.records.values()],
@@ -166,11 +169,11 @@ def intents(config_map: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     try:
         settings = drift.settings(config_map)
         active = bundles.Bundle(config_map.get("data") or {}).active(settings)
-        final_state = FinalState.of(config_map)
+        recorded = FinalState.of(config_map)
     except FairleadError:  # the comparison of webhooks says why
         return []
     by_api_server = Engines.of(config_map).enforcing not in ASKED
-    in_place = final_state.intents if final_state and final_state.in_place else set()
+    in_place = recorded.intents if recorded and recorded.in_place else set()
     policies = {one.name for one in active if by_api_server or one.name in in_place}
     return [
         {
@@ -181,6 +184,16 @@ def intents(config_map: Mapping[str, Any] | None) -> list[dict[str, Any]]:
         }
         for one in active
     ]
+
+
+def final_state(config_map: Mapping[str, Any] | None) -> str | None:
+    """The setting `finalState` of the deployed policies; None if it cannot be read."""
+    if config_map is None:
+        return None
+    try:
+        return drift.settings(config_map).final_state
+    except FairleadError:  # the comparison of webhooks says why
+        return None
 
 
 def _final_state(one: Instance, policies: Collection[str]) -> str | None:

@@ -41,6 +41,7 @@ def status(cluster: Cluster, config_map: Mapping[str, Any]) -> dict[str, Any]:
         "sidecars": [],
         "access": [],
         "intents": statuses.intents(config_map),
+        "finalState": statuses.final_state(config_map),
         "policies": rows,
         "objects": statuses.documents(comparison),
         "disabled": [asdict(each) for each in disabled.records.values()],
