@@ -55,6 +55,12 @@ def test_a_policy_decides_by_its_parameters_or_by_the_defaults_of_its_rego(world
         ("package fairlead_sync\nowned := []", 1, "would hide"),
         ("package fairlead_confirmed\nwithin := 9", 1, "would hide"),
         ("package kubernetes\nnamespaces := {}", 1, "would hide"),
+        ("package placement", 1, "would hide the data that Fairlead reads at data.placement"),
+        ("package placement.team\nx := 1", 1, "would hide the data that Fairlead reads"),
+        ("package inventory\nx := 1", 1, "would hide the data that Fairlead reads"),
+        ("package fairlead.placement\nclusters := {}", 1, "rules at data.fairlead.placement"),
+        ("package fairlead\nplacement := {}", 1, "would hide"),
+        ("package fairlead.team\nx := 1", 1, "rules at data.fairlead would hide"),
     ],
 )
 def test_a_bad_policy_names_its_line_and_takes_down_no_other(
