@@ -217,6 +217,30 @@ test_prices_that_are_missing if {
 	answer.explanation.b == "its data are wrong"
 }
 
+# Like _priced, with a cluster that the customer may not use.
+_priced_abroad(prices, price) := object.union(_priced(prices), {"clusters": {"abroad": {
+	"jurisdiction": "us",
+	"location": "on-prem",
+	"price": price,
+}}})
+
+test_prices_that_only_excluded_clusters_have if {
+	problem := "cluster %q has no price of %s, as others have: set one, 0 if it is free"
+	bare := _decided(_of_replicas(2, {}), _priced_abroad({"a": {}}, {"cpu": 0.01, "memory": 0.001}))
+	bare.weights == {}
+	bare.errors == {"clusters": {sprintf(problem, ["a", "cpu"]), sprintf(problem, ["a", "memory"])}}
+	bare.explanation.a == "its data are wrong"
+	without := json.remove(_priced_abroad({"a": {}}, {"cpu": 0.01, "memory": 0.001}), ["clusters/a/price"])
+	_decided(_of_replicas(2, {}), without) == bare
+	partly := _decided(_of_replicas(2, {}), _priced_abroad({"a": {"cpu": 1}, "b": {"cpu": 1}}, {"cpu": 0.01, "memory": 0}))
+	partly.errors == {"clusters": {sprintf(problem, ["a", "memory"]), sprintf(problem, ["b", "memory"])}}
+}
+
+test_what_only_excluded_clusters_price_and_nobody_requests_is_free if {
+	_divided(2, {}, _priced_abroad({"a": {"cpu": 1, "memory": 1}}, {"example.com/gpu": 1})) == {"a": 2}
+	_divided(2, {}, _priced_abroad({"a": {"memory": 1}}, {"cpu": -1})) == {"a": 2}
+}
+
 test_resources_without_any_price_are_free if {
 	_divided(2, {}, _priced({"a": {"memory": 0.002}, "b": {"memory": 0.001}})) == {"b": 2}
 	_divided(2, {}, _priced({"a": {"example.com/gpu": 1}, "b": {}})) == {"a": 1, "b": 1}
