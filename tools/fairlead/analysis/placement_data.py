@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,24 @@ def _document(text: str, path: Path) -> files.Document:
             "has no data of clusters: write one document with `placement` at its top, and in that "
             "`clusters` and `customers`",
         )
+    for location, value in _parts(first.value, ()):
+        # YAML has numbers that JSON, and so OPA, does not have.
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(
+                path, f"{_shown(location)} is {value}: write a number", line=first.line(location)
+            )
     return first
+
+
+def _parts(value: Any, location: _Location) -> Iterator[tuple[_Location, Any]]:
+    """All values, each with its place."""
+    yield location, value
+    if isinstance(value, Mapping):
+        for key, child in value.items():
+            yield from _parts(child, (*location, key))
+    elif isinstance(value, list):
+        for number, child in enumerate(value):
+            yield from _parts(child, (*location, number))
 
 
 def _misspelt(document: files.Document, name: str) -> Iterator[str]:

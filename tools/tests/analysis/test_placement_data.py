@@ -107,6 +107,21 @@ def test_misspelt_keys_of_an_answer_are_named_by_its_url(data: str, server: Text
     )
 
 
+@pytest.mark.parametrize("number", [".nan", ".inf", "-.inf"])
+def test_numbers_that_json_does_not_have_are_named_with_their_place(
+    tmp_path: Path, number: str
+) -> None:
+    file = tmp_path / "data.yaml"
+    file.write_text(f"placement:\n  clusters:\n    eu:\n      price: {{cpu: {number}}}\n")
+    with pytest.raises(InputError) as caught:
+        read(str(file))
+    assert caught.value.exit_code == 2
+    assert str(caught.value) == (
+        f"{file}:4: placement.clusters.eu.price.cpu is {float(number.replace('.', ''))}: "
+        "write a number"
+    )
+
+
 @pytest.mark.parametrize(
     ("status", "text", "problem"),
     [
