@@ -112,6 +112,18 @@ def test_of_two_claims_the_older_stays_in_force_and_both_say_so(
     assert 9 in (answer(world, "teams", "limit"), answer(world, "teams", "web", "limit"))
 
 
+def test_a_policy_knows_which_part_of_its_package_others_claim(world: World) -> None:
+    show(
+        world,
+        make_policy("a", "09:00", TEAMS),
+        make_policy("b", "10:00", "package teams.web\n\nlimit := 9"),
+        make_policy("c", "11:00", "package teams\n\nlimit := 8"),
+    )
+    shared = {name: world.verdicts[POLICY_OBJECTS, name].claim.shared for name in "abc"}
+    part = (("PlacementPolicy b", "teams.web"),)
+    assert shared == {"a": part, "b": (), "c": part}
+
+
 def test_an_older_policy_takes_a_package_over_from_a_younger_one(world: World) -> None:
     old, young = make_policy("old", "08:00", "package x\ny := 1"), make_policy("b", "09:00", TEAMS)
     show(world, old, young)
