@@ -96,13 +96,21 @@ test_price_changes if {
 		with data.inventory as _inventory
 	nothing == {"_changes": {"prices": {"berlin": {"cpu": 0.5}}}, "problems": set(), "rows": set()}
 
-	# A price that is none stops the decisions that read it.
-	answer := price_changes with input as {"cluster": "berlin", "resource": "memory", "price": -1}
+	wrong := price_changes with input as {"cluster": "berlin", "resource": "memory", "price": -1}
 		with data.placement as _placement
-		with data.inventory as {"": {"deployments": {"shop": _web}}}
+		with data.inventory as _inventory
+	wrong.rows == set()
+	wrong.problems == {`the price -1 of memory in cluster "berlin" is no number from 0 to 1000000000`}
+}
+
+test_a_price_that_others_lack_stops_decisions if {
+	spec := {"template": {"spec": {"containers": [{"resources": {"requests": {"memory": "1Gi"}}}]}}}
+	answer := price_changes with input as {"cluster": "berlin", "resource": "memory", "price": 1}
+		with data.placement as _placement
+		with data.inventory as {"": {"deployments": {"shop": _deployment("web", "acme", spec)}}}
 	{[row.name, row.now, row.then, row.costNow, row.costThen] | some row in answer.rows} == {["web", ["berlin", "munich"], [], null, null]}
 	some row in answer.rows
-	startswith(row.errors, `clusters: cluster "berlin" has a price`)
+	startswith(row.errors, `clusters: cluster "munich" has no price of memory`)
 }
 
 test_a_price_changes_costs_and_clusters if {

@@ -25,15 +25,34 @@ _named(changes) := object.keys(object.get(changes, "without", {})) | object.keys
 
 # METADATA
 # description: Why the changes make no sense, as a set of sentences.
-problems(changes) := {sprintf("cluster %q is not known: placement.clusters has %s", [name, _shown(object.keys(placement.clusters))]) |
+problems(changes) := union({_unknown(changes), _not_held(changes), _wrongly_priced(changes)})
+
+_unknown(changes) := {sprintf("cluster %q is not known: placement.clusters has %s", [name, _shown(object.keys(placement.clusters))]) |
 	some name in _named(changes)
 	not _is_cluster(name)
-} | {sprintf("cluster %q has no certification %q that it could lose: it has %s", [name, certification, _shown(held)]) |
+}
+
+_not_held(changes) := {sprintf("cluster %q has no certification %q that it could lose: it has %s", [name, certification, _shown(held)]) |
 	some name, certifications in object.get(changes, "without", {})
 	_is_cluster(name)
 	held := object.get(placement.clusters, [name, "certifications"], [])
 	some certification in certifications
 	not certification in held
+}
+
+_wrongly_priced(changes) := {sprintf("the price %v of %s in cluster %q is no number from 0 to %d", [price, resource, name, _highest_price]) |
+	some name, prices in object.get(changes, "prices", {})
+	some resource, price in prices
+	not _is_price(price)
+}
+
+# As lib.workload_placement has it.
+_highest_price := 1000000000
+
+_is_price(price) if {
+	is_number(price)
+	price >= 0
+	price <= _highest_price
 }
 
 _is_cluster(name) if is_object(placement.clusters[name])

@@ -32,6 +32,16 @@ test_changes_that_make_no_sense if {
 	}
 }
 
+test_prices_that_are_none if {
+	every price in [-1, 1000000001, "x", null] {
+		_wrong({"prices": {"paris": {"cpu": price, "memory": 1}}}) == {sprintf(
+			`the price %v of cpu in cluster "paris" is no number from 0 to 1000000000`,
+			[price],
+		)}
+	}
+	_wrong({"prices": {"paris": {"cpu": 0, "memory": 1000000000}}}) == set()
+}
+
 test_only_some_of_many_clusters_are_named if {
 	problems := what_if.problems({"without": {"x": ["pci"]}}) with data.placement as {"clusters": {sprintf("c%d", [number]): {} |
 		some number in numbers.range(10, 30)

@@ -141,6 +141,49 @@ test_spreads_that_are_impossible if {
 	_spread_errors(9, object.union(asking, {"max-replicas-per-cluster": "5"}), _cheap_medium_dear) == `cluster "cheap" would run 6 replicas by its weight, and max-replicas-per-cluster allows 5`
 }
 
+_weighing(weights) := {"replica-set-preferences": {"clusters": {name: {"weight": weight} | some name, weight in weights}}}
+
+test_weights_that_leave_clusters_without_a_replica if {
+	problem := "min-clusters is %d, but the weights give only %d of %d clusters a share of a whole replica: make them more equal"
+	every entry in [
+		[2, 2, {"cheap": 100, "dear": 1}, 1],
+		[2, 2, {"cheap": 3, "dear": 2}, 1], # who gives the rest to the largest gives it all
+		[100, 2, {"cheap": 100, "dear": 1}, 1],
+		[3, 3, {"cheap": 3, "dear": 2, "medium": 2}, 1],
+		[2, 2, {"cheap": 4, "dear": 1.1, "medium": 1.1}, 1],
+	] {
+		[number, least, weights, whole] := entry
+		says := object.union(_weighing(weights), {"min-clusters": least})
+		_spread_errors(number, says, _cheap_medium_dear) == sprintf(problem, [least, whole, count(weights)])
+	}
+}
+
+test_webster_gives_a_second_replica_before_a_first if {
+	# 0.95 / 3 is more than 0.29.
+	names := {"a", "b", "c", "d", "e"}
+	world := _priced({name: {"cpu": 1, "memory": 1} | some name in names})
+	says := object.union(_weighing({"a": 95, "b": 29, "c": 29, "d": 29, "e": 18}), {"min-clusters": 2})
+	problem := "min-clusters is 2, but the weights give only 0 of 5 clusters a share of a whole replica: make them more equal"
+	_spread_errors(2, says, world) == problem
+}
+
+test_weights_that_give_enough_clusters_a_replica if {
+	every entry in [
+		[2, 2, {"cheap": 1, "dear": 1}],
+		[3, 2, {"cheap": 1, "dear": 1}],
+		[101, 2, {"cheap": 100, "dear": 1}],
+		[2, 1, {"cheap": 100, "dear": 1}],
+		[2, 2, {"cheap": 1, "dear": 1, "medium": 1}],
+		[2, 2, {"cheap": 3, "dear": 2, "medium": 2}],
+		[10, 3, {"cheap": 0.1, "dear": 0.2, "medium": 0.7}],
+		[4, 2, {"cheap": 3, "dear": 1, "medium": 1}],
+		[0, 2, {"cheap": 100, "dear": 1}],
+	] {
+		[number, least, weights] := entry
+		_divided(number, object.union(_weighing(weights), {"min-clusters": least}), _cheap_medium_dear) == weights
+	}
+}
+
 test_spreads_that_are_none if {
 	every value in ["0", "-1", "1.5", "NaN", "", "x", "1001", 0, 1.5, true, ["1"], "1e3"] {
 		_spread_errors(9, {"min-clusters": value}, _cheap_medium_dear) == sprintf("min-clusters is %s: it is a whole number from 1 to 1000", [json.marshal(value)])
@@ -172,6 +215,30 @@ test_prices_that_are_missing if {
 	answer.weights == {}
 	answer.errors == {"clusters": {`cluster "b" has no price of memory, as others have: set one, 0 if it is free`}}
 	answer.explanation.b == "its data are wrong"
+}
+
+# Like _priced, with a cluster that the customer may not use.
+_priced_abroad(prices, price) := object.union(_priced(prices), {"clusters": {"abroad": {
+	"jurisdiction": "us",
+	"location": "on-prem",
+	"price": price,
+}}})
+
+test_prices_that_only_excluded_clusters_have if {
+	problem := "cluster %q has no price of %s, as others have: set one, 0 if it is free"
+	bare := _decided(_of_replicas(2, {}), _priced_abroad({"a": {}}, {"cpu": 0.01, "memory": 0.001}))
+	bare.weights == {}
+	bare.errors == {"clusters": {sprintf(problem, ["a", "cpu"]), sprintf(problem, ["a", "memory"])}}
+	bare.explanation.a == "its data are wrong"
+	without := json.remove(_priced_abroad({"a": {}}, {"cpu": 0.01, "memory": 0.001}), ["clusters/a/price"])
+	_decided(_of_replicas(2, {}), without) == bare
+	partly := _decided(_of_replicas(2, {}), _priced_abroad({"a": {"cpu": 1}, "b": {"cpu": 1}}, {"cpu": 0.01, "memory": 0}))
+	partly.errors == {"clusters": {sprintf(problem, ["a", "memory"]), sprintf(problem, ["b", "memory"])}}
+}
+
+test_what_only_excluded_clusters_price_and_nobody_requests_is_free if {
+	_divided(2, {}, _priced_abroad({"a": {"cpu": 1, "memory": 1}}, {"example.com/gpu": 1})) == {"a": 2}
+	_divided(2, {}, _priced_abroad({"a": {"memory": 1}}, {"cpu": -1})) == {"a": 2}
 }
 
 test_resources_without_any_price_are_free if {

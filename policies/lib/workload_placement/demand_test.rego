@@ -97,7 +97,7 @@ _running(replicas, requests) := _decided(
 
 test_clusters_without_capacity_take_everything if {
 	every capacity in [{"capacity": {}}, {}] {
-		cluster := object.union({"jurisdiction": "de", "location": "on-prem"}, capacity)
+		cluster := object.union({"jurisdiction": "de", "location": "on-prem", "price": {"cpu": 0, "memory": 0}}, capacity)
 		answer := _decided(
 			{"metadata": _metadata, "spec": {"replicas": 1000, "template": {"spec": _pods}}},
 			_with_cluster("bonn", cluster),

@@ -20,7 +20,7 @@ _usually_priced := "cpu" if {
 	_requests.cpu
 } else := min(object.keys(_requests))
 
-# What the workload pays for, in the unit of the price. A resource that no cluster has a price of is free.
+# What the workload pays for, in the unit of the price. A resource that no cluster of the data has a price of is free.
 _paid := {resource: amount |
 	some resource, nano in _requests
 	count(_prices[resource]) > 0
@@ -65,10 +65,15 @@ _is_suspect(prices) if not _is_price(max(prices))
 
 _is_suspect(prices) if {
 	count(prices) < count(_standing_well)
-	_has_a_price
+	_some_price_is_set
 }
 
-_has_a_price if count([name | some name in _standing_well; clusters[name].price != null]) > 0
+# Clusters that a rule excludes count as well: without the price of an allowed one, they tell that it is missing.
+_some_price_is_set if {
+	known := clusters
+	some name
+	known[name].price != null
+}
 
 # Wrong prices are looked for only where something is wrong with them.
 _badly_priced contains name if {
@@ -81,11 +86,23 @@ _badly_priced contains name if {
 _unpriced[resource] contains name if {
 	some resource in _suspect_resources
 	_requests[resource]
+	_is_priced_elsewhere(resource)
+	some name in (_standing_well - _badly_priced)
+	not _has_price(name, resource)
+}
+
+_is_priced_elsewhere(resource) if {
 	number := count(_prices[resource])
 	number > 0
 	number < count(_standing_well)
-	some name in (_standing_well - _badly_priced)
-	not _has_price(name, resource)
+}
+
+# Only if no cluster where the workload may run has a price, those that a rule excludes tell whether it is free.
+_is_priced_elsewhere(resource) if {
+	count(_prices[resource]) == 0
+	known := clusters
+	some name
+	_is_price(known[name].price[resource])
 }
 
 _are_all_prices(price, resource) if {

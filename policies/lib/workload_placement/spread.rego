@@ -69,3 +69,37 @@ _spread_problems contains problem if {
 	share > _stated_most
 	problem := sprintf("cluster %q would run %d replicas by its weight, and max-replicas-per-cluster allows %d", [name, share, _stated_most])
 }
+
+# Nor is it known here, so that enough clusters have to get a replica whoever gets the rest.
+_spread_problems contains problem if {
+	_stated_clusters <= count(requested)
+	_stated_clusters <= replicas
+	not _reach_enough
+	problem := sprintf(
+		"min-clusters is %d, but the weights give only %d of %d clusters a share of a whole replica: make them more equal",
+		[_stated_clusters, count(_whole_shares), count(requested)],
+	)
+}
+
+_reach_enough if count(_whole_shares) >= _stated_clusters
+
+# Of the rest, a cluster with a whole share gets one replica at most, and the others get what is left. By Webster's method
+# it can get more, but only before a cluster whose share is less than a third, a fifth ... of its own.
+_reach_enough if {
+	partly := [share | some share in _whole_shares; share > floor(share)]
+	rest := _pods - sum([floor(share) | some share in _asked_shares])
+	count(_whole_shares) + rest >= _stated_clusters + count(partly)
+	sorted := sort(_asked_shares)
+	last := count(sorted) - _stated_clusters
+	larger := array.slice(sorted, last + 1, count(sorted))
+	sum([floor(((share / sorted[last]) + 1) / 2) | some share in larger]) < _pods
+}
+
+_whole_shares := [share | some share in _asked_shares; share >= 1]
+
+# What the weights give each cluster. Rounded, because the sum of weights such as 0.1 is not exact.
+_asked_shares := [share |
+	total := sum([weight | some weight in requested])
+	some weight in requested
+	share := round(((_pods * weight) / total) * 1000000000) / 1000000000
+]

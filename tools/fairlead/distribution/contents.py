@@ -35,7 +35,7 @@ def policies(settings: Settings, source: Path | None, progress: Progress) -> Arc
     policies.
     """
     bundle = bundles.bundle(settings, source, signed=True)
-    staging.require_none_of_opas_own(bundle.modules, bundle.sources, progress)
+    staging.require_free_packages(bundle.modules, bundle.sources, progress)
     for key, text in bundle.modules.items():
         if found := _WHOLE.search(text):
             raise InputError(

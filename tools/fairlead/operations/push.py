@@ -70,7 +70,7 @@ def push(
 
     Raises FairleadError if a check or a test fails (nothing was changed), or if an OPA does not
     take the policies (the previous ones are restored). Raises UsageError if the change needs a
-    deployment, or for a package that is OPA's own.
+    deployment, or for a package that no policy may have (staging.require_free_packages).
     """
     bundle = tested(settings, folder, message, progress)
     objects = cluster.objects()
@@ -106,7 +106,7 @@ def tested(
     remarks.check("--message", message)
     progress.update("policies", "checking and testing")
     bundle = bundles.bundle(settings, folder)
-    staging.require_none_of_opas_own(bundle.modules, bundle.sources, progress)
+    staging.require_free_packages(bundle.modules, bundle.sources, progress)
     try:
         workspace.require_good(settings, folder, progress, remembering=True)
     except UsageError:

@@ -68,7 +68,7 @@ def rollback(
     listed = history.entries(objects)
     entry = chosen(listed, reference, deployed)
     manifest = shadowing.same_shadow(kept(entry), deployed)
-    staging.require_none_of_opas_own(bundles.modules_of(manifest["data"]), {}, progress)
+    staging.require_free_packages(bundles.modules_of(manifest["data"]), {}, progress)
     now = history.settings_of(deployed)
     missing = _missing(now, entry)
     in_force = history.current(listed, deployed)

@@ -6,7 +6,8 @@ replaced, and so are the modules of services (see fairlead.settings.services). E
 comes from one revision as a whole. The sidecar loads new modules first, then changed ones, and
 removes old ones last.
 
-Modules in packages that OPA reads from files, such as its authz policy, are refused here.
+Modules in packages that OPA reads from files, such as its authz policy, are refused here, and so
+are those that would hide data.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from fairlead.common import files
 from fairlead.common.errors import FairleadError, InputError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import bundles, joining, python_code
+from fairlead.policy import bundles, data_places, joining, python_code
 from fairlead.policy.bundles import Bundle
 from fairlead.policy.revision import PACKAGE
 from fairlead.settings.models import Settings
@@ -27,6 +28,7 @@ from fairlead.settings.services import SERVICES
 _ENTRIES = ("system", *(service.root for service in SERVICES))
 """The packages that OPA itself or its callers query (the decision, health; services), which keep
 their names."""
+_DATA = (*data_places.ROOTS, ".".join(data_places.PLACEMENT))
 _UNNAMED = 12 * "0"
 """Stands for the revision in modules that decide how it is called."""
 
@@ -34,10 +36,10 @@ _UNNAMED = 12 * "0"
 def stage(bundle: Bundle, progress: Progress) -> Bundle:
     """The bundle as it is deployed.
 
-    Raises InputError if a module is in a package of OPA's own, and FairleadError if a module has no
-    package or cannot be parsed.
+    Raises InputError as require_free_packages, and FairleadError if a module has no package or
+    cannot be parsed.
     """
-    require_none_of_opas_own(bundle.modules, bundle.sources, progress)
+    require_free_packages(bundle.modules, bundle.sources, progress)
     packages = {key: _package(key, text) for key, text in bundle.modules.items()}
     inner = {path for path in packages.values() if path.split(".")[0] not in _ENTRIES}
     moved = cli.move(bundle.modules, {path: f"r_{_UNNAMED}.{path}" for path in inner}, progress)
@@ -66,13 +68,15 @@ def deployed(bundle: Bundle, settings: Settings, engine: str, progress: Progress
     return Bundle({**staged.modules, **python_code.read(bundle.active(settings))})
 
 
-def require_none_of_opas_own(
+def require_free_packages(
     modules: Mapping[str, str], sources: Mapping[str, Path], progress: Progress
 ) -> None:
-    """Raises InputError if a module defines a part of a package that OPA reads from a file.
+    """Raises InputError if a module defines a part of a package that OPA reads from a file, or has
+    a package that would hide data.
 
-    OPA would merge the two (see bundles.FILE_MODULES): the module could let anyone in, or show what
-    decision logs hide. `sources` has the file of each module, for the message.
+    OPA would merge the package and the file (see bundles.FILE_MODULES): the module could let anyone
+    in, or show what decision logs hide. If a module has a package where data are, `opa refactor
+    move` renames all references to them. `sources` has the file of each module, for the message.
     """
     own = {
         _package(name, files.read_text(bundles.folder() / name)): name
@@ -87,6 +91,16 @@ def require_none_of_opas_own(
                     f"defines a part of package {package}, which is OPA's own and comes from "
                     f"{file} alone: choose another package, or remove the file",
                     line=_row_of_package(modules[key]),
+                )
+    for key, text in sorted(modules.items()):
+        package = _package(key, text)
+        for place in _DATA:
+            if f"{package}.".startswith(f"{place}."):
+                raise InputError(
+                    sources.get(key, key),
+                    f"is in package {package}, and would hide the data that Fairlead reads at "
+                    f"data.{place}: choose another package",
+                    line=_row_of_package(text),
                 )
 
 

@@ -136,11 +136,21 @@ class _Settlement:
             return policy
         own = f"{PLACEMENT_POLICIES[1]} {policy.owner[1]}"
         rivals = {
-            name for other, names in claimants.items() if meet(package, other) for name in names
+            name: other
+            for other, names in claimants.items()
+            if meet(package, other)
+            for name in names
         }
-        if KEY in policy.problems and (owner := self._owner(package)):
-            rivals.add(owner)
-        return replace(policy, claim=replace(policy.claim, rivals=tuple(sorted(rivals - {own}))))
+        if KEY in policy.problems and (taken := self._met(package)):
+            rivals.setdefault(self._taken[taken], taken)
+        rivals.pop(own, None)
+        parts = {name: other for name, other in rivals.items() if len(other) > len(package)}
+        claim = replace(
+            policy.claim,
+            rivals=tuple(sorted(rivals)),
+            shared=tuple((name, ".".join(other)) for name, other in sorted(parts.items())),
+        )
+        return replace(policy, claim=claim)
 
     def _packages(self, config_map: ConfigMap, key: str) -> Iterator[Package]:
         item = config_map.item(key)
@@ -151,7 +161,12 @@ class _Settlement:
 
     def _owner(self, package: Package) -> str | None:
         """The policy that has this package, or one above or below it."""
-        return next((name for taken, name in self._taken.items() if meet(package, taken)), None)
+        taken = self._met(package)
+        return None if taken is None else self._taken[taken]
+
+    def _met(self, package: Package) -> Package | None:
+        """The first package that is taken and is this one, or above or below it."""
+        return next((taken for taken in self._taken if meet(package, taken)), None)
 
 
 def meet(one: Package, other: Package) -> bool:

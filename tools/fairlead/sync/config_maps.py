@@ -23,11 +23,12 @@ Annotations = dict[str, str | None]
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The package that a PlacementPolicy claims, by its parts, and the names of others that claim
-    it, too.
+    it, too. `shared` has the package that both claim for each of these that claims only a part.
     """
 
     path: tuple[str, ...] = ()
     rivals: tuple[str, ...] = ()
+    shared: tuple[tuple[str, str], ...] = ()
 
     @property
     def package(self) -> str:

@@ -17,7 +17,7 @@ from fairlead.common import texts
 from fairlead.deployment.names import PLACEMENT_POLICIES, REPLICA_STATUS, STATUS
 from fairlead.kube.apiserver import ApiServer
 from fairlead.sync import policy_objects
-from fairlead.sync.config_maps import Annotations, ConfigMap, Verdict
+from fairlead.sync.config_maps import Annotations, Claim, ConfigMap, Verdict
 from fairlead.sync.policy_problems import CLAIMED, Problem
 from fairlead.sync.stores import canonical
 
@@ -39,7 +39,7 @@ class Status:
                 "generation": config_map.generation,
                 "installed": not errors,
                 "package": verdict.claim.package,
-                "rivals": list(verdict.claim.rivals),
+                "rivals": list(_rivals(verdict.claim)),
                 "errors": errors,
                 **decided,
             }
@@ -143,6 +143,15 @@ def _ready(installed: int, of: int, errors: Sequence[Mapping[str, Any]]) -> Cond
     return "Ready", "True", "Installed", f"installed on {installed} of {of} OPAs"
 
 
+def _rivals(claim: Claim) -> Iterator[str]:
+    """The names of the others that claim the package, each with the part that it claims if it does
+    not claim all of it.
+    """
+    shared = dict(claim.shared)
+    for name in claim.rivals:
+        yield f"{name} (package {shared[name]})" if name in shared else name
+
+
 def _conflicting(current: Sequence[Mapping[str, Any]]) -> Condition:
     rivals = sorted({rival for report in current for rival in report["rivals"]})
     if not rivals:
@@ -150,7 +159,10 @@ def _conflicting(current: Sequence[Mapping[str, Any]]) -> Condition:
     package = next(report["package"] for report in current if report["rivals"])
     claimed = any(error["code"] == CLAIMED for report in current for error in report["errors"])
     outcome = "is not loaded" if claimed else "stays in force"
-    message = f"this {_KIND} {outcome}: {', '.join(rivals)} claims package {package}, too"
+    claim = "claims" if len(rivals) == 1 else "claim"
+    part = " or a part of it" if any(rival.endswith(")") for rival in rivals) else ""
+    who = " and ".join(filter(None, (", ".join(rivals[:-1]), rivals[-1])))
+    message = f"this {_KIND} {outcome}: {who} {claim} package {package}{part}, too"
     return "Conflicting", "True", "PackageClaimed", message[:_LONGEST]
 
 

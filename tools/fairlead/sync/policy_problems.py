@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairlead.opa.errors import describe
+from fairlead.policy import data_places
 
 Problem = dict[str, Any]
 
@@ -33,6 +34,7 @@ OWNED = (
 CLAIMED = "package_claimed"
 """The code of the problem that another policy has the package."""
 HIDING = "rules at data.{} would hide what is replicated there: choose another package"
+OF_DATA = "package {0} would hide the data that Fairlead reads at data.{0}: choose another package"
 _CONFLICTS = ("multiple default rules ", " conflicts with", "conflicting rules ")
 CHECKED = 200_000
 """The most characters of a policy whose rules OPA lists before it is loaded. Listing a megabyte
@@ -105,6 +107,9 @@ def of_package(
         if root == "system"
         else {place[-1] for place in replicated if place[0] == root}
     )
+    if match and root in data_places.ROOTS:
+        # Not by its rules: data.placement is an object as soon as a package without any is there.
+        return problem("forbidden_package", OF_DATA.format(root), id_, _row(text, match.start(1)))
     if match and root == "system" and system and id_.rpartition("/")[0] != system:
         return problem("forbidden_package", OWNED.format(system), id_, _row(text, match.start(1)))
     if match is None or not any(name in text for name in {*names, "\\u"}) or not names:

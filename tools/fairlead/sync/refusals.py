@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairlead.deployment.names import CONFIRMED, POLICY_OBJECTS
+from fairlead.deployment.names import CONFIRMED, NAMESPACE, POLICY_OBJECTS
 from fairlead.opa.compiler import Parser
+from fairlead.policy import data_places
 from fairlead.sync import policy_problems
 from fairlead.sync.config_maps import Item
 from fairlead.sync.policy_problems import Problem
@@ -22,14 +23,16 @@ def refusal(
     opa: Parser, item: Item, text: str, *, system: str | None, replicated: Sequence[Sequence[str]]
 ) -> Problem | None:
     """Why a policy or document must not be loaded; None if it may. For the arguments see
-    policy_problems.of_package. PlacementPolicies never define the package system.
+    policy_problems.of_package. PlacementPolicies never define the package system, nor anything
+    where ConfigMaps of data in Fairlead's namespace are.
     """
     kind, id_ = item
     if kind == "document":
         return policy_problems.of_place(id_, replicated)
+    replicated = [*replicated, data_places.PLACEMENT]
     if id_.startswith(f"{POLICY_OBJECTS}/"):
         system = system or SYSTEM
-        replicated = [*replicated, [MARKER], [CONFIRMED]]
+        replicated = [*replicated, [NAMESPACE], [MARKER], [CONFIRMED]]
     reason = policy_problems.of_package(id_, text, system=system, replicated=replicated)
     if isinstance(reason, bool):
         rules = opa.rules(text) if reason else None

@@ -63,6 +63,65 @@ def test_only_new_texts_are_sent(data: str, server: TextServer) -> None:
     assert server.answers == [200, 304, 200]
 
 
+MISSPELT = """\
+placement:
+  clusters:
+    eu:
+      jurisdiction: eu
+      location: on-prem
+      cordon: true
+      provider: acme  # a field of one's own
+      taints: [{keys: old, effect: NoSchedule}]
+      labels: {region: north, prices: high}
+      price: {cpu: 1, memry: 1}
+    us: {jurisdiction: us, location: on-prem, cordon: true}
+  customers:
+    acme: {jurisdictions: [eu], certification: [pci]}
+  transfers: {}
+  settings: {minCluster: 1}
+"""
+
+
+def test_keys_that_look_misspelt_are_warnings(tmp_path: Path) -> None:
+    file = tmp_path / "data.yaml"
+    file.write_text(MISSPELT)
+    _, warnings = read(str(file))
+    assert warnings == [
+        f"{file}:{where} has the key {key!r}, which is not read: did you mean {meant!r}?"
+        for where, key, meant in (
+            ("6: placement.clusters.eu (and 1 more)", "cordon", "cordoned"),
+            ("8: placement.clusters.eu.taints.0", "keys", "key"),
+            ("13: placement.customers.acme", "certification", "certifications"),
+            ("14: placement", "transfers", "transfer"),
+        )
+    ]
+
+
+def test_misspelt_keys_of_an_answer_are_named_by_its_url(data: str, server: TextServer) -> None:
+    server.text = "placement: {clusters: {eu: {prices: {cpu: 3}}}}"
+    price, (warning,) = read(data, server.url)
+    assert price == {"cpu": 1, "memory": 2}
+    assert warning == (
+        f"{server.url}:1: placement.clusters.eu has the key 'prices', which is not read: "
+        "did you mean 'price'?"
+    )
+
+
+@pytest.mark.parametrize("number", [".nan", ".inf", "-.inf"])
+def test_numbers_that_json_does_not_have_are_named_with_their_place(
+    tmp_path: Path, number: str
+) -> None:
+    file = tmp_path / "data.yaml"
+    file.write_text(f"placement:\n  clusters:\n    eu:\n      price: {{cpu: {number}}}\n")
+    with pytest.raises(InputError) as caught:
+        read(str(file))
+    assert caught.value.exit_code == 2
+    assert str(caught.value) == (
+        f"{file}:4: placement.clusters.eu.price.cpu is {float(number.replace('.', ''))}: "
+        "write a number"
+    )
+
+
 @pytest.mark.parametrize(
     ("status", "text", "problem"),
     [

@@ -133,10 +133,10 @@ def test_a_price_changes_what_what_if_says() -> None:
 def test_prices_change_nothing_that_reads_none() -> None:
     price = ("price-changes", "--arg", "cluster=us-dallas", "--arg")
     assert isinstance(rows(*price, "price=0.5", "-f", APPS / "medicare-plus.yaml"), list)
-    # A price that is none is an error of the decisions that read it.
-    answer = rows(*price, "price=-1", "-f", APPS / "medicare-plus.yaml")
-    assert answer
-    assert all("has a price that is no object of numbers" in row["errors"] for row in answer)
+    # A price that is none is a mistake of the question, as what-if has it.
+    with pytest.raises(UsageError, match="the price -1 of cpu") as raised:
+        rows(*price, "price=-1", "-f", APPS / "medicare-plus.yaml")
+    assert raised.value.exit_code == 2
 
 
 def test_pods_outside_their_pool_by_files_without_any_data(tmp_path: Path) -> None:
@@ -226,6 +226,10 @@ def test_the_list_says_what_each_query_takes() -> None:
         ((*IN_EU, "--arg", "client=x"), "takes no argument 'client'"),
         ((*IN_EU, "--arg", "jurisdiction=us"), "given twice"),
         (("price-changes", "--arg", "cluster=x", "--arg", "price=nan"), "a number is expected"),
+        (
+            ("price-changes", "--arg", "cluster=us-dallas", "--arg", "price=-1", "-f", APPS),
+            'the price -1 of cpu in cluster "us-dallas" is no number from 0 to 1000000000',
+        ),
         (("pods-outside-pool",), "nothing to look at"),
         (("pods-outside-pool", "--live", "-f", APPS), "give one of them"),
         (("pods-outside-pool", "--member", "us-dallas="), "write CLUSTER=FILE"),

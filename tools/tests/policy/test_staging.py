@@ -48,6 +48,31 @@ def test_a_package_that_opa_reads_from_a_file_is_refused_with_the_file_wherever_
     assert f"package {package}, which is OPA's own and comes from {file} alone" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("package", "place"),
+    [
+        ("placement", "placement"),
+        ("placement.team", "placement"),
+        ("inventory", "inventory"),
+        ("fairlead.placement", "fairlead.placement"),
+    ],
+)
+def test_a_package_where_data_are_is_refused(policies: Path, package: str, place: str) -> None:
+    (policies / "extra.rego").write_text(f"# why\npackage {package}\n\nx := 1\n")
+    with pytest.raises(InputError) as caught:
+        staging.stage(bundles.bundle(Settings(), policies), QUIET)
+    assert str(caught.value) == (
+        f"{policies / 'extra.rego'}:2: is in package {package}, and would hide the data that "
+        f"Fairlead reads at data.{place}: choose another package"
+    )
+
+
+def test_packages_that_only_begin_like_data_are_staged(policies: Path) -> None:
+    for number, package in enumerate(("placements", "fairlead.place", "k8s.placement.more")):
+        (policies / f"x{number}.rego").write_text(f"package {package}\n\nx := 1\n")
+    staging.stage(bundles.bundle(Settings(), policies), QUIET)
+
+
 def test_what_only_resembles_it_is_staged(policies: Path) -> None:
     (policies / "extra.rego").write_text("package system.authzed\n\nx := data.system.authz.allow\n")
     (policies / "more.rego").write_text("package log\n\nauthz := true\n")

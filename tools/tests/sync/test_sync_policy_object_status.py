@@ -89,10 +89,16 @@ class Replica:
         self.writer = StatusWriter(cast(ApiServer, api), self.desired, Metrics(), name)
         api.watching.append(self.desired)
 
-    def write(self, *problems: Problem, rivals: tuple[str, ...] = (), decided: str = "") -> None:
+    def write(
+        self,
+        *problems: Problem,
+        rivals: tuple[str, ...] = (),
+        shared: tuple[tuple[str, str], ...] = (),
+        decided: str = "",
+    ) -> None:
         known = self.desired.config_map(OWNER)
         assert known is not None
-        claim = Claim(("teams",), rivals)
+        claim = Claim(("teams",), rivals, shared)
         self.writer.report({OWNER: Verdict(known.fingerprint, problems, claim, decided)})
         self.again()
 
@@ -179,6 +185,36 @@ def test_both_sides_of_a_conflict_say_who_stays_in_force(
         replica.write(problem(CLAIMED, "x", ID, 1), rivals=("PlacementPolicy a",))
     assert api.ready() == ("0/2", "False", "PackageClaimed")
     assert "this PlacementPolicy is not loaded" in api.condition("Conflicting")["message"]
+
+
+@pytest.mark.parametrize(
+    ("rivals", "shared", "words"),
+    [
+        (("b", "c"), (), "b and c claim package teams, too"),
+        (("b", "c", "d"), (), "b, c and d claim package teams, too"),
+        (
+            ("b",),
+            (("b", "teams.web"),),
+            "b (package teams.web) claims package teams or a part of it, too",
+        ),
+        (
+            ("b", "c"),
+            (("c", "teams.web"),),
+            "b and c (package teams.web) claim package teams or a part of it, too",
+        ),
+    ],
+)
+def test_a_conflict_names_all_others_and_what_both_claim(
+    api: FakeApi,
+    pair: tuple[Replica, Replica],
+    rivals: tuple[str, ...],
+    shared: tuple[tuple[str, str], ...],
+    words: str,
+) -> None:
+    for replica in pair:
+        replica.write(rivals=rivals, shared=shared)
+    message = api.condition("Conflicting")["message"]
+    assert message == f"this PlacementPolicy stays in force: {words}"
 
 
 def test_a_replica_that_ends_is_no_longer_counted(

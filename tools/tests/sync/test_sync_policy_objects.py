@@ -55,6 +55,12 @@ def test_a_policy_decides_by_its_parameters_or_by_the_defaults_of_its_rego(world
         ("package fairlead_sync\nowned := []", 1, "would hide"),
         ("package fairlead_confirmed\nwithin := 9", 1, "would hide"),
         ("package kubernetes\nnamespaces := {}", 1, "would hide"),
+        ("package placement", 1, "would hide the data that Fairlead reads at data.placement"),
+        ("package placement.team\nx := 1", 1, "would hide the data that Fairlead reads"),
+        ("package inventory\nx := 1", 1, "would hide the data that Fairlead reads"),
+        ("package fairlead.placement\nclusters := {}", 1, "rules at data.fairlead.placement"),
+        ("package fairlead\nplacement := {}", 1, "would hide"),
+        ("package fairlead.team\nx := 1", 1, "rules at data.fairlead would hide"),
     ],
 )
 def test_a_bad_policy_names_its_line_and_takes_down_no_other(
@@ -104,6 +110,18 @@ def test_of_two_claims_the_older_stays_in_force_and_both_say_so(
     assert messages(world, "b") == []
     assert rivals(world, "b") == ()
     assert 9 in (answer(world, "teams", "limit"), answer(world, "teams", "web", "limit"))
+
+
+def test_a_policy_knows_which_part_of_its_package_others_claim(world: World) -> None:
+    show(
+        world,
+        make_policy("a", "09:00", TEAMS),
+        make_policy("b", "10:00", "package teams.web\n\nlimit := 9"),
+        make_policy("c", "11:00", "package teams\n\nlimit := 8"),
+    )
+    shared = {name: world.verdicts[POLICY_OBJECTS, name].claim.shared for name in "abc"}
+    part = (("PlacementPolicy b", "teams.web"),)
+    assert shared == {"a": part, "b": (), "c": part}
 
 
 def test_an_older_policy_takes_a_package_over_from_a_younger_one(world: World) -> None:

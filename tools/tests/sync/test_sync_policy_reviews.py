@@ -98,6 +98,19 @@ def test_a_policy_that_compiles_with_those_in_force_is_let_in(world: World) -> N
         ("package kubernetes\nnamespaces := {}", "would hide what is replicated"),
         ("package fairlead_sync\ninstance := 1", "would hide"),
         ("package fairlead_confirmed\nat := 1", "would hide"),
+        (
+            "package placement.team\nx := 1",
+            "line 1: package placement would hide the data that Fairlead reads at data.placement: "
+            "choose another package",
+        ),
+        ("package placement", "would hide the data that Fairlead reads"),
+        ("package inventory\nx := 1", "would hide the data that Fairlead reads"),
+        (
+            "package fairlead.placement\nclusters := {}",
+            "line 1: rules at data.fairlead.placement would hide what is replicated there: "
+            "choose another package",
+        ),
+        ("package fairlead.team\nx := 1", "rules at data.fairlead would hide"),
         ("package x\n#" + "x" * 200_000, "more than 200,000 characters"),
     ],
 )

@@ -92,6 +92,32 @@ def test_a_policy_that_only_speaks_of_system_is_loaded(world: World) -> None:
     assert world.messages() == []
 
 
+def test_a_policy_that_would_hide_data_of_placement_is_refused(world: World) -> None:
+    data = {"placement": {"clusters": '{"eu": {}}'}}
+    hiding = {
+        "a": "package placement",
+        "b": "# c\npackage placement.team\nx := 1",
+        "c": "package inventory.eu\nf(x) := x",
+        "d": "package fairlead.placement\nclusters := {}",
+        "e": 'package fairlead["pl\\u0061cement"]\nclusters := {}',
+        "f": "package fairlead\nplacement.team := 1",
+    }
+    world.cluster({"map": {**hiding, "own": "package k8s.placement\nx := data.placement"}}, data)
+    world.settle()
+    assert list(world.server.own_policies()) == ["fairlead/map/own"]
+    first, second, third, *others = world.messages()
+    assert first == (
+        "fairlead/map/a:1: package placement would hide the data that Fairlead reads at "
+        "data.placement: choose another package"
+    )
+    assert second.startswith("fairlead/map/b:2: package placement would hide")
+    assert third.startswith("fairlead/map/c:1: package inventory would hide")
+    assert len(others) == 3
+    assert all("rules at data.fairlead.placement would hide" in message for message in others)
+    assert world.opa.document(["placement"]) is None
+    assert world.opa.document(["fairlead", "placement", "clusters"]) == {"eu": {}}
+
+
 def test_a_policy_too_large_to_be_checked_is_refused_where_it_matters(world: World) -> None:
     large = "package {}\n# {}\n" + "\n".join(f'x{number} := "{"y" * 900}"' for number in range(300))
     texts = {
