@@ -18,9 +18,9 @@ _PEERS = {FLOOR: "look_up", "emptiest OPA webhook": "emptiest", "classic OPA pol
 _MOST_FORMATTED = 10_000
 """The classic policy takes seconds for a request with more namespaces."""
 _ROUNDS = 3
-_IN_ROUNDS = (FLOOR, "any pool")
-"""The peer and the profile that are measured in rounds, if there are several sizes. Rounds of all
-would take three times as long as one round, and these take less than twice as long."""
+_IN_ROUNDS = "any pool"
+"""The profile that is measured in rounds, if there are several sizes: rounds of all would take
+three times as long."""
 
 _Round = Mapping[int, Measurement]
 """What one request costs, by the number of namespaces."""
@@ -33,12 +33,12 @@ def rows(sizes: Sequence[int], progress: Progress, *, every: bool = True) -> Ite
     """
     profiles = decision_cost.PROFILES if every else {"any pool": decision_cost.PROFILES["any pool"]}
     requests = list(decision_cost.REQUESTS) if every else ["a new pod", "a refused pod"]
-    floors = _in_turn(FLOOR, _of_peer(FLOOR), sizes, _rounds(FLOOR, sizes), progress)
+    floors = _in_turn(FLOOR, _of_peer(FLOOR), sizes, 1, progress)
     yield from _rows(FLOOR, "a new pod", floors, floors)
     for peer in _PEERS:
         if peer != FLOOR:
             possible = [size for size in sizes if size <= _MOST_FORMATTED or "classic" not in peer]
-            rounds = _in_turn(peer, _of_peer(peer), possible, _rounds(peer, sizes), progress)
+            rounds = _in_turn(peer, _of_peer(peer), possible, 1, progress)
             yield from _rows(peer, "a new pod", rounds, floors)
     for profile, settings in profiles.items():
         for request in requests:
@@ -48,9 +48,9 @@ def rows(sizes: Sequence[int], progress: Progress, *, every: bool = True) -> Ite
     progress.finish("decisions", "measured")
 
 
-def _rounds(measured: str, sizes: Sequence[int]) -> int:
-    """How often this peer or profile is measured."""
-    return _ROUNDS if measured in _IN_ROUNDS and len(sizes) > 1 else 1
+def _rounds(profile: str, sizes: Sequence[int]) -> int:
+    """How often requests with this profile are measured."""
+    return _ROUNDS if profile == _IN_ROUNDS and len(sizes) > 1 else 1
 
 
 def _of_peer(peer: str) -> Callable[[int], Measurement]:
