@@ -27,6 +27,8 @@ from fairlead.federation.members import FIELD_MANAGER, Member, parsed
 pytestmark = pytest.mark.skipif(
     registry.of_environment().kind != "embedded", reason="the members are embedded clusters"
 )
+ENDING = {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
+"""The pod template of a Job that ends."""
 
 
 def test_replicas_run_as_opa_decides_and_follow_a_lost_certification(
@@ -282,6 +284,90 @@ def test_a_job_that_has_ended_is_not_done_again_elsewhere(federation: Federation
     report = federation.carry_out(job({"eu-frankfurt": 1}))
     assert report.problems == []
     assert federation.get("eu-frankfurt", "Job", "batch/v1") is None
+
+
+def test_a_cluster_that_is_not_given_is_noted_and_its_jobs_are_not_done_again(
+    federation: Federation, tmp_path: Path
+) -> None:
+    """us-dallas loses its certification, and whoever moves the applications leaves it out."""
+    job = placed.placement(
+        BOTH,
+        kind="Job",
+        name="once",
+        parallelism=1,
+        template=ENDING,
+        namespace=federation.namespace,
+    ).document.value
+    manifests = [federation.object("Namespace"), federation.web(BOTH).document.value, job]
+    for workload in manifests[1:]:
+        workload["metadata"]["annotations"] = {"customer": "northwind"}
+    files = {"app": tmp_path / "app.yaml", "web": tmp_path / "web.yaml"}
+    files["app"].write_text(yaml.safe_dump_all(manifests))
+    files["web"].write_text(yaml.safe_dump_all(manifests[:2]))
+    frankfurt, dallas = CLUSTERS
+
+    def place(file: str, *arguments: str) -> tuple[int, list[str]]:
+        """The exit code, and what is said on stderr beside the progress."""
+        result = CliRunner().invoke(
+            command,
+            [f"--data={tmp_path / 'data.json'}", f"-f{files[file]}", "--apply", *arguments],
+            env={
+                "KUBECONFIG": ":".join(
+                    str(each.kubeconfig) for each in federation.clusters.values()
+                )
+            },
+            standalone_mode=False,
+            catch_exceptions=False,
+        )
+        said = [line for line in result.stderr.splitlines() if "no member" in line or "Job" in line]
+        return result.return_value, said
+
+    def write(certified: str) -> None:
+        """Data in which one cluster alone has what the customer requires."""
+        clusters = {
+            name: {
+                "jurisdiction": "eu",
+                "location": "on-prem",
+                "certifications": ["soc2"] if name == certified else [],
+            }
+            for name in CLUSTERS
+        }
+        customers = {"northwind": {"jurisdictions": ["eu"], "certifications": ["soc2"]}}
+        data = {"placement": {"clusters": clusters, "customers": customers}}
+        (tmp_path / "data.json").write_text(json.dumps(data))
+
+    def jobs() -> list[bool]:
+        """Whether each cluster has the Job."""
+        live = [
+            objects.get("batch/v1", "Job", "once", federation.namespace)
+            for objects in federation.objects.values()
+        ]
+        return [each is not None for each in live]
+
+    named = {
+        name: f"--member={name}=fairlead-{cluster.name}"
+        for name, cluster in federation.clusters.items()
+    }
+    write(dallas)
+    assert place("app", *named.values()) == (0, [])
+    federation.until_running(0, 6)
+
+    write(frankfurt)
+    note = (
+        f"{dallas} is no member here: what runs there stays, and nobody looked. Give it by "
+        "--member, or by --unused if none of these workloads ever ran there"
+    )
+    assert place("web", named[frankfurt]) == (0, [note])
+    federation.until_running(6, 6)
+    title = f"Job {federation.namespace}/once"
+    held = (
+        f"error: {title} was not started, as it might run in {dallas} already. If it never ran "
+        f"there, add --unused {dallas}"
+    )
+    assert place("app", named[frankfurt]) == (1, [note, held])
+    assert jobs() == [False, True]
+    assert place("app", named[frankfurt], f"--unused={dallas}") == (0, [])
+    assert jobs() == [True, True]
 
 
 @pytest.mark.parametrize("kind", ["StatefulSet", "ReplicaSet"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,16 +49,21 @@ def run(
             else FileInputs(paths, data_sources)
         )
         watch = Watch(source, running, folder=folder, progress=out.quiet())
+        known: Collection[str] = ()
         try:
             while True:
-                _follow(watch, watch.next(), execution, output)
+                known = _follow(watch, watch.next(), execution, output, known)
         except KeyboardInterrupt:
             out.note("stopped watching; the next run goes on from what the clusters have")
     return 0
 
 
-def _follow(watch: Watch, decision: Decision, execution: Execution, output: str) -> None:
-    """Show what a decision moves, and carry it out."""
+def _follow(
+    watch: Watch, decision: Decision, execution: Execution, output: str, known: Collection[str]
+) -> Collection[str]:
+    """Show what a decision moves, and carry it out. Returns the notes and problems of that; those
+    that are `known` from the last time are not printed again.
+    """
     result = decision.result
     place_execution.tell_errors(result)
     if decision.changes:
@@ -67,20 +72,21 @@ def _follow(watch: Watch, decision: Decision, execution: Execution, output: str)
         out.emit(rows, shown, out.rows(None, _COLUMNS, rows))
         out.flush()
     if not execution.applied:
-        return
+        return ()
     if any(placement.errors for placement in result.placements) and not execution.host:
         out.note("nothing was changed")
-        return
+        return ()
     try:
         report = place_execution.carried_out(result, execution, out.plain())
     except FairleadError as error:
         out.error(str(error))
         watch.failed()
-        return
-    place_execution.emit(result, report, output, unchanged=False)
+        return ()
+    place_execution.emit(result, report, output, unchanged=False, known=known)
     out.flush()
     if report.problems:
         watch.failed()
+    return [*report.notes, *report.problems]
 
 
 def _row(change: Change) -> dict[str, Any]:

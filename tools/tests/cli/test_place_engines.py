@@ -61,6 +61,9 @@ def test_decisions_with_errors_are_not_carried_out() -> None:
         (["--apply"], "--apply needs to know the clusters"),
         (["--member=a=b"], "--member is for --apply"),
         (["--kubeconfig=x"], "--kubeconfig is for --apply"),
+        (["--unused=a"], "--unused is for --apply with --member"),
+        (["--watch", "--member=a=b", "--unused=c"], "--unused is for --apply with --member"),
+        (["--apply", "--member=a=b", "--unused=a"], "a is given by --member and by --unused"),
         (["--apply", "--member=a=b", "-o", "karmada"], "name its context by --host CONTEXT"),
         (["--apply", "--member=a=b", "-o", "annotations"], "prints what others carry out"),
         (["--apply", "-o", "karmada"], "name its context by --host CONTEXT"),
@@ -89,6 +92,15 @@ def test_a_report_without_objects_is_printed_with_its_problems(
     printed = capsys.readouterr()
     assert printed.out.split() == ["CLUSTER", "KIND", "NAMESPACE", "NAME", "REPLICAS", "ACTION"]
     assert printed.err == f"error: {problem}\n"
+
+
+def test_notes_and_problems_that_are_known_are_not_printed_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    report = Report(problems=["a is away", "b is away"], notes=["c is no member here", "d, too"])
+    known = ["a is away", "c is no member here"]
+    place_execution.emit(placed.result(), report, "table", unchanged=False, known=known)
+    assert capsys.readouterr() == ("", "d, too\nerror: b is away\n")
 
 
 @pytest.mark.parametrize("share", ["0", "-1", "1.1"])
