@@ -21,7 +21,8 @@ from fairlead.cli.place import command
 from fairlead.cli.query import command as query_command
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
-from fairlead.federation import readiness
+from fairlead.common.files import Document
+from fairlead.federation import live_replicas, readiness
 from fairlead.federation.members import FIELD_MANAGER, Member, parsed
 
 pytestmark = pytest.mark.skipif(
@@ -351,6 +352,12 @@ def test_a_cluster_that_is_not_given_is_noted_and_its_jobs_are_not_done_again(
     write(dallas)
     assert place("app", *named.values()) == (0, [])
     federation.until_running(0, 6)
+    document = Document(tmp_path, job, None)
+    ended = {f"Job {federation.namespace}/once": {dallas: 0}}
+    until(
+        lambda: live_replicas.of([document], federation.members) == ended,
+        what="the Job has ended",
+    )
 
     write(frankfurt)
     note = (

@@ -14,7 +14,10 @@ from click.testing import CliRunner, Result
 from fairlead.cli import place, place_execution, up
 from fairlead.common import paths
 from fairlead.common.errors import UsageError
+from fairlead.federation import members
+from fairlead.federation.changes import Change
 from fairlead.federation.execution import Report
+from fairlead.federation.watching import Decision, Watch
 
 SCENARIO = paths.root() / "testdata" / "placement"
 SOURCE = "--source=https://git.example.com/shop.git//deploy"
@@ -101,6 +104,32 @@ def test_notes_and_problems_that_are_known_are_not_printed_again(
     known = ["a is away", "c is no member here"]
     place_execution.emit(placed.result(), report, "table", unchanged=False, known=known)
     assert capsys.readouterr() == ("", "d, too\nerror: b is away\n")
+
+
+def test_what_is_tried_again_is_printed_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A watch comes back every few seconds to what could not be carried out."""
+    decision = Decision(placed.result(), [Change("Job shop/web", None, "eu", 6, None, None)], [])
+    held = Report(notes=["us is no member here"], problems=["the Job was not started"])
+    decisions = iter([decision] * 4)
+    failures: list[Watch] = []
+
+    def following(watch: Watch) -> Decision:
+        for each in decisions:
+            return each
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Watch, "next", following)
+    monkeypatch.setattr(Watch, "failed", lambda watch: failures.append(watch))
+    monkeypatch.setattr(members, "parsed", lambda *_: [])
+    reports = iter([held, held, Report(), held])
+    monkeypatch.setattr(place_execution, "carried_out", lambda *_: next(reports))
+    result = run(SCENARIO / "apps", "--watch", "--apply", "--member=eu=x")
+    assert (result.return_value, len(failures)) == (0, 3)
+    assert result.stdout.count("Job shop/web") == 2  # at first, and after the success
+    assert result.stderr.count("us is no member here\n") == 2
+    assert result.stderr.count("error: the Job was not started\n") == 2
 
 
 @pytest.mark.parametrize("share", ["0", "-1", "1.1"])

@@ -40,7 +40,8 @@ def test_what_a_namespace_has_goes_where_its_workloads_go() -> None:
 def test_clusters_that_get_nothing_were_considered_as_well() -> None:
     excluded = replace(placement({"eu": 1}), explanation={"eu": "allowed", "us": "it is cordoned"})
     decided = shares.of(result(excluded))
-    assert (decided.clusters, decided.considered) == (["eu"], {"eu", "us"})
+    assert decided.clusters == ["eu"]
+    assert decided.considered == {"eu", "us"}
 
 
 def test_namespaces_and_what_belongs_to_none_are_never_removed() -> None:
