@@ -185,6 +185,30 @@ def test_nothing_is_taken_away_before_the_new_place_is_ready(federation: Federat
     federation.until_running(0, 6)
 
 
+def test_all_that_is_not_ready_in_time_is_named_with_the_whole_time(
+    federation: Federation,
+) -> None:
+    """All moves have the same time, which is over once the first one was waited for."""
+    unready = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "nodeSelector": {"no": "such-node"}}}
+
+    def applications(cluster: str, template: dict[str, Any]) -> list[Placement]:
+        parts: dict[str, Any] = {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": template,
+        }
+        return [
+            placed.placement({cluster: 1}, name=name, namespace=federation.namespace, **parts)
+            for name in ("first", "second")
+        ]
+
+    there, elsewhere = CLUSTERS
+    assert federation.carry_out(*applications(there, TEMPLATE)).problems == []
+    report = federation.carry_out(*applications(elsewhere, unready), timeout=1)
+    assert [problem.split(": ", 1)[1].split(" (")[0] for problem in report.problems] == [
+        "this did not happen within 1 s: its pods are available in its other clusters"
+    ] * 2
+
+
 def test_a_member_that_is_away_is_named_and_the_next_run_goes_on(federation: Federation) -> None:
     there, away = federation.members
     document = yaml.safe_load(away.kubeconfig)

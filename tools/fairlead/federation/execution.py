@@ -143,22 +143,25 @@ class _Run:
         """One step of all moves at the same time; returns those that need another one."""
         for move in moves:
             move.grow()
-        end = time.monotonic() + timeout
+        began = time.monotonic()
         for move in moves:
             if not move.finished:
-                self._await(move, end, progress)
+                self._await(move, began, timeout, progress)
             if not move.finished:
                 move.shrink()
         return [move for move in moves if not move.finished]
 
-    def _await(self, move: Move, end: float, progress: Progress) -> None:
-        """Wait until `end` (time.monotonic) for what a move has started."""
+    def _await(self, move: Move, began: float, timeout: float, progress: Progress) -> None:
+        """Wait for what a move has started in a step that `began` (time.monotonic), and may take
+        `timeout` seconds for all moves together.
+        """
         title = move.workload.placement.title
         progress.update(title, "waiting until its pods are available elsewhere")
         try:
             waiting.until(
                 move.is_ready,
-                deadline=max(0.0, end - time.monotonic()),
+                deadline=timeout,
+                since=began,
                 what="its pods are available in its other clusters",
                 pause=_POLL,
             )
