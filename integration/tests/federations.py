@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import placed
@@ -53,6 +53,7 @@ class Federation:
         self,
         *parts: Placement | dict[str, Any],
         members: list[Member] | None = None,
+        unused: Sequence[str] = (),
         timeout: float = 120,
         share: float = steps.SHARE,
         progress: Progress | None = None,
@@ -62,6 +63,7 @@ class Federation:
         return execution.execute(
             shares.of(read),
             members or self.members,
+            unused=unused,
             timeout=timeout,
             share=share,
             progress=progress or Progress(),

@@ -21,12 +21,15 @@ from fairlead.cli.place import command
 from fairlead.cli.query import command as query_command
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
-from fairlead.federation import readiness
+from fairlead.common.files import Document
+from fairlead.federation import live_replicas, readiness
 from fairlead.federation.members import FIELD_MANAGER, Member, parsed
 
 pytestmark = pytest.mark.skipif(
     registry.of_environment().kind != "embedded", reason="the members are embedded clusters"
 )
+ENDING = {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
+"""The pod template of a Job that ends."""
 
 
 def test_replicas_run_as_opa_decides_and_follow_a_lost_certification(
@@ -182,6 +185,30 @@ def test_nothing_is_taken_away_before_the_new_place_is_ready(federation: Federat
     federation.until_running(0, 6)
 
 
+def test_all_that_is_not_ready_in_time_is_named_with_the_whole_time(
+    federation: Federation,
+) -> None:
+    """All moves have the same time, which is over once the first one was waited for."""
+    unready = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "nodeSelector": {"no": "such-node"}}}
+
+    def applications(cluster: str, template: dict[str, Any]) -> list[Placement]:
+        parts: dict[str, Any] = {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": template,
+        }
+        return [
+            placed.placement({cluster: 1}, name=name, namespace=federation.namespace, **parts)
+            for name in ("first", "second")
+        ]
+
+    there, elsewhere = CLUSTERS
+    assert federation.carry_out(*applications(there, TEMPLATE)).problems == []
+    report = federation.carry_out(*applications(elsewhere, unready), timeout=1)
+    assert [problem.split(": ", 1)[1].split(" (")[0] for problem in report.problems] == [
+        "this did not happen within 1 s: its pods are available in its other clusters"
+    ] * 2
+
+
 def test_a_member_that_is_away_is_named_and_the_next_run_goes_on(federation: Federation) -> None:
     there, away = federation.members
     document = yaml.safe_load(away.kubeconfig)
@@ -282,6 +309,96 @@ def test_a_job_that_has_ended_is_not_done_again_elsewhere(federation: Federation
     report = federation.carry_out(job({"eu-frankfurt": 1}))
     assert report.problems == []
     assert federation.get("eu-frankfurt", "Job", "batch/v1") is None
+
+
+def test_a_cluster_that_is_not_given_is_noted_and_its_jobs_are_not_done_again(
+    federation: Federation, tmp_path: Path
+) -> None:
+    """us-dallas loses its certification, and whoever moves the applications leaves it out."""
+    job = placed.placement(
+        BOTH,
+        kind="Job",
+        name="once",
+        parallelism=1,
+        template=ENDING,
+        namespace=federation.namespace,
+    ).document.value
+    manifests = [federation.object("Namespace"), federation.web(BOTH).document.value, job]
+    for workload in manifests[1:]:
+        workload["metadata"]["annotations"] = {"customer": "northwind"}
+    files = {"app": tmp_path / "app.yaml", "web": tmp_path / "web.yaml"}
+    files["app"].write_text(yaml.safe_dump_all(manifests))
+    files["web"].write_text(yaml.safe_dump_all(manifests[:2]))
+    frankfurt, dallas = CLUSTERS
+
+    def place(file: str, *arguments: str) -> tuple[int, list[str]]:
+        """The exit code, and what is said on stderr beside the progress."""
+        result = CliRunner().invoke(
+            command,
+            [f"--data={tmp_path / 'data.json'}", f"-f{files[file]}", "--apply", *arguments],
+            env={
+                "KUBECONFIG": ":".join(
+                    str(each.kubeconfig) for each in federation.clusters.values()
+                )
+            },
+            standalone_mode=False,
+            catch_exceptions=False,
+        )
+        said = [line for line in result.stderr.splitlines() if "no member" in line or "Job" in line]
+        return result.return_value, said
+
+    def write(certified: str) -> None:
+        """Data in which one cluster alone has what the customer requires."""
+        clusters = {
+            name: {
+                "jurisdiction": "eu",
+                "location": "on-prem",
+                "certifications": ["soc2"] if name == certified else [],
+            }
+            for name in CLUSTERS
+        }
+        customers = {"northwind": {"jurisdictions": ["eu"], "certifications": ["soc2"]}}
+        data = {"placement": {"clusters": clusters, "customers": customers}}
+        (tmp_path / "data.json").write_text(json.dumps(data))
+
+    def jobs() -> list[bool]:
+        """Whether each cluster has the Job."""
+        live = [
+            objects.get("batch/v1", "Job", "once", federation.namespace)
+            for objects in federation.objects.values()
+        ]
+        return [each is not None for each in live]
+
+    named = {
+        name: f"--member={name}=fairlead-{cluster.name}"
+        for name, cluster in federation.clusters.items()
+    }
+    write(dallas)
+    assert place("app", *named.values()) == (0, [])
+    federation.until_running(0, 6)
+    document = Document(tmp_path, job, None)
+    ended = {f"Job {federation.namespace}/once": {dallas: 0}}
+    until(
+        lambda: live_replicas.of([document], federation.members) == ended,
+        what="the Job has ended",
+    )
+
+    write(frankfurt)
+    note = (
+        f"{dallas} is no member here: what runs there stays, and nobody looked. Give it by "
+        "--member, or by --unused if none of these workloads ever ran there"
+    )
+    assert place("web", named[frankfurt]) == (0, [note])
+    federation.until_running(6, 6)
+    title = f"Job {federation.namespace}/once"
+    held = (
+        f"error: {title} was not started, as it might run in {dallas} already. If it never ran "
+        f"there, add --unused {dallas}"
+    )
+    assert place("app", named[frankfurt]) == (1, [note, held])
+    assert jobs() == [False, True]
+    assert place("app", named[frankfurt], f"--unused={dallas}") == (0, [])
+    assert jobs() == [True, True]
 
 
 @pytest.mark.parametrize("kind", ["StatefulSet", "ReplicaSet"])

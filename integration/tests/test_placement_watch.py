@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import placed
 import pytest
 import yaml
-from federations import BOTH, CLUSTERS, Federation
+from federations import BOTH, CLUSTERS, TEMPLATE, Federation
 from waits import until
 from watched_replicas import watched
 
@@ -125,6 +126,31 @@ def test_replicas_follow_prices_and_certifications(scenario: Scenario) -> None:
     ], log
     assert "stopped watching" in log
     assert "Traceback" not in log
+
+
+def test_a_job_that_runs_is_not_shown_as_moved(scenario: Scenario) -> None:
+    federation = scenario.federation
+    # Nobody schedules its pods, so that it does not end.
+    spec = {**TEMPLATE["spec"], "restartPolicy": "Never", "schedulerName": "nobody"}
+    once = placed.placement(
+        {CLUSTERS[1]: 1}, kind="Job", namespace=federation.namespace, template={"spec": spec}
+    )
+    assert federation.carry_out(once).problems == []
+    job = once.document.value
+    job["metadata"]["annotations"] = {"customer": "northwind"}
+    scenario.manifests.write_text(yaml.safe_dump(job))
+    scenario.write((1, 1), (["soc2"], []))
+    with scenario.watching() as process:
+        scenario.until_logged("stays in")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    title = f"Job {federation.namespace}/web"
+    stays = (
+        f"{title} stays in {CLUSTERS[1]}, as a Job is not moved ({CLUSTERS[1]}: it lacks what "
+        'customer "northwind" requires: soc2)'
+    )
+    lines = scenario.log.read_text().splitlines()
+    assert [line for line in lines if title in line] == [stays]
 
 
 def test_without_apply_moves_are_only_shown(scenario: Scenario) -> None:

@@ -46,6 +46,20 @@ test_applications_in_a_jurisdiction if {
 	answer.notes == {"no objects of cluster munich were given: what runs there is what manifests say, or placement decides"}
 }
 
+test_a_job_that_has_ended_does_not_run_in_a_jurisdiction if {
+	jobs := {name: {"metadata": {"annotations": {"customer": "acme"}}, "spec": {"parallelism": 2}, "status": status} |
+		some name, status in {
+			"running": {"active": 2},
+			"ended": {"completionTime": "2026-01-01T00:00:00Z", "conditions": [{"type": "Complete", "status": "True"}]},
+		}
+	}
+	inventory := {cluster: {"jobs": {"shop": jobs}} | some cluster in ["berlin", "munich"]}
+	rows := applications_in_jurisdiction.rows with input as {"customer": "acme", "jurisdiction": "de"}
+		with data.placement as _placement
+		with data.inventory as inventory
+	{[row.cluster, row.name, row.replicas] | some row in rows} == {["berlin", "running", 2], ["munich", "running", 2]}
+}
+
 test_questions_about_unknown_customers_and_jurisdictions if {
 	answer := applications_in_jurisdiction with input as {"customer": "other", "jurisdiction": "us"}
 		with data.placement as _placement

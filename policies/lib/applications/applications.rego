@@ -38,7 +38,7 @@ _in_inventory(cluster) := {[resources, namespace, name] |
 	some resources, _ in kinds
 	some namespace, workloads in data.inventory[cluster][resources]
 	some name, _ in workloads
-	not _is_controlled(cluster, [resources, namespace, name])
+	not _is_left_out(cluster, [resources, namespace, name])
 }
 
 # METADATA
@@ -58,7 +58,7 @@ of_customer(customer, cluster) := {{"workload": workload, "source": "object"} |
 _belonging(customer, cluster) := {workload |
 	some workload in _mentioning(customer, cluster)
 	owner(cluster, workload) == customer
-	not _is_controlled(cluster, workload)
+	not _is_left_out(cluster, workload)
 }
 
 # Where the name stands; which of several names counts, placement says. This takes much less time than to ask about each.
@@ -150,6 +150,13 @@ _holders([resources, namespace, name]) := {cluster |
 	inventory := data.inventory
 	_ = inventory[cluster][resources][namespace][name]
 	cluster != ""
+} if {
+	resources != "jobs"
+} else := {cluster |
+	some cluster, _ in data.inventory
+	_ = data.inventory[cluster].jobs[namespace][name]
+	cluster != ""
+	not _has_ended(cluster, namespace, name)
 }
 
 # METADATA
@@ -184,9 +191,22 @@ _object(cluster, [resources, namespace, name]) := data.inventory[cluster][resour
 
 # Whether a Deployment among the objects made the ReplicaSet. Anyone who may edit an object may write any other owner into
 # it, and would hide it so.
-_is_controlled(cluster, ["replicasets", namespace, name]) if {
+_is_left_out(cluster, ["replicasets", namespace, name]) if {
 	some reference in _object(cluster, ["replicasets", namespace, name]).metadata.ownerReferences
 	reference.controller == true
 	reference.kind == "Deployment"
 	_object(cluster, ["deployments", namespace, reference.name])
+}
+
+_is_left_out(cluster, ["jobs", namespace, name]) if _has_ended(cluster, namespace, name)
+
+# Whether the status of the Job says that it has ended, and so does not run.
+_has_ended(cluster, namespace, name) if {
+	some condition in _object(cluster, ["jobs", namespace, name]).status.conditions
+	condition.type in {"Complete", "Failed"}
+	condition.status == "True"
+}
+
+_has_ended(cluster, namespace, name) if {
+	is_string(_object(cluster, ["jobs", namespace, name]).status.completionTime)
 }

@@ -108,3 +108,53 @@ test_decisions_know_the_namespaces_of_the_cluster if {
 		with data.inventory as {"rome": {"jobs": _inventory.rome.jobs}}
 	object.keys(nobody.errors) == {"customer"}
 }
+
+_job(name, status) := {name: {
+	"apiVersion": "batch/v1",
+	"kind": "Job",
+	"metadata": {"name": name, "namespace": "shop", "annotations": {"customer": "acme"}},
+	"spec": {"parallelism": 2},
+	"status": status,
+}}
+
+_condition(type, status) := {"conditions": [{"type": "Suspended", "status": "False"}, {"type": type, "status": status}]}
+
+_jobs := object.union_n([
+	_job("running", {"active": 2}),
+	_job("failing", _condition("FailureTarget", "True")),
+	_job("unsure", _condition("Failed", "False")),
+	_job("unread", {"conditions": null, "completionTime": null}),
+	_job("complete", _condition("Complete", "True")),
+	_job("failed", _condition("Failed", "True")),
+	_job("timed", {"completionTime": "2026-01-01T00:00:00Z"}),
+])
+
+test_a_job_that_has_ended_runs_nowhere if {
+	inventory := {
+		"": {"jobs": {"shop": _job("manifest", {})}},
+		"berlin": {"jobs": {"shop": _jobs}},
+	}
+	running := {"running", "failing", "unsure", "unread"}
+	in_berlin := applications.running_in("berlin") with data.inventory as inventory
+	{name | some [_, _, name] in in_berlin} == running
+	owned := applications.of_customer("acme", "berlin") with data.inventory as inventory
+	{each.workload[2] | some each in owned} == running
+	all := applications.all with data.inventory as inventory
+	{name | some [_, _, name] in all} == running | {"manifest"}
+}
+
+test_a_job_that_has_ended_in_one_cluster_runs_in_the_others if {
+	inventory := {
+		"berlin": {"jobs": {"shop": _job("batch", _condition("Complete", "True"))}},
+		"paris": {"jobs": {"shop": _job("batch", {"active": 2})}},
+	}
+	applications.clusters_of(["jobs", "shop", "batch"]) == {"paris"} with data.inventory as inventory
+	whole := applications.resource(["jobs", "shop", "batch"]) with data.inventory as inventory
+	whole.spec.parallelism == 2
+}
+
+test_other_workloads_do_not_end if {
+	deployments := {"web": {"metadata": _says("acme"), "spec": {}, "status": _condition("Complete", "True")}}
+	in_berlin := applications.running_in("berlin") with data.inventory as {"berlin": {"deployments": {"shop": deployments}}}
+	in_berlin == {["deployments", "shop", "web"]}
+}

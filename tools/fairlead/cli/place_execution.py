@@ -3,7 +3,7 @@ Karmada's policies in a host cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from fairlead.analysis.place import Result
@@ -52,14 +52,24 @@ def carried_out(result: Result, execution: Execution, progress: Progress) -> Rep
     return carrying_out.execute(
         shares.of(result),
         members.parsed(execution.members, execution.kubeconfig),
+        unused=execution.unused,
         timeout=execution.timeout,
         share=execution.share,
         progress=progress,
     )
 
 
-def emit(result: Result, report: Report, output: str, *, unchanged: bool = True) -> None:
-    """Print what became of each object, also of those that are `unchanged`, and the problems."""
+def emit(
+    result: Result,
+    report: Report,
+    output: str,
+    *,
+    unchanged: bool = True,
+    known: Collection[str] = (),
+) -> None:
+    """Print what became of each object, also of those that are `unchanged`, and the notes and
+    problems that are not `known`.
+    """
     replicas = {
         (each.document.value["kind"], each.namespace, _name(each.document.value)): each.replicas
         for each in result.placements
@@ -80,8 +90,12 @@ def emit(result: Result, report: Report, output: str, *, unchanged: bool = True)
     if rows or unchanged:
         shown = output if output in out.FORMATS else "table"
         out.emit(rows, shown, out.rows(None, _COLUMNS, rows))
+    for text in report.notes:
+        if text not in known:
+            out.note(text)
     for problem in report.problems:
-        out.error(problem)
+        if problem not in known:
+            out.error(problem)
 
 
 def _name(manifest: Mapping[str, Mapping[str, str]]) -> str | None:

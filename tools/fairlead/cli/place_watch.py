@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
     from fairlead.federation.watching import Decision, Watch
 
 _COLUMNS = ("application", "from", "to", "replicas", "costBefore", "costAfter")
+
+
+@dataclass(frozen=True)
+class _Printed:
+    """What was printed about the last decision, and need not be printed again as long as nothing
+    differs: its changes, if they could not be carried out, and the notes and problems.
+    """
+
+    unfinished: Sequence[Change] = ()
+    sentences: Collection[str] = ()
 
 
 def run(
@@ -49,38 +60,46 @@ def run(
             else FileInputs(paths, data_sources)
         )
         watch = Watch(source, running, folder=folder, progress=out.quiet())
+        printed = _Printed()
         try:
             while True:
-                _follow(watch, watch.next(), execution, output)
+                printed = _follow(watch, watch.next(), execution, output, printed)
         except KeyboardInterrupt:
             out.note("stopped watching; the next run goes on from what the clusters have")
     return 0
 
 
-def _follow(watch: Watch, decision: Decision, execution: Execution, output: str) -> None:
-    """Show what a decision moves, and carry it out."""
+def _follow(
+    watch: Watch, decision: Decision, execution: Execution, output: str, before: _Printed
+) -> _Printed:
+    """Show what a decision moves, and carry it out; `before` is what the last call returned."""
     result = decision.result
     place_execution.tell_errors(result)
-    if decision.changes:
+    if decision.changes and decision.changes != before.unfinished:
         rows = [_row(change) for change in decision.changes]
         shown = output if output in out.FORMATS else "table"
         out.emit(rows, shown, out.rows(None, _COLUMNS, rows))
         out.flush()
     if not execution.applied:
-        return
+        for text in decision.notes:
+            out.note(text)
+        return _Printed()
     if any(placement.errors for placement in result.placements) and not execution.host:
         out.note("nothing was changed")
-        return
+        return _Printed()
     try:
         report = place_execution.carried_out(result, execution, out.plain())
     except FairleadError as error:
         out.error(str(error))
         watch.failed()
-        return
-    place_execution.emit(result, report, output, unchanged=False)
+        return _Printed(decision.changes)
+    place_execution.emit(result, report, output, unchanged=False, known=before.sentences)
     out.flush()
-    if report.problems:
-        watch.failed()
+    sentences = [*report.notes, *report.problems]
+    if not report.problems:
+        return _Printed(sentences=sentences)
+    watch.failed()
+    return _Printed(decision.changes, sentences)
 
 
 def _row(change: Change) -> dict[str, Any]:

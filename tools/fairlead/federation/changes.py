@@ -28,22 +28,61 @@ class Change:
 def between(
     running: Replicas, costs: Mapping[str, Mapping[str, float]], placements: Sequence[Placement]
 ) -> list[Change]:
-    """What the placements change of what is `running`, in their order. Workloads with errors stay.
+    """What the placements change of what is `running`, in their order. Workloads with errors stay,
+    and so do Jobs, as `stays` says.
 
     `costs` are earlier costs of all replicas in a cluster, by titles and clusters. They count where
     the placements know none, because the cluster is excluded now.
     """
     changes = []
     for placement in placements:
-        if placement.errors:
-            continue
         before = running.get(placement.title, {})
+        if stays(placement, before):
+            continue
         known = {**costs.get(placement.title, {}), **placement.costs}
         changes += [
             Change(placement.title, source, target, count, _cost(before, known), placement.cost)
-            for source, target, count in _flows(before, placement.replicas)
+            for source, target, count in _flows(before, after(placement, before))
         ]
     return changes
+
+
+def stays(placement: Placement, before: Mapping[str, int]) -> bool:
+    """Whether the workload keeps the replicas that it has: it has errors, or it is a Job that was
+    divided otherwise before, which is not divided again. A Job that has ended has 0 replicas.
+    """
+    divided = placement.replicas
+    return bool(placement.errors) or (
+        _is_job(placement)
+        and any(
+            name not in divided or count not in (0, divided[name]) for name, count in before.items()
+        )
+    )
+
+
+def after(placement: Placement, before: Mapping[str, int]) -> Mapping[str, int]:
+    """The replicas of each cluster once the decision is carried out. A Job is never done again
+    where it is or has ended.
+    """
+    if stays(placement, before):
+        return before
+    return {**placement.replicas, **before} if _is_job(placement) else placement.replicas
+
+
+def staying(running: Replicas, placements: Sequence[Placement]) -> list[str]:
+    """A sentence about each Job that runs in clusters that its decision no longer names."""
+    return [
+        f"{placement.title} stays in {name}, as a Job is not moved ({name}: "
+        f"{placement.explanation.get(name, 'the data have no such cluster')})"
+        for placement in placements
+        if _is_job(placement) and not placement.errors
+        for name, count in sorted(running.get(placement.title, {}).items())
+        if count and name not in placement.replicas
+    ]
+
+
+def _is_job(placement: Placement) -> bool:
+    return bool(placement.document.value["kind"] == "Job")
 
 
 def _flows(

@@ -8,7 +8,7 @@ run after an interruption goes on, and one after a complete run changes nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,18 +30,20 @@ _POLL = 0.3
 
 @dataclass
 class Report:
-    """What became of the objects in each cluster that was reached, and what could not be done;
-    `problems` are sentences.
+    """What became of the objects in each cluster that was reached, and what could not be done.
+    `problems` are sentences, and so are `notes`, which say what nobody looked at.
     """
 
     outcomes: dict[str, list[Outcome]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def execute(
     decided: Shares,
     clusters: Sequence[Member],
     *,
+    unused: Collection[str] = (),
     timeout: float,
     share: float = steps.SHARE,
     progress: Progress,
@@ -49,6 +51,9 @@ def execute(
     """Apply what each cluster gets, and remove what it does not. A workload leaves a cluster in
     steps: at most `share` of its replicas (above 0, up to 1; one at least) start elsewhere, and
     once they are ready, as many end. `timeout` is for how many seconds to wait in each step.
+
+    A cluster of the data that is no member is noted, unless it is one of the `unused`, where none
+    of the workloads ever ran.
 
     Only objects that were applied in this way before are changed or removed. Raises UsageError, and
     changes nothing, if a cluster of the decisions is no member, or two members are one cluster.
@@ -60,7 +65,8 @@ def execute(
             f"the decisions name clusters that are no members: {', '.join(missing)}. Say where "
             f"they are, as by --member {missing[0]}=CONTEXT. Nothing was changed"
         )
-    report = Report()
+    elsewhere = sorted(decided.considered - known - set(unused))
+    report = Report(notes=[_unseen(elsewhere)] if elsewhere else [])
     reached = {}
     for member in clusters:
         progress.update(member.name, "connecting")
@@ -72,7 +78,8 @@ def execute(
             report.problems.append(f"{member.name}: {error.__cause__ or error}")
         progress.finish(member.name, "connected" if member.name in reached else "not reached")
     members.require_distinct(reached)
-    run = _Run(decided, [ReachedCluster(name, each) for name, each in reached.items()], known)
+    answering = [ReachedCluster(name, each) for name, each in reached.items()]
+    run = _Run(decided, answering, known, elsewhere)
     run.carry_out(share, timeout, progress)
     for cluster in run.clusters.values():
         report.outcomes[cluster.name] = cluster.applier.outcomes
@@ -81,11 +88,30 @@ def execute(
     return report
 
 
+def _unseen(names: Sequence[str]) -> str:
+    """The note about clusters of the data that are no members."""
+    are, them = ("is no member", "it") if len(names) == 1 else ("are no members", "them")
+    return (
+        f"{', '.join(names)} {are} here: what runs there stays, and nobody looked. Give {them} by "
+        f"--member, or by --unused if none of these workloads ever ran there"
+    )
+
+
 class _Run:
-    def __init__(self, decided: Shares, reached: Sequence[ReachedCluster], known: set[str]) -> None:
+    def __init__(
+        self,
+        decided: Shares,
+        reached: Sequence[ReachedCluster],
+        known: Collection[str],
+        elsewhere: Sequence[str],
+    ) -> None:
+        """`known` are the names of all members, `elsewhere` those of clusters that are none, and
+        where workloads may run.
+        """
         self.decided = decided
         self.clusters = {cluster.name: cluster for cluster in reached}
         self.known = known
+        self.elsewhere = elsewhere
         self.problems: list[str] = []
 
     def carry_out(self, share: float, timeout: float, progress: Progress) -> None:
@@ -117,22 +143,25 @@ class _Run:
         """One step of all moves at the same time; returns those that need another one."""
         for move in moves:
             move.grow()
-        end = time.monotonic() + timeout
+        began = time.monotonic()
         for move in moves:
             if not move.finished:
-                self._await(move, end, progress)
+                self._await(move, began, timeout, progress)
             if not move.finished:
                 move.shrink()
         return [move for move in moves if not move.finished]
 
-    def _await(self, move: Move, end: float, progress: Progress) -> None:
-        """Wait until `end` (time.monotonic) for what a move has started."""
+    def _await(self, move: Move, began: float, timeout: float, progress: Progress) -> None:
+        """Wait for what a move has started in a step that `began` (time.monotonic), and may take
+        `timeout` seconds for all moves together.
+        """
         title = move.workload.placement.title
         progress.update(title, "waiting until its pods are available elsewhere")
         try:
             waiting.until(
                 move.is_ready,
-                deadline=max(0.0, end - time.monotonic()),
+                deadline=timeout,
+                since=began,
                 what="its pods are available in its other clusters",
                 pause=_POLL,
             )
@@ -155,12 +184,15 @@ class _Run:
         """Whether the Job may be applied where it is missing. What runs cannot be divided again, so
         a Job that was divided otherwise stays as it is; and it might run where nobody can look.
         """
-        away = [name for name in sorted(self.known) if not self._answers(name)]
+        away = sorted([*(name for name in self.known if not self._answers(name)), *self.elsewhere])
         if away and not live:
-            self.problems.append(
+            problem = (
                 f"{job.placement.title} was not started, as it might run in {', '.join(away)} "
                 "already"
             )
+            flags = " ".join(f"--unused {name}" for name in self.elsewhere)
+            hint = f". If it never ran there, add {flags}" if flags else ""
+            self.problems.append(problem + hint)
             return False
         unnamed = [name for name in live if name not in job.replicas]
         running = [name for name in unnamed if not readiness.has_ended(live[name])]

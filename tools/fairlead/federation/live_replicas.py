@@ -17,7 +17,8 @@ def of(
     workloads: Sequence[files.Document], clusters: Sequence[Member]
 ) -> dict[str, dict[str, int]]:
     """The replicas in each cluster of those workloads that `fairlead place` applied there, by their
-    titles. A cluster that cannot be reached has none: whoever carries out decisions there says so.
+    titles; 0 of a Job that has ended. A cluster that cannot be reached has none: whoever carries
+    out decisions there says so.
     """
     replicas: dict[str, dict[str, int]] = {}
     for cluster in clusters:
@@ -36,5 +37,6 @@ def of(
                 )
                 if live and is_ours(live):
                     title = place.title_of(value)
-                    replicas.setdefault(title, {})[cluster.name] = readiness.asked(live)
+                    count = 0 if readiness.has_ended(live) else readiness.asked(live)
+                    replicas.setdefault(title, {})[cluster.name] = count
     return replicas

@@ -23,12 +23,14 @@ class Shares:
     """All that was decided on, and what goes with it.
 
     `companions` are the manifests of a namespace that are no workloads, by its name; those that
-    belong to no namespace are `common` to all clusters.
+    belong to no namespace are `common` to all clusters. `considered` are the names of all clusters
+    that the data have, also of those that get nothing.
     """
 
     workloads: Sequence[Workload]
     companions: Mapping[str, Sequence[Manifest]]
     common: Sequence[Manifest]
+    considered: frozenset[str]
 
     @property
     def clusters(self) -> list[str]:
@@ -82,7 +84,8 @@ def of(result: Result) -> Shares:
         else:
             namespace = namespace_of(metadata)
             companions.setdefault(namespace, []).append(_in(namespace, document.value))
-    return Shares(workloads, companions, common)
+    considered = {name for each in result.placements for name in each.explanation}
+    return Shares(workloads, companions, common, frozenset(considered))
 
 
 def manifest(workload: Workload, cluster: str, count: int | None = None) -> dict[str, Any]:

@@ -44,10 +44,11 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Decision:
-    """A new decision, and what it moves."""
+    """A new decision, what it moves, and sentences about what stays where it should not be."""
 
     result: Result
     changes: Sequence[Change]
+    notes: Sequence[str]
 
 
 class Watch:
@@ -123,10 +124,9 @@ class Watch:
         moved = changes.between(running, self._costs, result.placements)
         decided = {each.title: each for each in result.placements if not each.errors}
         self._key = key
-        # A workload with errors stays where it runs.
         self._running = {
-            each.title: each.replicas if each.title in decided else running.get(each.title, {})
+            each.title: changes.after(each, running.get(each.title, {}))
             for each in result.placements
         }
         self._costs |= {title: each.costs for title, each in decided.items()}
-        return Decision(result, moved)
+        return Decision(result, moved, changes.staying(running, result.placements))

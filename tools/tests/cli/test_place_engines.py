@@ -14,7 +14,10 @@ from click.testing import CliRunner, Result
 from fairlead.cli import place, place_execution, up
 from fairlead.common import paths
 from fairlead.common.errors import UsageError
+from fairlead.federation import members
+from fairlead.federation.changes import Change
 from fairlead.federation.execution import Report
+from fairlead.federation.watching import Decision, Watch
 
 SCENARIO = paths.root() / "testdata" / "placement"
 SOURCE = "--source=https://git.example.com/shop.git//deploy"
@@ -61,6 +64,9 @@ def test_decisions_with_errors_are_not_carried_out() -> None:
         (["--apply"], "--apply needs to know the clusters"),
         (["--member=a=b"], "--member is for --apply"),
         (["--kubeconfig=x"], "--kubeconfig is for --apply"),
+        (["--unused=a"], "--unused is for --apply with --member"),
+        (["--watch", "--member=a=b", "--unused=c"], "--unused is for --apply with --member"),
+        (["--apply", "--member=a=b", "--unused=a"], "a is given by --member and by --unused"),
         (["--apply", "--member=a=b", "-o", "karmada"], "name its context by --host CONTEXT"),
         (["--apply", "--member=a=b", "-o", "annotations"], "prints what others carry out"),
         (["--apply", "-o", "karmada"], "name its context by --host CONTEXT"),
@@ -89,6 +95,41 @@ def test_a_report_without_objects_is_printed_with_its_problems(
     printed = capsys.readouterr()
     assert printed.out.split() == ["CLUSTER", "KIND", "NAMESPACE", "NAME", "REPLICAS", "ACTION"]
     assert printed.err == f"error: {problem}\n"
+
+
+def test_notes_and_problems_that_are_known_are_not_printed_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    report = Report(problems=["a is away", "b is away"], notes=["c is no member here", "d, too"])
+    known = ["a is away", "c is no member here"]
+    place_execution.emit(placed.result(), report, "table", unchanged=False, known=known)
+    assert capsys.readouterr() == ("", "d, too\nerror: b is away\n")
+
+
+def test_what_is_tried_again_is_printed_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A watch comes back every few seconds to what could not be carried out."""
+    decision = Decision(placed.result(), [Change("Job shop/web", None, "eu", 6, None, None)], [])
+    held = Report(notes=["us is no member here"], problems=["the Job was not started"])
+    decisions = iter([decision] * 4)
+    failures: list[Watch] = []
+
+    def following(watch: Watch) -> Decision:
+        for each in decisions:
+            return each
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Watch, "next", following)
+    monkeypatch.setattr(Watch, "failed", lambda watch: failures.append(watch))
+    monkeypatch.setattr(members, "parsed", lambda *_: [])
+    reports = iter([held, held, Report(), held])
+    monkeypatch.setattr(place_execution, "carried_out", lambda *_: next(reports))
+    result = run(SCENARIO / "apps", "--watch", "--apply", "--member=eu=x")
+    assert (result.return_value, len(failures)) == (0, 3)
+    assert result.stdout.count("Job shop/web") == 2  # at first, and after the success
+    assert result.stderr.count("us is no member here\n") == 2
+    assert result.stderr.count("error: the Job was not started\n") == 2
 
 
 @pytest.mark.parametrize("share", ["0", "-1", "1.1"])

@@ -10,6 +10,7 @@ from fairlead.federation import changes
 from fairlead.federation.changes import Change
 
 WEB = "Deployment shop/web"
+ONCE = "Job shop/web"
 
 
 def test_replicas_move_from_where_they_are_too_many_to_where_they_are_missing() -> None:
@@ -41,3 +42,36 @@ def test_costs_of_a_cluster_that_is_excluded_now_are_the_earlier_ones() -> None:
     assert (change.cost_before, change.cost_after) == (5.0, 3.0)
     (change,) = changes.between({WEB: {"eu": 6}}, {}, [decided])
     assert (change.cost_before, change.cost_after) == (None, 3.0)
+
+
+def test_a_job_starts_only_where_it_is_not() -> None:
+    both = placement({"eu": 1, "us": 1}, kind="Job")
+    assert changes.between({}, {}, [both]) == [
+        Change(ONCE, None, "eu", 3, None, None),
+        Change(ONCE, None, "us", 3, None, None),
+    ]
+    for there in (3, 0):  # it runs, or it has ended
+        before = {"eu": there}
+        assert changes.between({ONCE: before}, {}, [both]) == [
+            Change(ONCE, None, "us", 3, None, None)
+        ]
+        assert changes.after(both, before) == {"eu": there, "us": 3}
+    assert changes.between({ONCE: {"eu": 3, "us": 0}}, {}, [both]) == []
+
+
+def test_a_job_that_was_divided_otherwise_stays() -> None:
+    decided = placement({"eu": 1}, kind="Job")
+    for before in ({"us": 6}, {"us": 0}, {"eu": 3}, {"eu": 6, "us": 3}):
+        assert changes.between({ONCE: before}, {}, [decided]) == []
+        assert changes.after(decided, before) == before
+
+
+def test_a_job_that_runs_where_it_should_not_is_named_with_the_reason() -> None:
+    decided = replace(placement({"eu": 1}, kind="Job"), explanation={"us": "it is cordoned"})
+    running = {ONCE: {"asia": 1, "eu": 1, "us": 5, "za": 0}, WEB: {"us": 6}}
+    assert changes.staying(running, [decided, placement({"eu": 1})]) == [
+        f"{ONCE} stays in asia, as a Job is not moved (asia: the data have no such cluster)",
+        f"{ONCE} stays in us, as a Job is not moved (us: it is cordoned)",
+    ]
+    failed = placement({}, kind="Job", errors={"no cluster": ["none"]})
+    assert changes.staying(running, [failed]) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,6 +35,13 @@ def test_what_a_namespace_has_goes_where_its_workloads_go() -> None:
     assert named(decided.beside("eu")) == ["shop", "high", "settings"]
     assert named(decided.beside("us")) == ["high"]
     assert decided.beside("asia") == []
+
+
+def test_clusters_that_get_nothing_were_considered_as_well() -> None:
+    excluded = replace(placement({"eu": 1}), explanation={"eu": "allowed", "us": "it is cordoned"})
+    decided = shares.of(result(excluded))
+    assert decided.clusters == ["eu"]
+    assert decided.considered == {"eu", "us"}
 
 
 def test_namespaces_and_what_belongs_to_none_are_never_removed() -> None:

@@ -45,20 +45,20 @@ class Files:
         self.app(6)
         self.prices(1, 2)
 
-    def app(self, replicas: int) -> None:
+    def app(self, replicas: int, kind: str = "Deployment") -> None:
         container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
         self._write(
             self.manifests,
             {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
+                "apiVersion": "batch/v1" if kind == "Job" else "apps/v1",
+                "kind": kind,
                 "metadata": {
                     "name": "web",
                     "namespace": "shop",
                     "annotations": {"customer": "northwind"},
                 },
                 "spec": {
-                    "replicas": replicas,
+                    "parallelism" if kind == "Job" else "replicas": replicas,
                     "template": {"spec": {"containers": [container]}},
                 },
             },
@@ -105,6 +105,20 @@ def test_decisions_follow_data_and_manifests(files: Files) -> None:
     assert moves(watch.next()) == [(None, "us", 2)]
     assert watch.next().changes == [Change(TITLE, "us", "eu", 8, 16.0, 8.0)]
     assert warnings.texts == []
+
+
+def test_a_job_stays_where_it_was_started(files: Files) -> None:
+    """The decision follows the prices; what runs is not taken to be moved by it."""
+    files.app(6, kind="Job")
+    edits = [lambda: files.prices(3, 2), lambda: files.prices(1, 2), lambda: files.prices(3, 2)]
+    watch = Watch(Edited(files, edits), lambda _: {}, folder=None, progress=Warnings())
+    first = watch.next()
+    title = "Job shop/web"
+    assert (first.changes, first.notes) == ([Change(title, None, "eu", 6, None, 6.0)], [])
+    stays = f"{title} stays in eu, as a Job is not moved (eu: it costs no less than the clusters "
+    for notes in ([f"{stays}that are chosen)"], [], [f"{stays}that are chosen)"]):
+        decision = watch.next()
+        assert (decision.changes, decision.notes) == ([], notes)
 
 
 def test_a_mistake_is_told_once_and_what_was_decided_stays(files: Files) -> None:
