@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import placed
@@ -53,7 +53,6 @@ class Federation:
         self,
         *parts: Placement | dict[str, Any],
         members: list[Member] | None = None,
-        unused: Sequence[str] = (),
         timeout: float = 120,
         share: float = steps.SHARE,
         progress: Progress | None = None,
@@ -63,7 +62,6 @@ class Federation:
         return execution.execute(
             shares.of(read),
             members or self.members,
-            unused=unused,
             timeout=timeout,
             share=share,
             progress=progress or Progress(),

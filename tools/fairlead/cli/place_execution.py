@@ -52,7 +52,6 @@ def carried_out(result: Result, execution: Execution, progress: Progress) -> Rep
     return carrying_out.execute(
         shares.of(result),
         members.parsed(execution.members, execution.kubeconfig),
-        unused=execution.unused,
         timeout=execution.timeout,
         share=execution.share,
         progress=progress,

@@ -28,14 +28,12 @@ class Execution:
     them, or the context of a host cluster; the kubeconfig that has their contexts; for how many
     seconds to wait for pods; and which share of an application's replicas may move at once.
 
-    `selector` says by labels which workloads of the host count. `unused` are clusters that need not
-    be members, because none of the workloads ever ran there.
+    `selector` says by labels which workloads of the host count.
     """
 
     watched: bool
     applied: bool
     members: tuple[str, ...]
-    unused: tuple[str, ...]
     host: str | None
     selector: str
     kubeconfig: Path | None
@@ -73,13 +71,6 @@ _OPTIONS = (
         "context, the cluster that `fairlead up --member NAME` started. Repeatable.",
     ),
     click.option(
-        "--unused",
-        metavar="NAME",
-        multiple=True,
-        help="A cluster of the data that is no member, and where none of these workloads ever ran: "
-        "Jobs start without a look at it. Repeatable.",
-    ),
-    click.option(
         "--host",
         metavar="CONTEXT",
         help="Read the workloads from the host cluster of this context, and the data from its "
@@ -113,17 +104,7 @@ _OPTIONS = (
         "least.",
     ),
 )
-_NAMES = (
-    "watched",
-    "applied",
-    "members",
-    "unused",
-    "host",
-    "selector",
-    "kubeconfig",
-    "timeout",
-    "share",
-)
+_NAMES = ("watched", "applied", "members", "host", "selector", "kubeconfig", "timeout", "share")
 
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -162,10 +143,6 @@ def _check(execution: Execution, output: str) -> None:
         raise UsageError("--apply needs to know the clusters: name each by --member NAME=CONTEXT")
     if members and not applied and not execution.watched:
         raise UsageError("--member is for --apply and --watch: add one, or leave --member out")
-    if execution.unused and not (applied and members):
-        raise UsageError("--unused is for --apply with --member: add both, or leave --unused out")
-    for name in {text.partition("=")[0] for text in members} & set(execution.unused):
-        raise UsageError(f"{name} is given by --member and by --unused: leave one of them out")
     if execution.kubeconfig and not (members or host):
         raise UsageError(
             "--kubeconfig is for --apply and --host: add one, or leave --kubeconfig out"

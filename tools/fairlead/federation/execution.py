@@ -43,7 +43,6 @@ def execute(
     decided: Shares,
     clusters: Sequence[Member],
     *,
-    unused: Collection[str] = (),
     timeout: float,
     share: float = steps.SHARE,
     progress: Progress,
@@ -52,8 +51,7 @@ def execute(
     steps: at most `share` of its replicas (above 0, up to 1; one at least) start elsewhere, and
     once they are ready, as many end. `timeout` is for how many seconds to wait in each step.
 
-    A cluster of the data that is no member is noted, unless it is one of the `unused`, where none
-    of the workloads ever ran.
+    A cluster of the data that is no member is noted, as nobody looks what runs there.
 
     Only objects that were applied in this way before are changed or removed. Raises UsageError, and
     changes nothing, if a cluster of the decisions is no member, or two members are one cluster.
@@ -65,7 +63,7 @@ def execute(
             f"the decisions name clusters that are no members: {', '.join(missing)}. Say where "
             f"they are, as by --member {missing[0]}=CONTEXT. Nothing was changed"
         )
-    elsewhere = sorted(decided.considered - known - set(unused))
+    elsewhere = sorted(decided.considered - known)
     report = Report(notes=[_unseen(elsewhere)] if elsewhere else [])
     reached = {}
     for member in clusters:
@@ -79,7 +77,7 @@ def execute(
         progress.finish(member.name, "connected" if member.name in reached else "not reached")
     members.require_distinct(reached)
     answering = [ReachedCluster(name, each) for name, each in reached.items()]
-    run = _Run(decided, answering, known, elsewhere)
+    run = _Run(decided, answering, known)
     run.carry_out(share, timeout, progress)
     for cluster in run.clusters.values():
         report.outcomes[cluster.name] = cluster.applier.outcomes
@@ -92,26 +90,19 @@ def _unseen(names: Sequence[str]) -> str:
     """The note about clusters of the data that are no members."""
     are, them = ("is no member", "it") if len(names) == 1 else ("are no members", "them")
     return (
-        f"{', '.join(names)} {are} here: what runs there stays, and nobody looked. Give {them} by "
-        f"--member, or by --unused if none of these workloads ever ran there"
+        f"{', '.join(names)} {are} here: what runs there goes on, and Jobs that ran there start "
+        f"again in members. Give {them} by --member"
     )
 
 
 class _Run:
     def __init__(
-        self,
-        decided: Shares,
-        reached: Sequence[ReachedCluster],
-        known: Collection[str],
-        elsewhere: Sequence[str],
+        self, decided: Shares, reached: Sequence[ReachedCluster], known: Collection[str]
     ) -> None:
-        """`known` are the names of all members, `elsewhere` those of clusters that are none, and
-        where workloads may run.
-        """
+        """`known` are the names of all members, also of those that cannot be reached."""
         self.decided = decided
         self.clusters = {cluster.name: cluster for cluster in reached}
         self.known = known
-        self.elsewhere = elsewhere
         self.problems: list[str] = []
 
     def carry_out(self, share: float, timeout: float, progress: Progress) -> None:
@@ -184,15 +175,12 @@ class _Run:
         """Whether the Job may be applied where it is missing. What runs cannot be divided again, so
         a Job that was divided otherwise stays as it is; and it might run where nobody can look.
         """
-        away = sorted([*(name for name in self.known if not self._answers(name)), *self.elsewhere])
+        away = [name for name in sorted(self.known) if not self._answers(name)]
         if away and not live:
-            problem = (
+            self.problems.append(
                 f"{job.placement.title} was not started, as it might run in {', '.join(away)} "
                 "already"
             )
-            flags = " ".join(f"--unused {name}" for name in self.elsewhere)
-            hint = f". If it never ran there, add {flags}" if flags else ""
-            self.problems.append(problem + hint)
             return False
         unnamed = [name for name in live if name not in job.replicas]
         running = [name for name in unnamed if not readiness.has_ended(live[name])]
