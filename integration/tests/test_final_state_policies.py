@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from dry_runs import pod, selector
 from other_webhook import CHANGES, SETTINGS, VERSION, Create, refused, running
+from told_warnings import Warnings
 from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -48,14 +49,6 @@ REFUSALS = {
     "changes the nodeSelector": rf"'{POLICY}' denied request: .*places its pods in pool \"pool1\"",
     "sets a nodeName": rf"'{POLICY}' denied request: .*sets spec.nodeName=pool2-0",
 }
-
-
-class Warnings(Progress):
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def warn(self, message: str) -> None:
-        self.texts.append(message)
 
 
 @pytest.fixture(scope="module")

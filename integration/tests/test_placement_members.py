@@ -275,7 +275,7 @@ def test_members_are_named_by_context_or_as_fairlead_up_names_them(federation: F
 
 def test_a_job_is_divided_once_and_not_moved(federation: Federation) -> None:
     def job(weights: Mapping[str, float], **spec: str) -> Placement:
-        template = {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never", **spec}}
+        template = {"spec": {**ENDING["spec"], **spec}}
         parts: dict[str, Any] = {"parallelism": 2, "completions": 5, "template": template}
         return placed.placement(weights, kind="Job", namespace=federation.namespace, **parts)
 
@@ -294,11 +294,9 @@ def test_a_job_is_divided_once_and_not_moved(federation: Federation) -> None:
 
 
 def test_a_job_that_has_ended_is_not_done_again_elsewhere(federation: Federation) -> None:
-    template = {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
-
     def job(weights: Mapping[str, float]) -> Placement:
         return placed.placement(
-            weights, kind="Job", namespace=federation.namespace, parallelism=1, template=template
+            weights, kind="Job", namespace=federation.namespace, parallelism=1, template=ENDING
         )
 
     assert federation.carry_out(job({"us-dallas": 1})).problems == []

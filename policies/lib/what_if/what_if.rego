@@ -40,19 +40,10 @@ _not_held(changes) := {sprintf("cluster %q has no certification %q that it could
 	not certification in held
 }
 
-_wrongly_priced(changes) := {sprintf("the price %v of %s in cluster %q is no number from 0 to %d", [price, resource, name, _highest_price]) |
+_wrongly_priced(changes) := {sprintf("the price %v of %s in cluster %q is no number from 0 to %d", [price, resource, name, placement.highest_price]) |
 	some name, prices in object.get(changes, "prices", {})
 	some resource, price in prices
-	not _is_price(price)
-}
-
-# As lib.workload_placement has it.
-_highest_price := 1000000000
-
-_is_price(price) if {
-	is_number(price)
-	price >= 0
-	price <= _highest_price
+	not placement.is_price(price)
 }
 
 _is_cluster(name) if is_object(placement.clusters[name])

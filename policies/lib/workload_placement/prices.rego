@@ -37,12 +37,16 @@ _is_in_bytes(resource) if resource in {"memory", "ephemeral-storage", "storage"}
 
 _is_in_bytes(resource) if startswith(resource, "hugepages-")
 
-_highest_price := 1000000000
+# METADATA
+# description: No price is higher.
+highest_price := 1000000000
 
-# What is between two numbers is a number, too, because values of all types have an order.
-_is_price(price) if {
+# METADATA
+# description: |
+#   Whether it is a price. What is between two numbers is a number, too, because values of all types have an order.
+is_price(price) if {
 	price >= 0
-	price <= _highest_price
+	price <= highest_price
 }
 
 # The resources whose prices are missing somewhere, or wrong. Values of all types have an order, so that the least and the
@@ -56,12 +60,12 @@ _well_priced := {resource |
 	some resource, prices in _prices
 	count(prices) == count(_standing_well)
 	min(prices) >= 0
-	max(prices) <= _highest_price
+	max(prices) <= highest_price
 }
 
-_is_suspect(prices) if not _is_price(min(prices))
+_is_suspect(prices) if not is_price(min(prices))
 
-_is_suspect(prices) if not _is_price(max(prices))
+_is_suspect(prices) if not is_price(max(prices))
 
 _is_suspect(prices) if {
 	count(prices) < count(_standing_well)
@@ -102,12 +106,12 @@ _is_priced_elsewhere(resource) if {
 	count(_prices[resource]) == 0
 	known := clusters
 	some name
-	_is_price(known[name].price[resource])
+	is_price(known[name].price[resource])
 }
 
 _are_all_prices(price, resource) if {
 	is_object(price)
-	_is_price(object.get(price, resource, 0))
+	is_price(object.get(price, resource, 0))
 }
 
 _has_price(name, resource) if some _ in [clusters[name].price[resource]]

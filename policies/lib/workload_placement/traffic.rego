@@ -31,7 +31,7 @@ _is_traffic if {
 
 _is_flow(gib) if {
 	_is_short(gib)
-	_is_price(gib)
+	is_price(gib)
 }
 
 # Undefined for one that runs nowhere.
@@ -59,7 +59,7 @@ _price_of_transfer(from, to) := 0 if {
 	count(prices) == count(to)
 	lowest := min(prices)
 	lowest >= 0
-	max(prices) <= _highest_price
+	max(prices) <= highest_price
 }
 
 # The clusters to which the price of a transfer is missing or none, where it counts.
@@ -67,7 +67,7 @@ _unpriced_transfers(from) := {name |
 	some destination in _destinations
 	not from in destination.clusters
 	some name in destination.clusters
-	not _is_price(object.get(_transfers, [from, name], null))
+	not is_price(object.get(_transfers, [from, name], null))
 }
 
 _transfers := _source.transfer if {
@@ -84,7 +84,7 @@ _traffic_problems contains problem if {
 	not _is_traffic
 	problem := sprintf(
 		"%s is not {\"applications\": {NAME: GIB}, \"clusters\": {NAME: GIB}}, with GiB an hour from 0 to %d",
-		[shown(_traffic), _highest_price],
+		[shown(_traffic), highest_price],
 	)
 }
 

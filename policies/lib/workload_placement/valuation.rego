@@ -107,7 +107,7 @@ _first := "cpu" if {
 	_paid.cpu
 } else := min(object.keys(_paid))
 
-_transfer_problems contains sprintf("no price from 0 to %d of transfers from %s: set placement.transfer", [_highest_price, shown_list]) if {
+_transfer_problems contains sprintf("no price from 0 to %d of transfers from %s: set placement.transfer", [highest_price, shown_list]) if {
 	count(_destinations) > 0
 	_has_costs
 	not requested

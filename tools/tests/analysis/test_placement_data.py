@@ -10,21 +10,13 @@ from pathlib import Path
 import pytest
 import text_server
 from text_server import TextServer
+from told_warnings import Warnings
 
 from fairlead.analysis import placement_data
 from fairlead.common import cached_urls
 from fairlead.common.errors import InputError
-from fairlead.common.progress import Progress
 
 DATA = {"placement": {"clusters": {"eu": {"jurisdiction": "eu", "price": {"cpu": 1, "memory": 2}}}}}
-
-
-class Warnings(Progress):
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def warn(self, message: str) -> None:
-        self.texts.append(message)
 
 
 @pytest.fixture

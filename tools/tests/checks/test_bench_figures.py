@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from told_warnings import Warnings
 
 from fairlead.checks.bench import figures, picture, processes, runs
 from fairlead.checks.bench.ground import SETTINGS
@@ -86,15 +87,10 @@ def test_every_peer_has_a_floor_and_a_label_of_its_own() -> None:
 
 def test_a_quick_run_builds_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    warnings: list[str] = []
-
-    class Told(Progress):
-        def warn(self, message: str) -> None:
-            warnings.append(message)
-
-    left = {peer.name for peer in PEERS} - {peer.name for peer in runs.quick(Told()).peers}
+    warnings = Warnings()
+    left = {peer.name for peer in PEERS} - {peer.name for peer in runs.quick(warnings).peers}
     assert left == {"Gatekeeper", "Kyverno", WITH_KUBE_MGMT.name}
-    assert warnings == [
+    assert warnings.texts == [
         "Gatekeeper is left out: `fairlead tools --build gatekeeper` builds it",
         "Kyverno is left out: `fairlead tools --build kyverno` builds it",
     ]

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from told_warnings import Warnings
 
-from fairlead.common.progress import Progress
 from fairlead.federation.changes import Change
 from fairlead.federation.file_inputs import FileInputs
 from fairlead.federation.watching import Decision, Watch
@@ -27,14 +27,6 @@ class Edited(FileInputs):
 
     def wait(self, seconds: float) -> None:
         next(self._edits)()
-
-
-class Warnings(Progress):
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def warn(self, message: str) -> None:
-        self.texts.append(message)
 
 
 class Files:

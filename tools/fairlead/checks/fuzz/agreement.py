@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from fairlead import engines
 from fairlead.checks.fuzz import completion
 from fairlead.checks.fuzz.batches import BATCH, Batch, batches
 from fairlead.checks.fuzz.completion import Completed, plain
-from fairlead.checks.fuzz.search import Search, Violation, search
+from fairlead.checks.fuzz.search import Search, Violation, drawn, search
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
 from fairlead.engines import disagreements
@@ -170,25 +170,8 @@ def run(
     """
     others = engines.load([name for name in names if name != CelEngine.name], folder=folder)
 
-    def tried(check: Callable[[Batch], str], *, shrink: bool) -> Search[Batch]:
-        """The same batches in the same order every time."""
-        return search(
-            batches(),
-            check,
-            examples=-(-examples // BATCH),
-            seed=seed,
-            name="requests",
-            progress=progress,
-            shrink=shrink,
-        )
-
-    drawn: list[Batch] = []
-
-    def collect(batch: Batch) -> str:
-        drawn.append(batch)
-        return ""
-
-    tried(collect, shrink=False)
+    count = -(-examples // BATCH)
+    every = drawn(batches(), examples=count, seed=seed, name="requests", progress=progress)
     with ExitStack() as stack:
         if cluster is None:
             cluster = stack.enter_context(clusters.bare(progress))
@@ -196,7 +179,7 @@ def run(
         scene = Scene(rest, stack.enter_context(marker.placed(rest)))
         compared = Comparison([*others, CelEngine(folder, cluster)], scene, progress)
         result: Search[Any] = Search()
-        for several in _chunks(drawn):
+        for several in _chunks(every):
             compared.ask(several)
             if difference := next(filter(None, map(compared.difference, several)), None):
                 result.failing, result.why = document(difference.case), difference.why
@@ -211,15 +194,17 @@ def run(
             return ""
 
         if result.why and shrink:
-            smallest = tried(check, shrink=True).failing
+            smallest = search(
+                batches(), check, examples=count, seed=seed, name="requests", progress=progress
+            ).failing
             if smallest is not None and (difference := compared.difference(smallest)):
                 result.failing, result.why = document(difference.case), difference.why
     return result
 
 
-def _chunks(drawn: Sequence[Batch]) -> Iterator[Sequence[Batch]]:
+def _chunks(every: Sequence[Batch]) -> Iterator[Sequence[Batch]]:
     size = _AT_ONCE // BATCH
-    return (drawn[start : start + size] for start in range(0, len(drawn), size))
+    return (every[start : start + size] for start in range(0, len(every), size))
 
 
 def document(case: Case) -> dict[str, Any]:

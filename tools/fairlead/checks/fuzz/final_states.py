@@ -25,7 +25,7 @@ from fairlead.checks.fuzz import (
     placement_requests,
 )
 from fairlead.checks.fuzz.batches import BATCH, Batch
-from fairlead.checks.fuzz.search import Search, search
+from fairlead.checks.fuzz.search import Search, drawn
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Decision, Undecided
 from fairlead.engines.cel import final_state, offline
@@ -221,25 +221,17 @@ def run(*, seed: int, progress: Progress, examples: int, folder: Path | None = N
     webhook leaves them then. Many are judged at once, so the smallest failing example is the
     shortest of those that differ. It is a case as in a file of cases.
     """
-    drawn: list[Example] = []
-
-    def collect(example: Example) -> str:
-        drawn.append(example)
-        return ""
-
-    search(
+    every = drawn(
         _examples(),
-        collect,
         examples=-(-examples // BATCH),
         seed=seed,
         name="final states",
         progress=progress,
-        shrink=False,
     )
     judge, result = Judge(progress, folder), Search[Any]()
-    drawn = [each for each in drawn if judge.checks(each.settings)]  # elsewhere, webhooks stay
-    for start in range(0, len(drawn), _AT_ONCE):
-        states = _final_states(judge, drawn[start : start + _AT_ONCE])
+    checked = [each for each in every if judge.checks(each.settings)]  # elsewhere, webhooks stay
+    for start in range(0, len(checked), _AT_ONCE):
+        states = _final_states(judge, checked[start : start + _AT_ONCE])
         judged = judge.judged(states)
         result.outcomes.update(each.words for each in judged)
         result.tried = result.outcomes.total()
@@ -249,17 +241,17 @@ def run(*, seed: int, progress: Progress, examples: int, folder: Path | None = N
             result.failing = agreement.document(replace(smallest.case, expect=expect))
             result.why = f"the final state is judged differently: {smallest.wrong}"
             break
-        progress.update("final states", "judged", done=start, total=len(drawn))
+        progress.update("final states", "judged", done=start, total=len(checked))
     return result
 
 
-def _final_states(judge: Judge, drawn: Sequence[Example]) -> list[Case]:
-    cases = [example.cases() for example in drawn]
+def _final_states(judge: Judge, examples: Sequence[Example]) -> list[Case]:
+    cases = [example.cases() for example in examples]
     came = [case for several in cases for case in several]
     left = judge.left_by_opa(came)
     changed = [
         case
-        for example, several in zip(drawn, cases, strict=True)
+        for example, several in zip(examples, cases, strict=True)
         for case in example.changed(several, left)
     ]
     return [*came, *left.values(), *changed]

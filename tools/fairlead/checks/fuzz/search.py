@@ -76,6 +76,28 @@ class Search(Generic[T]):
         }
 
 
+def drawn(
+    strategy: SearchStrategy[T], *, examples: int, seed: int, name: str, progress: Progress
+) -> list[T]:
+    """The `examples` that `search` would try, for those who check many at once."""
+    collected: list[T] = []
+
+    def collect(example: T) -> str:
+        collected.append(example)
+        return ""
+
+    search(
+        strategy,
+        collect,
+        examples=examples,
+        seed=seed,
+        name=name,
+        progress=progress,
+        shrink=False,
+    )
+    return collected
+
+
 def search(
     strategy: SearchStrategy[T],
     check: Callable[[T], str],
