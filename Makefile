@@ -171,7 +171,7 @@ docker-e2e: $(READY) ## run the end-to-end tests in the devcontainer's image: FA
 	$(FAIRLEAD) docker-e2e $(ARGS)
 
 .PHONY: generate
-generate: $(READY) ## write the files that are made from the policies' METADATA and cases again, and the kustomize base
+generate: $(READY) ## write the files that are made from the policies' facts and cases again, and the kustomize base
 	$(FAIRLEAD) generate --policies policies
 	$(FAIRLEAD) render --kustomize integration/kustomize
 

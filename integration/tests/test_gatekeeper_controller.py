@@ -24,9 +24,8 @@ from fairlead.engines.gatekeeper.in_force import InForce
 from fairlead.engines.live import clusters
 from fairlead.engines.verify import verify
 from fairlead.kube.rest import Response, Rest
-from fairlead.policy import cases
+from fairlead.policy import cases, loading
 from fairlead.policy.instances import NAME_LABEL
-from fairlead.settings import loading
 from fairlead.settings.models import IntentSettings, Settings
 from fairlead.settings.selectors import Selector
 

@@ -39,13 +39,6 @@ OF_OPA = {"opa", "proxy", "sync"}
 REGO = """\
 # METADATA
 # title: Replicas
-# custom:
-#   parameters:
-#     properties:
-#       least: {type: integer, default: 2}
-#   requests:
-#     - kinds: [apps/v1/Deployment]
-#       operations: [CREATE]
 package replicas
 
 import data.review
@@ -62,6 +55,15 @@ deny contains message if {
 }
 
 _replicas := object.get(input.request.object.spec, "replicas", 1)
+"""
+FACTS = """\
+writtenFor: [python]
+requests:
+  - kinds: [apps/v1/Deployment]
+    operations: [CREATE]
+parameters:
+  properties:
+    least: {type: integer, default: 2}
 """
 REGO_TEST = """\
 package replicas_test
@@ -213,6 +215,7 @@ def test_a_users_own_policy_in_python_is_deployed_with_its_webhook(
     place = tmp_path / "own" / "replicas"
     for name, text in (
         ("replicas.rego", REGO),
+        ("intent.yaml", FACTS),
         ("replicas_test.rego", REGO_TEST),
         ("cases/replicas.yaml", yaml.safe_dump([case])),
         ("engines/python.py", example[1]),

@@ -22,8 +22,7 @@ from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
 from fairlead.kube import clients
 from fairlead.kube.rest import Response, Rest, path_of
-from fairlead.policy import bundles
-from fairlead.settings import loading
+from fairlead.policy import bundles, loading
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it has a cluster of its own, without OPA")

@@ -13,8 +13,7 @@ from fairlead.common.progress import Progress
 from fairlead.engines import verify
 from fairlead.engines.opa import OpaEngine
 from fairlead.opa import cli
-from fairlead.policy import bundles, cases, generated, workspace
-from fairlead.settings import intents
+from fairlead.policy import bundles, cases, generated, intents, workspace
 from fairlead.settings.models import Settings
 
 
@@ -78,5 +77,5 @@ def _documented(settings: Settings, places: list[str]) -> str:
             f"fairlead generate --policies {paths.shown(Path(place))}"
             for place in dict.fromkeys(place for place, _ in outdated)
         )
-        raise FairleadError(f"not as the METADATA and the cases say: {pages}: run `{commands}`")
+        raise FairleadError(f"not as facts and cases say: {pages}: run `{commands}`")
     return ""

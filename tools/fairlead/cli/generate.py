@@ -1,4 +1,4 @@
-"""`fairlead generate`: write the files that are made from policies' METADATA and cases."""
+"""`fairlead generate`: write the files that are made from policies' facts and cases."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ from fairlead.policy import bundles, generated
 def command(
     policies_folder: Path | None, golden: bool, settings_file: Path | None, output: str
 ) -> None:
-    """Write README.md into the folder of each policy: its page, made from its METADATA and cases.
+    """Write README.md into the folder of each policy: its page, from its facts and cases.
 
-    Of the project's own policies, also the table of the intents, the bundle's manifest, the
-    defaults of parameters, the list in docs/policies.md, the table in docs/engines.md and the
-    shapes by which OPA's proxy counts values. A README.md that does not begin with "Made by" is
-    left as it is. `fairlead test` fails if a file is out of date.
+    An intent.schema.json there, by which editors check intent.yaml, is made again. Of the project's
+    own policies, also the table of the intents, the bundle's manifest, the defaults of parameters,
+    the list in docs/policies.md, the table in docs/engines.md and the shapes by which OPA's proxy
+    counts values. A README.md that does not begin with "Made by" is left as it is. `fairlead test`
+    fails if a file is out of date.
     """
     if golden:
         if policies_folder is not None or settings_file is not None:

@@ -20,8 +20,7 @@ from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment.shadowing import Engines
 from fairlead.deployment.sidecars import BESIDE_OPA
 from fairlead.engines import ENFORCING
-from fairlead.policy import parameter_rules
-from fairlead.settings import loading
+from fairlead.policy import loading, parameter_rules
 from fairlead.settings.models import Settings
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.engines import enforcement
 from fairlead.operations.push import changes
-from fairlead.policy import bundles
-from fairlead.settings import loading
+from fairlead.policy import bundles, loading
 
 _LOOK = 0.3
 """Seconds between two checks of the files with --watch."""

@@ -17,7 +17,7 @@ from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
 from fairlead.engines import enforcement
 from fairlead.engines.base import UnsupportedSettings
 from fairlead.engines.native import final_state
-from fairlead.settings import loading
+from fairlead.policy import loading
 
 
 @click.command()

@@ -18,9 +18,8 @@ from fairlead.engines import verify
 from fairlead.engines.base import Engine
 from fairlead.engines.opa import OpaEngine
 from fairlead.engines.python.engine import PythonEngine
-from fairlead.policy import cases
+from fairlead.policy import cases, loading
 from fairlead.policy.cases import Case
-from fairlead.settings import loading
 
 FOLDER = paths.root() / "testdata" / "convert"
 SAMPLES = sorted(path.name for path in FOLDER.iterdir())

@@ -16,7 +16,7 @@ from fairlead.engines.cel import inlining, literals, policies
 from fairlead.engines.cel.definition import Definition
 from fairlead.policy import bundles
 from fairlead.policy.instances import Instance
-from fairlead.settings.intents import Request
+from fairlead.policy.requests import Request
 from fairlead.settings.models import Settings
 
 _ADMISSION = "admissionregistration.k8s.io/v1"

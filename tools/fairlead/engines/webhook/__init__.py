@@ -23,9 +23,8 @@ from fairlead.kube import clients
 from fairlead.kube.rest import Rest
 from fairlead.opa.api import OpaApi
 from fairlead.operations import deploy, deployed_state, up
-from fairlead.policy import bundles, tables
+from fairlead.policy import bundles, intents, tables
 from fairlead.policy.cases import Case
-from fairlead.settings import intents
 from fairlead.settings.images import overridden
 from fairlead.settings.models import Settings
 
@@ -105,7 +104,7 @@ def _with_setup_user(settings: Settings, folder: Path | None) -> Settings:
     exempting = {}
     places = bundles.folders(settings, folder)
     for intent in (intent for place in places for intent in intents.in_folder(place)):
-        in_force = settings.instances(intent.name, default=intent.metadata.enabled)
+        in_force = settings.instances(intent.name, default=intent.facts.enabled)
         for name, chosen in in_force.items():
             users = [*chosen.exempt.users, SETUP_USER]
             exempt = chosen.exempt.model_copy(update={"users": users})
