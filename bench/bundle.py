@@ -20,13 +20,13 @@ from typing import Any
 
 import click
 
-from fairlead.checks.followers import BundleServer, Follower
 from fairlead.cli import output
 from fairlead.common import paths, waiting
 from fairlead.common.progress import Progress
 from fairlead.distribution import contents, signatures
 from fairlead.distribution.archives import Archive
 from fairlead.settings.models import Settings
+from lab.followers import BundleServer, Follower
 
 RESULTS = "bench/bundle.json"
 TARGET = 5.0

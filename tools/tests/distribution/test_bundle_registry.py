@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 from oci_registries import DEADLINE, Registry
 
-from fairlead.checks.followers import Follower
 from fairlead.cli.bundle import command
 from fairlead.clusters.embedded import ports
 from fairlead.common import waiting
@@ -20,6 +19,7 @@ from fairlead.distribution import client, contents
 from fairlead.distribution.archives import SIGNATURES, Archive
 from fairlead.distribution.registry import Repository
 from fairlead.settings.models import Settings
+from lab.followers import Follower
 
 NAMES = ("policies",)
 

@@ -14,12 +14,12 @@ import pytest
 import requests
 from click.testing import CliRunner
 
-from fairlead.checks.followers import BundleServer
 from fairlead.cli.bundle import command
 from fairlead.common import waiting
 from fairlead.distribution import archives, contents, signatures
 from fairlead.distribution.archives import LARGEST
 from fairlead.distribution.followers import AWAY, MOST, Followers
+from lab.followers import BundleServer
 
 LONG = "modes=snapshot,delta;wait=250"
 

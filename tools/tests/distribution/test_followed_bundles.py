@@ -19,7 +19,6 @@ import sync_world
 from answering_servers import Reply, serving
 from oci_registries import fresh_tls
 
-from fairlead.checks.followers import BundleServer, Follower
 from fairlead.clusters.base import OpaServer
 from fairlead.common import waiting
 from fairlead.common.errors import UsageError
@@ -29,6 +28,7 @@ from fairlead.distribution.archives import LARGEST, SIGNATURES, Archive
 from fairlead.distribution.signatures import PrivateKey
 from fairlead.operations import deployed_state
 from fairlead.settings.models import Settings
+from lab.followers import BundleServer, Follower
 
 DEADLINE = 180.0
 OPAS = 3

@@ -11,12 +11,12 @@ from answering_servers import Web, serving
 from click.testing import CliRunner
 from oci_registries import DEADLINE, USER, Registry, Tokens, basic, fresh_tls
 
-from fairlead.checks.followers import Follower
 from fairlead.cli.bundle import command
 from fairlead.common import waiting
 from fairlead.common.errors import UsageError
 from fairlead.distribution import contents
 from fairlead.distribution.archives import Archive
+from lab.followers import Follower
 
 
 @dataclass

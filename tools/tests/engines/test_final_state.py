@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.checks.fuzz.final_states import UNDONE, Judge
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
@@ -16,6 +15,7 @@ from fairlead.engines.cel.final_state import Check
 from fairlead.policy import bundles, cases
 from fairlead.policy.cases import Case
 from fairlead.settings.models import Settings
+from lab.fuzz.final_states import UNDONE, Judge
 
 QUIET = Progress()
 POLICY = "fairlead-node-pool-final-state"
