@@ -17,16 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from fairlead import engines
-from fairlead.checks.fuzz import completion
+from fairlead.checks.fuzz import completion, disagreements
 from fairlead.checks.fuzz.batches import BATCH, Batch, batches
 from fairlead.checks.fuzz.completion import Completed, plain
+from fairlead.checks.fuzz.disagreements import Answer
 from fairlead.checks.fuzz.search import Search, Violation, drawn, search
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
-from fairlead.engines import disagreements
 from fairlead.engines.base import Decision, Engine, Outcome
 from fairlead.engines.cel import CelEngine
-from fairlead.engines.disagreements import Answer
 from fairlead.engines.live import clusters, marker
 from fairlead.engines.live.scene import Scene
 from fairlead.policy.cases import Case, Expect
