@@ -15,9 +15,8 @@ from fairlead import engines
 from fairlead.clusters.embedded import ports
 from fairlead.common import paths
 from fairlead.deployment import component_flags as flags
-from fairlead.deployment import manifests, sidecars, switches
-from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE, WEBHOOKS
-from fairlead.engines.cel import final_state
+from fairlead.deployment import manifests, sidecars
+from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
 from fairlead.engines.gatekeeper import controller as gatekeeper
 from fairlead.engines.gatekeeper.in_force import InForce
 from fairlead.engines.kyverno import controller as kyverno
@@ -26,7 +25,6 @@ from fairlead.engines.live import custom_resources
 from fairlead.engines.live.worlds import create
 from fairlead.kube.rest import path_of
 from fairlead.policy import bundles
-from fairlead.policy.instances import NAME_LABEL
 from fairlead.settings.models import Settings
 from lab.bench.ground import DEADLINE, POOL, SETTINGS, Ground
 
@@ -105,32 +103,6 @@ def _opa(policy: str, *phases: str) -> Callable[[Ground, str], None]:
         ground.ask(label, f"{url}/", phases)
 
     return start
-
-
-def _once(ground: Ground, label: str) -> None:
-    """The OPA that is deployed, with admission policies that check the final state in one namespace
-    in place of the webhooks, which go on checking it in all others.
-    """
-    settings = settings_of(label)
-    checks, _ = final_state.render(bundles.bundle(settings).active(settings), settings)
-    for check in checks:
-        _narrow(check.policy["spec"]["matchConstraints"], "In")
-        ground.create(check.policy)
-        ground.create(check.binding)
-    kind = {"apiVersion": _ADMISSION, "kind": "ValidatingWebhookConfiguration"}
-    path = path_of(kind, None, WEBHOOKS)
-    configuration = ground.rest.call("GET", path).body
-    for webhook in configuration["webhooks"]:
-        if webhook["name"].startswith(switches.FINAL_STATE):
-            _narrow(webhook, "NotIn")
-    ground.rest.call("PUT", path, configuration)
-
-
-def _narrow(matched: dict[str, Any], operator: str) -> None:
-    """Have it match in the namespace of the peer alone (In), or in all others (NotIn)."""
-    expression = {"key": NAME_LABEL, "operator": operator, "values": [ONCE.namespace]}
-    expressions = matched["namespaceSelector"]["matchExpressions"]
-    matched["namespaceSelector"] = {"matchExpressions": [*expressions, expression]}
 
 
 def _cel(ground: Ground, label: str) -> None:
@@ -215,7 +187,6 @@ def settings_of(label: str) -> Settings:
 
 
 OPA = Peer("Fairlead opa", "Fairlead", _nothing, own_label=SETTINGS.namespace_label)
-ONCE = Peer("Fairlead opa, asked once", "Fairlead", _once, own_label=SETTINGS.namespace_label)
 WITH_KUBE_MGMT = Peer(
     "Fairlead opa, kube-mgmt",
     "Fairlead",
@@ -229,7 +200,6 @@ PEERS = (
     Peer(EMPTIEST, "floor", _opa("emptiest", "Mutating"), places=False),
     Peer(f"{EMPTIEST}, twice", "floor", _opa("emptiest", *_BOTH), places=False),
     OPA,
-    ONCE,
     WITH_KUBE_MGMT,
     Peer("Fairlead cel", "Fairlead", _cel, engine="cel"),
     Peer("Fairlead python", "Fairlead", _python, engine=PYTHON_ENGINE),

@@ -64,8 +64,7 @@ def command(
     admission reviews. `decision` compares the short ways of the decision with the general rules,
     and `log` that of the decision log.
     `engines` compares the answers of the policies in Rego with those in Python,
-    has admission policies in CEL judge the final states of a fifth as many pods,
-    and asks an API server about every fifth example, which decides by such policies.
+    and asks an API server about every fifth example, which decides by policies in CEL.
     `load` sends huge, deep, compressed and slow requests to an embedded cluster;
     its OPA and sidecar must stay within their memory and go on serving others.
 

@@ -7,8 +7,7 @@ contract, not from the policies. decision.py and log.py compare short ways of po
 general rules. engines.py compares the answers of engines to batches of requests
 (batches.py) about node pools (placement_requests.py), replicas (replica_requests.py), and
 containers and labels (container_requests.py). agreement.py adds an API server to the engines, for
-requests that it accepts (acceptable.py, completion.py). final_states.py compares the admission
-policies that check the final state of pods with OPA. load.py tries to exhaust an OPA or a whole
+requests that it accepts (acceptable.py, completion.py). load.py tries to exhaust an OPA or a whole
 cluster (sites.py) within the limits of the deployment (limits.py) by costly requests
 (costly_requests.py), while others send ordinary ones (bystanders.py). search.py drives hypothesis
 and keeps the smallest failing example, server.py runs the OPA, and client.py sends requests exactly

@@ -19,16 +19,15 @@ from typing import Any
 from fairlead import engines
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
-from fairlead.engines import disagreements
 from fairlead.engines.base import Decision, Engine, Outcome
 from fairlead.engines.cel import CelEngine
-from fairlead.engines.disagreements import Answer
 from fairlead.engines.live import clusters, marker
 from fairlead.engines.live.scene import Scene
 from fairlead.policy.cases import Case, Expect
-from lab.fuzz import completion
+from lab.fuzz import completion, disagreements
 from lab.fuzz.batches import BATCH, Batch, batches
 from lab.fuzz.completion import Completed, plain
+from lab.fuzz.disagreements import Answer
 from lab.fuzz.search import Search, Violation, drawn, search
 
 _AT_ONCE = 200

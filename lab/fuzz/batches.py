@@ -47,12 +47,12 @@ class Batch:
 
 def batches() -> st.SearchStrategy[Batch]:
     """Requests about which some policy has a say, and settings that shape its answers."""
-    placement = of(
+    placement = _batches(
         placement_requests.settings(),
         placement_requests.reviews() | replica_requests.reviews(),
         placement_requests.labels(),
     )
-    containers = of(
+    containers = _batches(
         st.fixed_dictionaries(
             {"intents": container_requests.intents()},
             optional={"enforcement": st.sampled_from(("deny", "warn"))},
@@ -63,8 +63,7 @@ def batches() -> st.SearchStrategy[Batch]:
     return placement | containers
 
 
-def of(settings: Strategy, reviews: Strategy, labels: Strategy) -> st.SearchStrategy[Batch]:
-    """Batches of these reviews, settings, and labels of namespaces."""
+def _batches(settings: Strategy, reviews: Strategy, labels: Strategy) -> st.SearchStrategy[Batch]:
     asked = st.builds(Asked, review=reviews, labels=labels, replicated=st.booleans())
     several = st.lists(asked, min_size=BATCH, max_size=BATCH).map(tuple)
     return st.builds(Batch, settings=settings, asked=several)

@@ -58,14 +58,9 @@ def intents() -> Strategy:
         "run-as-user": _instance(_users()),
         "required-labels": _instance(_labels()),
         "resource-limits": _instance(_resources()),
-        "sidecar-injection": sidecars(),
+        "sidecar-injection": _instance(_sidecars()),
     }
     return st.fixed_dictionaries({}, optional=instances)
-
-
-def sidecars() -> Strategy:
-    """The intent that injects a sidecar."""
-    return _instance(_sidecars())
 
 
 def _instance(parameters: Strategy) -> Strategy:
@@ -149,9 +144,9 @@ def labels() -> Strategy:
 
 
 @st.composite
-def reviews(draw: st.DrawFn, kinds: tuple[str, ...] = _KINDS) -> dict[str, Any]:
+def reviews(draw: st.DrawFn) -> dict[str, Any]:
     """Reviews of pods, their subresources, templates and namespaces."""
-    kind = draw(st.sampled_from(kinds))
+    kind = draw(st.sampled_from(_KINDS))
     manifest = draw(_manifests(kind))
     below = draw(st.sampled_from((None, None, "ephemeralcontainers", "resize")))
     sub_resource = below if kind == "/Pod" else None

@@ -1,8 +1,7 @@
 """Compares the engines: all must give the same answer to any request, under any settings.
 
 The policies in Rego and those in Python get any request that OPA could get, and their answers must
-be the same to the letter. Admission policies then judge final states of pods as OPA does
-(final_states.py). Last, all of them get requests that an API server accepts (agreement.py).
+be the same to the letter. Then all of them get requests that an API server accepts (agreement.py).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.engines.python import decisions
 from fairlead.settings.models import Settings
-from lab.fuzz import ENGINES, agreement, final_states
+from lab.fuzz import ENGINES, agreement
 from lab.fuzz.batches import BATCH, Asked, Batch, batches
 from lab.fuzz.search import Search, Violation, search
 
@@ -50,8 +49,6 @@ def run(
     if {"opa", "python"} <= {*names}:
         result.add(_alone(seed, progress, policies, examples, shrink))
     count = -(-examples // _SHARE)
-    if {"opa", "cel"} <= {*names} and not result.why:
-        result.add(final_states.run(seed=seed, progress=progress, examples=count, folder=policies))
     if "cel" in names and not result.why:
         result.add(
             agreement.run(

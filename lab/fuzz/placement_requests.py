@@ -109,9 +109,9 @@ def labels() -> Strategy:
 
 
 @st.composite
-def reviews(draw: st.DrawFn, kinds: tuple[str, ...] = _KINDS) -> dict[str, Any]:
+def reviews(draw: st.DrawFn) -> dict[str, Any]:
     """Reviews of pods, templates and namespaces that are created or updated."""
-    kind = draw(st.sampled_from(kinds))
+    kind = draw(st.sampled_from(_KINDS))
     manifest = draw(_manifests(kind))
     old = None
     if draw(st.booleans()):

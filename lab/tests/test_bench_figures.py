@@ -19,7 +19,7 @@ from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from lab.bench import figures, picture, processes, runs
 from lab.bench.ground import SETTINGS
-from lab.bench.peers import NO_POLICY, ONCE, PEERS, WITH_KUBE_MGMT
+from lab.bench.peers import NO_POLICY, PEERS, WITH_KUBE_MGMT
 
 
 def test_a_ratio_is_to_the_floor_of_the_same_round() -> None:
@@ -78,8 +78,8 @@ def test_every_peer_has_a_floor_and_a_label_of_its_own() -> None:
     names = [peer.name for peer in PEERS]
     shared = [peer for peer in PEERS if peer.label == SETTINGS.namespace_label]
     # One OPA serves both, and namespaces tell them apart.
-    assert [peer.name for peer in shared] == ["Fairlead opa", ONCE.name, WITH_KUBE_MGMT.name]
-    assert len({peer.label for peer in PEERS}) == len(PEERS) - 2
+    assert [peer.name for peer in shared] == ["Fairlead opa", WITH_KUBE_MGMT.name]
+    assert len({peer.label for peer in PEERS}) == len(PEERS) - 1
     assert len(set(names)) == len({peer.namespace for peer in PEERS}) == len(names)
     assert [peer.name for peer in PEERS if names.index(peer.floor) > names.index(peer.name)] == []
     assert names[0] == NO_POLICY

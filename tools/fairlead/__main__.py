@@ -59,7 +59,6 @@ COMMANDS = {
     "tools": "List the programs that Fairlead runs, and where they are.",
     "sync": "Run as OPA's sidecar: keep its policies and data current.",
     "serve": "Run an admission webhook that decides by the policies in Python.",
-    "shadow": "Compare the shadow of a deployment with the engine that enforces the policies.",
     "controller": "Carry out transient role bindings: give access, and end it on time.",
     "keeper": "Renew OPA's certificate in time, beside kube-mgmt.",
     "help": "Show the help of a command.",
