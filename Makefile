@@ -104,12 +104,9 @@ bench: $(READY) ## measure Fairlead and its peers side by side, into bench/resul
 scale: $(READY) ## place 20,000 pods in one cluster, into bench/scale.json with a picture: make scale ARGS='--pods 200 --namespaces 50 --nodes 10'
 	$(LAB) scale $(ARGS)
 
-.PHONY: figures figures-access figures-bundle figures-engines figures-gate figures-placement figures-visibility simulate
+.PHONY: figures figures-access figures-engines figures-gate figures-placement figures-visibility simulate
 figures-access: $(READY) ## measure when access begins and ends, into bench/access.json: make figures-access ARGS='--only windows'
 	$(VENV)/bin/python bench/access.py $(ARGS)
-
-figures-bundle: $(READY) ## measure how 20 OPAs follow signed bundles, into bench/bundle.json: make figures-bundle ARGS='--opas 5'
-	$(VENV)/bin/python bench/bundle.py $(ARGS)
 
 simulate: $(READY) ## play a relabelling of 1,000 namespaces and an outage of OPA on 100 clusters, into bench/simulation.json
 	$(VENV)/bin/python bench/simulation.py $(ARGS)
