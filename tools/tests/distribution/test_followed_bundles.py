@@ -27,7 +27,6 @@ from fairlead.distribution import archives, contents, signatures
 from fairlead.distribution.archives import LARGEST, SIGNATURES, Archive
 from fairlead.operations import deployed_state
 from fairlead.settings.models import Settings
-from lab.followers import BundleServer, Follower
 
 DEADLINE = 180.0
 OPAS = 20

@@ -15,8 +15,8 @@ from typing import Any
 import requests
 import yaml
 from answering_servers import Reply, Request, serving
-
 from fairlead.checks.fuzz.server import Opa
+
 from fairlead.deployment import credentials
 from fairlead.deployment.credentials import Tls
 from fairlead.distribution import configuration, signatures
