@@ -219,7 +219,8 @@ def _check_json(document: files.Document) -> None:
         count += 1
         if depth > _DEEPEST:
             raise InputError(
-                document.path, f"is nested deeper than {_DEEPEST} levels, or in itself"
+                document.path,
+                f"is nested more than {_DEEPEST} levels deep, or a YAML alias contains itself",
             )
         if count > _LARGEST:
             raise InputError(document.path, f"holds more than {_LARGEST} values, aliases expanded")
