@@ -92,7 +92,7 @@ def _objects(path: Path, also: str | None) -> tuple[list[files.Document], int]:
         others.add(node.start_mark.line)
         return False
 
-    objects = files.parse_yaml(text, path, wanted=wanted)
+    objects = files.parse_yaml(text, path, select=wanted)
     return objects, len(others) if objects else max(len(others), 1)
 
 

@@ -42,9 +42,9 @@ def ask(question: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
 
 
 def answered(
-    program: Path, question: Mapping[str, Any], *, within: float = _WITHIN
+    program: Path, question: Mapping[str, Any], *, timeout: float = _WITHIN
 ) -> dict[str, Any]:
-    """The answer of the program in this file, which has to end `within` seconds. Raises
+    """The answer of the program in this file, which has to end `timeout` seconds. Raises
     FairleadError if it does not, or fails.
     """
     try:
@@ -53,11 +53,11 @@ def answered(
             input=json.dumps(question),
             capture_output=True,
             text=True,
-            timeout=within,
+            timeout=timeout,
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise FairleadError(f"{program.name} did not end within {within:g} s") from error
+        raise FairleadError(f"{program.name} did not end within {timeout:g} s") from error
     except OSError as error:
         raise FairleadError(f"{program} cannot be run: {error.strerror}") from error
     if completed.returncode:

@@ -100,7 +100,7 @@ class Cel:
             "reviews": reviews,
             "policies": self._policies(intent),
         }
-        replies = matcher.answered(self._program, question, within=_WITHIN)["answers"]
+        replies = matcher.answered(self._program, question, timeout=_WITHIN)["answers"]
         for reply, review in zip(replies, reviews, strict=True):
             yield _of_reply(reply, review)
 
