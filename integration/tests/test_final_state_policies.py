@@ -147,7 +147,7 @@ def test_each_pod_is_placed_by_one_revision_while_another_comes_and_goes(
     ended, seen = threading.Event(), list[Any]()
 
     def write() -> None:
-        own = clients.Objects(clients.connect(shared.kubeconfig))
+        own = clients.Objects(shared.kubeconfig)
         while not ended.wait(0.05):
             try:
                 seen.append(selector(own, pod("second")))

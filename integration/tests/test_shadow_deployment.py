@@ -294,7 +294,7 @@ def test_a_tenant_changes_nothing_of_the_shadow(
             assert (status, "ValidatingAdmissionPolicy 'fairlead-" in text) == (403, True), path
     assert patched("tenant", report, {"data": {"a": "b"}})[0] == 403
     assert patched(shadow, report, {"data": {"a": "b"}})[0] == 200
-    own = clients.Objects(clients.connect(pair.path / "shadow.kubeconfig"))
+    own = clients.Objects(pair.path / "shadow.kubeconfig")
     objects.delete(rbac["apiVersion"], "ClusterRoleBinding", "careless")
     with pytest.raises(Refused, match="forbidden"):
         own.list("v1", "Secret", NAMESPACE)

@@ -25,7 +25,7 @@ from fairlead.engines.kyverno import controller as kyverno
 from fairlead.engines.kyverno import manifests as kyverno_policies
 from fairlead.engines.live import custom_resources
 from fairlead.engines.live.worlds import create
-from fairlead.kube.rest import path_of
+from fairlead.kube.api_paths import path_of
 from fairlead.policy import bundles
 from fairlead.policy.instances import NAME_LABEL
 from fairlead.settings.models import Settings
@@ -119,11 +119,11 @@ def _once(ground: Ground, label: str) -> None:
         ground.create(check.binding)
     kind = {"apiVersion": _ADMISSION, "kind": "ValidatingWebhookConfiguration"}
     path = path_of(kind, None, WEBHOOKS)
-    configuration = ground.rest.call("GET", path).body
+    configuration = ground.rest.request("GET", path).body
     for webhook in configuration["webhooks"]:
         if webhook["name"].startswith(switches.FINAL_STATE):
             _narrow(webhook, "NotIn")
-    ground.rest.call("PUT", path, configuration)
+    ground.rest.request("PUT", path, configuration)
 
 
 def _narrow(matched: dict[str, Any], operator: str) -> None:
@@ -190,7 +190,7 @@ def _gatekeeper(ground: Ground, label: str) -> None:
     for phase in _BOTH:
         kind = {"apiVersion": _ADMISSION, "kind": f"{phase}WebhookConfiguration"}
         path = path_of(kind, None, gatekeeper.WEBHOOKS)
-        configuration = ground.rest.call("GET", path).body
+        configuration = ground.rest.request("GET", path).body
         for webhook in configuration["webhooks"]:
             webhook["namespaceSelector"] = {
                 "matchExpressions": [{"key": label, "operator": "Exists"}]
@@ -198,7 +198,7 @@ def _gatekeeper(ground: Ground, label: str) -> None:
             webhook["matchConditions"] = [
                 each for each in webhook["matchConditions"] if each["name"] != gatekeeper.CONDITION
             ]
-        ground.rest.call("PUT", path, configuration)
+        ground.rest.request("PUT", path, configuration)
     ground.gatekeeper = InForce(ground.rest)
     ground.gatekeeper.put(engines.render("gatekeeper", settings_of(label)))
 

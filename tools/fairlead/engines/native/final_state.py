@@ -29,8 +29,8 @@ from fairlead.engines.cel import final_state as rendering
 from fairlead.engines.live import marker
 from fairlead.engines.native import bring, record
 from fairlead.kube import clients
+from fairlead.kube.clients import Objects
 from fairlead.kube.errors import Refused
-from fairlead.kube.rest import Rest
 from fairlead.operations import applying, deployed_state, disabling, drift
 from fairlead.policy import bundles
 from fairlead.settings.models import Settings
@@ -213,7 +213,7 @@ def readable(config_map: dict[str, Any] | None) -> FinalState | None:
 
 def _wait(cluster: Cluster) -> None:
     """Wait until the API server enforces the admission policies that there are, and no others."""
-    with marker.placed(Rest(clients.connect(cluster.kubeconfig))):
+    with marker.placed(Objects(cluster.kubeconfig)):
         pass
 
 

@@ -17,7 +17,7 @@ from fairlead.engines.python.decisions import Policies
 from fairlead.engines.serving.namespaces import Labels
 from fairlead.engines.shadow.deployed import Deployment
 from fairlead.kube import admission_reviews
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import Objects
 from fairlead.opa.api import OpaApi
 from fairlead.programs import matcher
 
@@ -84,7 +84,7 @@ class Cel:
     effect that they would have without it.
     """
 
-    def __init__(self, api: ApiServer, program: Path) -> None:
+    def __init__(self, api: Objects, program: Path) -> None:
         self._api, self._program = api, program
         self._read: list[dict[str, Any]] = []
         self._read_at = float("-inf")
@@ -138,9 +138,7 @@ class Cel:
         paths += [f"/apis/{PARAMETERS_GROUP}/v1/{each}" for each in deployment.plurals.values()]
         selector = {"labelSelector": f"{PART_OF}=fairlead,{INTENT_LABEL}"}
         for path in paths:
-            yield from self._api.objects(
-                path, selector, metadata_only=False, version=lambda _: None
-            )
+            yield from self._api.collection(path, selector)
 
 
 def of_response(answer: Mapping[str, Any], review: Mapping[str, Any]) -> Answer:

@@ -21,7 +21,7 @@ from fairlead.engines.shadow.answers import Asked, Cel, Opa, Python
 from fairlead.engines.shadow.deployed import Deployed, Deployment
 from fairlead.engines.shadow.report import Report
 from fairlead.engines.shadow.waiting import AGAIN, SETTLED, Queue, Waiting
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import BRIEF, Objects
 from fairlead.sync import loops
 
 log = logging.getLogger(__name__)
@@ -40,11 +40,11 @@ class Comparing:
     def __init__(self, kubeconfig: Path | None, opa_url: str, opa_ca: Path, matcher: Path) -> None:
         """Raises UsageError if the kubeconfig cannot be used."""
         self.queue = Queue()
-        self.report = Report(ApiServer(kubeconfig))
+        self.report = Report(Objects(kubeconfig, timeout=BRIEF))
         self._namespaces = Namespaces(kubeconfig, metrics.WATCHED)
         self._deployed = Deployed(kubeconfig, self._begin)
         self._opa = Opa(opa_url, opa_ca)
-        self._cel = Cel(ApiServer(kubeconfig), matcher)
+        self._cel = Cel(Objects(kubeconfig, timeout=BRIEF), matcher)
         self._turned = time.monotonic()
         self._settled = 0.0
 

@@ -26,7 +26,7 @@ from fairlead.deployment.shadowing import Engines, Pair
 from fairlead.engines.python import decisions
 from fairlead.engines.python.decisions import Policies
 from fairlead.engines.shadow import metrics
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import BRIEF, Objects
 from fairlead.policy import bundles
 from fairlead.settings.models import Settings
 from fairlead.sync.desired import Source
@@ -60,7 +60,9 @@ class Deployed:
         self._error: str | None = None
         self._changed = changed
         source = Source("policies", NAMESPACE)
-        self._watch = Watch(ApiServer(kubeconfig), source, _SELECTOR, self, metrics.WATCHED)
+        self._watch = Watch(
+            Objects(kubeconfig, timeout=BRIEF), source, _SELECTOR, self, metrics.WATCHED
+        )
 
     def start(self, stop: Event) -> None:
         """Begin to watch, in a thread of its own, until `stop` is set."""

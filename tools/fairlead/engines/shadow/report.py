@@ -20,7 +20,7 @@ from fairlead.engines import disagreements
 from fairlead.engines.disagreements import Answer, Disagreement
 from fairlead.engines.shadow import masking, metrics
 from fairlead.kube import admission_reviews
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import MERGE, Objects
 from fairlead.kube.errors import ApiServerError
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class _Counts:
 class Report:
     """Counts for one revision of the policies, for several threads."""
 
-    def __init__(self, api: ApiServer) -> None:
+    def __init__(self, api: Objects) -> None:
         self._api = api
         self._lock = RLock()
         self._about: tuple[str, str] | None = None
@@ -148,7 +148,9 @@ class Report:
         self._written_at = time.monotonic()
         report = {**document, "at": texts.now(), "trouble": trouble}
         try:
-            self._api.patch(_PATH, {"data": {REPORT: json.dumps(report)}}, manager=SHADOW)
+            self._api.call(
+                "PATCH", _PATH, {"data": {REPORT: json.dumps(report)}}, content_type=MERGE
+            )
         except ApiServerError as error:
             log.warning("the report cannot be written: %s", error)
             self._changed = True
@@ -157,7 +159,7 @@ class Report:
     def _resume(self) -> bool:
         """Take the counts of the last report, if it is about the same policies."""
         try:
-            report = json.loads(self._api.get(_PATH)["data"][REPORT])
+            report = json.loads(self._api.call("GET", _PATH)["data"][REPORT])
             if (report["engines"], report["revision"]) != self._about:
                 return False
             counts = {str(each["intent"]): _Counts.of(each) for each in report["intents"]}
