@@ -49,16 +49,16 @@ class GatekeeperEngine:
             settings = inexpressible.declared(case)
             groups.setdefault(settings.model_dump_json(), (settings, []))[1].append(case)
         with clusters.bare(progress) as cluster:
-            rest = clusters.rest(cluster)
-            custom_resources.serve(rest, custom_resources.of(cases, self._folder))
-            controller.serve_definitions(rest, progress)
-            controller.start(cluster, rest, progress)
-            in_force = InForce(rest)
+            api = clusters.api(cluster)
+            custom_resources.serve(api, custom_resources.of(cases, self._folder))
+            controller.serve_definitions(api, progress)
+            controller.start(cluster, api, progress)
+            in_force = InForce(api)
             rendered = [self._objects(settings) for settings, _ in groups.values()]
             templates = [each for objects in rendered for each in objects if _is_template(each)]
             in_force.put({each["metadata"]["name"]: each for each in templates}.values())
-            with marker.placed(rest, webhooks=True) as known:
-                scene = Scene(rest, known)
+            with marker.placed(api, webhooks=True) as known:
+                scene = Scene(api, known)
                 for objects, (_, group) in zip(rendered, groups.values(), strict=True):
                     in_force.put(objects)
                     for case in group:

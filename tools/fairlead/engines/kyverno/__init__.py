@@ -60,11 +60,11 @@ class KyvernoEngine:
         world = World(self._folder, manifests.render)
         groups = {case.name: world.add(case) for case in cases}
         with self._running(progress) as cluster:
-            rest = clusters.rest(cluster)
-            custom_resources.serve(rest, custom_resources.of(cases, self._folder))
-            _create(world, rest, progress)
-            with native_marker.placed(rest) as known, marker.placed(rest) as in_force:
-                scene = Scene(rest, known, engine_knows=in_force.knows)
+            api = clusters.api(cluster)
+            custom_resources.serve(api, custom_resources.of(cases, self._folder))
+            _create(world, api, progress)
+            with native_marker.placed(api) as known, marker.placed(api) as in_force:
+                scene = Scene(api, known, engine_knows=in_force.knows)
                 for case in cases:
                     decided = scene.decide(case, (groups[case.name],))
                     yield case, inexpressible.outcome(case, decided, _FAILED)
@@ -78,11 +78,11 @@ class KyvernoEngine:
             yield cluster
 
 
-def _create(world: World[Rendered], rest: Objects, progress: Progress) -> None:
+def _create(world: World[Rendered], api: Objects, progress: Progress) -> None:
     for number, instance in enumerate(world):
         progress.update("kyverno", "creating the policies", done=number, total=len(world))
         for policy in instance.rendered.policies:
             if instance.concerns(policy):
                 named = instance.named(policy, number)
                 named["spec"]["webhookConfiguration"] = {"timeoutSeconds": _PATIENCE}
-                create(rest, manifests.path(named), named)
+                create(api, manifests.path(named), named)
