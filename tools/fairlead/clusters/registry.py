@@ -114,7 +114,7 @@ def chosen(
 
 def recognized(target: Target) -> Target:
     """The embedded or KIND cluster that Fairlead made and that the context of `target` leads to;
-    `target` itself if it is none.
+    `target` itself if the context leads to another cluster.
 
     There OPA is reached as in that kind of cluster, and not as in others: beside an embedded
     cluster, it is no pod. Raises UsageError if it is an embedded cluster of another checkout.

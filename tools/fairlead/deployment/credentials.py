@@ -109,17 +109,17 @@ class Credentials:
         return cls(token, tls.certificate, tls.key, tls.ca, shadow)
 
     def having(self, tls: Tls, shadow: Tls | None) -> Credentials:
-        """The same tokens with these certificates."""
+        """These credentials with other certificates."""
         return replace(Credentials.of(self.token, tls, shadow), scoped=self.scoped)
 
     def opening(self, scopes: Sequence[str]) -> Credentials:
-        """The same with tokens for just these scopes: those there are, and else new ones."""
+        """These credentials with tokens for just these scopes, new ones where missing."""
         return replace(
             self, scoped={name: self.scoped.get(name) or (fresh_token(),) for name in scopes}
         )
 
     def renewing(self, scopes: Iterable[str]) -> Credentials:
-        """The same with a new token for each of these scopes; the one before stays valid."""
+        """These credentials with a new token for each of the scopes; the old one stays valid."""
         renewed = {name: (fresh_token(), *self.scoped[name][:1]) for name in scopes}
         return replace(self, scoped={**self.scoped, **renewed})
 

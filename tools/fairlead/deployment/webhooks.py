@@ -122,7 +122,7 @@ def _compared(asked: Asked) -> Asked:
 
 
 def _validating(asked: Asked, request: Request) -> Asked:
-    """The same for the validating phase.
+    """The webhook for the validating phase.
 
     API servers accept no patch there. If the policy still wants one, the call fails, and if
     enforcement is `warn`, nothing may be refused.

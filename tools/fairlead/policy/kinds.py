@@ -41,7 +41,7 @@ def of_openapi(document: Mapping[str, Any]) -> dict[PurePosixPath, dict[str, Any
 
 def of_crd(manifest: Mapping[str, Any]) -> dict[PurePosixPath, dict[str, Any]]:
     """The schemas of a CustomResourceDefinition's versions, by their files below tools/schemas.
-    Raises KeyError, TypeError if it is none.
+    Raises KeyError, TypeError for a malformed one.
     """
     spec = manifest["spec"]
     group, kind = spec["group"].split(".")[0], spec["names"]["kind"]
