@@ -200,11 +200,9 @@ def find(target: Target) -> Cluster:
     """
     cluster = make(target)
     if not cluster.running():
-        others = (
-            f" (running: {', '.join(running()) or 'none'})" if target.kind == "embedded" else ""
-        )
+        hint = f" (running: {', '.join(running()) or 'none'})" if target.kind == "embedded" else ""
         raise UsageError(
-            f"no cluster {target.name!r} is running{others}: {_hint(target)}"
+            f"no cluster {target.name!r} is running{hint}: {_hint(target)}"
             f"`fairlead up{flags(target.kind, target.name)}`"
         )
     return cluster
