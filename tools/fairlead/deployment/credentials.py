@@ -69,7 +69,7 @@ class Tls:
             return self.ca
 
     @property
-    def left(self) -> timedelta:
+    def remaining(self) -> timedelta:
         """How long the certificate and its CA are still valid; negative after the end of either."""
         return min(map(certificates.not_after, (self.certificate, self.issuer))) - datetime.now(UTC)
 
@@ -139,9 +139,9 @@ class Credentials:
         return Tls(self.certificate, self.key, self.ca)
 
     @property
-    def left(self) -> timedelta:
+    def remaining(self) -> timedelta:
         """How long the certificate and its CA are still valid; negative after the end of either."""
-        return self.tls.left
+        return self.tls.remaining
 
     @property
     def digest(self) -> str:

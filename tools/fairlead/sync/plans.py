@@ -41,13 +41,13 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Replicate:
-    """Bring the store `name` in OPA from `held` to `wanted`; `held` is None if OPA has no such
+    """Bring the store `name` in OPA from `current` to `target`; `current` is None if OPA has no such
     store.
     """
 
     name: str
-    wanted: Store
-    held: Store | None
+    target: Store
+    current: Store | None
 
 
 Operation = Put | Remove | Replicate

@@ -260,7 +260,7 @@ class Reconciler:
         """Write a store, in one request if it is small enough and otherwise in pieces. After each
         piece, record what OPA holds.
         """
-        name, target, base = operation.name, operation.wanted, operation.held
+        name, target, base = operation.name, operation.target, operation.current
         path = self._paths[name]
         if base is None:
             base = target if stores.size(target) <= stores.PIECE else {}
