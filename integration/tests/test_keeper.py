@@ -274,7 +274,9 @@ def test_an_expired_certificate_found_at_start_is_replaced(calm: EmbeddedCluster
         until(lambda: outcome["failed"], what="nobody can call OPA")
         for name in ("sync-0", "sync-1"):
             calm.restart_server(name)
-        until(lambda: tls(calm).remaining > timedelta(days=1) and settled(calm), what="it is replaced")
+        until(
+            lambda: tls(calm).remaining > timedelta(days=1) and settled(calm), what="it is replaced"
+        )
         created = len(outcome["placed"])
         until(lambda: len(outcome["placed"]) > created, what="pods are placed again")
     assert events(calm, "CertificateRenewed")

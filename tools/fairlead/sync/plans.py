@@ -41,9 +41,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Replicate:
-    """Bring the store `name` in OPA from `current` to `target`; `current` is None if OPA has no such
-    store.
-    """
+    """Bring the store `name` in OPA from `current`, None if OPA has no such store, to `target`."""
 
     name: str
     target: Store
