@@ -182,7 +182,7 @@ def test_certificates_are_renewed_ten_times_under_load_and_no_pod_is_refused(
         now = tls(renewing)
         if now.certificate not in seen:
             seen.append(now.certificate)
-            assert now.left > timedelta(0)
+            assert now.remaining > timedelta(0)
         return len(seen) > RENEWALS
 
     with load(renewing) as outcome:
@@ -238,7 +238,7 @@ def goes_on(cluster: EmbeddedCluster, valid: int) -> bool:
     """
     done = replica(cluster, valid)
     assert (done.returncode, done.stderr) == (0, "")
-    return settled(cluster) and tls(cluster).left > timedelta(days=valid - 1)
+    return settled(cluster) and tls(cluster).remaining > timedelta(days=valid - 1)
 
 
 def more(placed: list[str], than: int) -> bool:
@@ -274,7 +274,9 @@ def test_an_expired_certificate_found_at_start_is_replaced(calm: EmbeddedCluster
         until(lambda: outcome["failed"], what="nobody can call OPA")
         for name in ("sync-0", "sync-1"):
             calm.restart_server(name)
-        until(lambda: tls(calm).left > timedelta(days=1) and settled(calm), what="it is replaced")
+        until(
+            lambda: tls(calm).remaining > timedelta(days=1) and settled(calm), what="it is replaced"
+        )
         created = len(outcome["placed"])
         until(lambda: len(outcome["placed"]) > created, what="pods are placed again")
     assert events(calm, "CertificateRenewed")
@@ -421,7 +423,7 @@ def test_beside_a_sidecar_that_reads_once_the_pods_are_replaced(calm: EmbeddedCl
             process.terminate()
     assert renewals == 1
     now = tls(calm)
-    assert now.left > timedelta(days=2998)
+    assert now.remaining > timedelta(days=2998)
     assert now.certificate != before.certificate
     assert settled(calm)
     deployment = objects.get("apps/v1", "Deployment", "opa", NAMESPACE) or {}

@@ -22,7 +22,7 @@ _INDENT = "    "
 _LEAST = 40
 """The least width of a column whose text is wrapped, unless the text then takes two lines."""
 _LEAST_FIRST = 20
-"""The same for the first column, which says what its row is about."""
+"""The least width of the first column, which says what its row is about."""
 
 
 def draw(
