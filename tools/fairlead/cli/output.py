@@ -40,8 +40,6 @@ _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 """The places in a key such as `failurePolicy` where a word begins."""
 _GAP = 2
 """Spaces between two columns."""
-_LONG_WORD = 40
-"""The width of words, such as paths, that may be folded in a table."""
 _ONE_LINE = 1_000_000
 _ALIVE = 30.0
 """Seconds after which a step that goes on has a line, where the output is no terminal."""
@@ -81,9 +79,9 @@ def rows(
             words = max(
                 cell_len(word) for text in (label, *values) for word in text.split() or [""]
             )
-            least += min(words, _LONG_WORD) + _GAP
+            least += words + _GAP
             # rich takes the room that is lacking from the columns that hold sentences.
-            whole = words <= _LONG_WORD and not any(" " in value for value in values)
+            whole = not any(" " in value for value in values)
             style = styles.get(column)
             table.add_column(label.upper(), style=style, no_wrap=whole, overflow="fold")
         if _width(target) >= least - _GAP:

@@ -78,11 +78,13 @@ def test_where_the_words_of_a_row_have_no_room_each_column_gets_a_line() -> None
     assert lines[6:8] == ["pod         opa", f"url         {urls[1]}"]
 
 
-def test_a_path_that_is_longer_than_the_line_is_folded_and_whole() -> None:
+def test_a_path_is_folded_only_where_no_line_can_hold_it() -> None:
     path = "/home/someone/.cache/fairlead/tools/kubernetes/1.36.3-b6fde211ee/kube-apiserver"
-    lines = drawn(("name", "path"), [("kube-apiserver", path)], 60)
-    assert lines[0] == "NAME            PATH"
-    assert "".join(line[16:] for line in lines[1:]) == path
+    name = "name  kube-apiserver"
+    assert drawn(("name", "path"), [("kube-apiserver", path)], 90) == [name, f"path  {path}"]
+    first, *folded = drawn(("name", "path"), [("kube-apiserver", path)], 60)
+    assert first == name
+    assert "".join(line[6:] for line in folded) == path
 
 
 def test_a_table_without_rows_has_its_heading() -> None:
