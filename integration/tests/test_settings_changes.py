@@ -18,7 +18,6 @@ import pytest
 from kubernetes import client
 from waits import until
 
-from fairlead.checks.chaos import invariants
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
@@ -26,6 +25,7 @@ from fairlead.kube.errors import Refused, Unreachable
 from fairlead.operations.deploy import deploy
 from fairlead.operations.up import started
 from fairlead.settings.models import DecisionLogs, Pool, Replicated, Settings, Toleration
+from lab.chaos import invariants
 
 pytestmark = [
     pytest.mark.long,

@@ -16,7 +16,6 @@ import requests
 import yaml
 from answering_servers import Reply, Request, serving
 
-from fairlead.checks.fuzz.server import Opa
 from fairlead.deployment import credentials
 from fairlead.deployment.credentials import Tls
 from fairlead.distribution import configuration, signatures
@@ -24,6 +23,7 @@ from fairlead.distribution.archives import NAMES, Archive
 from fairlead.distribution.configuration import Following
 from fairlead.distribution.signatures import SCOPE, PrivateKey
 from fairlead.policy.bundles import Bundle
+from lab.fuzz.server import Opa
 
 DEADLINE = 60.0  # seconds
 
