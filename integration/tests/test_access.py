@@ -23,18 +23,20 @@ from access_world import (
     path,
     role,
 )
+from applied import applied
 from waits import until
 
+from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common import paths
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
-from fairlead.engines.live import clusters
 from fairlead.kube import clients
 from fairlead.policy import bundles
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
 
+PROFILES = ["bare"]
 pytestmark = pytest.mark.embedded("it has no policies but these")
 
 CONTROLLER = "system:serviceaccount:metacontroller:metacontroller"
@@ -83,12 +85,10 @@ WORLD = [
 
 
 @pytest.fixture(scope="module")
-def users() -> Iterator[Users]:
+def users(cluster: BareCluster) -> Iterator[Users]:
     """Users of a cluster with the kinds and guards in force, without approvers."""
-    with clusters.bare(Progress()) as cluster:
-        objects = cluster.objects()
-        for manifest in [*WORLD, *rendered(access={"controller": CONTROLLER})]:
-            objects.apply(manifest)
+    manifests = [*WORLD, *rendered(access={"controller": CONTROLLER})]
+    with applied(cluster.objects(), manifests):
         asking = Users(cluster.kubeconfig)
         until(
             lambda: asking.create("dev", "probe").status == 403,

@@ -16,7 +16,7 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.pki.certificates import CA
 
-pytestmark = pytest.mark.embedded("it measures processes of this machine")
+pytestmark = [pytest.mark.lab, pytest.mark.embedded("it measures processes of this machine")]
 
 
 def test_requests_are_measured_beside_those_without_a_policy(

@@ -16,6 +16,8 @@ from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.settings.models import Settings
 
+pytestmark = pytest.mark.lab
+
 OWN_CLUSTER = (
     "it breaks a cluster of its own; `fairlead chaos --cluster kind` does so to one of KIND"
 )

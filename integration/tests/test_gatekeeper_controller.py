@@ -30,8 +30,6 @@ from fairlead.settings import loading
 from fairlead.settings.models import IntentSettings, Settings
 from fairlead.settings.selectors import Selector
 
-pytestmark = pytest.mark.long
-
 POLICIES = paths.root() / "policies"
 REFUSING = (
     *("image_sources", "replica_limits", "required_labels"),
@@ -39,6 +37,7 @@ REFUSING = (
 )
 
 
+@pytest.mark.lab
 @pytest.mark.skipif(
     registry.of_environment().kind != "embedded", reason="the engine starts its own cluster"
 )

@@ -26,7 +26,7 @@ from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.settings.models import Settings
 
-pytestmark = [pytest.mark.long, pytest.mark.embedded("it has a cluster of its own")]
+pytestmark = pytest.mark.embedded("it has a cluster of its own")
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 PARAMETERS = "policy.fairlead.dev/v1"

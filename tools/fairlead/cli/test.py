@@ -28,12 +28,20 @@ from fairlead.common.errors import UsageError
     help="Check only this folder of policies, together with those in force: their types, their "
     "tests, their format and their cases.",
 )
+@click.option(
+    "--all",
+    "laboratory",
+    is_flag=True,
+    help="Run the tests of the laboratory, too: fuzz, chaos, benchmarks, all conformance cases on "
+    "real API servers, and what builds programs or images.",
+)
 @options.settings
 @options.output
 @click.argument("pytest_arguments", nargs=-1, type=click.UNPROCESSED)
 def command(
     steps: tuple[str, ...],
     policies_folder: Path | None,
+    laboratory: bool,
     settings_file: Path | None,
     output: str,
     pytest_arguments: tuple[str, ...],
@@ -43,9 +51,11 @@ def command(
     PYTEST_ARGUMENTS go to pytest unchanged. Exit code: 1 if a step fails.
     """
     if policies_folder is None:
-        ran = checkout.run(steps, pytest_arguments, progress=out.plain())
-    elif steps or pytest_arguments:
-        raise UsageError("--policies has steps of its own: leave out --step and pytest's arguments")
+        ran = checkout.run(steps, pytest_arguments, laboratory=laboratory, progress=out.plain())
+    elif steps or pytest_arguments or laboratory:
+        raise UsageError(
+            "--policies has steps of its own: leave out --step, --all and pytest's arguments"
+        )
     else:
         settings = options.load(settings_file)
         ran = library.run(settings, policies_folder, progress=out.plain())
