@@ -143,6 +143,7 @@ def started(
     replicas: int = 1,
     sidecar: str | None = None,
     further: Mapping[str, Mapping[str, object]] = MappingProxyType({}),
+    workloads: bool = True,
     progress: Progress,
 ) -> Iterator[EmbeddedCluster]:
     """A new embedded cluster with Fairlead by this engine; see fairlead.operations.up.started."""
@@ -166,6 +167,7 @@ def started(
             sidecar=chosen,
             install=with_policies if settings.final_state == "policy" else None,
             further=further,
+            workloads=workloads,
             progress=progress,
         ) as cluster:
             yield cluster
@@ -175,7 +177,14 @@ def started(
         deployment.deploy(cluster, engine, settings, progress=progress)
 
     with up.started(
-        name, settings, nodes, install=install, asked=False, further=further, progress=progress
+        name,
+        settings,
+        nodes,
+        install=install,
+        asked=False,
+        further=further,
+        workloads=workloads,
+        progress=progress,
     ) as cluster:
         yield cluster
 

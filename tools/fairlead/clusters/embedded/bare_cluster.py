@@ -71,11 +71,17 @@ class BareCluster:
         *,
         further: Mapping[str, Mapping[str, object]] = _NONE,
         environment: Mapping[str, str] = _NONE,
+        workloads: bool = True,
         progress: Progress,
         deadline: float = 60.0,
     ) -> None:
         """Start etcd, the API server, the scheduler, the controller manager and kwok; returns when
         each is healthy.
+
+        Without `workloads`, only etcd and the API server start. That is enough to see what
+        admission does with a request. There are no nodes then, a pod is never scheduled, a deleted
+        namespace stays in phase Terminating, and no controller makes the service account `default`
+        of a namespace; pods do not need one.
 
         `further` are additional flags of servers, which replace those of the same name: server ->
         flag -> value. `environment` are variables of every server.
@@ -84,7 +90,8 @@ class BareCluster:
         `deadline` seconds (with the end of its log). A failure or Ctrl-C leaves nothing of the
         cluster.
         """
-        programs = toolchain.ensure(control_plane.PROGRAMS, progress)
+        names = control_plane.PROGRAMS if workloads else control_plane.ADMISSION
+        programs = toolchain.ensure(names, progress)
         end, created = time.monotonic() + deadline, False
         try:
             with self._claimed():
@@ -97,7 +104,7 @@ class BareCluster:
                 created = True
                 self.path.mkdir(mode=0o700)
                 self._supervisor = client.Supervisor.start(self.path)
-            plane = self._prepare(programs, further)
+            plane = self._prepare(programs, further, workloads)
             self._start(self._supervisor, plane, environment, progress, end)
         except BaseException as error:
             if created:
@@ -278,7 +285,10 @@ class BareCluster:
             self._abandon()
 
     def _prepare(
-        self, programs: Mapping[str, Path], further: Mapping[str, Mapping[str, object]]
+        self,
+        programs: Mapping[str, Path],
+        further: Mapping[str, Mapping[str, object]],
+        workloads: bool,
     ) -> control_plane.ControlPlane:
         """Create everything that the servers read: keys, certificates, kubeconfigs and free
         ports.
@@ -295,7 +305,7 @@ class BareCluster:
         )
         atomic_files.write_private(self.kubeconfig, keys.kubeconfig("admin").read_bytes())
         return control_plane.ControlPlane(
-            programs, keys, taken, self.path / "etcd", STAGES, further
+            programs, keys, taken, self.path / "etcd", STAGES, further, workloads
         )
 
     def _start(
@@ -321,16 +331,17 @@ class BareCluster:
             supervisor.keep(name)
             progress.finish(name, "ready")
 
-        start("etcd")
-        wait("etcd")
-        start("kube-apiserver")
-        wait("kube-apiserver")
+        for name in control_plane.ADMISSION:
+            start(name)
+            wait(name)
+        if not plane.workloads:
+            return
         for document in yaml.safe_load_all((_HERE / "kwok.yaml").read_text(encoding="utf-8")):
             api.apply(
                 f"{_RBAC}/{document['kind'].lower()}s/{document['metadata']['name']}", document
             )
-        start("kube-controller-manager", "kube-scheduler", "kwok")
-        for name in ("kube-controller-manager", "kube-scheduler", "kwok"):
+        start(*control_plane.WORKLOADS)
+        for name in control_plane.WORKLOADS:
             wait(name)
 
     def _abandon(self) -> None:
