@@ -84,8 +84,7 @@ def _foreign(name: str) -> Iterator[foreign.Foreign]:
 @contextmanager
 def _bare(name: str) -> Iterator[BareCluster]:
     with BareCluster(name) as cluster:
-        cluster.start_control_plane(progress=Progress())
-        cluster.add_nodes(up.default_nodes(SETTINGS))
+        cluster.start_control_plane(workloads=False, progress=Progress())
         yield cluster
 
 
@@ -100,7 +99,8 @@ PROFILES: dict[str, Start] = {
     "bare": _bare,
 }
 """The default settings, one OPA and the sidecar sync; EVERYTHING; two OPAs; the sidecar kube-mgmt;
-an engine of its own; a cluster that Fairlead did not create and is not deployed in; no Fairlead."""
+an engine of its own; a cluster that Fairlead did not create and is not deployed in; only an API
+server, without Fairlead."""
 
 
 class Running:

@@ -23,7 +23,7 @@ from access_world import (
     path,
     role,
 )
-from applied import applied
+from applied import applied, namespace_manifest
 from waits import until
 
 from fairlead.clusters.embedded.bare_cluster import BareCluster
@@ -54,7 +54,6 @@ def rendered(access: object) -> list[dict[str, Any]]:
 
 RESOURCES = ["transientrolebindings", CLUSTER, "transientrolebindings/status"]
 WORLD = [
-    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
     role("reader", {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}),
     # All of it but `approve`, and more than any tenant has about bindings.
     role(
@@ -87,6 +86,7 @@ WORLD = [
 @pytest.fixture(scope="module")
 def users(cluster: BareCluster) -> Iterator[Users]:
     """Users of a cluster with the kinds and guards in force, without approvers."""
+    cluster.objects().apply(namespace_manifest(NAMESPACE))  # nothing here would remove it
     manifests = [*WORLD, *rendered(access={"controller": CONTROLLER})]
     with applied(cluster.objects(), manifests):
         asking = Users(cluster.kubeconfig)

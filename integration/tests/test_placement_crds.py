@@ -8,7 +8,6 @@ names.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import left_out
 import placed
 import pytest
 import yaml
-from applied import applied, namespace_manifest
+from applied import namespace_manifest
 from jsonschema import Draft7Validator
 from waits import until
 
@@ -47,11 +46,11 @@ PLACEMENTS = [
 
 
 @pytest.fixture(scope="module")
-def objects(cluster: BareCluster) -> Iterator[clients.Objects]:
+def objects(cluster: BareCluster) -> clients.Objects:
     """The API of a cluster with the namespace of the workloads."""
     objects = cluster.objects()
-    with applied(objects, [namespace_manifest("shop")]):
-        yield objects
+    objects.apply(namespace_manifest("shop"))
+    return objects
 
 
 def definitions(name: str) -> list[dict[str, Any]]:
