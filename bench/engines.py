@@ -18,7 +18,6 @@ from typing import Any
 
 import click
 
-from fairlead.checks.bench import processes
 from fairlead.cli import output
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common import waiting
@@ -33,6 +32,7 @@ from fairlead.engines.live.worlds import create
 from fairlead.kube.rest import path_of
 from fairlead.policy import bundles
 from fairlead.settings.models import IntentSettings, Pool, Settings
+from lab.bench import processes
 
 FLOOR = "no policy"
 NAMESPACE = "measured"

@@ -9,8 +9,8 @@ from pathlib import Path
 import yaml
 from waits import DEADLINE
 
-from fairlead.checks.bench import second_api_server as server
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
+from lab.bench import second_api_server as server
 
 
 @contextmanager

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from conftest import SETTINGS
 from dry_runs import pod, selector
 
+from conftest import SETTINGS
 from fairlead.clusters.embedded import control_plane
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress

@@ -42,11 +42,11 @@ def following(cluster: Cluster, objects: clients.Objects) -> Iterator[Cluster]:
 COMMANDS: dict[str, tuple[Callable[[Cluster, Settings], Any], str]] = {
     "push": (
         lambda cluster, settings: enforcement.push(cluster, settings, progress=SILENT),
-        "fairlead bundle push",
+        "fairlead bundle sign",
     ),
     "rollback": (
         lambda cluster, _: enforcement.rollback(cluster, None, progress=SILENT),
-        "fairlead bundle push",
+        "fairlead bundle sign",
     ),
     "deploy": (
         lambda cluster, settings: enforcement.deploy(cluster, settings, progress=SILENT),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import representative
@@ -13,9 +12,7 @@ from fairlead import engines
 from fairlead.clusters import registry
 from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
-from fairlead.engines import enforcement
 from fairlead.engines.verify import verify
-from fairlead.engines.webhook import WebhookEngine
 from fairlead.operations import deploy
 from fairlead.policy import cases
 from fairlead.settings.models import Settings
@@ -45,30 +42,3 @@ def test_every_case_holds_on_the_api_server(target: registry.Target) -> None:
     left_out = {r.case for r in results if r.passed is None}
     assert left_out == {case.name for case in every if case.data}
     assert len(results) == len(every) >= 40
-
-
-def by_policies(
-    cluster: Cluster, settings: Settings, folder: Path | None, *, tested: bool, progress: Progress
-) -> None:
-    """Deploys with admission policies that check the final state."""
-    assert tested
-    chosen = settings.model_copy(update={"final_state": "policy"})
-    enforcement.deploy(cluster, chosen, folder, progress=progress)
-    (node_pool,) = enforcement.status(cluster)["intents"]
-    assert node_pool["finalState"] == "policy"
-
-
-def test_cases_hold_if_api_servers_check_the_final_state(
-    target: registry.Target,
-) -> None:
-    """The two settings that have most of the cases; test_final_state.py has all of them."""
-    groups: dict[str, list[cases.Case]] = {}
-    for case in cases.load(None):
-        if case.intent == "node-pool" and case.settings.mode("node-pool") == "deny":
-            groups.setdefault(case.settings.model_dump_json(), []).append(case)
-    most = sorted(groups.values(), key=len)[-2:]
-    chosen = [case for group in most for case in group]
-    engine = WebhookEngine(None, target, by_policies)
-    results = verify(chosen, [engine], Progress())
-    assert [f"{r.case}: {r.detail}" for r in results if r.passed is not True] == []
-    assert len(results) == len(chosen) >= 40

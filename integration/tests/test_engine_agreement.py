@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fairlead.checks.fuzz import agreement
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Engine
@@ -17,6 +16,7 @@ from fairlead.engines.cel import CelEngine
 from fairlead.engines.opa import OpaEngine
 from fairlead.engines.verify import verify
 from fairlead.policy import bundles, cases
+from lab.fuzz import agreement
 
 PROFILES = ["bare"]
 pytestmark = [pytest.mark.lab, pytest.mark.embedded("it has no policies but these")]

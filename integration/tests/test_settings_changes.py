@@ -18,13 +18,13 @@ from applied import applied, namespace_manifest
 from kubernetes import client
 from waits import until
 
-from fairlead.checks.chaos import invariants
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused, Unreachable
 from fairlead.operations.deploy import deploy
 from fairlead.settings.models import DecisionLogs, Pool, Replicated, Settings, Toleration
+from lab.chaos import invariants
 
 PROFILES = ["two"]
 pytestmark = pytest.mark.embedded("it deploys again and again")

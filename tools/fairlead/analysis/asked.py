@@ -14,7 +14,7 @@ from fairlead.analysis import reduced_reviews, webhook_matcher
 from fairlead.analysis.webhook_matcher import Matched, Requirement, Verdict
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, switches
-from fairlead.deployment.names import INTENT_LABEL, PART_OF, SHADOW_WEBHOOKS, WEBHOOKS
+from fairlead.deployment.names import INTENT_LABEL, PART_OF, WEBHOOKS
 from fairlead.deployment.webhooks import INTENTS
 from fairlead.policy import bundles
 from fairlead.settings.models import Settings
@@ -141,12 +141,8 @@ def of_cluster(cluster: Cluster, settings: Settings, folder: Path | None = None)
 
 
 def _ours(item: Mapping[str, Any]) -> bool:
-    """Whether it is what asks OPA; somebody may have removed the label. The webhooks that only
-    compare a shadow decide nothing.
-    """
+    """Whether it is what asks OPA; somebody may have removed the label."""
     metadata = item["metadata"]
-    if metadata["name"] == SHADOW_WEBHOOKS:
-        return False
     labelled = (metadata.get("labels") or {}).get(PART_OF) == "fairlead"
     return labelled or metadata["name"] == WEBHOOKS
 

@@ -58,8 +58,7 @@ def command(
     API server. It is safe to repeat. It prints for each object whether it was created, configured
     or unchanged.
 
-    If another engine is deployed, it is removed once the new one enforces the policies. With two
-    engines, the second one stays or starts as the shadow of the first.
+    If another engine is deployed, it is removed once the new one enforces the policies.
 
     If Fairlead did not create the cluster, the command asks first; with --diff on a terminal, it
     asks in any cluster. It checks the prerequisites and lists all that fail at once.

@@ -17,7 +17,6 @@ from fairlead.cli.output import FORMATS
 from fairlead.clusters import registry
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
-from fairlead.deployment.shadowing import Engines
 from fairlead.deployment.sidecars import BESIDE_OPA
 from fairlead.engines import ENFORCING
 from fairlead.policy import parameter_rules
@@ -88,18 +87,12 @@ sidecar = click.option(
 )
 
 
-def _engines(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    return None if value is None else str(Engines.parse(value))
-
-
 engine = click.option(
     "--engine",
-    metavar="ENGINE[,SHADOW]",
-    callback=_engines,
+    type=click.Choice(ENFORCING),
     help="What enforces the policies: opa; cel for admission policies of the API server without "
-    "any pod; or python for functions in Python. A second one, such as in opa,cel, decides beside "
-    "it without effect, and `fairlead status` says where the two disagree.  [default: what is "
-    "deployed; in a new deployment opa]",
+    "any pod; or python for functions in Python.  [default: what is deployed; in a new deployment "
+    "opa]",
 )
 new_engine = click.option(
     "--engine",

@@ -11,12 +11,11 @@ from fairlead import engines
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.common.errors import UsageError
-from fairlead.deployment import kustomize, manifests, sidecars
+from fairlead.deployment import kustomize, manifests
 from fairlead.deployment import render as library
 from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
 from fairlead.engines import enforcement
 from fairlead.engines.base import UnsupportedSettings
-from fairlead.engines.native import final_state
 from fairlead.settings import loading
 
 
@@ -80,7 +79,6 @@ def command(
             raise loading.located(settings_file, error.mistakes) from error
         out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))
         return
-    deciding = (sidecars.SIDECARS[sidecar] if sidecar else sidecars.DEFAULT).engine
     if base is None:
         with out.progress() as progress:
             rendered = library.render(
@@ -89,9 +87,6 @@ def command(
                 sidecar=sidecar,
                 secrets=secrets_file,
                 renew=renew,
-                final_state=final_state.render(
-                    settings, policies_folder, engine=deciding, progress=progress
-                ),
                 progress=progress,
             )
         _print_notes(rendered.notes)
@@ -109,9 +104,6 @@ def command(
             sidecar=sidecar,
             secrets=secrets_file,
             renew=renew,
-            final_state=final_state.render(
-                settings, policies_folder, engine=deciding, progress=progress
-            ),
             progress=progress,
         )
     _print_notes(written.notes)

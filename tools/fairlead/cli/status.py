@@ -41,8 +41,7 @@ def _draw(data: dict[str, Any], console: Console) -> None:
     out.rows(None, ("name", "cluster", "engine", "sidecar", "kubeconfig"), [data])(console)
     if url := data.get("bundles"):
         console.print(
-            f"policies: the signed bundles of {url}, see `fairlead bundle status`; webhooks and "
-            "guards are not compared",
+            f"policies: the signed bundles of {url}; webhooks and guards are not compared",
             markup=False,
         )
     if data["disabled"]:
@@ -57,7 +56,7 @@ def _draw(data: dict[str, Any], console: Console) -> None:
             ("pod", "url", "ready", "leads", "bindings", "reasons"),
             _access(data["access"]),
         ),
-        ("intents", _intent_columns(data), _intents(data["intents"], data["disabled"])),
+        ("intents", ("name", "enforcement", "kinds"), _intents(data["intents"], data["disabled"])),
         ("policies", ("name", "status", "error"), _policies(data["policies"])),
         ("admission", ("what", "objects", "failurePolicy", "state"), _admission(data["objects"])),
         (
@@ -69,9 +68,6 @@ def _draw(data: dict[str, Any], console: Console) -> None:
         if rows or (data["engine"] == OPA_ENGINE and title != "access"):
             console.print()
             out.rows(title, columns, rows)(console)
-    if shadow := data.get("shadow"):
-        console.print()
-        _draw_shadow(shadow, console)
     console.print()
     console.print("servers", style="bold")
     out.fields(console, list(_servers(data["servers"])), label_width=11)
@@ -82,34 +78,6 @@ def _draw(data: dict[str, Any], console: Console) -> None:
         )
     else:
         console.print("no problems")
-
-
-def _draw_shadow(shadow: dict[str, Any], console: Console) -> None:
-    """The counts of the shadow, and an example of each kind of disagreement."""
-    disagreed = {row["intent"]: sum(row["disagreed"].values()) for row in shadow["intents"]}
-    compared = sum(row["compared"] for row in shadow["intents"])
-    since = f" since {shadow['since']}" if shadow["since"] else ""
-    console.print(
-        f"shadow: {shadow['engine']} beside {shadow['enforcing']}{since}: {compared:,} compared, "
-        f"{sum(disagreed.values()):,} disagree",
-        style="bold yellow" if any(disagreed.values()) else "bold",
-        markup=False,
-    )
-    rows = [{**row, "disagree": disagreed[row["intent"]] or None} for row in shadow["intents"]]
-    columns = ("intent", "compared", "disagree", "failed", "skipped", "failure")
-    out.rows(None, columns, rows, {"disagree": "yellow"})(console)
-    for row in shadow["intents"]:
-        for example in row["examples"]:
-            where = "/".join(filter(None, (example["namespace"], example["name"])))
-            lines = {
-                row["intent"]: f"{example['operation']} of {example['kind']} {where} by "
-                f"{example['user']} at {example['time']}",
-                shadow["enforcing"]: example["enforcing"],
-                shadow["engine"]: example["shadow"],
-                "differs": ": ".join(filter(None, (example["differs"], example["why"]))),
-            }
-            console.print()
-            out.fields(console, [*lines.items()], label_width=16)
 
 
 def _opas(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -127,22 +95,12 @@ def _access(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, "leads": row["leading"]} for row in _healths(rows)]
 
 
-def _intent_columns(data: dict[str, Any]) -> tuple[str, ...]:
-    """What checks the final state is only shown if admission policies do, or are to. They cannot
-    for each intent: a webhook may stay for all.
-    """
-    wanted = data.get("finalState") == "policy"
-    by_policy = wanted or any(row.get("finalState") == "policy" for row in data["intents"])
-    return ("name", "enforcement", *(("final state",) if by_policy else ()), "kinds")
-
-
 def _intents(rows: list[dict[str, Any]], disabled: list[dict[str, Any]]) -> list[dict[str, Any]]:
     off = {record["intent"] for record in disabled}
     return [
         {
             **row,
             "enforcement": "disabled" if row["name"] in off else row["enforcement"],
-            "final state": row.get("finalState"),
             "kinds": ", ".join(row["kinds"]),
         }
         for row in rows

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from fairlead.checks import checkout
-from fairlead.checks import policies as library
+from fairlead.checks import checkout, policies
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.common.errors import UsageError
@@ -28,38 +27,29 @@ from fairlead.common.errors import UsageError
     help="Check only this folder of policies, together with those in force: their types, their "
     "tests, their format and their cases.",
 )
-@click.option(
-    "--all",
-    "laboratory",
-    is_flag=True,
-    help="Run the tests of the laboratory, too: fuzz, chaos, benchmarks, all conformance cases on "
-    "real API servers, and what builds programs or images.",
-)
 @options.settings
 @options.output
 @click.argument("pytest_arguments", nargs=-1, type=click.UNPROCESSED)
 def command(
     steps: tuple[str, ...],
     policies_folder: Path | None,
-    laboratory: bool,
     settings_file: Path | None,
     output: str,
     pytest_arguments: tuple[str, ...],
-) -> None:
-    """Check, lint and test policies and code, on a real OPA and a real API server.
+) -> int:
+    """Check and test policies. In a checkout of Fairlead without --policies: check, lint and test
+    everything, on a real OPA and a real API server.
 
     PYTEST_ARGUMENTS go to pytest unchanged. Exit code: 1 if a step fails.
     """
     if policies_folder is None:
-        ran = checkout.run(steps, pytest_arguments, laboratory=laboratory, progress=out.plain())
-    elif steps or pytest_arguments or laboratory:
-        raise UsageError(
-            "--policies has steps of its own: leave out --step, --all and pytest's arguments"
-        )
-    else:
-        settings = options.load(settings_file)
-        ran = library.run(settings, policies_folder, progress=out.plain())
-    results = [asdict(result) for result in ran]
+        named = [argument for step in steps for argument in ("--step", step)]
+        return checkout.run([*named, "--output", output, "--", *pytest_arguments])
+    if steps or pytest_arguments:
+        raise UsageError("--policies has steps of its own: leave out --step and pytest's arguments")
+    settings = options.load(settings_file)
+    results = [
+        asdict(result) for result in policies.run(settings, policies_folder, progress=out.plain())
+    ]
     out.emit(results, output, out.rows(None, ("step", "passed", "seconds", "detail"), results))
-    if not all(result["passed"] for result in results):
-        raise SystemExit(1)
+    return int(not all(result["passed"] for result in results))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fairlead.common.progress import Progress
-from fairlead.deployment.credentials import Credentials, Tls
+from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import OPA_ENGINE
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.kube import clients
@@ -67,10 +67,6 @@ class Cluster(Protocol):
         """The URL at which the API server reaches OPA; None for OPA's Service."""
 
     @property
-    def shadow_url(self) -> str | None:
-        """The URL at which the API server reaches `fairlead shadow`; None for its Service."""
-
-    @property
     def replicas(self) -> int | None:
         """The number of OPA's pods; None for the number in the settings."""
 
@@ -97,11 +93,6 @@ class Cluster(Protocol):
     ) -> None:
         """Make sure that OPA and its sidecar run with what was applied. Raises FairleadError
         if they do not come up.
-        """
-
-    def shadow(self, tls: Tls | None, *, progress: Progress) -> None:
-        """Make sure that `fairlead shadow` runs as it was applied, with this certificate; without
-        one, that it does not run. Raises FairleadError if it does not come up.
         """
 
     def opas(self) -> Sequence[OpaServer]:

@@ -20,7 +20,7 @@ from fairlead.common import atomic_files, texts
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
-from fairlead.deployment.credentials import Credentials, Tls
+from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import (
     ACCESS,
     CREDENTIALS_ANNOTATION,
@@ -52,7 +52,6 @@ class RemoteCluster:
     examined = True
     usual = sidecars.DEFAULT
     webhook_url: str | None = None
-    shadow_url: str | None = None
     replicas: int | None = None
 
     def __init__(self, name: str, kubeconfig: Path, kind: str = "context") -> None:
@@ -190,9 +189,6 @@ class RemoteCluster:
                 _request_timeout=(clients.TIMEOUT[0], _SILENCE if follow else clients.TIMEOUT[1]),
             )
         return self._text(answer, server)
-
-    def shadow(self, tls: Tls | None, *, progress: Progress) -> None:
-        """It is the pod of its Deployment. `fairlead status` says whether it reports."""
 
     def retire(self, wait: Callable[[], None]) -> None:
         """Nothing runs beside the cluster: the rollout of the Deployment replaced the pods."""

@@ -26,7 +26,6 @@ from fairlead.common import atomic_files
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, render
-from fairlead.deployment.final_states import FinalState
 from fairlead.deployment.names import CREDENTIALS_ANNOTATION
 from fairlead.settings.models import Settings
 
@@ -63,7 +62,6 @@ def write(
     sidecar: str | None = None,
     secrets: Path | None = None,
     renew: bool = False,
-    final_state: FinalState | None = None,
     progress: Progress,
 ) -> Written:
     """Write the base into the folder `base`. With `secrets`, write the overlay beside that file.
@@ -83,7 +81,6 @@ def write(
         sidecar=sidecar,
         secrets=secrets,
         renew=renew,
-        final_state=final_state,
         progress=progress,
     )
     parts = {name: _split(objects) for name, objects in files.items()}

@@ -9,10 +9,8 @@ from typing import Any
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, sidecars
-from fairlead.deployment.credentials import SHADOW_NAMES, Credentials, Tls
-from fairlead.deployment.final_states import FinalState
+from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.secrets_file import SecretsFile, load
-from fairlead.deployment.shadowing import Pair
 from fairlead.policy import bundles, staging, token_scopes
 from fairlead.settings.models import Settings
 
@@ -37,15 +35,13 @@ def render(
     sidecar: str | None = None,
     secrets: Path | None = None,
     renew: bool = False,
-    pair: Pair | None = None,
-    final_state: FinalState | None = None,
     progress: Progress,
 ) -> Rendered:
     """All objects, for a cluster that reaches OPA by its Service; kube-mgmt is the default sidecar.
 
-    The policies are those of `folder`, or the project's, and `final_state` has the admission
-    policies that check final states. With `secrets`, the Secrets are kept in that file instead (see
-    secrets_file): the first call makes them, later calls read them, and `renew` replaces them.
+    The policies are those of `folder`, or the project's. With `secrets`, the Secrets are kept in
+    that file instead (see secrets_file): the first call makes them, later calls read them, and
+    `renew` replaces them.
 
     Raises UsageError if the settings do not suit a cluster of pods, and InputError if the file
     cannot be used.
@@ -56,8 +52,6 @@ def render(
         sidecar=sidecar,
         secrets=secrets,
         renew=renew,
-        pair=pair,
-        final_state=final_state,
         progress=progress,
     )
     if secrets_file is None:
@@ -79,8 +73,6 @@ def render_files(
     sidecar: str | None,
     secrets: Path | None,
     renew: bool,
-    pair: Pair | None = None,
-    final_state: FinalState | None = None,
     progress: Progress,
 ) -> tuple[SecretsFile | None, dict[str, list[dict[str, Any]]]]:
     """The file of credentials, if `secrets` names one, and all objects by file, Secrets included.
@@ -94,7 +86,6 @@ def render_files(
     secrets_file = load(secrets, settings.certificates, renew=renew) if secrets else None
     chosen = sidecars.SIDECARS[sidecar] if sidecar else sidecars.DEFAULT
     bundle = bundles.bundle(settings, folder)
-    bundle = pair.marked(bundle) if pair else bundle
     bundle = staging.deployed(bundle, settings, chosen.engine, progress)
     credentials = (
         secrets_file.credentials
@@ -102,12 +93,7 @@ def render_files(
         else Credentials.fresh(valid=settings.certificates.valid)
     )
     credentials = credentials.opening(token_scopes.wanted(settings))
-    if pair:
-        shadow = Tls.fresh(settings.certificates.valid, names=SHADOW_NAMES)
-        credentials = credentials.having(credentials.tls, shadow)
-    return secrets_file, manifests.render_files(
-        settings, bundle, credentials, sidecar=chosen, pair=pair, final_state=final_state
-    )
+    return secrets_file, manifests.render_files(settings, bundle, credentials, sidecar=chosen)
 
 
 def secrets_of(files: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:

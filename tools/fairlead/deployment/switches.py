@@ -70,19 +70,8 @@ def size_policy(webhook: str) -> str:
     """The name of the admission policy that refuses objects too large for this webhook. Not every
     webhook has one.
     """
-    return _policy(webhook, "size")
-
-
-def final_state_policy(webhook: str) -> str:
-    """The name of the admission policy, and of its binding, that checks the final state of the
-    requests of this webhook, in place of another one. Not every webhook has one.
-    """
-    return _policy(webhook, "final-state")
-
-
-def _policy(webhook: str, purpose: str) -> str:
     parts = webhook.removesuffix(_DOMAIN).removeprefix(FINAL_STATE).split(".")
-    return f"fairlead-{'-'.join(reversed(parts))}-{purpose}"
+    return f"fairlead-{'-'.join(reversed(parts))}-size"
 
 
 def intents(configuration: Mapping[str, Any]) -> set[str]:
@@ -171,7 +160,7 @@ def is_off(selector: Mapping[str, Any] | None) -> bool:
 
 
 def off(selector: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The selector with the expressions of NOTHING; `on` takes them out again."""
+    """The selector, changed to match nothing; `on` restores it."""
     without = on(selector)
     return {**without, "matchExpressions": [*without.get("matchExpressions", ()), *NOTHING]}
 

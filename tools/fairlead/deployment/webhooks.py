@@ -69,22 +69,20 @@ class Asked:
 @dataclass(frozen=True)
 class Webhooks:
     """What API servers ask OPA about, by the phase of admission; `sized` are those whose larger
-    objects an admission policy refuses, and `compared` those that a shadow decides about, too.
+    objects an admission policy refuses.
     """
 
     mutating: list[Asked]
     validating: list[Asked]
     sized: list[Asked]
-    compared: list[Asked]
 
 
 def of(active: Sequence[Instance], settings: Settings) -> Webhooks:
     """The webhooks for these intents. Raises UsageError if two of them would have one name."""
-    webhooks = Webhooks([], [], [], [])
+    webhooks = Webhooks([], [], [])
     for one in active:
         for request in one.requests:
             for asked in _split(one.name, request, settings):
-                webhooks.compared.append(_compared(asked))
                 if "mutating" in request.webhooks:
                     webhooks.mutating.append(asked)
                 if "validating" in request.webhooks:
@@ -114,11 +112,6 @@ def _stored(rule: dict[str, Any]) -> dict[str, Any]:
     """The rule for requests that store an object."""
     operations = [name for name in rule["operations"] if name in ("CREATE", "UPDATE")]
     return {**rule, "operations": operations}
-
-
-def _compared(asked: Asked) -> Asked:
-    """The same for `fairlead shadow`, which no request has to wait for."""
-    return replace(asked, failure_policy="Ignore", timeout_seconds=1)
 
 
 def _validating(asked: Asked, request: Request) -> Asked:

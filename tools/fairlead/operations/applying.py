@@ -177,16 +177,11 @@ def _is_applied(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
 
 
 def _applied(objects: clients.Objects, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    if _is_whole(manifest):
+    if manifest["kind"] == "ConfigMap":
         return objects.apply_whole(manifest)
     if manifest["kind"] in drift.COMPARED:
         return drift.apply_exactly(objects, manifest)
     return objects.apply(manifest)
-
-
-def _is_whole(manifest: Mapping[str, Any]) -> bool:
-    """Whether it is a ConfigMap with all its data. One without any holds a report of others."""
-    return manifest["kind"] == "ConfigMap" and "data" in manifest
 
 
 def _tried(
@@ -195,7 +190,7 @@ def _tried(
     """What `_applied` would return, by dry runs; None for an object that would be replaced. Raises
     Refused.
     """
-    if _is_whole(manifest):
+    if manifest["kind"] == "ConfigMap":
         return objects.apply_whole(manifest, dry_run=True)
     if manifest["kind"] not in drift.COMPARED:
         return objects.apply(manifest, dry_run=True)

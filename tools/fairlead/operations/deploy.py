@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -13,20 +13,17 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import remarks
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment import access, manifests, shadowing, sidecars
-from fairlead.deployment.credentials import SHADOW_NAMES, Credentials, Tls
-from fairlead.deployment.final_states import FinalState
+from fairlead.deployment import access, manifests, sidecars
+from fairlead.deployment.credentials import Credentials, Tls
 from fairlead.deployment.names import (
     ACCESS,
     KEEPER,
     NAMESPACE,
     POLICIES,
     POLICY_WEBHOOK,
-    SHADOW,
     WEBHOOKS,
     scoped_secret,
 )
-from fairlead.deployment.shadowing import Pair
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.keeper.trust import Deployed
 from fairlead.kube import clients
@@ -54,21 +51,12 @@ def deploy(
     sidecar: str | None = None,
     message: str | None = None,
     tested: bool = False,
-    pair: Pair | None = None,
-    final_state: FinalState | None = None,
-    prepare: Callable[[], None] = lambda: None,
     report: Callable[[list[Outcome]], None] = lambda _: None,
     progress: Progress,
 ) -> list[deployed_state.Served]:
     """Apply everything, and return when every OPA decides by it. The policies are those of
     `folder`, by default the project's. `report` is called once with what became of each object,
     also if the deployment fails; the record in the history is none of them.
-
-    With a `pair`, what compares the two engines is deployed, too. If OPA is the shadow, no webhook
-    asks it, and the history gets no entry: that is up to the engine that enforces the policies.
-
-    `final_state` has the admission policies of the revision that check final states. `prepare` is
-    called before anything of the revision is applied.
 
     The order is that of `_apply`, which leaves no pod unplaced, whatever the settings were before.
     Token and certificate stay, except that a certificate that is about to end is rotated, and one
@@ -90,7 +78,7 @@ def deploy(
     (sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar).require(settings)
     if sidecar:
         cluster.choose(sidecars.SIDECARS[sidecar])
-    bundle = _bundle(settings, folder, cluster.sidecar, pair, progress)
+    bundle = _bundle(settings, folder, cluster.sidecar, progress)
     objects = cluster.objects()
     applier = Applier(objects)
     try:
@@ -104,9 +92,6 @@ def deploy(
                 applier,
                 settings,
                 bundle,
-                pair,
-                final_state,
-                prepare,
                 certificate,
                 stack,
                 message,
@@ -128,9 +113,6 @@ def _deploy(
     applier: Applier,
     settings: Settings,
     bundle: bundles.Bundle,
-    pair: Pair | None,
-    final_state: FinalState | None,
-    prepare: Callable[[], None],
     certificate: Deployed,
     stack: ExitStack,
     message: str | None,
@@ -141,7 +123,7 @@ def _deploy(
     """
     if settings.certificates.by == "cert-manager":
         rotate.require_cert_manager(cluster)
-    rendering = (cluster, objects, settings, bundle, cluster.sidecar, pair, final_state)
+    rendering = (cluster, objects, settings, bundle, cluster.sidecar)
     credentials, rendered = _credentials_and_objects(*rendering)
     if cluster.examined:
         progress.update("cluster", "checking that it can take the deployment")
@@ -150,7 +132,6 @@ def _deploy(
     require_acceptable(objects, rendered)
     if settings.access is None:
         transient_access.require_ended(objects)
-    prepare()
     if not certificate.alone:
         # The Lease comes first: of two first deployments at once, the second then takes the
         # credentials of the other.
@@ -170,11 +151,8 @@ def _deploy(
         transient_access.until_one_works(cluster, progress=progress)
     for superfluous in removed:
         applier.delete(*superfluous)
-    cluster.shadow(credentials.shadow if pair else None, progress=progress)
-    if pair is None or pair.engines.enforcing in shadowing.ASKED:
-        engine = cluster.sidecar.engine
-        manifest = manifests.policies(settings, bundle, engine, pair, final_state)
-        history.record(objects, manifest, "deploy", message)
+    manifest = manifests.policies(settings, bundle, cluster.sidecar.engine)
+    history.record(objects, manifest, "deploy", message)
     return states
 
 
@@ -192,8 +170,6 @@ def _superfluous(
     deployments = {o["metadata"]["name"] for o in rendered if o["kind"] == "Deployment"}
     if KEEPER not in deployments:
         superfluous.append(("apps/v1", "Deployment", KEEPER, NAMESPACE))
-    if SHADOW not in deployments:
-        superfluous += shadowing.SERVER_OBJECTS
     if all(o["metadata"]["name"] != POLICY_WEBHOOK for o in rendered):
         kind = "ValidatingWebhookConfiguration"
         superfluous.append(("admissionregistration.k8s.io/v1", kind, POLICY_WEBHOOK, None))
@@ -213,19 +189,14 @@ def _credentials_and_objects(
     settings: Settings,
     bundle: bundles.Bundle,
     sidecar: Sidecar,
-    pair: Pair | None,
-    final_state: FinalState | None,
 ) -> tuple[Credentials, list[dict[str, Any]]]:
     """The deployed credentials, or new ones if there are none, and all objects to apply."""
     valid = settings.certificates.valid
     credentials = deployed_state.credentials(objects) or Credentials.fresh(valid=valid)
-    shadow = credentials.shadow
-    if pair and (shadow is None or shadow.left < settings.certificates.renewal):
-        shadow = Tls.fresh(valid, names=SHADOW_NAMES)  # no request depends on it
     tls = credentials.tls
     if credentials.left <= timedelta(0):  # nobody can be refused for it any more
         tls = Tls.fresh(valid)
-    credentials = credentials.having(tls, shadow).opening(token_scopes.wanted(settings))
+    credentials = credentials.having(tls).opening(token_scopes.wanted(settings))
     rendered = manifests.render_objects(
         settings,
         bundle,
@@ -233,25 +204,16 @@ def _credentials_and_objects(
         webhook_url=cluster.webhook_url,
         replicas=cluster.replicas,
         sidecar=sidecar,
-        pair=pair,
-        shadow_url=cluster.shadow_url if pair else None,
-        final_state=final_state,
     )
     return credentials, rendered
 
 
 def _bundle(
-    settings: Settings,
-    folder: Path | None,
-    sidecar: Sidecar,
-    pair: Pair | None,
-    progress: Progress,
+    settings: Settings, folder: Path | None, sidecar: Sidecar, progress: Progress
 ) -> bundles.Bundle:
     """The policies as they are deployed. Raises as staging.deployed."""
     bundle = bundles.bundle(settings, folder)
-    return staging.deployed(
-        pair.marked(bundle) if pair else bundle, settings, sidecar.engine, progress
-    )
+    return staging.deployed(bundle, settings, sidecar.engine, progress)
 
 
 def _apply(
@@ -297,8 +259,7 @@ def _apply(
     apply(o for o in rendered if o not in admission and o not in last)
     issued = settings.certificates.by == "cert-manager"
     if issued:
-        tls = rotate.issued(objects, progress=progress)
-        credentials = credentials.having(tls, credentials.shadow)
+        credentials = credentials.having(rotate.issued(objects, progress=progress))
     progress.update("deploy", "bringing OPA and its sidecar up")
     cluster.serve(
         settings,
@@ -349,12 +310,8 @@ def check(
     folder: Path | None = None,
     *,
     sidecar: str | None = None,
-    pair: Pair | None = None,
-    further: Iterable[Mapping[str, Any]] = (),
 ) -> list[preflight.Finding]:
-    """What `deploy` checks before it applies anything, and `further` objects; changes nothing.
-    Raises FairleadError.
-    """
+    """What `deploy` checks before it applies anything; changes nothing. Raises FairleadError."""
     rendered = manifests.render_objects(
         settings,
         bundles.bundle(settings, folder),
@@ -362,9 +319,8 @@ def check(
         webhook_url=cluster.webhook_url,
         replicas=cluster.replicas,
         sidecar=sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar,
-        pair=pair,
     )
-    return preflight.check(cluster, [*rendered, *further], settings)
+    return preflight.check(cluster, rendered, settings)
 
 
 def plan(
@@ -373,8 +329,6 @@ def plan(
     folder: Path | None = None,
     *,
     sidecar: str | None = None,
-    pair: Pair | None = None,
-    final_state: FinalState | None = None,
     progress: Progress,
 ) -> list[Outcome]:
     """What `deploy` would do to each object: created, changed, unchanged or deleted; unknown if it
@@ -385,13 +339,11 @@ def plan(
     """
     chosen = sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar
     chosen.require(settings)
-    bundle = _bundle(settings, folder, chosen, pair, progress)
+    bundle = _bundle(settings, folder, chosen, progress)
     objects = cluster.objects()
     if settings.certificates.by == "cert-manager":
         rotate.require_cert_manager(cluster)
-    credentials, rendered = _credentials_and_objects(
-        cluster, objects, settings, bundle, chosen, pair, final_state
-    )
+    credentials, rendered = _credentials_and_objects(cluster, objects, settings, bundle, chosen)
     outcomes = []
     for done, manifest in enumerate(rendered):
         progress.update("plan", "comparing the objects", done=done, total=len(rendered))

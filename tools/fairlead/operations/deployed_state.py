@@ -19,7 +19,6 @@ from fairlead.deployment.names import (
     NAMESPACE,
     POLICIES,
     PYTHON_ENGINE,
-    SHADOW_SECRET,
     TLS_SECRET,
     TOKEN_SECRET,
     scoped_secret,
@@ -65,8 +64,7 @@ def credentials(objects: clients.Objects) -> Credentials | None:
     return Credentials.kept(
         data(TOKEN_SECRET),
         data(TLS_SECRET),
-        data(SHADOW_SECRET),
-        {scope: data(scoped_secret(scope)) for scope in SCOPES},
+        scoped={scope: data(scoped_secret(scope)) for scope in SCOPES},
     )
 
 

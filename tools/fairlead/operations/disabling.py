@@ -15,7 +15,7 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import remarks, texts
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment import switches
-from fairlead.deployment.names import FINAL_STATE_LABEL, NAMESPACE, SHADOW_WEBHOOKS, WEBHOOKS
+from fairlead.deployment.names import NAMESPACE, WEBHOOKS
 from fairlead.deployment.switches import Record
 from fairlead.kube import clients, identity
 from fairlead.kube.errors import ApiServerError, Refused
@@ -24,7 +24,6 @@ from fairlead.kube.events import event
 _ADMISSION = "admissionregistration.k8s.io/v1"
 _MUTATING = (_ADMISSION, "MutatingWebhookConfiguration", WEBHOOKS)
 _VALIDATING = (_ADMISSION, "ValidatingWebhookConfiguration", WEBHOOKS)
-_COMPARING = (_ADMISSION, "MutatingWebhookConfiguration", SHADOW_WEBHOOKS)
 _ATTEMPTS = 5
 _ABOUT = {
     "apiVersion": _ADMISSION,
@@ -76,15 +75,6 @@ def read(objects: clients.Objects) -> Disabled:
         for key, policy in policies.items()
         if switches.policy_is_off(policy) and owners[key] not in records
     ]
-    halves += [
-        f"ValidatingAdmissionPolicy {key[2]} is not disabled, but its webhooks are: it refuses "
-        f"what they have not changed. Run `fairlead disable --intent {owners[key]}` or `fairlead "
-        f"enable --intent {owners[key]}`"
-        for key, policy in policies.items()
-        if owners[key] in records
-        and FINAL_STATE_LABEL in (policy["metadata"].get("labels") or {})
-        and not switches.policy_is_off(policy)
-    ]
     return Disabled(records, halves)
 
 
@@ -93,8 +83,7 @@ def disable(cluster: Cluster, intent: str | None, reason: str | None) -> dict[st
 
     Returns {disabled, changed, warnings}: `disabled` lists all disabled intents as {intent, by,
     since, reason}, `changed` names those that this call disabled. A disabled intent keeps its first
-    record. The policies that refuse objects too large for its webhooks, and those that check the
-    final state in place of a webhook, are disabled, too.
+    record. The policies that refuse objects too large for its webhooks are disabled, too.
 
     Raises UsageError if there is no such intent or the reason is too long, FairleadError if
     something is missing or may not be changed (then nothing was changed).
@@ -165,19 +154,6 @@ def enable(cluster: Cluster, intent: str | None) -> dict[str, Any]:
     }
 
 
-def follow(cluster: Cluster, objects: clients.Objects, records: Mapping[str, Record]) -> None:
-    """Have the shadow compared for all intents but the disabled ones, which are in `records`.
-    Raises FairleadError.
-    """
-    changed_by(cluster, objects, [_COMPARING], lambda _, live: _disabling(live, records))
-    changed_by(
-        cluster,
-        objects,
-        [_COMPARING],
-        lambda _, live: _enabling(live, switches.records(live).keys() - records.keys()),
-    )
-
-
 def enabled_sentences(objects: clients.Objects, records: Iterable[Record]) -> list[str]:
     """What the Events say about intents that are enabled again."""
     user = identity.user(objects) or "somebody unknown"
@@ -207,17 +183,17 @@ def _intents(configurations: Collection[Mapping[str, Any]]) -> set[str]:
 
 
 def _policies(configurations: Collection[Mapping[str, Any]]) -> dict[Key, str]:
-    """The admission policies that refuse objects too large for the webhooks, and those that check
-    the final state in place of one, each with its intent. Not all of them exist.
+    """The admission policies that refuse objects too large for the webhooks, each with its intent.
+    Not all of them exist.
     """
-    return {
-        (_ADMISSION, "ValidatingAdmissionPolicy", policy): switches.intent_of(webhook["name"])
+    names = [
+        str(webhook["name"])
         for configuration in configurations
         for webhook in configuration.get("webhooks") or ()
-        for policy in (
-            switches.size_policy(webhook["name"]),
-            switches.final_state_policy(webhook["name"]),
-        )
+    ]
+    kind = "ValidatingAdmissionPolicy"
+    return {
+        (_ADMISSION, kind, switches.size_policy(name)): switches.intent_of(name) for name in names
     }
 
 

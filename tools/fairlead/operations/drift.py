@@ -13,16 +13,13 @@ from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
 from fairlead.deployment import manifests, switches
 from fairlead.deployment.credentials import Credentials
-from fairlead.deployment.final_states import FinalState
 from fairlead.deployment.names import (
     INTENT_LABEL,
     NAMESPACE,
     OPA,
     POLICIES,
     SETTINGS_ANNOTATION,
-    SHADOW_WEBHOOKS,
 )
-from fairlead.deployment.shadowing import Pair
 from fairlead.keeper import trust
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
@@ -97,7 +94,7 @@ def compare(
             return Comparison(error=f"there is no Deployment {OPA}, which names its sidecar")
         return Comparison(
             tuple(
-                compared(objects, manifest, _issuer(credentials, manifest))
+                compared(objects, manifest, credentials.tls.issuer)
                 for manifest in rendered(cluster, config_map, credentials, kinds)
             )
         )
@@ -105,21 +102,13 @@ def compare(
         return Comparison(error=str(error))
 
 
-def _issuer(credentials: Credentials, manifest: Mapping[str, Any]) -> bytes:
-    """The CA that API servers trust if they call the webhooks of this manifest."""
-    if manifest["metadata"]["name"] != SHADOW_WEBHOOKS:
-        return credentials.tls.issuer
-    return credentials.shadow.issuer if credentials.shadow else b""
-
-
 def rendered(
     cluster: Cluster, config_map: Mapping[str, Any], credentials: Credentials, kinds: Sequence[str]
 ) -> list[dict[str, Any]]:
     """The objects of these kinds that a deployment of the policies and settings of this ConfigMap
     applies. Raises UsageError if the sidecar cannot do what the settings ask for, and FairleadError
-    if the settings or an annotation cannot be read.
+    if the settings cannot be read.
     """
-    pair = Pair.of(config_map)
     objects = manifests.render_objects(
         settings(config_map),
         bundles.Bundle(config_map.get("data") or {}),
@@ -127,9 +116,6 @@ def rendered(
         webhook_url=cluster.webhook_url,
         replicas=cluster.replicas,
         sidecar=cluster.sidecar,
-        pair=pair,
-        shadow_url=cluster.shadow_url if pair else None,
-        final_state=FinalState.of(config_map),
     )
     return [manifest for manifest in objects if manifest["kind"] in kinds]
 

@@ -20,6 +20,7 @@ from fairlead.common.digests import digest
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment import manifests
 from fairlead.deployment.names import (
+    ENGINE_ANNOTATION,
     HISTORY,
     NAMESPACE,
     PART_OF,
@@ -27,7 +28,6 @@ from fairlead.deployment.names import (
     REVISION_ANNOTATION,
     SETTINGS_ANNOTATION,
 )
-from fairlead.deployment.shadowing import ENGINE_ANNOTATIONS
 from fairlead.kube import clients, identity
 from fairlead.kube.errors import Refused
 from fairlead.policy import bundles
@@ -283,7 +283,7 @@ def _manifest(entry: Entry, stored: Mapping[str, Any] | None) -> dict[str, Any] 
     if entry.settings is not None:
         annotations[SETTINGS_ANNOTATION] = json.dumps(entry.settings)
     present = stored["metadata"]["annotations"]
-    annotations |= {key: present[key] for key in ENGINE_ANNOTATIONS if key in present}
+    annotations |= {key: present[key] for key in (ENGINE_ANNOTATION,) if key in present}
     return manifests.policies_of(stored["data"], annotations)
 
 

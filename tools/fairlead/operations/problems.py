@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fairlead.common import texts
-from fairlead.common.errors import FairleadError
-from fairlead.deployment.final_states import FinalState
 from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.deployment.names import WEBHOOKS as ENFORCING
 from fairlead.operations.deployed_state import Served
@@ -140,21 +138,6 @@ def of_objects(comparison: Comparison) -> Iterator[str]:
                 f"{what} is not what this version of Fairlead deploys "
                 f"({_beginning(entry.fields)}): {_AGAIN}"
             )
-
-
-def of_final_state(config_map: Mapping[str, Any] | None) -> Iterator[str]:
-    """Admission policies that are to check the final state, and do not. What cannot be read shows
-    in the comparison of the objects.
-    """
-    try:
-        final_state = FinalState.of(config_map)
-    except FairleadError:
-        return
-    if final_state and not final_state.in_place:
-        yield (
-            f"webhooks check the final state for {', '.join(sorted(final_state.intents))}, and no "
-            f"admission policies: {_AGAIN}"
-        )
 
 
 def of_disabled(disabled: Disabled) -> Iterator[str]:

@@ -17,16 +17,14 @@ from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
-from fairlead.deployment.final_states import FinalState
 from fairlead.deployment.names import (
-    IN_PLACE_ANNOTATION,
+    ENGINE_ANNOTATION,
     NAMESPACE,
     POLICIES,
     REVISION_ANNOTATION,
     SETTINGS_ANNOTATION,
     TOKEN_SECRET,
 )
-from fairlead.deployment.shadowing import ENGINE_ANNOTATIONS
 from fairlead.kube import clients
 from fairlead.operations import (
     applying,
@@ -53,14 +51,10 @@ def push(
     *,
     message: str | None = None,
     restart: bool = False,
-    made: Callable[[], dict[str, Any]] | None = None,
-    final_state: FinalState | None = None,
-    prepare: Callable[[], None] = lambda: None,
     progress: Progress,
 ) -> dict[str, Any]:
     """Check and test the policies of `folder` (by default the project's), and bring exactly these
-    into force on every OPA. `made` makes their ConfigMap, if they have a shadow. `final_state` has
-    the admission policies that check final states, and `prepare` is called before anything changes.
+    into force on every OPA.
 
     With `restart`, every OPA and its sidecar is restarted afterwards, which removes modules that
     OPA would keep. Returns {revision, previous, entry, opa: [{url, revision}], warnings}: `entry`
@@ -76,21 +70,12 @@ def push(
     objects = cluster.objects()
     warnings = unused_packages(bundle, objects, progress)
     engine = cluster.sidecar.engine
-    manifest = (
-        made()
-        if made
-        else manifests.policies(
-            settings,
-            staging.deployed(bundle, settings, engine, progress),
-            engine,
-            final_state=final_state,
-        )
-    )
+    staged = staging.deployed(bundle, settings, engine, progress)
+    manifest = manifests.policies(settings, staged, engine)
     _require_same_file_modules(objects)
     _require_same_deployment(
         deployed(cluster, objects), json.loads(json.dumps(settings.deployed_document()))
     )
-    prepare()
     result = bring(
         cluster, objects, manifest, Change("push", message), progress=progress, restart=restart
     )
@@ -314,14 +299,13 @@ def _previous(cluster: Cluster, objects: clients.Objects) -> dict[str, Any]:
     """
     config_map = deployed(cluster, objects)
     annotations = config_map["metadata"].get("annotations") or {}
-    in_place = {key: annotations[key] for key in (IN_PLACE_ANNOTATION,) if key in annotations}
     for entry in history.entries(objects)[:1]:
         if entry.manifest and entry.revision != bundles.revision(config_map["data"]):
             recorded = entry.manifest["metadata"]["annotations"]
-            return manifests.policies_of(entry.manifest["data"], {**recorded, **in_place})
-    own_annotations = in_place | {
+            return manifests.policies_of(entry.manifest["data"], recorded)
+    own_annotations = {
         key: annotations[key]
-        for key in (REVISION_ANNOTATION, SETTINGS_ANNOTATION, *ENGINE_ANNOTATIONS)
+        for key in (REVISION_ANNOTATION, SETTINGS_ANNOTATION, ENGINE_ANNOTATION)
         if key in annotations
     }
     return manifests.policies_of(config_map["data"], own_annotations)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -14,8 +14,8 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import remarks
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment import manifests, shadowing
-from fairlead.deployment.names import REVISION_ANNOTATION, SETTINGS_ANNOTATION
+from fairlead.deployment import manifests
+from fairlead.deployment.names import ENGINE_ANNOTATION, REVISION_ANNOTATION, SETTINGS_ANNOTATION
 from fairlead.operations import history, push
 from fairlead.operations.history import Entry
 from fairlead.policy import bundles, staging
@@ -29,7 +29,6 @@ _BESIDE_POLICIES = frozenset(
         "certificates",
         "decisionLogs",
         "failurePolicy",
-        "finalState",
         "images",
         "maxStaleness",
         "placementPolicies",
@@ -46,11 +45,10 @@ def rollback(
     reference: str | None,
     *,
     message: str | None = None,
-    prepare: Callable[[], None] = lambda: None,
     progress: Progress,
 ) -> dict[str, Any]:
     """Bring an entry of the history back into force, by default the latest with other policies;
-    like `push`, without the tests. `prepare` is called before anything changes.
+    like `push`, without the tests.
 
     The settings that only policies read come back with the policies. Those that only a deployment
     can apply stay as they are, if no decision depends on them. Returns what `push` does, and
@@ -67,12 +65,11 @@ def rollback(
     deployed = push.deployed(cluster, objects)
     listed = history.entries(objects)
     entry = chosen(listed, reference, deployed)
-    manifest = shadowing.same_shadow(kept(entry), deployed)
+    manifest = kept(entry)
     staging.require_free_packages(bundles.modules_of(manifest["data"]), {}, progress)
     now = history.settings_of(deployed)
     missing = _missing(now, entry)
     in_force = history.current(listed, deployed)
-    prepare()
     result = push.bring(
         cluster,
         objects,
@@ -171,7 +168,7 @@ def _manifest(
     then: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """The policies' ConfigMap with the settings that are in force after the rollback."""
-    kept_as_they_are = (REVISION_ANNOTATION, *shadowing.ENGINE_ANNOTATIONS)
+    kept_as_they_are = (REVISION_ANNOTATION, ENGINE_ANNOTATION)
     present = manifest["metadata"]["annotations"]
     annotations = {key: present[key] for key in kept_as_they_are if key in present}
     restored = {key: value for key, value in (then or {}).items() if key in push.POLICY_ONLY}

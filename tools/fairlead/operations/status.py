@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from fairlead.clusters.base import Cluster
 from fairlead.common import texts
 from fairlead.common.errors import FairleadError
-from fairlead.deployment.final_states import FinalState
 from fairlead.deployment.names import (
     ACCESS,
     NAMESPACE,
     OPA_ENGINE,
     POLICIES,
-    SHADOW_SECRET,
     TLS_SECRET,
 )
-from fairlead.deployment.shadowing import ASKED, Engines
 from fairlead.kube import clients
 from fairlead.operations import (
     bundle_following,
@@ -33,18 +30,13 @@ from fairlead.operations import (
 )
 from fairlead.operations.deployed_state import Served
 from fairlead.policy import bundles
-from fairlead.policy.instances import Instance
 
 
 def status(cluster: Cluster) -> dict[str, Any]:
     """The cluster's state: {name, cluster, kubeconfig, deployed, engine, sidecar, opa, policies,
     certificates, ...}.
 
-    - `intents`: the deployed ones, as {name, enforcement, kinds, finalState}; empty if they cannot
-      be read. `finalState` is what checks their objects after other webhooks: `webhook` or
-      `policy`, None for nothing
-    - `finalState`: the setting, `webhook` or `policy`, which does not hold for each intent; None if
-      the settings cannot be read
+    - `intents`: the deployed ones, as {name, enforcement, kinds}; empty if they cannot be read
     - `bundles`: the URL of the signed bundles that the OPAs follow; None if a sidecar loads their
       policies. The objects are not compared then, as nothing in the cluster has the settings
     - `deployed`: whether anything of Fairlead is there
@@ -85,8 +77,6 @@ def status(cluster: Cluster) -> dict[str, Any]:
         if credentials is None
         else {TLS_SECRET: credentials.certificate, f"{TLS_SECRET}-ca": credentials.ca}
     )
-    if credentials and credentials.shadow:
-        dated[SHADOW_SECRET] = credentials.shadow.certificate
     return {
         "name": cluster.name,
         "cluster": cluster.kind,
@@ -110,7 +100,6 @@ def status(cluster: Cluster) -> dict[str, Any]:
         "sidecars": sidecars,
         "access": access,
         "intents": intents(config_map),
-        "finalState": final_state(config_map),
         "policies": policies,
         "objects": documents(comparison),
         "disabled": [asdict(record) for record in disabled.records.values()],
@@ -127,7 +116,6 @@ def status(cluster: Cluster) -> dict[str, Any]:
             *problems.of_policies(policies),
             *problems.of_bundles(followed, config_map),
             *problems.of_objects(comparison),
-            *problems.of_final_state(config_map),
             *problems.of_certificates(dated),
             *problems.of_servers(running),
         ],
@@ -169,38 +157,16 @@ def intents(config_map: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     try:
         settings = drift.settings(config_map)
         active = bundles.Bundle(config_map.get("data") or {}).active(settings)
-        recorded = FinalState.of(config_map)
     except FairleadError:  # the comparison of webhooks says why
         return []
-    by_api_server = Engines.of(config_map).enforcing not in ASKED
-    in_place = recorded.intents if recorded and recorded.in_place else set()
-    policies = {one.name for one in active if by_api_server or one.name in in_place}
     return [
         {
             "name": one.name,
             "enforcement": settings.mode(one.name),
             "kinds": sorted({kind.kind for request in one.requests for kind in request.kinds}),
-            "finalState": _final_state(one, policies),
         }
         for one in active
     ]
-
-
-def final_state(config_map: Mapping[str, Any] | None) -> str | None:
-    """The setting `finalState` of the deployed policies; None if it cannot be read."""
-    if config_map is None:
-        return None
-    try:
-        return drift.settings(config_map).final_state
-    except FairleadError:  # the comparison of webhooks says why
-        return None
-
-
-def _final_state(one: Instance, policies: Collection[str]) -> str | None:
-    """What checks the intent's objects after other webhooks; admission policies do for some."""
-    if not any({"mutating", "validating"} <= {*request.webhooks} for request in one.requests):
-        return None
-    return "policy" if one.name in policies else "webhook"
 
 
 def _in_python(config_map: Mapping[str, Any], states: Iterable[Served]) -> dict[str, Any]:

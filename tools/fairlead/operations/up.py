@@ -62,26 +62,24 @@ def started(
     replicas: int = 1,
     sidecar: str = sidecars.DEFAULT_EMBEDDED.name,
     install: Callable[[EmbeddedCluster], object] | None = None,
-    asked: bool = True,
     further: Mapping[str, Mapping[str, object]] = _NONE,
     workloads: bool = True,
     progress: Progress,
 ) -> Iterator[EmbeddedCluster]:
     """A new cluster with nodes (pool -> how many) and Fairlead; it ends with the block unless
-    detached. `install` deploys Fairlead in another way, and `asked` says whether API servers ask a
-    server then. `further` are additional flags of the control plane's servers: server -> flag ->
-    value. Without `workloads`, the control plane is only etcd and the API server, and there are no
-    nodes.
+    detached. `install` deploys Fairlead with another engine, whose policies need no server.
+    `further` are additional flags of the control plane's servers: server -> flag -> value. Without
+    `workloads`, the control plane is only etcd and the API server, and there are no nodes.
 
     It has `replicas` OPAs, each with a `sidecar` of its own. Raises UsageError if that is not
     available, FairleadError if the cluster runs already or does not come up; nothing of it is left
     then.
     """
-    if asked:
+    if install is None:
         sidecars.SIDECARS[sidecar].command()
     # In one call, as missing programs are built in parallel.
     proxy = (toolchain.PROXY,) if sidecar in sidecars.BESIDE_OPA else ()
-    of_opa = ("opa", *proxy) if asked else ()
+    of_opa = ("opa", *proxy) if install is None else ()
     servers = control_plane.PROGRAMS if workloads else control_plane.ADMISSION
     toolchain.ensure((*of_opa, *servers), progress)
     with telling_fate(EmbeddedCluster(name)), EmbeddedCluster(name) as cluster:

@@ -269,9 +269,6 @@ class Settings(_Strict):
     admins: list[Group] = []
     pool_admins: list[Group] | None = None
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
-    final_state: Literal["webhook", "policy"] = "webhook"
-    """What checks objects that later webhooks may have changed: OPA, by a second webhook, or API
-    servers themselves, by admission policies, as far as these can."""
     timeout_seconds: int = Field(5, ge=1, le=30)
     replicas: int = Field(2, ge=1, le=100)
     images: Images = Images()
@@ -409,7 +406,7 @@ class Settings(_Strict):
 
     def deployed_document(self) -> dict[str, object]:
         """The settings that a cluster keeps: all but the places of policies on this machine, and
-        what is switched on by a setting of its own (services, `placementPolicies`, `finalState`,
+        what is switched on by a setting of its own (services, `placementPolicies`,
         `decisionLogs.sample`) only if it is on, so that other deployments stay as earlier versions
         made them.
         """
@@ -417,8 +414,6 @@ class Settings(_Strict):
         off = {service.setting for service in SERVICES if service not in wanted}
         if not self.placement_policies:
             off.add("placementPolicies")
-        if self.final_state == "webhook":
-            off.add("finalState")
         left_out = {"policies", *off}
         document = self.document()
         if self.decision_logs.sample == 1:

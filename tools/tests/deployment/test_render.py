@@ -55,7 +55,7 @@ def put(path: Path, credentials: Credentials) -> None:
     b64 = {
         name: b64encode(value).decode()
         for name, value in vars(credentials).items()
-        if name not in ("token", "shadow", "scoped")
+        if name not in ("token", "scoped")
     }
     token = {"token": b64encode(credentials.token.encode()).decode(), "authz.rego": ""}
     tls = {"tls.crt": b64["certificate"], "tls.key": b64["key"], "ca.crt": b64["ca"]}

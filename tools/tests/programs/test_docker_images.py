@@ -158,7 +158,7 @@ def loaded() -> list[str]:
     """All modules that the commands of the image import at their start, and re2, which policies in
     Python use.
     """
-    commands = ("sync", "keeper", "controller", "serve", "shadow")
+    commands = ("sync", "keeper", "controller", "serve")
     modules = ["fairlead.__main__", *(f"fairlead.cli.{name}" for name in commands), "re2"]
     script = f"import {', '.join(modules)}, sys, json; print(json.dumps(list(sys.modules)))"
     done = subprocess.run(
@@ -215,7 +215,7 @@ def test_the_sidecar_has_every_module_that_sync_imports_and_no_other_command(
         f"fairlead/cli/{name}.py"
         for name in (
             *("__init__", "component_options", "controller", "health_server", "keeper"),
-            *("output", "renewal_options", "serve", "shadow", "sync", "tables"),
+            *("output", "renewal_options", "serve", "sync", "tables"),
         )
     }
 

@@ -20,7 +20,6 @@ from fairlead.clusters.embedded import (
     mounts,
     ports,
     replica_plan,
-    shadow_server,
 )
 from fairlead.clusters.embedded.remembering import RememberingCluster
 from fairlead.clusters.embedded.replica_plan import BALANCER, KINDS, Replica
@@ -28,12 +27,11 @@ from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import component_flags as flags
 from fairlead.deployment import sidecars
-from fairlead.deployment.credentials import Credentials, Tls
+from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import (
     ACCESS,
     NAMESPACE,
     PYTHON_ENGINE,
-    SHADOW,
     TLS_SECRET,
     TOKEN_SECRET,
 )
@@ -70,15 +68,6 @@ class EmbeddedCluster(RememberingCluster):
         if self._in_python:
             return f"https://{ports.HOST}:{plan[_SERVE]}/"
         return f"https://{ports.HOST}:{plan[BALANCER] or plan['proxies'][0]}/"
-
-    @property
-    def shadow_url(self) -> str:
-        """The URL of `fairlead shadow`, on loopback."""
-        plan = self._plan()
-        if SHADOW not in plan:
-            (plan[SHADOW],) = self.free_ports(1)
-            self._remember("pods", plan)
-        return f"https://{ports.HOST}:{plan[SHADOW]}/"
 
     @property
     def sidecar(self) -> Sidecar:
@@ -145,28 +134,6 @@ class EmbeddedCluster(RememberingCluster):
             listen = self.webhook_url.removeprefix("https://").rstrip("/")
             argv = [sys.executable, "-P", "-m", balancer.__name__, listen, *backends]
             self._run(BALANCER, argv, progress, ready=f"tcp://{listen}")
-
-    def shadow(self, tls: Tls | None, *, progress: Progress) -> None:
-        """See fairlead.clusters.base.Cluster. No kubelet renews its certificate: a deployment
-        does.
-        """
-        if tls is None:
-            self._stop_servers([SHADOW])
-            return
-        replica, kubeconfig = self._replicas()[0], self.path / "shadow.kubeconfig"
-        server = shadow_server.planned(self.shadow_url, self.path / "mounted" / SHADOW, tls)
-        argv = server.argv(self.webhook_url, replica.ca, kubeconfig, progress)
-        if not self._runs(SHADOW, argv, {}):
-            self.service_account_kubeconfig(NAMESPACE, SHADOW, kubeconfig)
-        self._run(
-            SHADOW,
-            argv,
-            progress,
-            ready=server.probe.url,
-            ca=server.ca,
-            probe=server.probe,
-            deadline=server.probe.startup,
-        )
 
     def opas(self) -> Sequence[OpaServer]:
         """Every OPA that was started."""
@@ -289,7 +256,7 @@ class EmbeddedCluster(RememberingCluster):
         """Stop every OPA, proxy and sidecar, and what else decides or leads to it. Raises
         FairleadError.
         """
-        self._stop_servers([ACCESS, SHADOW, _SERVE, *self._of_opa(), KUBELET])
+        self._stop_servers([ACCESS, _SERVE, *self._of_opa(), KUBELET])
 
     def _of_opa(self) -> list[str]:
         """The names of all servers that may run with OPA, in the order in which to stop them."""

@@ -48,11 +48,6 @@ class Policy:
         """Whether the policy changes objects; otherwise it refuses them or warns."""
         return not self.actions
 
-    @property
-    def refuses(self) -> bool:
-        """Whether the policy refuses objects."""
-        return self.actions == _DENY
-
 
 def of(
     instance: Instance, definition: Definition, settings: Settings, *, repeated: bool = True

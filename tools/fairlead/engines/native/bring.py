@@ -15,12 +15,11 @@ from typing import Any
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment import switches
+from fairlead.deployment import engine_names, switches
 from fairlead.deployment.names import INTENT_LABEL, PARAMETERS_GROUP, PART_OF
-from fairlead.deployment.shadowing import Engines
 from fairlead.engines.live import custom_resources, marker
 from fairlead.engines.native import disabling
-from fairlead.engines.native.record import ASKED, Record, deployed, of_cluster
+from fairlead.engines.native.record import ASKED, Record, deployed, read
 from fairlead.kube import clients, discovery
 from fairlead.kube.errors import Refused
 from fairlead.kube.rest import Rest
@@ -142,8 +141,8 @@ def _bring_recorded(cluster: Cluster, rest: Rest, applier: Applier, progress: Pr
     was moved or deleted here.
     """
     config_map = deployed(applier.objects)
-    if config_map is not None and Engines.of(config_map).enforcing not in ASKED:
-        other = of_cluster(cluster, config_map)
+    if config_map is not None and engine_names.of(config_map) not in ASKED:
+        other = read(config_map)
         progress.update("policies", f"putting revision {other.revision} in force")
         _bind(rest, applier, other, progress)
         _drop_bindings(rest, applier, other, progress)
@@ -212,21 +211,6 @@ def _restore(rest: Rest, applier: Applier, record: Record, progress: Progress) -
     _prepare(
         rest, applier, record, progress, lambda manifest: not _present(applier.objects, manifest)
     )
-
-
-def bring_beside(cluster: Cluster, applier: Applier, record: Record, *, progress: Progress) -> None:
-    """Put the objects of a record beside the engine that enforces the policies, without effect, and
-    delete those of other revisions. Raises FairleadError.
-    """
-    rest = Rest(clients.connect(cluster.kubeconfig))
-    _apply(applier, record.definitions, progress)
-    custom_resources.wait(rest, record.definitions)
-    bound = [each for each in record.shadow if each["kind"] in _BINDINGS]
-    # What has an effect loses that first: the bindings of an engine that enforced the policies.
-    _apply(applier, (each for each in bound if _present(applier.objects, each)), progress)
-    _delete(applier, _others(applier.objects, _BINDINGS, bound))
-    _apply(applier, (each for each in record.shadow if each["kind"] != _DEFINITION), progress)
-    _delete(applier, _superseded(applier.objects, record, None))
 
 
 def _present(objects: clients.Objects, manifest: Mapping[str, Any]) -> bool:

@@ -11,11 +11,10 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import remarks
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment import manifests, shadowing
+from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
-from fairlead.deployment.names import CEL_ENGINE, NAMESPACE, OPA
-from fairlead.deployment.shadowing import Engines, Pair
-from fairlead.engines.native import bring, final_state, record
+from fairlead.deployment.names import NAMESPACE, OPA
+from fairlead.engines.native import bring, record
 from fairlead.engines.native.record import Record
 from fairlead.kube import clients
 from fairlead.operations import (
@@ -46,25 +45,21 @@ def deploy(
     settings: Settings,
     folder: Path | None = None,
     *,
-    paired: Record | None = None,
-    beside: Sequence[Mapping[str, Any]] = (),
     message: str | None = None,
-    tested: bool = False,
     report: Callable[[list[Outcome]], None] = lambda _: None,
     progress: Progress,
 ) -> Record:
     """Have the engine enforce the policies, and return once the API server does. What OPA needed is
-    deleted then, but for what a shadow needs: `beside` are its objects, and `paired` is the record
-    with it. The other arguments are those of fairlead.operations.deploy.deploy.
+    deleted then. The other arguments are those of fairlead.operations.deploy.deploy.
 
     Raises UsageError if the engine or the cluster cannot enforce a policy (nothing was changed),
     and FairleadError.
     """
     remarks.check("--message", message)
-    if not tested and (settings.policies or folder is not None):
+    if settings.policies or folder is not None:
         progress.update("policies", "checking and testing")
         workspace.require_good(settings, folder, progress, remembering=True)
-    new = paired or record.made(engine, settings, folder)
+    new = record.made(engine, settings, folder)
     if cluster.examined:
         progress.update("cluster", "checking that it can take the deployment")
         preflight.require(preflight.check(cluster, served_kinds(new), settings))
@@ -72,15 +67,15 @@ def deploy(
     objects = cluster.objects()
     transient_access.require_ended(objects)  # its controller would be deleted
     config_map = record.deployed(objects)
-    former = _with_pods(cluster, objects, config_map, (*new.objects, new.manifest, *beside))
+    former = _with_pods(cluster, objects, config_map, (*new.objects, new.manifest))
     applier = Applier(objects)
     try:
-        bring.bring(cluster, applier, new, _before(cluster, config_map), progress=progress)
+        bring.bring(cluster, applier, new, _before(config_map), progress=progress)
         if former:
             bring.wait_for_others(progress)
             for key in former:
                 applier.delete(*key)
-        if former and not beside:
+        if former:
             cluster.stop()
         history.record(objects, dict(new.manifest), "deploy", message)
     finally:
@@ -95,11 +90,9 @@ def served_kinds(new: Record) -> list[dict[str, Any]]:
     return [each for each in known if each["kind"] not in parameters]
 
 
-def plan(
-    cluster: Cluster, new: Record, beside: Sequence[Mapping[str, Any]] = (), *, progress: Progress
-) -> list[Outcome]:
-    """What `deploy` would do to each of its objects. `beside` are those that stay beside them.
-    Changes nothing. Raises UsageError, FairleadError.
+def plan(cluster: Cluster, new: Record, *, progress: Progress) -> list[Outcome]:
+    """What `deploy` would do to each of its objects. Changes nothing. Raises UsageError,
+    FairleadError.
     """
     objects = cluster.objects()
     every = (*new.objects, new.manifest)
@@ -107,7 +100,7 @@ def plan(
     for done, manifest in enumerate(every):
         progress.update("plan", "comparing the objects", done=done, total=len(every))
         outcomes.append(applying.preview(objects, manifest))
-    former = _with_pods(cluster, objects, record.deployed(objects), (*every, *beside))
+    former = _with_pods(cluster, objects, record.deployed(objects), every)
     outcomes += [Outcome(*key, DELETED) for key in former if objects.get(*key) is not None]
     progress.finish("plan", f"compared {len(outcomes)} objects")
     return outcomes
@@ -118,20 +111,18 @@ def push(
     settings: Settings,
     folder: Path | None = None,
     *,
-    paired: Callable[[], Record] | None = None,
     message: str | None = None,
     progress: Progress,
 ) -> dict[str, Any]:
     """Check and test the policies, and have the engine that is deployed enforce them and the
-    settings. Returns what fairlead.operations.push.push does, without any OPA. `paired` makes the
-    record, if there is a shadow.
+    settings. Returns what fairlead.operations.push.push does, without any OPA.
 
     Raises FairleadError if a check or a test fails (nothing was changed), or if the API server does
     not enforce them (those before are put back).
     """
     pushes.tested(settings, folder, message, progress)
     config_map = record.deployed(cluster.objects()) or {}
-    new = paired() if paired else record.made(record.engine_of(config_map), settings, folder)
+    new = record.made(record.engine_of(config_map), settings, folder)
     return _changed(cluster, config_map, new, "push", message, None, progress)
 
 
@@ -150,10 +141,9 @@ def rollback(
     entry = rollbacks.chosen(listed, reference, config_map)
     manifest = rollbacks.kept(entry)
     require_same_engine(entry, config_map)
-    manifest = shadowing.same_shadow(manifest, config_map)
     now = history.current(listed, config_map)
     origin = rollbacks.origin(entry)
-    new = record.of_cluster(cluster, manifest)
+    new = record.read(manifest)
     result = _changed(cluster, config_map, new, "rollback", message, origin, progress)
     return {
         **result,
@@ -191,7 +181,7 @@ def _changed(
     same = config_map.get("data") == new.manifest["data"] and history.settings_of(
         config_map
     ) == history.settings_of(dict(new.manifest))
-    bring.bring(cluster, Applier(objects), new, _before(cluster, config_map), progress=progress)
+    bring.bring(cluster, Applier(objects), new, _before(config_map), progress=progress)
     entry = (
         None
         if same
@@ -206,12 +196,12 @@ def _changed(
     }
 
 
-def _before(cluster: Cluster, config_map: dict[str, Any] | None) -> Record | None:
+def _before(config_map: dict[str, Any] | None) -> Record | None:
     """The record that is in force; None if another engine is, or if somebody damaged it."""
     if config_map is None or record.engine_of(config_map) in record.ASKED:
         return None
     with suppress(FairleadError):
-        return record.of_cluster(cluster, config_map)
+        return record.read(config_map)
     return None
 
 
@@ -239,20 +229,8 @@ def _with_pods(
         webhook_url=cluster.webhook_url,
         replicas=cluster.replicas,
         sidecar=cluster.sidecar,
-        pair=Pair(Engines(cluster.sidecar.engine, CEL_ENGINE), ""),
-        final_state=final_state.readable(config_map),
     )
     return [key for each in reversed(rendered) if (key := _key(each)) not in remaining]
-
-
-def leave_pods(cluster: Cluster, applier: Applier, config_map: dict[str, Any]) -> None:
-    """Delete what only a shadow needed, and stop it. Raises FairleadError."""
-    deployed = record.read(config_map)
-    for key in _with_pods(
-        cluster, applier.objects, config_map, (*deployed.objects, deployed.manifest)
-    ):
-        applier.delete(*key)
-    cluster.stop()
 
 
 def _key(manifest: Any) -> bring.Key:

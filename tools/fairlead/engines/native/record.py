@@ -11,12 +11,9 @@ from typing import Any
 import yaml
 
 from fairlead import engines as engines_
-from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
-from fairlead.common.progress import Progress
-from fairlead.deployment import manifests, shadowing, sidecars
+from fairlead.deployment import engine_names, manifests
 from fairlead.deployment.names import (
-    CEL_ENGINE,
     ENGINE_ANNOTATION,
     NAMESPACE,
     OBJECTS,
@@ -24,14 +21,12 @@ from fairlead.deployment.names import (
     REVISION_ANNOTATION,
     SETTINGS_ANNOTATION,
 )
-from fairlead.deployment.shadowing import Engines, Pair
-from fairlead.deployment.sidecars import Sidecar
 from fairlead.kube import clients
 from fairlead.operations import drift
-from fairlead.policy import bundles, staging
+from fairlead.policy import bundles
 from fairlead.settings.models import Settings
 
-ASKED = shadowing.ASKED
+ASKED = engine_names.ASKED
 _DEFINITION = "CustomResourceDefinition"
 
 
@@ -41,7 +36,7 @@ class Record:
 
     `guards` are the namespace, the administrators' rights and the guards. `definitions`,
     `prepared` and `bindings` are the engine's objects: kinds of parameters, parameters and
-    policies, and what puts these in force. With a shadow, or as one, `engines` has two.
+    policies, and what puts these in force.
     """
 
     manifest: Mapping[str, Any]
@@ -50,16 +45,6 @@ class Record:
     definitions: tuple[dict[str, Any], ...]
     prepared: tuple[dict[str, Any], ...]
     bindings: tuple[dict[str, Any], ...]
-
-    @property
-    def engines(self) -> Engines:
-        """The engine that enforces the policies, and its shadow."""
-        return Engines.of(self.manifest)
-
-    @property
-    def shadow(self) -> list[dict[str, Any]]:
-        """The engine's objects without effect, in the order in which to apply them."""
-        return shadowing.without_effect(self.native)
 
     @property
     def native(self) -> tuple[dict[str, Any], ...]:
@@ -92,49 +77,22 @@ def made(engine: str, settings: Settings, folder: Path | None) -> Record:
     return _record(manifests.policies_of(data, annotations), settings, rendered)
 
 
-def paired(
-    engines: Engines,
-    sidecar: Sidecar,
-    settings: Settings,
-    folder: Path | None,
-    *,
-    progress: Progress,
-) -> tuple[Pair, Record]:
-    """The record of a deployment in which one of two engines decides beside the other, and what its
-    manifests are rendered with. `sidecar` is what runs in the pods of the one that needs some.
-    Raises as `made`, and FairleadError if a policy cannot be parsed.
-    """
-    rendered = engines_.render(CEL_ENGINE, settings, folder)
-    pair = Pair(engines, manifests.to_yaml(rendered))
-    bundle = pair.marked(bundles.bundle(settings, folder))
-    bundle = staging.deployed(bundle, settings, sidecar.engine, progress)
-    manifest = manifests.policies(settings, bundle, pair=pair)
-    return pair, _record(manifest, settings, rendered, sidecar)
-
-
-def read(config_map: Mapping[str, Any], sidecar: Sidecar = sidecars.SYNC) -> Record:
+def read(config_map: Mapping[str, Any]) -> Record:
     """The record that a ConfigMap of the policies is, deployed or of the history. Raises
     FairleadError if somebody damaged it.
     """
     data = config_map.get("data") or {}
-    text = data[OBJECTS] if OBJECTS in data else shadowing.unpacked(config_map)
     try:
-        rendered = list(yaml.load_all(text, yaml.CSafeLoader))
-    except yaml.YAMLError as error:
+        rendered = list(yaml.load_all(data[OBJECTS], yaml.CSafeLoader))
+    except (KeyError, yaml.YAMLError) as error:
         raise FairleadError(
             f"{OBJECTS} of the ConfigMap {POLICIES} cannot be read: run `fairlead deploy`"
         ) from error
-    kept = (REVISION_ANNOTATION, SETTINGS_ANNOTATION, *shadowing.ENGINE_ANNOTATIONS)
+    kept = (REVISION_ANNOTATION, SETTINGS_ANNOTATION, ENGINE_ANNOTATION)
     present = config_map["metadata"].get("annotations") or {}
     annotations = {key: present[key] for key in kept if key in present}
     manifest = manifests.policies_of(data, annotations)
-    return _record(manifest, drift.settings(config_map), rendered, sidecar)
-
-
-def of_cluster(cluster: Cluster, config_map: Mapping[str, Any]) -> Record:
-    """The same for this cluster, whose guards also protect what runs beside the engine."""
-    asked = Engines.of(config_map).asked
-    return read(config_map, cluster.sidecar if asked else sidecars.SYNC)
+    return _record(manifest, drift.settings(config_map), rendered)
 
 
 def deployed(objects: clients.Objects) -> dict[str, Any] | None:
@@ -144,21 +102,20 @@ def deployed(objects: clients.Objects) -> dict[str, Any] | None:
 
 def engine_of(config_map: Mapping[str, Any] | None) -> str:
     """The engine that enforces the policies of the ConfigMap; `opa` if there is none."""
-    return Engines.of(config_map).enforcing
+    return engine_names.of(config_map)
 
 
 def _record(
     manifest: dict[str, Any],
     settings: Settings,
     rendered: Iterable[dict[str, Any]],
-    sidecar: Sidecar = sidecars.SYNC,
 ) -> Record:
     rendered = list(rendered)
     bundle = bundles.Bundle(bundles.modules_of(manifest["data"]))
     definitions = [each for each in rendered if each["kind"] == _DEFINITION]
     bindings = [each for each in rendered if each["kind"].endswith("Binding")]
     prepared = [each for each in rendered if each not in definitions and each not in bindings]
-    guards = manifests.render_guards(settings, bundle, sidecar)
+    guards = manifests.render_guards(settings, bundle)
     return Record(
         manifest, settings, tuple(guards), tuple(definitions), tuple(prepared), tuple(bindings)
     )

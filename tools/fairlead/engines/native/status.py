@@ -19,7 +19,7 @@ def status(cluster: Cluster, config_map: Mapping[str, Any]) -> dict[str, Any]:
     """
     objects = cluster.objects()
     try:
-        deployed = record.of_cluster(cluster, config_map)
+        deployed = record.read(config_map)
         comparison = drift.Comparison(
             tuple(drift.compared(objects, manifest) for manifest in deployed.objects)
         )
@@ -41,7 +41,6 @@ def status(cluster: Cluster, config_map: Mapping[str, Any]) -> dict[str, Any]:
         "sidecars": [],
         "access": [],
         "intents": statuses.intents(config_map),
-        "finalState": statuses.final_state(config_map),
         "policies": rows,
         "objects": statuses.documents(comparison),
         "disabled": [asdict(each) for each in disabled.records.values()],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,21 +32,15 @@ from fairlead.settings.models import Settings
 
 class WebhookEngine:
     """Sends every request as a dry run to the API server of a new embedded cluster, or of
-    `target`. `deploying` deploys the settings of cases there, as fairlead.operations.deploy.deploy.
+    `target`.
     """
 
     name = "webhook"
     asks_cluster = True
 
-    def __init__(
-        self,
-        folder: Path | None = None,
-        target: Target | None = None,
-        deploying: Callable[..., object] = deploy.deploy,
-    ) -> None:
+    def __init__(self, folder: Path | None = None, target: Target | None = None) -> None:
         self._folder = folder
         self._target = target
-        self._deploying = deploying
 
     def inexpressible(self, case: Case) -> str | None:
         """See fairlead.engines.base.Engine."""
@@ -76,16 +70,12 @@ class WebhookEngine:
     def _cluster(self, progress: Progress) -> Iterator[_Deployed]:
         """The cluster to ask."""
         if self._target is not None:
-            yield self._deployed(registry.find(self._target), progress)
+            yield _Deployed(registry.find(self._target), self._folder, progress, own=False)
             return
         settings = Settings()
         name = f"verify-{secrets.token_hex(4)}"
         with up.started(name, settings, up.default_nodes(settings), progress=progress) as cluster:
-            yield self._deployed(cluster, progress)
-
-    def _deployed(self, cluster: Cluster, progress: Progress) -> _Deployed:
-        own = self._target is None
-        return _Deployed(cluster, self._folder, progress, self._deploying, own=own)
+            yield _Deployed(cluster, self._folder, progress, own=True)
 
     def _of_pods(self, group: Sequence[Case]) -> tuple[str, ...]:
         """What OPA's pods depend on. Sorting by it avoids new pods between groups of cases."""
@@ -126,7 +116,6 @@ class _Deployed:
     cluster: Cluster
     folder: Path | None
     progress: Progress
-    deploying: Callable[..., object]
     own: bool
 
     @property
@@ -143,7 +132,7 @@ class _Deployed:
         if self.own:
             self.cluster.objects().delete("v1", "ConfigMap", names.POLICIES, names.NAMESPACE)
         images = overridden(settings.images, os.environ)
-        self.deploying(
+        deploy.deploy(
             self.cluster,
             settings.model_copy(update={"images": images}),
             self.folder,

@@ -9,13 +9,13 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+from fairlead.deployment import engine_names
 from fairlead.deployment.names import (
     NAMESPACE,
     POLICIES,
     PYTHON_ENGINE,
     SETTINGS_ANNOTATION,
 )
-from fairlead.deployment.shadowing import Engines
 from fairlead.engines.python import decisions
 from fairlead.engines.python.decisions import Policies
 from fairlead.engines.python.serving import metrics
@@ -69,7 +69,7 @@ class Deployed:
         stay: API servers may still ask for decisions.
         """
         annotations = value["metadata"].get("annotations") or {}
-        if removed or Engines.of(value).asked != PYTHON_ENGINE:
+        if removed or engine_names.of(value) != PYTHON_ENGINE:
             return
         data = value.get("data") or {}
         revision = bundles.revision(data)
