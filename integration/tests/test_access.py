@@ -24,9 +24,9 @@ from access_world import (
     role,
 )
 from applied import applied, namespace_manifest
+from foreign import Foreign
 from waits import until
 
-from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common import paths
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
@@ -36,7 +36,7 @@ from fairlead.policy import bundles
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
 
-PROFILES = ["bare"]
+PROFILES = ["foreign"]
 pytestmark = pytest.mark.embedded("it has no policies but these")
 
 CONTROLLER = "system:serviceaccount:metacontroller:metacontroller"
@@ -84,12 +84,15 @@ WORLD = [
 
 
 @pytest.fixture(scope="module")
-def users(cluster: BareCluster) -> Iterator[Users]:
+def users(undeployed: Foreign) -> Iterator[Users]:
     """Users of a cluster with the kinds and guards in force, without approvers."""
-    cluster.objects().apply(namespace_manifest(NAMESPACE))  # nothing here would remove it
-    manifests = [*WORLD, *rendered(access={"controller": CONTROLLER})]
-    with applied(cluster.objects(), manifests):
-        asking = Users(cluster.kubeconfig)
+    manifests = [
+        namespace_manifest(NAMESPACE),
+        *WORLD,
+        *rendered(access={"controller": CONTROLLER}),
+    ]
+    with applied(undeployed.objects(), manifests):
+        asking = Users(undeployed.kubeconfig)
         until(
             lambda: asking.create("dev", "probe").status == 403,
             what="the kinds and their guard are in force",

@@ -22,8 +22,8 @@ def test_cases_of_each_operation_and_outcome_hold_on_admission_policies(
     engine = CelEngine(cluster=cluster)
     expressible = [case for case in cases.load(None) if not engine.inexpressible(case)]
     results = verify(representative.cases(expressible), [engine], Progress())
-    assert [f"{r.case}: {r.detail}" for r in results if not r.passed] == []
-    assert len(results) >= 60
+    assert [f"{r.case}: {r.detail}" for r in results if r.passed is False] == []
+    assert len([result for result in results if result.passed]) >= 60
 
 
 @pytest.mark.lab
