@@ -7,11 +7,11 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import command_line
 import pytest
 from kubernetes import client
 from waits import until
@@ -78,8 +78,7 @@ NODES = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}
 
 
 def fairlead(*arguments: str | Path, code: int) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fairlead", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = command_line.fairlead(*arguments)
     assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
     return done

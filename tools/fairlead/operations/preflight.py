@@ -149,7 +149,7 @@ def reach(objects: clients.Objects, webhook: Mapping[str, Any], *, progress: Pro
 
 
 def _nowhere(target: Mapping[str, Any]) -> dict[str, Any]:
-    """The same OPA, at a path that OPA refuses to everyone."""
+    """The target with a path that OPA refuses to everyone."""
     if "url" in target:
         return {**target, "url": f"{target['url'].rstrip('/')}/{PROBE}"}
     return {**target, "service": {**target["service"], "path": f"/{PROBE}"}}

@@ -157,11 +157,11 @@ def certificate(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
 def if_due(cluster: Cluster, before: timedelta, *, progress: Progress) -> None:
     """Replace the certificate if it lasts no longer than `before`. Raises as `certificate`."""
     credentials = deployed_state.credentials(cluster.objects())
-    if credentials is None or credentials.left > before:
+    if credentials is None or credentials.remaining > before:
         return
     with alone(cluster) as deployed:
         secret = deployed.secret()  # checked again: a keeper may have done it meanwhile
-        if secret and secret.tls and secret.tls.left <= before:
+        if secret and secret.tls and secret.tls.remaining <= before:
             _replace(cluster, deployed, progress)
 
 

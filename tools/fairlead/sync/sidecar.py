@@ -229,8 +229,8 @@ class Sidecar:
         that was confirmed longest ago; None until all were listed.
         """
         times = [watch.confirmed for watch in self._watches]
-        known = [time for time in times if time is not None]
-        return min(known) if len(known) == len(times) else None
+        confirmed = [time for time in times if time is not None]
+        return min(confirmed) if len(confirmed) == len(times) else None
 
     def _late(self) -> list[str]:
         """The reasons to call the sidecar unhealthy that are a matter of time."""
@@ -282,10 +282,10 @@ def _sources(options: Options) -> dict[Source, Mapping[str, str]]:
     sources: dict[Source, Mapping[str, str]] = {
         Source("namespaces"): {"labelSelector": options.namespace_selector}
     }
-    others = ",".join(f"metadata.namespace!={name}" for name in options.ignored)
+    field_selector = ",".join(f"metadata.namespace!={name}" for name in options.ignored)
     for resource in options.resources:
         sources[Source("objects", resource=resource)] = (
-            {"fieldSelector": others} if resource.namespaced else {}
+            {"fieldSelector": field_selector} if resource.namespaced else {}
         )
     if options.placement_policies:
         sources[Source("placement")] = {}
