@@ -17,7 +17,7 @@ from fairlead import engines
 from fairlead.clusters import registry
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
-from fairlead.engines.kyverno import KyvernoEngine, controller, manifests, marker
+from fairlead.engines.kyverno import manifests
 from fairlead.engines.live import clusters
 from fairlead.engines.live.worlds import create
 from fairlead.engines.verify import verify
@@ -25,6 +25,7 @@ from fairlead.kube.rest import Rest, path_of
 from fairlead.policy import cases
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
+from lab.engines.kyverno import KyvernoEngine, controller, marker
 
 pytestmark = [
     pytest.mark.skipif(
