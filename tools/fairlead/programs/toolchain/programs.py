@@ -91,8 +91,8 @@ def select(names: Iterable[str]) -> list[Program]:
     """The programs with these names, each once, in the order of PROGRAMS. Raises UsageError for an
     unknown name.
     """
-    chosen = set(names)
-    unknown = sorted(chosen.difference(NAMES))
+    selection = set(names)
+    unknown = sorted(selection.difference(NAMES))
     if unknown:
         raise UsageError(f"no program is called {', '.join(unknown)}; there are {', '.join(NAMES)}")
-    return [program for program in PROGRAMS if program.name in chosen]
+    return [program for program in PROGRAMS if program.name in selection]
