@@ -23,16 +23,17 @@ from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.engines import costs, enforcement
-from fairlead.engines.gatekeeper import GatekeeperEngine, in_force
-from fairlead.engines.gatekeeper import controller as gatekeeper
-from fairlead.engines.kyverno import KyvernoEngine, manifests
-from fairlead.engines.kyverno import controller as kyverno
+from fairlead.engines.kyverno import manifests
 from fairlead.engines.live import clusters
 from fairlead.engines.live.worlds import create
 from fairlead.kube.api_paths import path_of
 from fairlead.policy import bundles
 from fairlead.settings.models import IntentSettings, Pool, Settings
 from lab.bench import processes
+from lab.engines.gatekeeper import GatekeeperEngine, in_force
+from lab.engines.gatekeeper import controller as gatekeeper
+from lab.engines.kyverno import KyvernoEngine
+from lab.engines.kyverno import controller as kyverno
 
 FLOOR = "no policy"
 NAMESPACE = "measured"

@@ -12,7 +12,6 @@ import pytest
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
-from fairlead.engines.gatekeeper import controller as gatekeeper
 from lab.bench import ground, memory, pushes, requests, runs, starts
 from lab.bench.ground import POOL, Ground
 from lab.bench.peers import (
@@ -23,6 +22,7 @@ from lab.bench.peers import (
     Peer,
     settings_of,
 )
+from lab.engines.gatekeeper import controller as gatekeeper
 
 pytestmark = [pytest.mark.lab, pytest.mark.embedded("it measures processes of this machine")]
 _PUSH = "from a push to its first decision"

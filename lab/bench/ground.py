@@ -18,7 +18,6 @@ from fairlead.common import atomic_files
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import OPA_ENGINE
 from fairlead.engines import enforcement
-from fairlead.engines.gatekeeper.in_force import InForce
 from fairlead.engines.live.namespaces import needed
 from fairlead.engines.live.worlds import create
 from fairlead.kube import clients
@@ -31,6 +30,7 @@ from fairlead.programs import toolchain
 from fairlead.settings.models import Pool, Settings
 from lab.bench import load, processes, second_api_server
 from lab.bench.load import Load
+from lab.engines.gatekeeper.in_force import InForce
 
 DEADLINE = 120.0
 """Seconds within which a server starts, or something takes effect, also on a busy machine."""
