@@ -9,7 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from fairlead.cli.generate import command
+from fairlead.cli.authoring.generate import command
 from fairlead.common.errors import UsageError
 from fairlead.engines import golden
 from fairlead.policy import bundles, generated
