@@ -29,7 +29,7 @@ from fairlead.deployment.credentials import Tls
 from fairlead.deployment.names import NAMESPACE
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import Objects
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, deployed_state, disabling, rotate, status
 from fairlead.operations.up import started
@@ -50,16 +50,16 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 from fairlead.keeper import lease, servers
 from fairlead.keeper.keeper import Keeper
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import Objects
 
-class Killed(ApiServer):
+class Killed(Objects):
     writes = 0
-    def patch(self, path, patch, **more):
-        counted = "leases" not in path
+    def call(self, method, path, body=None, **more):
+        counted = method == "PATCH" and "leases" not in path
         self.writes += counted
         if counted and self.writes == at:
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().patch(path, patch, **more)
+        return super().call(method, path, body, **more)
 
 kubeconfig, opas, sidecars, valid, at = sys.argv[1:]
 at, valid = int(at), timedelta(days=int(valid))
@@ -100,7 +100,7 @@ def tls(cluster: EmbeddedCluster) -> Tls:
 
 
 def settled(cluster: EmbeddedCluster) -> bool:
-    return Deployed(ApiServer(cluster.kubeconfig), manager="test").settled(tls(cluster))
+    return Deployed(Objects(cluster.kubeconfig), manager="test").settled(tls(cluster))
 
 
 def events(cluster: EmbeddedCluster, reason: str) -> list[str]:
@@ -290,14 +290,14 @@ def expired(cluster: EmbeddedCluster) -> None:
         "opa", dns=("localhost",), ips=("127.0.0.1",), server=True, valid=timedelta(seconds=-1)
     )
     ended = Tls(pair.cert_pem, pair.key_pem, ca.cert_pem)
-    deployed = Deployed(ApiServer(cluster.kubeconfig), manager="test")
+    deployed = Deployed(Objects(cluster.kubeconfig), manager="test")
     deployed.publish(ended)
     cluster.refresh({"opa-tls": ended.files})
     deployed.trust(ended.ca)
 
 
 def test_one_at_a_time_changes_the_certificate(calm: EmbeddedCluster) -> None:
-    api = ApiServer(calm.kubeconfig)
+    api = Objects(calm.kubeconfig)
     first, second = Lease(api, "one"), Lease(api, "other")
     with first.attempt() as leading:
         assert leading
@@ -320,7 +320,7 @@ def test_one_at_a_time_changes_the_certificate(calm: EmbeddedCluster) -> None:
 def test_who_waits_in_vain_for_the_lease_is_told_who_holds_it(
     calm: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api = ApiServer(calm.kubeconfig)
+    api = Objects(calm.kubeconfig)
     monkeypatch.setattr("fairlead.keeper.lease.PATIENCE", 1.0)
     with (
         Lease(api, "one").attempt(),
@@ -333,7 +333,7 @@ def test_who_waits_in_vain_for_the_lease_is_told_who_holds_it(
 def test_the_lease_of_one_who_died_is_taken_over(
     calm: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api = ApiServer(calm.kubeconfig)
+    api = Objects(calm.kubeconfig)
     died, other = Lease(api, "died"), Lease(api, "other")
     monkeypatch.setattr("fairlead.keeper.lease.DURATION", 2.0)
     assert died._take()

@@ -29,8 +29,10 @@ from fairlead.analysis.audit import (
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths
 from fairlead.common.progress import Progress
-from fairlead.kube import apiserver, clients
-from fairlead.kube.rest import Response, Rest, path_of
+from fairlead.kube import clients
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
+from fairlead.kube.responses import Response
 from fairlead.operations import decision_logs
 from fairlead.operations.decision_logs import Selection
 from fairlead.operations.deploy import deploy
@@ -283,7 +285,7 @@ def test_people_see_violations_first_and_counts_at_the_end(
 def test_an_audit_reads_page_by_page(
     bare: EmbeddedCluster, audited: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apiserver, "PAGE", 2)
+    monkeypatch.setitem(Objects.__init__.__kwdefaults__, "page", 2)
     assert audit.audit(bare, Settings(), progress=QUIET) == audited
 
 
@@ -333,12 +335,12 @@ def test_an_audit_takes_no_more_than_the_right_to_list(
 @pytest.fixture
 def create(warned: EmbeddedCluster) -> Callable[..., Response]:
     """Creates a pod with this spec, and returns the API server's answer."""
-    rest = Rest(clients.connect(warned.kubeconfig))
+    rest = Objects(warned.kubeconfig)
     manifest = _pod("probe")
     # Its webhook is in force soon after it is applied.
     until(
         lambda: (
-            rest.call(
+            rest.request(
                 "POST",
                 path_of(manifest, NAMESPACE),
                 _pod("probe", nodeName="x"),
@@ -349,7 +351,7 @@ def create(warned: EmbeddedCluster) -> Callable[..., Response]:
     )
 
     def post(name: str, **spec: Any) -> Response:
-        return rest.call("POST", path_of(manifest, NAMESPACE), _pod(name, **spec))
+        return rest.request("POST", path_of(manifest, NAMESPACE), _pod(name, **spec))
 
     return post
 

@@ -15,7 +15,7 @@ from foreign import Foreign, started
 from fairlead.clusters import remote
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE
-from fairlead.kube import clients, discovery
+from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, uninstall
 from fairlead.settings.models import Settings
@@ -44,7 +44,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
 def everything(foreign: Foreign) -> set[tuple[str, str, str]]:
     """Every object in the cluster, as (kind, namespace, name)."""
     objects, names = foreign.objects(), set()
-    for kind in discovery.kinds(clients.connect(foreign.kubeconfig)):
+    for kind in clients.Objects(foreign.kubeconfig).kinds():
         if "list" in kind.verbs and kind.name not in _COMES_AND_GOES:
             listed = objects.list(kind.api_version, kind.name, None)
             names |= {

@@ -101,6 +101,7 @@ def started(
     replicas: int = 1,
     sidecar: str | None = None,
     further: Mapping[str, Mapping[str, object]] = MappingProxyType({}),
+    workloads: bool = True,
     progress: Progress,
 ) -> Iterator[EmbeddedCluster]:
     """A new embedded cluster with Fairlead by this engine; see fairlead.operations.up.started."""
@@ -119,6 +120,7 @@ def started(
             replicas=replicas,
             sidecar=chosen,
             further=further,
+            workloads=workloads,
             progress=progress,
         ) as cluster:
             yield cluster
@@ -128,7 +130,13 @@ def started(
         deployment.deploy(cluster, engine, settings, progress=progress)
 
     with up.started(
-        name, settings, nodes, install=install, further=further, progress=progress
+        name,
+        settings,
+        nodes,
+        install=install,
+        further=further,
+        workloads=workloads,
+        progress=progress,
     ) as cluster:
         yield cluster
 

@@ -34,8 +34,7 @@ from fairlead.deployment.names import (
 from fairlead.keeper import renewal, servers
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed
-from fairlead.kube import clients, discovery
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube import clients
 from fairlead.opa.api import OpaApi, lets_in, opens
 from fairlead.operations import deployed_state
 from fairlead.pki import certificates
@@ -168,10 +167,7 @@ def if_due(cluster: Cluster, before: timedelta, *, progress: Progress) -> None:
 
 def require_cert_manager(cluster: Cluster) -> None:
     """Raises UsageError if the cluster does not serve cert-manager's API."""
-    kinds = {
-        (kind.api_version, kind.name)
-        for kind in discovery.kinds(clients.connect(cluster.kubeconfig))
-    }
+    kinds = {(kind.api_version, kind.name) for kind in cluster.objects().kinds()}
     if not {("cert-manager.io/v1", "Certificate"), ("cert-manager.io/v1", "Issuer")} <= kinds:
         raise UsageError(
             f"cluster {cluster.name} has no cert-manager (cert-manager.io/v1 is not served): "
@@ -211,7 +207,7 @@ def alone(cluster: Cluster, *, forbidden: bool = True) -> Iterator[Deployed]:
     `alone` of the objects says so. `forbidden` as for Lease.held. Raises FairleadError if somebody
     else changes the objects for minutes.
     """
-    api = ApiServer(cluster.kubeconfig)
+    api = clients.Objects(cluster.kubeconfig, timeout=clients.BRIEF)
     lease = Lease(api, f"{socket.gethostname()}-{secrets.token_hex(4)}")
     with lease.held(forbidden=forbidden) as leading:
         yield Deployed(api, manager=clients.FIELD_MANAGER, check=lease.check, alone=leading)

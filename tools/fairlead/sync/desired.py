@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from threading import Event, RLock
 from typing import Any
 
-from fairlead.kube.apiserver import LiveNamespace
+from fairlead.kube.live_namespaces import LiveNamespace
 from fairlead.kube.resources import Resource
 from fairlead.sync import config_maps, policy_objects, stores
 from fairlead.sync.config_maps import ConfigMap, Item, Kind, Owner

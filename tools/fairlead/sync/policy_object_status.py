@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from fairlead.common import texts
 from fairlead.deployment.names import PLACEMENT_POLICIES, REPLICA_STATUS, STATUS
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import MERGE, Objects
 from fairlead.sync import policy_objects
 from fairlead.sync.config_maps import Annotations, Claim, ConfigMap, Verdict
 from fairlead.sync.policy_problems import CLAIMED, Problem
@@ -80,15 +80,13 @@ class Status:
         conditions = [_ready(installed, len(reports), errors), _conflicting(current)]
         return {STATUS: canonical({**status, "conditions": _conditions(config_map, conditions)})}
 
-    def live(
-        self, api: ApiServer, config_map: ConfigMap, timeout: tuple[float, float]
-    ) -> ConfigMap:
+    def live(self, api: Objects, config_map: ConfigMap, timeout: tuple[float, float]) -> ConfigMap:
         """The PlacementPolicy at this moment."""
-        return policy_objects.read(api.get(_path(config_map)))
+        return policy_objects.read(api.call("GET", _path(config_map), timeout=timeout))
 
     def write(
         self,
-        api: ApiServer,
+        api: Objects,
         config_map: ConfigMap,
         changes: Annotations,
         timeout: tuple[float, float],
@@ -103,7 +101,14 @@ class Status:
         }
         status = {"opas": reports, **json.loads(changes.get(STATUS) or "{}")}
         patch = {"metadata": {"resourceVersion": config_map.resource_version}, "status": status}
-        api.patch(f"{_path(config_map)}/status", patch, manager="fairlead-sync")
+        api.call(
+            "PATCH",
+            f"{_path(config_map)}/status",
+            patch,
+            manager="fairlead-sync",
+            content_type=MERGE,
+            timeout=timeout,
+        )
 
 
 def _path(config_map: ConfigMap) -> str:

@@ -15,7 +15,8 @@ from prometheus_client import CollectorRegistry
 
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import DATA_LABEL, OPA_PROGRAM, POLICY_LABEL
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube import live_namespaces
+from fairlead.kube.clients import BRIEF, Objects
 from fairlead.kube.resources import Resource
 from fairlead.opa.api import OpaApi
 from fairlead.opa.compiler import Compiler
@@ -103,7 +104,7 @@ class Sidecar:
         self._metrics = Metrics()
         selectors = _sources(options)
         self._pulse = Pulse([*map(str, selectors), _RECONCILE, _STATUS])
-        self._api = ApiServer(options.kubeconfig, self._pulse.turn)
+        self._api = Objects(options.kubeconfig, timeout=BRIEF, turn=self._pulse.turn)
         self._opa = OpaCredentials(
             options.opa_url, options.opa_ca_file, options.opa_auth_token_file, self._pulse.turn
         )
@@ -249,7 +250,7 @@ class Sidecar:
         API server cannot be reached, or while a different state is on its way to OPA.
         """
         for _ in range(_LOOKS):
-            live = self._api.namespace(name)
+            live = live_namespaces.look_up(self._api, name)
             if live is None:
                 return None
             if self._desired.looked_up(name, live):

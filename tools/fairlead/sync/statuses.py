@@ -20,7 +20,8 @@ from threading import Event
 from typing import Any, Protocol
 
 from fairlead.deployment.names import REPLICA_STATUS, RETRIES, STATUS
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube import api_paths
+from fairlead.kube.clients import MERGE, Objects
 from fairlead.kube.errors import ApiServerError
 from fairlead.sync import config_maps, loops, policy_object_status
 from fairlead.sync.config_maps import Annotations, ConfigMap, Owner, Verdict
@@ -55,14 +56,12 @@ class Form(Protocol):
     def shared(self, config_map: ConfigMap, replicas: Mapping[str, str]) -> Annotations:
         """What follows from the reports of all replicas."""
 
-    def live(
-        self, api: ApiServer, config_map: ConfigMap, timeout: tuple[float, float]
-    ) -> ConfigMap:
+    def live(self, api: Objects, config_map: ConfigMap, timeout: tuple[float, float]) -> ConfigMap:
         """The object at this moment. Raises ApiServerError."""
 
     def write(
         self,
-        api: ApiServer,
+        api: Objects,
         config_map: ConfigMap,
         changes: Annotations,
         timeout: tuple[float, float],
@@ -86,21 +85,32 @@ class Annotated:
         retries = {RETRIES: "0"} if config_map.kind == "policies" else {}
         return {STATUS: overall(replicas), **retries}
 
-    def live(
-        self, api: ApiServer, config_map: ConfigMap, timeout: tuple[float, float]
-    ) -> ConfigMap:
+    def live(self, api: Objects, config_map: ConfigMap, timeout: tuple[float, float]) -> ConfigMap:
         owner = config_map.owner
-        value = api.config_map(*owner, timeout=timeout)
+        value = api.call("GET", _path(owner), timeout=timeout)
         return config_maps.read(owner, config_map.kind, value)
 
     def write(
         self,
-        api: ApiServer,
+        api: Objects,
         config_map: ConfigMap,
         changes: Annotations,
         timeout: tuple[float, float],
     ) -> None:
-        api.annotate(*config_map.owner, config_map.resource_version, changes, timeout=timeout)
+        metadata = {"resourceVersion": config_map.resource_version, "annotations": dict(changes)}
+        api.call(
+            "PATCH",
+            _path(config_map.owner),
+            {"metadata": metadata},
+            manager="fairlead-sync",
+            content_type=MERGE,
+            timeout=timeout,
+        )
+
+
+def _path(owner: Owner) -> str:
+    namespace, name = owner
+    return api_paths.joined("v1", namespace, "configmaps", name)
 
 
 _ANNOTATED, _OBJECT = Annotated(), policy_object_status.Status()
@@ -156,7 +166,7 @@ class StatusWriter:
     thread, so that a slow API server never delays OPA.
     """
 
-    def __init__(self, api: ApiServer, desired: Desired, metrics: Metrics, replica: str) -> None:
+    def __init__(self, api: Objects, desired: Desired, metrics: Metrics, replica: str) -> None:
         """`replica` is a name that no other replica has, as the function `replica` returns it."""
         self._api = api
         self._desired = desired

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from prometheus_client import Counter
 
 from fairlead.common.errors import FairleadError
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import Objects
 from fairlead.kube.errors import ApiServerError
 from fairlead.sync import loops, policy_objects
 from fairlead.sync.desired import Source
@@ -71,7 +71,7 @@ class Watch:
 
     def __init__(
         self,
-        api: ApiServer,
+        api: Objects,
         source: Source,
         selector: Mapping[str, str],
         desired: Follower,
@@ -147,7 +147,7 @@ class Watch:
             nonlocal version
             version = resource_version
 
-        objects = self._api.objects(
+        objects = self._api.collection(
             self._path, self._selector, metadata_only=self._thin, version=on_version
         )
         try:
