@@ -94,10 +94,10 @@ def read(paths: Sequence[Path]) -> list[files.Document]:
     read_files: set[Path] = set()
     for path in paths:
         if path.is_dir():
-            in_folder, _ = review_files.read_folder(path, also=PLUGIN_FILE)
+            in_folder, _ = review_files.read_folder(path, extra_key=PLUGIN_FILE)
             file_documents = [document for document in in_folder if _concerns(document.value)]
         else:
-            file_documents = review_files.read(path, also=PLUGIN_FILE)
+            file_documents = review_files.read(path, extra_key=PLUGIN_FILE)
         places = {file: file.resolve() for file in {document.path for document in file_documents}}
         documents += [
             document for document in file_documents if places[document.path] not in read_files
