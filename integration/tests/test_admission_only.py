@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 from dry_runs import pod, selector
+from profiles import SETTINGS
 
-from conftest import SETTINGS
 from fairlead.clusters.embedded import control_plane
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress

@@ -3,46 +3,43 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import suspension
 import yaml
+from applied import applied, namespace_manifest
 from waits import until
 
-from conftest import POOLS, SETTINGS
 from fairlead.analysis.place import ANNOTATION
 from fairlead.clusters.base import Cluster
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths
-from fairlead.common.progress import Progress
 from fairlead.deployment.names import DATA_LABEL, NAMESPACE
 from fairlead.kube import clients
 from fairlead.kube.clients import Objects
 from fairlead.kube.errors import Refused
-from fairlead.operations.up import started
-from fairlead.settings.models import IntentSettings
 
+PROFILES = ["everything"]
 pytestmark = pytest.mark.embedded("it has other settings, and stops processes of this machine")
 
-WANTED = SETTINGS.model_copy(update={"intents": {"federated-placement": IntentSettings()}})
 SCENARIO = yaml.safe_load((paths.root() / "testdata" / "placement" / "data.yaml").read_text())
 
 
 @pytest.fixture(scope="module")
-def host() -> Iterator[EmbeddedCluster]:
+def host(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
     """A host cluster that knows the data of the scenario, with a namespace of medicare-plus."""
-    name = f"test-host-{os.getpid()}"
-    with started(name, WANTED, POOLS, sidecar="sync", progress=Progress()) as cluster:
-        assert isinstance(cluster, EmbeddedCluster)
-        bring(cluster, SCENARIO["placement"])
-        for namespace, labels in (("care", {"customer": "medicare-plus"}), ("nobodys", {})):
-            metadata = {"name": namespace, "labels": labels}
-            cluster.objects().apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    objects = cluster.objects()
+    bring(cluster, SCENARIO["placement"])
+    namespaces = (
+        namespace_manifest("care", customer="medicare-plus"),
+        namespace_manifest("nobodys"),
+    )
+    with applied(objects, namespaces):
         until(lambda: admitted(cluster, deployment("first")), what="OPA has the data")
         yield cluster
+    objects.delete("v1", "ConfigMap", "placement", NAMESPACE)
 
 
 @pytest.fixture

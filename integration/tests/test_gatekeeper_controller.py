@@ -31,8 +31,6 @@ from fairlead.settings import loading
 from fairlead.settings.models import IntentSettings, Settings
 from fairlead.settings.selectors import Selector
 
-pytestmark = pytest.mark.long
-
 POLICIES = paths.root() / "policies"
 REFUSING = (
     *("image_sources", "replica_limits", "required_labels"),
@@ -40,6 +38,7 @@ REFUSING = (
 )
 
 
+@pytest.mark.lab
 @pytest.mark.skipif(
     registry.of_environment().kind != "embedded", reason="the engine starts its own cluster"
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 from dry_runs import pod, selector, writer
-from second_api_server import start_second
+from second_api_server import second_api_server
 from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -28,10 +27,8 @@ from fairlead.kube import clients
 from fairlead.operations.applying import Applier
 from fairlead.settings.models import Settings
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.embedded("it has a cluster of its own with two API servers"),
-]
+PROFILES = ["cel"]
+pytestmark = pytest.mark.embedded("it starts a second API server")
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 BINDINGS = ("ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBinding")
@@ -42,21 +39,19 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def native() -> Iterator[EmbeddedCluster]:
-    with enforcement.started(
-        f"native-twice-{os.getpid()}", Settings(), {}, engine="cel", progress=Progress()
-    ) as cluster:
-        metadata = {"name": "mapped", "labels": {"agentpool": "pool1"}}
-        cluster.objects().apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-        yield cluster
+def native(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
+    yield cluster
+    enforcement.deploy(cluster, Settings(), engine="cel", progress=Progress())
 
 
 @pytest.fixture(scope="module")
-def servers(native: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def servers(
+    native: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[Path]]:
     """The kubeconfigs of both API servers; Fairlead knows the first."""
     second = tmp_path_factory.mktemp("second") / "kubeconfig"
-    start_second(native, second)
-    return [native.kubeconfig, second]
+    with second_api_server(native, second):
+        yield [native.kubeconfig, second]
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import left_out
 import pytest
 from waits import until
 
@@ -24,17 +25,13 @@ from fairlead.engines.verify import verify
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
 from fairlead.policy import cases
-from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
 
 pytestmark = [
     pytest.mark.skipif(
         registry.of_environment().kind != "embedded", reason="Kyverno runs beside its own cluster"
     ),
-    pytest.mark.skipif(
-        toolchain.states([controller.PROGRAM])[0].path is None,
-        reason="Kyverno takes long to build: run `fairlead tools --build kyverno` first",
-    ),
+    left_out.unless_built(controller.PROGRAM),
 ]
 STRICT_DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict"}
 POD: dict[str, Any] = {
@@ -248,6 +245,7 @@ def test_expressions_see_the_parameters_as_they_are(rest: Objects, tmp_path: Pat
     assert refused.message == f"Policy fairlead.echo failed: {NASTY}|{types}|own"
 
 
+@pytest.mark.lab
 def test_every_case_holds_on_kyverno(kyverno: BareCluster) -> None:
     every = cases.load(None)
     results = verify(every, [KyvernoEngine(cluster=kyverno)], Progress())

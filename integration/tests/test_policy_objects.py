@@ -27,10 +27,10 @@ from fairlead.deployment.names import (
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
-from fairlead.operations import deployed_state, policy_list
-from fairlead.operations.up import started
+from fairlead.operations import deploy, deployed_state, policy_list
 from fairlead.settings.models import Settings
 
+PROFILES = ["two"]
 pytestmark = pytest.mark.embedded("it has settings of its own, and kills processes")
 
 RESOURCE, KIND, VERSION = PLACEMENT_POLICIES
@@ -41,12 +41,11 @@ TEAMS = 'package teams\n\ndefault parameters := {"limit": 1}\n\nlimit := paramet
 
 
 @pytest.fixture(scope="module")
-def two() -> Iterator[EmbeddedCluster]:
-    """A cluster with two OPAs, which ends with this process in any case."""
-    settings = Settings(placement_policies=True)
-    name = f"policies-{os.getpid()}"
-    with started(name, settings, {"pool1": 1}, replicas=2, progress=Progress()) as cluster:
-        yield cluster
+def two(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
+    """A cluster with two OPAs and the kind PlacementPolicy."""
+    deploy.deploy(cluster, Settings(placement_policies=True), progress=Progress())
+    yield cluster
+    deploy.deploy(cluster, Settings(), progress=Progress())
 
 
 @pytest.fixture(scope="module")

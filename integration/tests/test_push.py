@@ -29,9 +29,7 @@ from fairlead.operations.rollback import rollback
 from fairlead.policy import bundles, staging
 from fairlead.settings.models import Settings
 
-pytestmark = pytest.mark.long
-
-SIDECARS = ["sync", "kube-mgmt"]  # kube-mgmt never removes a file by itself
+PROFILES = ["default", "kube-mgmt"]  # kube-mgmt never removes a file by itself
 QUIET = Progress()
 OURS = f"{NAMESPACE}/{POLICIES}/"
 

@@ -31,7 +31,8 @@ from fairlead.kube.errors import Refused
 from fairlead.policy import python_code
 from fairlead.settings.models import Settings
 
-pytestmark = [pytest.mark.long, pytest.mark.embedded("it has a cluster of its own")]
+PROFILES = ["python"]
+pytestmark = pytest.mark.embedded("it has no OPA")
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 QUIET = Progress()
@@ -77,9 +78,9 @@ MESSAGE = 'Deployment "web": 1 replicas are too few: set more'
 
 
 @pytest.fixture(scope="module")
-def python() -> Iterator[EmbeddedCluster]:
-    with engine_clusters.started(f"pydeploy-{os.getpid()}", "python") as cluster:
-        yield cluster
+def python(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
+    yield cluster
+    enforcement.deploy(cluster, Settings(), engine="python", progress=QUIET)
 
 
 @pytest.fixture

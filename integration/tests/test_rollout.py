@@ -7,11 +7,11 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import command_line
 import pytest
 from kubernetes import client
 from waits import until
@@ -78,8 +78,7 @@ NODES = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}
 
 
 def fairlead(*arguments: str | Path, code: int) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fairlead", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = command_line.fairlead(*arguments)
     assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
     return done
@@ -150,8 +149,8 @@ def _scaled(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def _fill(cluster: EmbeddedCluster) -> None:
-    api = clients.connect(cluster.kubeconfig)
-    objects, core = clients.Objects(api), client.CoreV1Api(api)
+    objects = cluster.objects()
+    core = client.CoreV1Api(clients.connect(cluster.kubeconfig))
     for namespace in (NAMESPACE, "free"):
         objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     for namespace in (NAMESPACE, "free", "kube-system"):
@@ -285,7 +284,9 @@ def test_people_see_violations_first_and_counts_at_the_end(
 def test_an_audit_reads_page_by_page(
     bare: EmbeddedCluster, audited: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(Objects.__init__.__kwdefaults__, "page", 2)
+    defaults = Objects.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "page", 2)
     assert audit.audit(bare, Settings(), progress=QUIET) == audited
 
 
