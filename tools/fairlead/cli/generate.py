@@ -46,8 +46,8 @@ def command(
         _write_golden(output)
         return
     settings = options.load(settings_file)
-    own = [Path(place) for place in settings.policies] or [bundles.folder()]
-    folders = own if policies_folder is None else [policies_folder]
+    settings_folders = [Path(parent) for parent in settings.policies] or [bundles.folder()]
+    folders = settings_folders if policies_folder is None else [policies_folder]
     texts = dict(generated.texts(folders, settings))
     if bundles.folder().resolve() in {folder.resolve() for folder in folders}:
         texts |= {**matrix.texts(), **pod_sizes.texts()}
