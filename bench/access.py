@@ -157,7 +157,7 @@ class Bindings:
 
         list(self._api.collection(where, {}, metadata_only=True, version=read))
         events = self._api.events(
-            where, {}, version, metadata_only=True, seconds=3600, opened=self._opened.set
+            where, {}, version, metadata_only=True, seconds=3600, on_open=self._opened.set
         )
         with suppress(FairleadError):  # the cluster is stopped in the end
             for type_, value in events:

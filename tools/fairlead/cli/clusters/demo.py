@@ -57,8 +57,8 @@ def command(name: str, engine: str, federation: bool, keep: bool, output: str) -
             f"\nthe cluster runs on: export KUBECONFIG={cluster.kubeconfig}; `fairlead down --name "
             f"{name}` ends it"
         )
-    if wrong := library.misplaced(rows):
-        raise FairleadError(f"outside their pool: {', '.join(wrong)}")
+    if misplaced := library.misplaced(rows):
+        raise FairleadError(f"outside their pool: {', '.join(misplaced)}")
 
 
 def _require_no_cluster_options() -> None:
@@ -71,12 +71,12 @@ def _require_no_cluster_options() -> None:
 
 
 def _draw(rows: list[dict[str, Any]], console: Console) -> None:
-    placed = [row for row in rows if row["allowed"]]
+    admitted = [row for row in rows if row["allowed"]]
     refused = [row for row in rows if not row["allowed"]]
     out.rows(
         "Where each pod landed",
         ("namespace", "pod", "pool", "node", "phase", "message"),
-        placed,
+        admitted,
         {"node": "green"},
     )(console)
     console.print()

@@ -103,10 +103,12 @@ def command(
             out.emit(documents, output, lambda console: outcomes.draw_plan(plan, console))
             return 0
         # Standard output is for what was done.
-        shown = out.console() if output == "table" else Console(stderr=True, highlight=False)
-        outcomes.draw_plan(plan, shown)
+        target_console = (
+            out.console() if output == "table" else Console(stderr=True, highlight=False)
+        )
+        outcomes.draw_plan(plan, target_console)
         review = any(outcome.action != UNCHANGED for outcome in plan)
-    options.ask(target, cluster, "deploy into", yes=yes, review=review)
+    options.ask(target, cluster, "deploy into", confirmed=yes, review=review)
     results: list[Outcome] = []
     try:
         with out.progress() as progress:

@@ -131,9 +131,9 @@ def _drawn(result: Result) -> Any:
                     "weight": placement.clusters.get(name),
                     "replicas": placement.replicas.get(name),
                     "cost": _money(placement.costs.get(name)),
-                    "why": why,
+                    "why": reason,
                 }
-                for name, why in sorted(
+                for name, reason in sorted(
                     placement.explanation.items(),
                     key=lambda item: (item[0] not in placement.clusters, item[0]),
                 )
