@@ -29,6 +29,7 @@ from fairlead.kube import clients
 from fairlead.opa.api import OpaApi
 from fairlead.operations import deploy, deployed_state, diagnostics, up
 from fairlead.operations.up import started
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.images import overridden
 from fairlead.settings.models import Images, Settings
 
@@ -109,7 +110,7 @@ def _embedded(sidecar: str) -> Iterator[Cluster]:
 @contextmanager
 def _found() -> Iterator[Cluster]:
     running = registry.find(TARGET)
-    deploy.deploy(running, SETTINGS, progress=Progress())
+    deploy.deploy(running, PolicySet.load(SETTINGS), progress=Progress())
     yield running
 
 

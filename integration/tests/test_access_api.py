@@ -16,6 +16,7 @@ from fairlead.deployment.names import NAMESPACE
 from fairlead.opa.api import OpaApi
 from fairlead.operations import deploy, deployed_state, drift, push, rotate, uninstall
 from fairlead.operations.up import started
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.access import Access
 
 pytestmark = pytest.mark.embedded("it has other settings")
@@ -108,7 +109,7 @@ def test_a_request_that_cannot_be_read_is_no_answer(wanting: Cluster) -> None:
 
 def test_a_push_leaves_the_path_and_its_answers(wanting: Cluster) -> None:
     changed = WANTED.model_copy(update={"contact": "#platform"})
-    result = push.push(wanting, changed, progress=Progress())
+    result = push.push(wanting, PolicySet.load(changed), progress=Progress())
     assert [warning for warning in result["warnings"] if "no decision" in warning] == []
     assert asked(wanting, REQUEST, token=scoped_tokens(wanting)[0])[0] == 200
 
@@ -120,7 +121,7 @@ def test_what_guards_it_is_compared_and_goes_with_the_rest(wanting: Cluster) -> 
     guard = ("ValidatingAdmissionPolicyBinding", "fairlead-access")
     objects.delete(ADMISSION, *guard)
     assert changed(wanting) == [guard]
-    deploy.deploy(wanting, SETTINGS, progress=Progress())
+    deploy.deploy(wanting, PolicySet.load(SETTINGS), progress=Progress())
     assert objects.get(ADMISSION, "ValidatingAdmissionPolicy", "fairlead-access-bindings") is None
     # Without the kinds, the cluster would delete all transient bindings.
     kept = [each["metadata"]["name"] for each in objects.list(*EXTENSIONS)]

@@ -25,10 +25,10 @@ from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import names
 from fairlead.deployment.names import ACCESS
-from fairlead.engines import enforcement
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, transient_access, uninstall
 from fairlead.operations.up import started
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.access import Access
 
 pytestmark = pytest.mark.embedded("it has other settings")
@@ -512,9 +512,9 @@ def test_what_would_stay_for_good_is_ended_first(world: World) -> None:
     world.create("forgotten", -1, 3600)
     until(lambda: world.reason("forgotten") == "Granted", "forgotten has access")
     with pytest.raises(UsageError, match="would give access for good without the controller"):
-        deploy.deploy(cluster, SETTINGS, progress=Progress())
+        deploy.deploy(cluster, PolicySet.load(SETTINGS), progress=Progress())
     with pytest.raises(UsageError, match="would give access for good without the controller"):
-        enforcement.deploy(cluster, SETTINGS, engine="cel", progress=Progress())
+        deploy.deploy(cluster, PolicySet.load(SETTINGS), engine="cel", progress=Progress())
     assert world.can("forgotten")
     uninstall.uninstall(cluster, progress=Progress())
     assert not world.can("forgotten")

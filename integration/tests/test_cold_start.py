@@ -14,6 +14,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it starts a cluster of its own from nothing")
@@ -29,7 +30,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
     """A foreign cluster with Fairlead and a mapped namespace."""
     with started(tmp_path_factory.mktemp("foreign")) as cluster:
         deployed = remote.RemoteCluster(cluster.context, cluster.kubeconfig)
-        deploy.deploy(deployed, SETTINGS, sidecar="sync", progress=Progress())
+        deploy.deploy(deployed, PolicySet.load(SETTINGS), sidecar="sync", progress=Progress())
         deployed.stop()
         objects = cluster.objects()
         objects.apply(

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairlead import engines
+from fairlead import verification
 from fairlead.clusters import registry
 from fairlead.common.progress import Progress
-from fairlead.engines.verify import verify
 from fairlead.operations import deploy
 from fairlead.policy import cases
+from fairlead.policy.policy_set import PolicySet
+from fairlead.verification.verify import verify
 
 pytestmark = pytest.mark.long
 
@@ -28,12 +29,12 @@ def target(request: pytest.FixtureRequest) -> Iterator[registry.Target | None]:
         return
     cluster, settings = request.getfixturevalue("cluster"), request.getfixturevalue("settings")
     yield TARGET
-    deploy.deploy(cluster, settings, progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(settings), progress=Progress())
 
 
 def test_every_case_holds_on_the_api_server(target: registry.Target | None) -> None:
     every = cases.load(None)
-    results = verify(every, engines.load(["webhook"], target), Progress())
+    results = verify(every, verification.load(["webhook"], target), Progress())
     assert [f"{r.case}: {r.detail}" for r in results if r.passed is False] == []
     left_out = {r.case for r in results if r.passed is None}
     assert left_out == {case.name for case in every if case.data}

@@ -17,9 +17,9 @@ from fairlead.common.progress import Progress
 from fairlead.engines.base import Engine
 from fairlead.engines.cel import CelEngine
 from fairlead.engines.live import clusters
-from fairlead.engines.opa import OpaEngine
-from fairlead.engines.verify import verify
 from fairlead.policy import bundles, cases
+from fairlead.verification.opa import OpaEngine
+from fairlead.verification.verify import verify
 
 pytestmark = pytest.mark.skipif(
     registry.of_environment().kind != "embedded", reason="the fuzz starts its own cluster"

@@ -13,7 +13,7 @@ import pytest
 import samples
 import yaml
 
-from fairlead import engines
+from fairlead import engines, verification
 from fairlead.clusters import registry
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common import paths
@@ -22,13 +22,14 @@ from fairlead.deployment import manifests
 from fairlead.engines.gatekeeper import controller
 from fairlead.engines.gatekeeper.in_force import InForce
 from fairlead.engines.live import clusters
-from fairlead.engines.verify import verify
 from fairlead.kube.rest import Response, Rest
 from fairlead.policy import cases
 from fairlead.policy.instances import NAME_LABEL
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings import loading
 from fairlead.settings.models import IntentSettings, Settings
 from fairlead.settings.selectors import Selector
+from fairlead.verification.verify import verify
 
 pytestmark = pytest.mark.long
 
@@ -44,7 +45,7 @@ REFUSING = (
 )
 def test_every_case_holds_in_gatekeeper() -> None:
     every = cases.load(None)
-    results = verify(every, engines.load(["gatekeeper"]), Progress())
+    results = verify(every, verification.load(["gatekeeper"]), Progress())
     assert [f"{r.case}: {r.detail}" for r in results if r.passed is False] == []
     mutating = ("federated-placement", "node-pool", "sidecar-injection")
     assert [r.case for r in results if r.intent not in mutating and r.passed is not True] == []
@@ -85,7 +86,7 @@ def created(rest: Rest, name: str, **spec: Any) -> Response:
 def test_no_pod_is_created_unplaced(cluster: BareCluster) -> None:
     rest = clusters.rest(cluster)
     settings = Settings.model_validate({"pools": {"gpu": {"nodeSelector": {"hardware": "gpu"}}}})
-    rendered = engines.render("gatekeeper", settings)
+    rendered = engines.render("gatekeeper", PolicySet.load(settings))
     in_force = InForce(rest)
     in_force.put(rendered)
     answer = created(rest, "placed")
@@ -110,7 +111,7 @@ def test_no_pod_is_created_unplaced(cluster: BareCluster) -> None:
 def messages(folder: Path, settings: Settings, objects: Path) -> dict[str, list[str]]:
     """What `gator test` says of each object, by its kind and name."""
     manifest = folder / "manifests.yaml"
-    manifest.write_text(manifests.to_yaml(engines.render("gatekeeper", settings)))
+    manifest.write_text(manifests.to_yaml(engines.render("gatekeeper", PolicySet.load(settings))))
     given = list(yaml.safe_load_all(objects.read_text()))
     spaces = {each["metadata"].get("namespace") for each in given} - {None}
     labelled = {"team": "shop", "stage": "test", "cost-center": "cc-1234"}

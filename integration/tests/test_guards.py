@@ -25,6 +25,7 @@ from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, push, rotate, uninstall
 from fairlead.operations.up import started
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it takes guards and OPA away from a cluster of its own")
@@ -553,8 +554,8 @@ def test_what_refuses_is_the_guard(
 def test_guards_stand_in_the_way_of_no_administrator(guarded: EmbeddedCluster, sent: As) -> None:
     rotate.token(guarded, progress=QUIET)
     rotate.certificate(guarded, progress=QUIET)
-    push.push(guarded, SETTINGS, progress=QUIET)
-    deploy.deploy(guarded, SETTINGS, progress=QUIET)
+    push.push(guarded, PolicySet.load(SETTINGS), progress=QUIET)
+    deploy.deploy(guarded, PolicySet.load(SETTINGS), progress=QUIET)
     assert refusals(sent) == {}
 
 

@@ -20,7 +20,7 @@ from fairlead.deployment.credentials import Credentials, Tls
 from fairlead.deployment.names import NAMESPACE
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.kube import clients
-from fairlead.operations import disabling
+from fairlead.operations import disable
 from fairlead.operations.up import started
 from fairlead.policy import bundles
 from fairlead.settings.models import Settings
@@ -292,11 +292,11 @@ def test_it_renews_while_an_intent_is_disabled_and_may_not_enable_it(
     def unrecorded(webhooks: dict[str, Any]) -> None:
         del webhooks["metadata"]["annotations"]["disabled.fairlead.dev/node-pool"]
 
-    disabling.disable(cluster, None, None)
+    disable.disable(cluster, None, None)
     try:
         for path in (MUTATING, VALIDATING):
             assert put(path, trust) == (200, "")
             assert DENIED in put(path, enabled)[1]
             assert DENIED in put(path, unrecorded)[1]
     finally:
-        disabling.enable(cluster, None)
+        disable.enable(cluster, None)

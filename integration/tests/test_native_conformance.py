@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead import engines
+from fairlead import verification
 from fairlead.common.progress import Progress
-from fairlead.engines.verify import verify
 from fairlead.policy import cases
+from fairlead.verification.verify import verify
 
 pytestmark = [
     pytest.mark.long,
@@ -17,7 +17,7 @@ pytestmark = [
 
 def test_every_case_holds_on_admission_policies() -> None:
     every = cases.load(None)
-    results = verify(every, engines.load(["cel"]), Progress())
+    results = verify(every, verification.load(["cel"]), Progress())
     assert [f"{r.case}: {r.detail}" for r in results if r.passed is False] == []
     decided = [result for result in results if result.passed]
     assert len(decided) >= 150

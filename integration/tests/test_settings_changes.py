@@ -25,6 +25,7 @@ from fairlead.kube import clients
 from fairlead.kube.errors import Refused, Unreachable
 from fairlead.operations.deploy import deploy
 from fairlead.operations.up import started
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import DecisionLogs, Pool, Replicated, Settings, Toleration
 
 pytestmark = [
@@ -196,14 +197,14 @@ def test_no_pod_of_a_namespace_with_a_pool_either_way_has_none(
     changing: EmbeddedCluster, writers: Writers, change: str
 ) -> None:
     first, second = CHANGES[change]
-    deploy(changing, first, progress=QUIET)
+    deploy(changing, PolicySet.load(first), progress=QUIET)
     for old, new in ((first, second), (second, first)):
         phases = [Phase("before", (old,)), Phase("during", (old, new)), Phase("after", (new,))]
         judged = (mapped(old) & mapped(new)) | (NAMESPACES.keys() - mapped(old) - mapped(new))
         for phase in phases:
             writers.phase = phase
             if phase.name == "during":
-                deploy(changing, new, progress=QUIET)
+                deploy(changing, PolicySet.load(new), progress=QUIET)
             else:
                 enough(phase, judged)
         for phase in phases:

@@ -16,10 +16,10 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import pod_sizes
-from fairlead.engines import matrix
 from fairlead.opa import cli
 from fairlead.policy import bundles, contract, generated
 from fairlead.settings.models import Settings
+from fairlead.verification import matrix
 
 COVERAGE = 100.0
 """Percent of the policies' lines that their tests must reach."""

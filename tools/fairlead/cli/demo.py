@@ -14,7 +14,7 @@ from fairlead.cli import demo_federation, options
 from fairlead.cli import output as out
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError, UsageError
-from fairlead.engines import enforcement
+from fairlead.operations import up
 from fairlead.settings.models import Settings
 
 
@@ -44,7 +44,7 @@ def command(name: str, engine: str, federation: bool, keep: bool, output: str) -
         return
     with out.progress() as progress:
         EmbeddedCluster(name).down()
-        with enforcement.started(
+        with up.started(
             name, Settings(), library.NODES, engine=engine, progress=progress
         ) as cluster:
             rows = library.run(cluster, progress=progress)

@@ -14,8 +14,9 @@ from fairlead.analysis.batch import described
 from fairlead.cli import grouped, options, outcomes
 from fairlead.cli import output as out
 from fairlead.clusters import registry
-from fairlead.engines import enforcement
+from fairlead.operations import deploy, push
 from fairlead.operations.applying import UNCHANGED
+from fairlead.policy.policy_set import PolicySet
 
 
 @click.command()
@@ -45,17 +46,19 @@ def command(
 
     Exit code: 0 if nothing differs, 1 if something does.
     """
-    settings = options.load(settings_file)
+    policies = PolicySet.load(options.load(settings_file), policies_folder)
     cluster = registry.find(target)
     if of_objects:
         with out.progress() as progress:
-            plan = enforcement.plan(cluster, settings, policies_folder, progress=progress)
+            plan = deploy.plan(cluster, policies, progress=progress)
         documents = [outcome.document() for outcome in plan]
         out.emit(documents, output, lambda console: outcomes.draw_plan(plan, console))
         return int(any(outcome.action != UNCHANGED for outcome in plan))
     with out.progress() as progress:
-        new = enforcement.revision(cluster, settings, policies_folder, progress=progress)
-        data = library.diff(cluster, settings, policies_folder, revision=new, progress=progress)
+        new = push.revision(cluster, policies, progress=progress)
+        data = library.diff(
+            cluster, policies.settings, policies_folder, revision=new, progress=progress
+        )
     out.emit(data, output, lambda console: _draw(data, console))
     return int(bool(data["differences"]))
 

@@ -11,9 +11,9 @@ from fairlead.cli import output as out
 from fairlead.common import atomic_files
 from fairlead.common.errors import UsageError
 from fairlead.deployment import pod_sizes
-from fairlead.engines import golden as golden_pairs
-from fairlead.engines import matrix
 from fairlead.policy import bundles, generated
+from fairlead.verification import golden as golden_pairs
+from fairlead.verification import matrix
 
 
 @click.command()

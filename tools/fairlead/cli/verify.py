@@ -9,15 +9,15 @@ from typing import Any
 import click
 from rich.console import Console
 
-from fairlead import engines
+from fairlead import verification
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters.registry import Target
 from fairlead.common import paths, texts
-from fairlead.engines import junit, placements, verify
-from fairlead.engines.verify import Result
 from fairlead.policy import bundles, placement_cases
 from fairlead.policy import cases as library
+from fairlead.verification import junit, placements, verify
+from fairlead.verification.verify import Result
 
 _COLUMNS = ("case", "intent", "engine", "passed", "detail")
 _LABELS = 12
@@ -36,7 +36,7 @@ _LABELS = 12
     "names",
     multiple=True,
     metavar="NAME",
-    help=f"One of {', '.join(engines.ENGINES)}.  [default: all]",
+    help=f"One of {', '.join(verification.ENGINES)}.  [default: all]",
 )
 @options.policies
 @options.cluster
@@ -61,7 +61,7 @@ def command(
     expects, what the engine answered, and the difference of the objects.
     """
     settings, folder = bundles.placed(options.load(settings_file), policies_folder)
-    chosen = engines.load(names, None if target.kind == "embedded" else target, folder)
+    chosen = verification.load(names, None if target.kind == "embedded" else target, folder)
     cases = library.load(path, settings, folder)
     library.require_known(cases, settings, folder)
     placed = placement_cases.load(path, folder)

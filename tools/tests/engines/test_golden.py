@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from fairlead.cli.generate import command
 from fairlead.common.errors import UsageError
-from fairlead.engines import golden
 from fairlead.policy import bundles, generated
+from fairlead.verification import golden
 
 
 @pytest.fixture

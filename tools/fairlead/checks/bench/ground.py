@@ -19,7 +19,6 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import atomic_files
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import OPA_ENGINE
-from fairlead.engines import enforcement
 from fairlead.engines.gatekeeper.in_force import InForce
 from fairlead.engines.live.namespaces import needed
 from fairlead.engines.live.worlds import create
@@ -27,6 +26,7 @@ from fairlead.kube import clients
 from fairlead.kube.rest import Rest, path_of
 from fairlead.opa import arguments
 from fairlead.opa.api import OpaApi
+from fairlead.operations import up
 from fairlead.pki.certificates import CA
 from fairlead.programs import toolchain
 from fairlead.settings.models import Pool, Settings
@@ -222,7 +222,7 @@ def prepared(
     """A ground with Fairlead by this engine, and OPA with this sidecar, until the block ends.
     Raises FairleadError.
     """
-    with enforcement.started(
+    with up.started(
         f"bench-{secrets.token_hex(4)}",
         settings,
         {POOL: 1},

@@ -26,6 +26,7 @@ from fairlead.engines.live import custom_resources
 from fairlead.engines.live.worlds import create
 from fairlead.kube.rest import path_of
 from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 NO_POLICY = "no policy"
@@ -106,7 +107,7 @@ def _opa(policy: str, *phases: str) -> Callable[[Ground, str], None]:
 
 
 def _cel(ground: Ground, label: str) -> None:
-    for manifest in engines.render("cel", settings_of(label)):
+    for manifest in engines.render("cel", PolicySet.load(settings_of(label))):
         if manifest["kind"] == "CustomResourceDefinition":
             custom_resources.serve(ground.rest, [manifest])
         elif manifest["apiVersion"] == _ADMISSION:
@@ -172,12 +173,12 @@ def _gatekeeper(ground: Ground, label: str) -> None:
             ]
         ground.rest.call("PUT", path, configuration)
     ground.gatekeeper = InForce(ground.rest)
-    ground.gatekeeper.put(engines.render("gatekeeper", settings_of(label)))
+    ground.gatekeeper.put(engines.render("gatekeeper", PolicySet.load(settings_of(label))))
 
 
 def _kyverno(ground: Ground, label: str) -> None:
     kyverno.start(ground.cluster, ground.rest, ground.progress)
-    for policy in engines.render("kyverno", settings_of(label)):
+    for policy in engines.render("kyverno", PolicySet.load(settings_of(label))):
         create(ground.rest, kyverno_policies.path(policy), policy)
 
 

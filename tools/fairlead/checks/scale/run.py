@@ -23,8 +23,8 @@ from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import OPA_ENGINE
-from fairlead.engines import enforcement
 from fairlead.kube.apiserver import ApiServer
+from fairlead.operations import up
 
 FLAGS: Mapping[str, Mapping[str, object]] = {
     # By default, 50 requests a second: at most 50 pods a second get a node.
@@ -81,7 +81,7 @@ def run(size: Size, progress: Progress) -> Run:
     planned = plan.drawn(size)
     name = f"scale-{secrets.token_hex(4)}"
     nodes = dict.fromkeys(POOLS, 1)
-    with enforcement.started(
+    with up.started(
         name, SETTINGS, nodes, engine=OPA_ENGINE, further=FLAGS, progress=progress
     ) as cluster:
         progress.update("nodes", f"adding {size.nodes}")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from fairlead.common import files, paths
 from fairlead.common.errors import InputError
-from fairlead.engines import ENGINES, costs, load
 from fairlead.engines.base import Engine
 from fairlead.policy import cases
 from fairlead.policy.cases import Case
+from fairlead.verification import ENGINES, costs, load
 
 _BEGIN, _END = "<!-- made by `make generate`: {} -->", "<!-- end -->"
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fairlead.common import junit_xml
 from fairlead.common.junit_xml import Failure, Suite, Test
-from fairlead.engines.verify import Result
+from fairlead.verification.verify import Result
 
 
 def document(results: Sequence[Result]) -> str:
