@@ -1,9 +1,10 @@
-# A thin front: each target is one `fairlead` command. `make help` lists them.
+# A thin front: each target is one command of `fairlead`, or of the laboratory (lab/). `make help` lists them.
 .DEFAULT_GOAL := help
 .PHONY: help
 PYTHON ?= python3
 VENV ?= .venv
 FAIRLEAD := $(VENV)/bin/fairlead
+LAB := $(VENV)/bin/python -m lab
 
 help: ## list the targets, and the variables that choose a cluster and images
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 22
@@ -85,30 +86,27 @@ verify: $(READY) ## run every conformance case on every engine
 	$(FAIRLEAD) verify $(ARGS)
 
 integration: $(READY) ## the same; in a KIND or existing cluster, all integration tests there
-	$(FAIRLEAD) $(if $(filter embedded,$(FAIRLEAD_CLUSTER)),verify,e2e) $(ARGS)
+	$(if $(filter embedded,$(FAIRLEAD_CLUSTER)),$(FAIRLEAD) verify,$(LAB) e2e) $(ARGS)
 
 .PHONY: chaos
 chaos: $(READY) ## break every component under load for ten minutes: make chaos ARGS='--seconds 60 --seed 1'
-	$(FAIRLEAD) chaos $(ARGS)
+	$(LAB) chaos $(ARGS)
 
 .PHONY: fuzz
 fuzz: $(READY) ## send odd requests, malformed reviews and load to OPA: make fuzz ARGS='guard --seed 1'
-	$(FAIRLEAD) fuzz $(ARGS)
+	$(LAB) fuzz $(ARGS)
 
 .PHONY: bench
 bench: $(READY) ## measure Fairlead and its peers side by side, into bench/results.json: make bench ARGS=--quick
-	$(VENV)/bin/python bench/run.py $(ARGS)
+	$(LAB) bench $(ARGS)
 
 .PHONY: scale
 scale: $(READY) ## place 20,000 pods in one cluster, into bench/scale.json with a picture: make scale ARGS='--pods 200 --namespaces 50 --nodes 10'
-	$(VENV)/bin/python bench/scale.py $(ARGS)
+	$(LAB) scale $(ARGS)
 
-.PHONY: figures figures-access figures-bundle figures-engines figures-gate figures-placement figures-visibility simulate
+.PHONY: figures figures-access figures-engines figures-gate figures-placement figures-visibility simulate
 figures-access: $(READY) ## measure when access begins and ends, into bench/access.json: make figures-access ARGS='--only windows'
 	$(VENV)/bin/python bench/access.py $(ARGS)
-
-figures-bundle: $(READY) ## measure how 20 OPAs follow signed bundles, into bench/bundle.json: make figures-bundle ARGS='--opas 5'
-	$(VENV)/bin/python bench/bundle.py $(ARGS)
 
 simulate: $(READY) ## play a relabelling of 1,000 namespaces and an outage of OPA on 100 clusters, into bench/simulation.json
 	$(VENV)/bin/python bench/simulation.py $(ARGS)
@@ -168,7 +166,7 @@ image: $(READY) ## build the image of the sidecar and of OPA's proxy
 	$(FAIRLEAD) image $(ARGS)
 
 docker-e2e: $(READY) ## run the end-to-end tests in the devcontainer's image: FAIRLEAD_CLUSTER=kind (default) or embedded
-	$(FAIRLEAD) docker-e2e $(ARGS)
+	$(LAB) docker-e2e $(ARGS)
 
 .PHONY: generate
 generate: $(READY) ## write the files that are made from the policies' METADATA and cases again, and the kustomize base

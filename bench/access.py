@@ -25,7 +25,6 @@ from recovery import Row, measured, memory, row
 
 from fairlead.access import requests
 from fairlead.access.bindings import GROUP, LOCAL, RBAC, VERSION, path
-from fairlead.checks.chaos.report import percentile
 from fairlead.cli import output
 from fairlead.clusters.embedded import process_list
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -41,6 +40,7 @@ from fairlead.operations.transient_access import controllers
 from fairlead.operations.up import started
 from fairlead.settings.access import Access
 from fairlead.settings.models import Settings
+from lab.chaos.report import percentile
 
 RESULTS = "bench/access.json"
 NAMESPACE, ROLE = "shop", "reader"

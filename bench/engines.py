@@ -18,7 +18,6 @@ from typing import Any
 
 import click
 
-from fairlead.checks.bench import processes
 from fairlead.cli import output
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common import waiting
@@ -34,6 +33,7 @@ from fairlead.operations import up
 from fairlead.policy import bundles
 from fairlead.settings.models import IntentSettings, Pool, Settings
 from fairlead.verification import costs
+from lab.bench import processes
 
 FLOOR = "no policy"
 NAMESPACE = "measured"

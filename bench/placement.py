@@ -18,11 +18,11 @@ from typing import Any
 
 import click
 
-from fairlead.checks import decision_cost, placement_cost
-from fairlead.checks.benchmarks import Measurement
-from fairlead.checks.placement_cost import JURISDICTIONS
 from fairlead.cli import output
 from fairlead.common import paths
+from lab import decision_cost, placement_cost
+from lab.benchmarks import Measurement
+from lab.placement_cost import JURISDICTIONS
 
 RESULTS = "bench/placement.json"
 ROUNDS = 3

@@ -23,11 +23,6 @@ from typing import Any
 
 import click
 
-from fairlead.checks import resync
-from fairlead.checks.chaos import invariants, load
-from fairlead.checks.chaos.changes import TAGS, Changes, variants
-from fairlead.checks.chaos.invariants import Attempt
-from fairlead.checks.chaos.report import percentile
 from fairlead.cli import output
 from fairlead.clusters.embedded import process_list
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -36,6 +31,11 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.operations.up import started
 from fairlead.settings.models import Pool, Settings
+from lab import resync
+from lab.chaos import invariants, load
+from lab.chaos.changes import TAGS, Changes, variants
+from lab.chaos.invariants import Attempt
+from lab.chaos.report import percentile
 
 SETTINGS = Settings(pools={"pool1": Pool(), "pool2": Pool()})
 RESULTS = "bench/resilience.json"

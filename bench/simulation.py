@@ -20,9 +20,9 @@ from typing import Any
 
 import click
 
-from fairlead.checks.chaos import report
 from fairlead.cli import output
 from fairlead.common import paths
+from lab.chaos import report
 
 RESULTS = "bench/simulation.json"
 Row = dict[str, Any]

@@ -24,10 +24,10 @@ import placement
 
 from fairlead.analysis import what_if
 from fairlead.analysis.what_if import Changes
-from fairlead.checks import placement_cost
 from fairlead.cli import output
 from fairlead.common import paths
 from fairlead.common.progress import Progress
+from lab import placement_cost
 
 RESULTS = "bench/visibility.json"
 CLUSTERS = 20

@@ -7,8 +7,8 @@ from pathlib import Path
 import yaml
 from waits import DEADLINE
 
-from fairlead.checks.bench import second_api_server
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
+from lab.bench import second_api_server
 
 
 def start_second(cluster: EmbeddedCluster, kubeconfig: Path) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import POOLS, SETTINGS
 
+from conftest import POOLS, SETTINGS
 from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from access_world import BINDINGS, CLUSTER, GROUP, NAMESPACE, RBAC, Users, bound, path, role
 from click.testing import CliRunner
-from conftest import POOLS, SETTINGS
 from waits import until
 
+from conftest import POOLS, SETTINGS
 from fairlead.access import instants, requests
 from fairlead.access.requests import Request
 from fairlead.cli.access import command

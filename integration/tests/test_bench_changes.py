@@ -8,9 +8,14 @@ from typing import Any
 
 import pytest
 
-from fairlead.checks.bench import ground, memory, pushes, requests, runs, starts
-from fairlead.checks.bench.ground import POOL, Ground
-from fairlead.checks.bench.peers import (
+from fairlead.common.errors import UsageError
+from fairlead.common.progress import Progress
+from fairlead.deployment import sidecars
+from fairlead.engines.gatekeeper import controller as gatekeeper
+from fairlead.programs import toolchain
+from lab.bench import ground, memory, pushes, requests, runs, starts
+from lab.bench.ground import POOL, Ground
+from lab.bench.peers import (
     EMPTIEST,
     OPA,
     PEERS,
@@ -18,11 +23,6 @@ from fairlead.checks.bench.peers import (
     Peer,
     settings_of,
 )
-from fairlead.common.errors import UsageError
-from fairlead.common.progress import Progress
-from fairlead.deployment import sidecars
-from fairlead.engines.gatekeeper import controller as gatekeeper
-from fairlead.programs import toolchain
 
 pytestmark = pytest.mark.embedded("it measures processes of this machine")
 _PUSH = "from a push to its first decision"

@@ -43,11 +43,11 @@ def following(cluster: Cluster, objects: clients.Objects) -> Iterator[Cluster]:
 COMMANDS: dict[str, tuple[Callable[[Cluster, Settings], Any], str]] = {
     "push": (
         lambda cluster, settings: push.push(cluster, PolicySet.load(settings), progress=SILENT),
-        "fairlead bundle push",
+        "fairlead bundle sign",
     ),
     "rollback": (
         lambda cluster, _: rollback.rollback(cluster, None, progress=SILENT),
-        "fairlead bundle push",
+        "fairlead bundle sign",
     ),
     "deploy": (
         lambda cluster, settings: deploy.deploy(cluster, PolicySet.load(settings), progress=SILENT),

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fairlead.checks.fuzz import agreement
 from fairlead.clusters import registry
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
@@ -20,6 +19,7 @@ from fairlead.engines.live import clusters
 from fairlead.policy import bundles, cases
 from fairlead.verification.opa import OpaEngine
 from fairlead.verification.verify import verify
+from lab.fuzz import agreement
 
 pytestmark = pytest.mark.skipif(
     registry.of_environment().kind != "embedded", reason="the fuzz starts its own cluster"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import suspension
 import yaml
-from conftest import POOLS, SETTINGS
 from waits import until
 
+from conftest import POOLS, SETTINGS
 from fairlead.analysis.place import ANNOTATION
 from fairlead.clusters.base import Cluster
 from fairlead.clusters.embedded.cluster import EmbeddedCluster

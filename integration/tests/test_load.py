@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.checks.fuzz import load
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
 from fairlead.settings.models import Settings
+from lab.fuzz import load
 
 pytestmark = pytest.mark.embedded("it measures processes of this machine")
 

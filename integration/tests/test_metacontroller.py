@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 from access_world import BINDINGS, GROUP, NAMESPACE, RBAC, Users, bound, path, role
-from conftest import POOLS, SETTINGS
 from waits import until
 
+from conftest import POOLS, SETTINGS
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths
 from fairlead.common.progress import Progress

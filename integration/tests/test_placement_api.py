@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import POOLS, SETTINGS
 from waits import until
 
+from conftest import POOLS, SETTINGS
 from fairlead.clusters.base import Cluster
 from fairlead.common import paths
 from fairlead.common.digests import digest

@@ -16,12 +16,12 @@ from federations import BOTH, CLUSTERS, TEMPLATE, Federation, actions
 from waits import until
 
 from fairlead.analysis.place import Placement
-from fairlead.checks import federation_demo
 from fairlead.cli.place import command
 from fairlead.cli.query import command as query_command
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
 from fairlead.common.files import Document
+from fairlead.demos import federation as federation_demo
 from fairlead.federation import live_replicas, readiness
 from fairlead.federation.members import FIELD_MANAGER, Member, parsed
 

@@ -18,7 +18,6 @@ import pytest
 from kubernetes import client
 from waits import until
 
-from fairlead.checks.chaos import invariants
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
@@ -27,6 +26,7 @@ from fairlead.operations.deploy import deploy
 from fairlead.operations.up import started
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import DecisionLogs, Pool, Replicated, Settings, Toleration
+from lab.chaos import invariants
 
 pytestmark = [
     pytest.mark.long,

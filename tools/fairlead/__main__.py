@@ -11,7 +11,9 @@ import re
 import signal
 import sys
 import threading
+from collections.abc import Mapping
 from types import FrameType
+from typing import Any
 
 import click
 
@@ -47,12 +49,8 @@ COMMANDS = {
     "audit": "Show what the policies would change, refuse or find misplaced in a cluster.",
     "diff": "Show which decisions changed policies would change in a cluster.",
     "verify": "Run the conformance cases on each engine.",
-    "chaos": "Break every component under load, and check that no pod is misplaced.",
-    "fuzz": "Send malformed and hostile requests to OPA, and check its answers.",
     "test": "Check and test policies, or the whole checkout.",
     "image": "Build the image of the sidecar and of OPA's proxy.",
-    "e2e": "Run the integration tests on a cluster of any kind.",
-    "docker-e2e": "Run the end-to-end tests in a container.",
     "convert": "Write fairlead.yaml from policies of Gatekeeper, Kyverno or admission plugins.",
     "init": "Start a repository of policies.",
     "new": "Create a policy: its folder, its test and its cases.",
@@ -69,14 +67,21 @@ COMMANDS = {
 }
 
 
-class _Commands(click.Group):
+class CommandGroup(click.Group):
+    """Commands with one line of help each, whose modules are in the package `commands_of`."""
+
+    def __init__(self, *, commands_of: str, lines: Mapping[str, str], **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self._package = commands_of
+        self._lines = lines
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(self._lines)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self._lines:
             return None
-        module = importlib.import_module(f"fairlead.cli.{cmd_name.replace('-', '_')}")
+        module = importlib.import_module(f"{self._package}.{cmd_name.replace('-', '_')}")
         command = module.command
         assert isinstance(command, click.Command)  # noqa: S101 - each command module has one, named so
         return command
@@ -84,19 +89,22 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if not ctx.resilient_parsing and args[0] not in COMMANDS and not args[0].startswith("-"):
-            close = difflib.get_close_matches(args[0], COMMANDS, n=3)
+        name = args[0]
+        if not ctx.resilient_parsing and name not in self._lines and not name.startswith("-"):
+            close = difflib.get_close_matches(name, self._lines, n=3)
             advice = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
-            raise click.UsageError(f"No such command {args[0]!r}.{advice}", ctx)
+            raise click.UsageError(f"No such command {name!r}.{advice}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl(list(self._lines.items()))
 
 
 @click.group(
-    cls=_Commands,
+    cls=CommandGroup,
+    commands_of="fairlead.cli",
+    lines=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 @click.version_option(__version__, prog_name="fairlead")

@@ -1,175 +1,29 @@
-"""The steps of `fairlead test`: policies compiled, formatted, tested and covered; code linted,
-typed and tested."""
+"""Tests a checkout of Fairlead, by its laboratory, which is not installed."""
 
 from __future__ import annotations
 
-import os
+import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 
-from fairlead.checks import developers
 from fairlead.common import paths
-from fairlead.common.errors import FairleadError, UsageError
-from fairlead.common.progress import Progress
-from fairlead.deployment import pod_sizes
-from fairlead.opa import cli
-from fairlead.policy import bundles, contract, generated
-from fairlead.settings.models import Settings
-from fairlead.verification import matrix
-
-COVERAGE = 100.0
-"""Percent of the policies' lines that their tests must reach."""
+from fairlead.common.errors import UsageError
 
 
-# Each process starts its own cluster for the session, so the tests of a file stay together. The
-# files run in the order in which they are collected, long ones first: pytest-xdist would begin with
-# those that have most tests, which are short.
-_PARALLEL = (
-    *("--numprocesses=auto", "--maxprocesses=4"),
-    *("--dist=loadfile", "--no-loadscope-reorder"),
-)
-_CODE = ("tools", "policies", "integration", "bench", "testdata", "conftest.py", "setup.py")
-_PACKAGES = {
-    "ruff": ("ruff",),
-    "ruff format": ("ruff",),
-    "imports": ("importlinter",),
-    "mypy": ("mypy",),
-    "pytest": ("pytest", "xdist"),
-}
-# One run of mypy for each folder with a conftest.py: mypy accepts each module name only once.
-_TYPED = (
-    ("--package=fairlead",),
-    ("tools/tests", "--exclude=^tools/tests/(clusters/embedded|programs/toolchain|sync)/"),
-    ("tools/tests/clusters/embedded",),
-    ("tools/tests/programs/toolchain",),
-    ("tools/tests/sync",),
-    ("integration/tests",),
-    ("--explicit-package-bases", "policies"),  # their files have equal names
-    ("conftest.py", "setup.py", "bench", "tools/capture.py", "integration/image/collect.py"),
-    ("testdata/samples/python-webhook/webhook.py",),
-)
+def run(arguments: Sequence[str]) -> int:
+    """Run `python -m lab test` with these arguments. Returns its exit code.
 
-
-@dataclass(frozen=True)
-class Result:
-    """The result of one step. `detail` says what failed, or counts what passed."""
-
-    step: str
-    passed: bool
-    seconds: float
-    detail: str
-
-
-def run(
-    selected: Iterable[str] | None, arguments: Iterable[str], *, progress: Progress
-) -> Iterator[Result]:
-    """Run the `selected` steps (all by default), also after one has failed. `arguments` go to
-    pytest.
-
-    Raises UsageError for an unknown step, or if a package of the extra `dev` is missing.
+    If this process is interrupted, so are the tests, which then stop their clusters. Raises
+    UsageError if this is no checkout.
     """
-    steps = _steps(list(arguments), progress)
-    names = list(selected or steps)
-    for name in names:
-        if name not in steps:
-            raise UsageError(f"no step {name!r}: one of {', '.join(steps)}")
-    for name in names:
-        developers.require(f"the step {name}", *_PACKAGES.get(name, ()))
-    yield from results({name: steps[name] for name in names}, progress)
-
-
-def results(steps: Mapping[str, Callable[[], str]], progress: Progress) -> Iterator[Result]:
-    """Run the steps, also after one has failed. A step returns what its result says, or raises
-    FairleadError.
-    """
-    for name, step in steps.items():
-        progress.update(name, "running")
-        began = time.monotonic()
+    if not (paths.root() / "lab").is_dir():
+        raise UsageError("name the folder of your policies: fairlead test --policies FOLDER")
+    command = [sys.executable, "-m", "lab", "test", *arguments]
+    with subprocess.Popen(command, cwd=paths.root()) as tests:
         try:
-            detail, passed = step(), True
-        except FairleadError as error:
-            detail, passed = str(error), False
-        progress.finish(name, "passed" if passed else "failed")
-        yield Result(name, passed, round(time.monotonic() - began, 1), detail)
-
-
-def _steps(arguments: list[str], progress: Progress) -> dict[str, Callable[[], str]]:
-    python = [sys.executable, "-m"]
-    return {
-        "opa check": lambda: _check(progress),
-        "opa fmt": lambda: _formatted(progress),
-        "opa test": lambda: _tested(progress),
-        "ruff": lambda: _program([*python, "ruff", "check", "--quiet", *_CODE]),
-        "ruff format": lambda: _program([*python, "ruff", "format", "--check", "--quiet", *_CODE]),
-        "imports": lambda: _program(
-            [str(Path(sys.executable).with_name("lint-imports")), "--no-logo"]
-        ),
-        "mypy": lambda: _typed([*python, "mypy", "--no-error-summary"]),
-        "pytest": lambda: _program([*python, "pytest", *_PARALLEL, *arguments], shown=True),
-    }
-
-
-def _check(progress: Progress) -> str:
-    contract.require(Settings(), None, progress)
-    cli.check(bundles.folder(), paths.root() / "tools" / "schemas", progress)
-    texts = {
-        **generated.texts([bundles.folder()], Settings()),
-        **matrix.texts(),
-        **pod_sizes.texts(),
-    }
-    if outdated := generated.outdated(texts):
-        names = ", ".join(str(path.relative_to(paths.root())) for path in outdated)
-        raise FairleadError(f"not as what they are made from says: {names}; run `make generate`")
-    return ""
-
-
-def _formatted(progress: Progress) -> str:
-    if changed := cli.fmt(bundles.folder(), progress):
-        raise FairleadError(f"not formatted: {', '.join(changed)}; run `opa fmt -w policies`")
-    return ""
-
-
-def _tested(progress: Progress) -> str:
-    result = cli.test(bundles.folder(), progress)
-    if result.failed:
-        raise FairleadError("failed: " + "; ".join(result.failed))
-    coverage = cli.coverage(bundles.folder(), progress)
-    if coverage.percent < COVERAGE:
-        raise FairleadError(
-            f"{coverage.percent} % of the lines are covered; no test reaches: "
-            f"{', '.join(coverage.uncovered)}"
-        )
-    return f"{result.passed} tests, {coverage.percent:g} % of the lines"
-
-
-def _typed(mypy: list[str]) -> str:
-    """Check the types of all code. Raises FairleadError with all errors."""
-    errors = []
-    for arguments in _TYPED:
-        try:
-            _program([*mypy, *arguments])
-        except FairleadError as error:
-            errors.append(str(error))
-    if errors:
-        raise FairleadError("\n".join(errors))
-    return ""
-
-
-def _program(argv: list[str], *, shown: bool = False) -> str:
-    """Run a checker; with `shown`, its output goes to the terminal. Raises FairleadError with its
-    output if it fails.
-    """
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    # Shown output goes to stderr, because stdout is only for the results.
-    streams = {"stdout": sys.stderr, "stderr": sys.stderr} if shown else {"capture_output": True}
-    completed = subprocess.run(
-        argv, cwd=paths.root(), env=environment, text=True, check=False, **streams
-    )
-    if completed.returncode:
-        output = "" if shown else (completed.stdout + completed.stderr).strip()
-        raise FairleadError(output or f"ended with {completed.returncode}")
-    return ""
+            return tests.wait()
+        except BaseException:
+            tests.send_signal(signal.SIGINT)
+            tests.wait()
+            raise

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairlead.checks import checkout
-from fairlead.checks.checkout import Result
+from fairlead.checks import steps
+from fairlead.checks.steps import Result
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
@@ -27,7 +27,7 @@ def run(settings: Settings, folder: Path, *, progress: Progress) -> Iterator[Res
     """
     settings, source = bundles.placed(settings, folder)
     places = [*([] if source is None else [str(source)]), *settings.policies]
-    yield from checkout.results(
+    yield from steps.run(
         {
             "check and test": lambda: _tested(settings, source, progress),
             "format": lambda: _formatted(places, progress),

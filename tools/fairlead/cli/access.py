@@ -11,13 +11,13 @@ from rich.console import Console
 from fairlead.access import instants, requests
 from fairlead.access.bindings import Key
 from fairlead.access.requests import Request
-from fairlead.checks import demo_access
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import durations
 from fairlead.common.errors import UsageError
+from fairlead.demos import access as demo_access
 from fairlead.operations import up
 from fairlead.settings.access import Access
 from fairlead.settings.models import Settings

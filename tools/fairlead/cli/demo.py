@@ -9,11 +9,11 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 
-from fairlead.checks import demo as library
 from fairlead.cli import demo_federation, options
 from fairlead.cli import output as out
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError, UsageError
+from fairlead.demos import pools as library
 from fairlead.operations import up
 from fairlead.settings.models import Settings
 

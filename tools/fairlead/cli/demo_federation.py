@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from fairlead.checks import federation_demo as library
-from fairlead.checks.federation_demo import Played, Step
 from fairlead.cli import output as out
 from fairlead.common.errors import FairleadError
+from fairlead.demos import federation as library
+from fairlead.demos.federation import Played, Step
 
 
 def run(output: str, *, keep: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from fairlead.analysis import gate, junit, sarif
+from fairlead.analysis import gate
 from fairlead.analysis.gate import Report, Verdict
 from fairlead.cli import grouped
 from fairlead.cli import output as out
@@ -18,9 +18,14 @@ FORMATS = ("junit", "sarif")
 
 def emit(report: Report, output: str) -> None:
     """Print the report in the format `output`, and what makes it uncertain to stderr."""
+    # Imported here, as these two libraries take as long to load as a gate needs to decide.
     if output == "junit":
+        from fairlead.analysis import junit
+
         out.line(junit.document(report))
     elif output == "sarif":
+        from fairlead.analysis import sarif
+
         out.line(json.dumps(sarif.document(report), indent=2))
     else:
         out.emit(_data(report), output, lambda console: _draw(console, report))

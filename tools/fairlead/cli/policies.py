@@ -38,8 +38,6 @@ def command(target: registry.Target, output: str) -> None:
     known = {column: style for column, style in styles.items() if column in columns}
     out.emit(rows, output, out.rows(None, columns, rows, known))
     if url := bundle_following.followed(objects):
-        out.note(
-            f"not listed: the policies in the signed bundles of {url}; see `fairlead bundle status`"
-        )
+        out.note(f"not listed: the policies in the signed bundles of {url}")
     if any(row["status"] == "error" or row["conflict"] for row in rows):
         raise SystemExit(1)

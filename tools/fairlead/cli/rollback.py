@@ -17,12 +17,13 @@ from fairlead.operations import rollback as library
 @options.message
 @options.output
 def command(entry: str | None, target: registry.Target, message: str | None, output: str) -> None:
-    """Bring the policies of ENTRY back, by default the latest other ones.
+    """Go back to the policies of ENTRY; without ENTRY, to the last revision that differs from the
+    present one.
 
     ENTRY is a number that `fairlead history` lists, or the first digits of a revision. The settings
-    nodeLabel, podSelector and contact come back with the policies. Other settings stay as they are,
-    and the command names those that differ. If decisions depend on one of these, nothing is
-    changed.
+    nodeLabel, podSelector and contact come back with the policies. All other settings stay as they
+    are. If the old policies need another value of one of them (such as pools), nothing is changed,
+    and the error says what to write into fairlead.yaml.
     """
     cluster = registry.find(target)
     with out.progress() as progress:

@@ -40,8 +40,7 @@ def _draw(data: dict[str, Any], console: Console) -> None:
     out.rows(None, ("name", "cluster", "engine", "sidecar", "kubeconfig"), [data])(console)
     if url := data.get("bundles"):
         console.print(
-            f"policies: the signed bundles of {url}, see `fairlead bundle status`; webhooks and "
-            "guards are not compared",
+            f"policies: the signed bundles of {url}; webhooks and guards are not compared",
             markup=False,
         )
     if data["disabled"]:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from fairlead.checks import checkout
-from fairlead.checks import policies as library
+from fairlead.checks import checkout, policies
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.common.errors import UsageError
@@ -37,19 +36,20 @@ def command(
     settings_file: Path | None,
     output: str,
     pytest_arguments: tuple[str, ...],
-) -> None:
-    """Check, lint and test policies and code, on a real OPA and a real API server.
+) -> int:
+    """Check and test policies. In a checkout of Fairlead without --policies: check, lint and test
+    everything, on a real OPA and a real API server.
 
     PYTEST_ARGUMENTS go to pytest unchanged. Exit code: 1 if a step fails.
     """
     if policies_folder is None:
-        ran = checkout.run(steps, pytest_arguments, progress=out.plain())
-    elif steps or pytest_arguments:
+        named = [argument for step in steps for argument in ("--step", step)]
+        return checkout.run([*named, "--output", output, "--", *pytest_arguments])
+    if steps or pytest_arguments:
         raise UsageError("--policies has steps of its own: leave out --step and pytest's arguments")
-    else:
-        settings = options.load(settings_file)
-        ran = library.run(settings, policies_folder, progress=out.plain())
-    results = [asdict(result) for result in ran]
+    settings = options.load(settings_file)
+    results = [
+        asdict(result) for result in policies.run(settings, policies_folder, progress=out.plain())
+    ]
     out.emit(results, output, out.rows(None, ("step", "passed", "seconds", "detail"), results))
-    if not all(result["passed"] for result in results):
-        raise SystemExit(1)
+    return int(not all(result["passed"] for result in results))

@@ -52,15 +52,15 @@ def read(url: str, parse: Callable[[str], T]) -> tuple[T, str]:
     With an ETag, only a new text is sent. Raises InputError if there is no earlier text.
     """
     file = _file(url)
-    kept = _kept(file)
+    cached = _kept(file)
     try:
-        answer = _asked(url, kept)
+        answer = _asked(url, cached)
         value = parse(answer.text)
     except FairleadError as error:
-        if kept is None:
+        if cached is None:
             raise InputError(shown(url), f"{error}: correct the URL, or try again") from error
-        return parse(kept.text), f"{shown(url)}: {error}. The last good answer counts"
-    if answer != kept:
+        return parse(cached.text), f"{shown(url)}: {error}. The last good answer counts"
+    if answer != cached:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         atomic_files.write_private(file, json.dumps([answer.etag, answer.text]).encode())
     return value, ""
@@ -70,16 +70,16 @@ class _Failed(FairleadError):
     """There was no usable answer; the message says why."""
 
 
-def _asked(url: str, kept: _Kept | None) -> _Kept:
-    """The answer now, which is `kept` if nothing is new. Raises _Failed."""
-    headers = {"If-None-Match": kept.etag} if kept and kept.etag else {}
+def _asked(url: str, cached: _Kept | None) -> _Kept:
+    """The answer now, which is `cached` if nothing is new. Raises _Failed."""
+    headers = {"If-None-Match": cached.etag} if cached and cached.etag else {}
     end = time.monotonic() + _LONGEST
     try:
         with requests.get(url, headers=headers, timeout=_TIMEOUT, stream=True) as answer:
             if url.startswith("https:") and not answer.url.startswith("https:"):
                 raise _Failed("it leads to a URL without TLS")
-            if answer.status_code == requests.codes.not_modified and kept:
-                return kept
+            if answer.status_code == requests.codes.not_modified and cached:
+                return cached
             if answer.status_code != requests.codes.ok:
                 raise _Failed(f"the server says {answer.status_code} {answer.reason}")
             body = bytearray()

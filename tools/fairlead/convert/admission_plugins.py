@@ -85,7 +85,7 @@ class Plugins:
             first = findings.namespaces[name][0].source
             raise InputError(
                 document.path,
-                f"namespace {name!r} stands at {first}, too: convert one cluster at a time",
+                f"namespace {name!r} is also in {first}: convert one cluster at a time",
                 line=document.line(()),
             )
         findings.namespaces[name] = (origin, metadata.labels or {})
@@ -109,7 +109,7 @@ class Plugins:
         if plugin.file:
             raise InputError(
                 document.path,
-                f"the configuration of {name} stands at {plugin.file.source}, too: an API server "
+                f"the configuration of {name} is also in {plugin.file.source}: an API server "
                 "has one",
                 line=document.line(()),
             )

@@ -160,7 +160,7 @@ def is_off(selector: Mapping[str, Any] | None) -> bool:
 
 
 def off(selector: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The selector with the expressions of NOTHING; `on` takes them out again."""
+    """The selector, changed to match nothing; `on` restores it."""
     without = on(selector)
     return {**without, "matchExpressions": [*without.get("matchExpressions", ()), *NOTHING]}
 

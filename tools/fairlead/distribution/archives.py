@@ -48,12 +48,6 @@ class Archive:
         return signed if isinstance(signed, int) and SIGNATURES in self.files else None
 
     @property
-    def expires(self) -> int | None:
-        """Until when OPAs decide by it, in seconds of Unix time; None if it has no end."""
-        expires = self._metadata.get("expires")
-        return expires if isinstance(expires, int) else None
-
-    @property
     def _metadata(self) -> Mapping[str, Any]:
         metadata = self.manifest.get("metadata")
         return metadata if isinstance(metadata, dict) else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -12,10 +11,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from fairlead.common.digests import digest
-from fairlead.common.errors import FairleadError, InputError, UsageError
+from fairlead.common.errors import InputError, UsageError
 from fairlead.distribution.archives import NAMES, SIGNATURES, Archive
 from fairlead.opa import bundle_files
-from fairlead.opa.bundle_files import Verification
 
 SCOPE = "fairlead"
 """The scope of signatures, unless a flag names another. A slash and the bundle's name follow, so
@@ -39,10 +37,6 @@ class PublicKey:
     def key_id(self) -> str:
         """12 hex digits that identify the key."""
         return digest(self.pem)
-
-    def verification(self, name: str, scope: str) -> Verification:
-        """How a bundle with this name is verified by the key."""
-        return Verification(self.pem, self.key_id, self.algorithm, claim(scope, name))
 
 
 @dataclass(frozen=True)
@@ -114,19 +108,6 @@ def sign(
     claims = {"scope": claim(scope, archive.name), "keyid": key.public.key_id}
     signature = bundle_files.sign(stamped.contents(), key.pem, key.public.algorithm, claims)
     return Archive({**stamped.files, SIGNATURES: signature}, stamped.manifest)
-
-
-def verify(archive: Archive, packed: bytes, keys: Sequence[PublicKey], scope: str) -> None:
-    """Verify that one of the keys signed the bundle. Raises FairleadError."""
-    problems = []
-    for key in keys:
-        try:
-            bundle_files.verify(packed, key.verification(archive.name, scope))
-        except FairleadError as error:
-            problems.append(str(error))
-        else:
-            return
-    raise FairleadError(problems[-1])
 
 
 def _private(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> PrivateKey:

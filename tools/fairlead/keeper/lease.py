@@ -92,9 +92,9 @@ class Lease:
         """Try once to hold the Lease during the block, which gets whether it is held. Raises
         ApiServerError if the API server cannot be asked.
         """
-        taken = self._take()
-        with self._renewed() if taken else nullcontext():
-            yield taken
+        acquired = self._take()
+        with self._renewed() if acquired else nullcontext():
+            yield acquired
 
     @contextmanager
     def held(self, *, forbidden: bool = True) -> Iterator[bool]:
@@ -155,7 +155,7 @@ class Lease:
         return self._write(
             version,
             self._holder,
-            taken=True,
+            acquired=True,
             transitions=int(spec.get("leaseTransitions") or 0) + 1,
         )
 
@@ -202,10 +202,10 @@ class Lease:
                 log.warning("the Lease %s cannot be given back: %s", self._name, error)
 
     def _write(
-        self, version: str, holder: str, *, taken: bool = False, transitions: int = 0
+        self, version: str, holder: str, *, acquired: bool = False, transitions: int = 0
     ) -> bool:
         """Write the Lease based on `version`; False if somebody else has changed it since."""
-        begun, now = (
+        start, now = (
             time.monotonic(),
             datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
         )
@@ -214,7 +214,7 @@ class Lease:
             "leaseDurationSeconds": int(self._pace.duration),
             "renewTime": now,
         }
-        if taken:
+        if acquired:
             spec |= {"acquireTime": now, "leaseTransitions": transitions}
         try:
             self._api.patch(
@@ -226,5 +226,5 @@ class Lease:
             if error.status == 409:
                 return False
             raise
-        self._until = begun + self._pace.duration if holder else float("-inf")
+        self._until = start + self._pace.duration if holder else float("-inf")
         return True

@@ -83,13 +83,13 @@ def replaced(deployed: Deployed, servers: Servers, valid: timedelta, *, progress
         _publish(deployed, servers, fresh)
     else:
         old = finish(deployed, servers, progress=progress)
-        both = old.ca + fresh.ca
+        cas = old.ca + fresh.ca
         progress.update("certificate", "making everyone trust a new CA")
-        _publish(deployed, servers, replace(old, ca=both))
-        _trust(deployed, servers, both)
+        _publish(deployed, servers, replace(old, ca=cas))
+        _trust(deployed, servers, cas)
         time.sleep(SETTLE)
         progress.update("certificate", "serving with the new certificate")
-        _publish(deployed, servers, replace(fresh, ca=both))
+        _publish(deployed, servers, replace(fresh, ca=cas))
     tls = finish(deployed, servers, progress=progress)
     progress.finish("certificate", "rotated")
     return tls

@@ -91,8 +91,8 @@ class Serving:
     to where they read it.
     """
 
-    def __init__(self, listed: Callable[[], list[Server]], *, pause: float = 1.0) -> None:
-        self._listed = listed
+    def __init__(self, list_servers: Callable[[], list[Server]], *, pause: float = 1.0) -> None:
+        self._listed = list_servers
         self._pause = pause
         self._cas = b""
 
@@ -114,27 +114,29 @@ class Serving:
             "serves with the new certificate",
         )
 
-    def _every(self, holds: Callable[[Server], bool], what: str) -> None:
+    def _every(self, holds: Callable[[Server], bool], expectation: str) -> None:
         late: list[tuple[Server, str]] = []
 
         def everyone() -> bool:
             whys = [(server, _failure(partial(holds, server))) for server in self._listed()]
-            late[:] = [(server, why) for server, why in whys if why is not None]
+            late[:] = [(server, reason) for server, reason in whys if reason is not None]
             return not late
 
         try:
             waiting.until(
-                everyone, deadline=DEADLINE, what=f"every server {what}", pause=self._pause
+                everyone, deadline=DEADLINE, what=f"every server {expectation}", pause=self._pause
             )
         except FairleadError as error:
-            waiting_for = ", ".join(f"{server.host}:{server.port}{why}" for server, why in late)
+            waiting_for = ", ".join(
+                f"{server.host}:{server.port}{reason}" for server, reason in late
+            )
             if not late or any(server.ready for server, _ in late):
                 raise FairleadError(
                     f"{error}: {waiting_for}" if waiting_for else str(error)
                 ) from error
             log.warning(
                 "no longer waiting until every server %s: these are not Ready: %s",
-                what,
+                expectation,
                 waiting_for,
             )
 
@@ -150,8 +152,10 @@ class Rolled(Serving):
     pods.
     """
 
-    def __init__(self, api: ApiServer, listed: Callable[[], list[Server]], *, manager: str) -> None:
-        super().__init__(listed)
+    def __init__(
+        self, api: ApiServer, list_servers: Callable[[], list[Server]], *, manager: str
+    ) -> None:
+        super().__init__(list_servers)
         self._api = api
         self._manager = manager
 

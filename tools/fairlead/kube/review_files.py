@@ -92,7 +92,7 @@ def _objects(path: Path, also: str | None) -> tuple[list[files.Document], int]:
         others.add(node.start_mark.line)
         return False
 
-    objects = files.parse_yaml(text, path, wanted=wanted)
+    objects = files.parse_yaml(text, path, select=wanted)
     return objects, len(others) if objects else max(len(others), 1)
 
 
@@ -219,7 +219,8 @@ def _check_json(document: files.Document) -> None:
         count += 1
         if depth > _DEEPEST:
             raise InputError(
-                document.path, f"is nested deeper than {_DEEPEST} levels, or in itself"
+                document.path,
+                f"is nested more than {_DEEPEST} levels deep, or a YAML alias contains itself",
             )
         if count > _LARGEST:
             raise InputError(document.path, f"holds more than {_LARGEST} values, aliases expanded")

@@ -251,12 +251,12 @@ def _json(value: Any) -> str:
         raise FairleadError(f"cannot be handed to OPA as JSON: {error}") from error
 
 
-def _json_of(completed: subprocess.CompletedProcess[str], what: str) -> Any:
+def _json_of(completed: subprocess.CompletedProcess[str], action: str) -> Any:
     try:
         return json.loads(completed.stdout)
     except ValueError as error:
         raise FairleadError(
-            f"{what}: {output(completed) or f'ended with {completed.returncode} and no answer'}"
+            f"{action}: {output(completed) or f'ended with {completed.returncode} and no answer'}"
         ) from error
 
 

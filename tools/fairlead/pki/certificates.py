@@ -73,8 +73,8 @@ class CA:
         key, issuer, signer = ec.generate_private_key(ec.SECP256R1()), self._cert(), self._key()
         subject = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, name) for name in organizations]
         subject.append(x509.NameAttribute(NameOID.COMMON_NAME, common_name))
-        until = min(datetime.now(UTC) + valid, issuer.not_valid_after_utc)
-        builder = _builder(x509.Name(subject), issuer.subject, key.public_key(), until)
+        end = min(datetime.now(UTC) + valid, issuer.not_valid_after_utc)
+        builder = _builder(x509.Name(subject), issuer.subject, key.public_key(), end)
         builder = builder.add_extension(
             x509.BasicConstraints(ca=False, path_length=None), critical=True
         )
@@ -136,14 +136,14 @@ def goes_with(key_pem: bytes, cert_pem: bytes) -> bool:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey, until: datetime
+    subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey, end: datetime
 ) -> x509.CertificateBuilder:
     builder = (
         x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(public_key)
     )
     builder = builder.serial_number(x509.random_serial_number())
-    builder = builder.not_valid_before(min(datetime.now(UTC), until) - _CLOCK_SKEW).not_valid_after(
-        until
+    builder = builder.not_valid_before(min(datetime.now(UTC), end) - _CLOCK_SKEW).not_valid_after(
+        end
     )
     return builder.add_extension(
         x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False

@@ -80,8 +80,8 @@ def _programs(progress: Progress) -> str | None:
     built = toolchain.cached() if sys.platform == "linux" else {}
     if not built:
         return None
-    listed = "\n".join(sorted(map(str, built)))
-    tag = f"fairlead-programs:{hashlib.sha256(listed.encode()).hexdigest()[:12]}"
+    listing = "\n".join(sorted(map(str, built)))
+    tag = f"fairlead-programs:{hashlib.sha256(listing.encode()).hexdigest()[:12]}"
     if docker.has_image(tag):
         return tag
     base, network = os.environ.get(BASE_VARIABLE), os.environ.get(NETWORK_VARIABLE)
@@ -148,7 +148,7 @@ def _digest(sources: Iterable[str]) -> str:
 
 
 def _advice(error: str, base: str | None) -> str:
-    named = (
+    origin = (
         f"{BASE_VARIABLE}={base}"
         if base
         else f"the Dockerfile's own; {BASE_VARIABLE} names another"
@@ -159,7 +159,7 @@ def _advice(error: str, base: str | None) -> str:
         re.I,
     ):
         return (
-            f"The base image ({named}) is not there and cannot be pulled: name one of `docker "
+            f"The base image ({origin}) is not there and cannot be pulled: name one of `docker "
             "images`."
         )
     if _UNTRUSTED.search(error):
@@ -173,4 +173,4 @@ def _advice(error: str, base: str | None) -> str:
             f"A step has no network: set {NETWORK_VARIABLE}=host, or a proxy in Docker's own "
             "configuration."
         )
-    return f"The base image is {named}; then repeat: the steps that were built are kept."
+    return f"The base image is {origin}; then repeat: the steps that were built are kept."

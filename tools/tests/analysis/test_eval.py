@@ -365,7 +365,7 @@ def test_a_review_says_itself_what_it_is(option: str) -> None:
         (b'{"apiVersion": "v1", "kind": "P', "not valid YAML"),
         (
             b'{"apiVersion":"v1","kind":"Pod","spec":' + b'{"a":' * 200 + b"1" + b"}" * 201,
-            "nested deeper than 100",
+            "nested more than 100 levels deep",
         ),
         (b'{"apiVersion":"v1","kind":"Pod","spec":' + b"[" * 50_000, "YAML"),
     ],

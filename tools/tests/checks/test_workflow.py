@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
-from fairlead.checks import checkout as library
-from fairlead.checks import docker_e2e
 from fairlead.clusters import kind
 from fairlead.common import paths
 from fairlead.common.progress import Progress
 from fairlead.settings.images import IMAGE_VARIABLES
+from lab import checkout as library
+from lab import docker_e2e
 
 MAKEFILE = paths.root() / "Makefile"
 WORKFLOW = paths.root() / ".github" / "workflows" / "ci.yaml"
@@ -83,12 +83,14 @@ def test_the_workflow_caches_by_the_pins_and_keeps_what_failed(workflow: dict[st
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout with the Makefile, and a fake fairlead that prints how it was called."""
+    """A checkout with the Makefile, and programs that print how they were called."""
     shutil.copy(MAKEFILE, tmp_path)
-    program = tmp_path / ".venv" / "bin" / "fairlead"
-    program.parent.mkdir(parents=True)
-    program.write_text('#!/bin/sh\necho "$FAIRLEAD_CLUSTER|$KIND_CLUSTER_NAME|$OPA_IMAGE|$*"\n')
-    program.chmod(0o755)
+    programs = tmp_path / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    for name in ("fairlead", "python"):
+        program = programs / name
+        program.write_text('#!/bin/sh\necho "$FAIRLEAD_CLUSTER|$KIND_CLUSTER_NAME|$OPA_IMAGE|$*"\n')
+        program.chmod(0o755)
     for name in ("requirements.txt", "pyproject.toml", ".venv/.ready"):
         (tmp_path / name).touch()
     return tmp_path
@@ -136,7 +138,7 @@ def test_make_means_the_kind_cluster_where_it_is_the_only_one(checkout: Path) ->
     (made / "containers.json").touch()
     assert make(checkout, "update-rego") == "kind|||push"
     assert make(checkout, "logs-sidecar") == "kind|||logs sidecar"
-    assert make(checkout, "integration") == "kind|||e2e"
+    assert make(checkout, "integration") == "kind|||-m lab e2e"
     assert make(checkout, "logs", "FAIRLEAD_CLUSTER=embedded") == "embedded|||logs opa"
     assert make(checkout, "test") == "|||test", "the tests change what they run on"
     (checkout / ".fairlead" / "fairlead").mkdir()

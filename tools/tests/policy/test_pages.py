@@ -8,7 +8,7 @@ import pytest
 from command_line import fairlead
 
 from fairlead.checks import policies
-from fairlead.checks.checkout import Result
+from fairlead.checks.steps import Result
 from fairlead.common import atomic_files
 from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
