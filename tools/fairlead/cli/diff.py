@@ -14,6 +14,8 @@ from fairlead.analysis.batch import described
 from fairlead.cli import grouped, options, outcomes
 from fairlead.cli import output as out
 from fairlead.clusters import registry
+from fairlead.deployment.engine_names import ENGINES
+from fairlead.deployment.names import OPA_ENGINE
 from fairlead.operations import deploy, push
 from fairlead.operations.applying import UNCHANGED
 from fairlead.policy.policy_set import PolicySet
@@ -23,6 +25,13 @@ from fairlead.policy.policy_set import PolicySet
 @options.cluster
 @options.settings
 @options.policies
+@click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    help="The engine that is to decide by the policies of this checkout: it shows what a change to "
+    "that engine would change. What engines only word differently does not count.  [default: OPA, "
+    "by the Rego of the policies]",
+)
 @click.option(
     "--objects",
     "of_objects",
@@ -35,6 +44,7 @@ def command(
     target: registry.Target,
     settings_file: Path | None,
     policies_folder: Path | None,
+    engine: str | None,
     of_objects: bool,
     output: str,
 ) -> int:
@@ -50,14 +60,14 @@ def command(
     cluster = registry.find(target)
     if of_objects:
         with out.progress() as progress:
-            plan = deploy.plan(cluster, policies, progress=progress)
+            plan = deploy.plan(cluster, policies, engine=engine, progress=progress)
         documents = [outcome.document() for outcome in plan]
         out.emit(documents, output, lambda console: outcomes.draw_plan(plan, console))
         return int(any(outcome.action != UNCHANGED for outcome in plan))
     with out.progress() as progress:
-        new = push.revision(cluster, policies, progress=progress)
+        new = push.revision(cluster, policies, engine=engine, progress=progress)
         data = library.diff(
-            cluster, policies.settings, policies_folder, revision=new, progress=progress
+            cluster, policies, revision=new, engine=engine or OPA_ENGINE, progress=progress
         )
     out.emit(data, output, lambda console: _draw(data, console))
     return int(bool(data["differences"]))

@@ -90,11 +90,13 @@ def bring(
     return result.document()
 
 
-def revision(cluster: Cluster, policies: PolicySet, *, progress: Progress) -> str:
-    """The revision that a push of these policies would bring. Raises UsageError if the engine that
-    is deployed cannot enforce one of them, and FairleadError.
+def revision(
+    cluster: Cluster, policies: PolicySet, *, engine: str | None = None, progress: Progress
+) -> str:
+    """The revision that these policies would have with this engine, by default the deployed one.
+    Raises UsageError if the engine cannot enforce one of them, and FairleadError.
     """
-    engine = deployed_state.engine(cluster.objects())
+    engine = engine or deployed_state.engine(cluster.objects())
     if engine not in engine_names.ASKED:
         return cel.rendered(policies).revision
     return staging.staged(policies, engine, progress).revision
