@@ -126,8 +126,12 @@ figures-visibility: $(READY) ## measure how long fairlead query and what-if take
 figures: $(READY) ## measure how fast it recovers, into bench/resilience.json: make figures ARGS='--only kills'
 	$(VENV)/bin/python bench/recovery.py $(ARGS)
 
-test: $(READY) ## check, lint and test everything
+test: $(READY) ## check, lint and test, without what `make test-all` adds: about 15 minutes on two cores
 	$(FAIRLEAD) test $(ARGS)
+
+.PHONY: test-all
+test-all: $(READY) ## the same with the laboratory, all conformance cases, image, KIND and toolchain: about an hour
+	$(LAB) test --all $(ARGS)
 
 # By hand, in a KIND cluster: docs/kind.md. fairlead itself reads these variables:
 #

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import command_line
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
@@ -32,10 +33,10 @@ def commands(cluster: EmbeddedCluster, folder: Path) -> Run:
     """Runs `fairlead` on the cluster. The settings file is written into the folder."""
 
     def run(*arguments: str, settings: str | None = None) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", "fairlead", *arguments, "--name", cluster.name]
+        chosen: tuple[str, ...] = ("--name", cluster.name)
         if settings is not None:
             (folder / "fairlead.yaml").write_text(settings)
-            argv += ["--settings", str(folder / "fairlead.yaml")]
-        return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=600)
+            chosen += ("--settings", str(folder / "fairlead.yaml"))
+        return command_line.fairlead(*arguments, *chosen)
 
     return run

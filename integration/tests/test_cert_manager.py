@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import left_out
 import pytest
 import yaml
 from waits import until
@@ -51,7 +52,7 @@ def definitions() -> list[dict[str, Any]]:
     """The resource definitions of cert-manager's Issuer and Certificate, from its Go module."""
     go = shutil.which("go")
     if go is None:
-        pytest.skip("there is no Go to fetch cert-manager's definitions with")
+        left_out.skip("Go", "it fetches cert-manager's definitions")
     done = subprocess.run(
         [go, "mod", "download", "-json", MODULE],
         capture_output=True,
@@ -62,7 +63,7 @@ def definitions() -> list[dict[str, Any]]:
     )
     module = json.loads(done.stdout or "{}")
     if done.returncode or module.get("Error"):
-        pytest.skip(f"{MODULE} is not available: {module.get('Error') or done.stderr}")
+        left_out.skip(MODULE, f"it is not available: {module.get('Error') or done.stderr}")
     assert module["Sum"] == SUM
     folder = Path(module["Dir"]) / "deploy" / "crds"
     return [

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import command_line
 import pytest
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -47,13 +48,8 @@ def changed_settings(tmp_path: Path) -> str:
     return str(path)
 
 
-def fairlead(
-    cluster: EmbeddedCluster, *arguments: str, stdin: int = subprocess.DEVNULL
-) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "fairlead", *arguments, "--name", cluster.name]
-    return subprocess.run(
-        argv, capture_output=True, text=True, check=False, timeout=120, stdin=stdin
-    )
+def fairlead(cluster: EmbeddedCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return command_line.fairlead(*arguments, "--name", cluster.name)
 
 
 def actions(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
@@ -239,7 +235,10 @@ def test_on_a_terminal_a_diff_is_followed_by_a_question(
     try:
         os.write(ours, b"n\n")
         flags = ("--diff", "--settings", changed_settings)
-        refused = fairlead(cluster, "deploy", *flags, stdin=theirs)
+        argv = [sys.executable, "-m", "fairlead", "deploy", *flags, "--name", cluster.name]
+        refused = subprocess.run(
+            argv, capture_output=True, text=True, check=False, timeout=120, stdin=theirs
+        )
     finally:
         os.close(ours)
         os.close(theirs)
@@ -281,7 +280,7 @@ def test_who_may_only_read_gets_a_comparison_without_a_dry_run(
         """The same cluster for somebody who may not change anything."""
 
         def objects(self) -> clients.Objects:
-            return clients.Objects(clients.connect(path))
+            return clients.Objects(path)
 
     reader = Reader(cluster.name)
     outcomes = deploy.plan(reader, PolicySet.load(Settings()), progress=Progress())

@@ -7,11 +7,11 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import command_line
 import pytest
 import suspension
 import yaml
@@ -96,8 +96,7 @@ def until_pool(pool_of: Callable[[], str | None], pool: str | None) -> None:
 
 
 def fairlead(cluster: EmbeddedCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "fairlead", *arguments, "--name", cluster.name]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=180)
+    return command_line.fairlead(*arguments, "--name", cluster.name)
 
 
 def status(cluster: EmbeddedCluster) -> tuple[int, dict[str, Any]]:
@@ -327,10 +326,9 @@ def test_somebody_without_the_rights_changes_nothing(
     cluster.service_account_kubeconfig("default", "operator", kubeconfig)
     chosen = ["--cluster", "context", "--kubeconfig", str(kubeconfig)]
     before = [objects.get(*key) for key in (MUTATING, VALIDATING)]
-    argv = [sys.executable, "-m", "fairlead", "disable", *chosen]
 
     def refused() -> str:
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+        done = command_line.fairlead("disable", *chosen)
         assert done.returncode == 1, done
         assert "Nothing was changed" in done.stderr
         return done.stderr

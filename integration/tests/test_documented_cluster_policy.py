@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
+import left_out
 import samples
 import yaml
 
@@ -18,10 +18,7 @@ from fairlead.programs import toolchain
 SAMPLE = "replicas-kyverno"
 PROGRAM = "kubectl-kyverno"
 
-pytestmark = pytest.mark.skipif(
-    toolchain.states([PROGRAM])[0].path is None,
-    reason=f"Kyverno takes long to build: run `fairlead tools --build {PROGRAM}` first",
-)
+pytestmark = left_out.unless_built(PROGRAM)
 
 
 def results(folder: Path, labels: dict[str, str]) -> dict[str, tuple[str, str]]:

@@ -6,10 +6,10 @@ from __future__ import annotations
 import base64
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import command_line
 import pytest
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -46,8 +46,7 @@ def changed(cluster: EmbeddedCluster, objects: clients.Objects) -> list[Compared
 
 
 def fairlead(cluster: EmbeddedCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "fairlead", *arguments, "--name", cluster.name]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    return command_line.fairlead(*arguments, "--name", cluster.name)
 
 
 def change(objects: clients.Objects, version: str, kind: str, name: str, edit: Change) -> None:

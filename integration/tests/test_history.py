@@ -7,13 +7,13 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import command_line
 import pytest
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -36,7 +36,6 @@ from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Pool, Settings
 
 pytestmark = [
-    pytest.mark.long,
     pytest.mark.embedded("it deletes the history, and changes settings"),
 ]
 
@@ -95,8 +94,7 @@ def record(objects: clients.Objects) -> Record:
 
 
 def fairlead(cluster: EmbeddedCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "fairlead", *arguments, "--name", cluster.name]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=180)
+    return command_line.fairlead(*arguments, "--name", cluster.name)
 
 
 def changed(policies: Path, text: str) -> None:

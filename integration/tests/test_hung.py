@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import suspension
+from command_line import fairlead
 from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -47,11 +46,8 @@ def hang() -> Iterator[Callable[[int | None], None]]:
 
 def told(cluster: EmbeddedCluster) -> tuple[int, list[str], str]:
     """The exit code of `fairlead status`, its problems, and its table."""
-    argv = [sys.executable, "-m", "fairlead", "status", "--name", cluster.name]
-    asked = subprocess.run(
-        [*argv, "-o", "json"], capture_output=True, text=True, check=False, timeout=60
-    )
-    shown = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    command = ("status", "--name", cluster.name)
+    asked, shown = fairlead(*command, "-o", "json"), fairlead(*command)
     return asked.returncode, json.loads(asked.stdout)["problems"], shown.stdout
 
 

@@ -4,7 +4,6 @@ and exchanged for OPA, and no pod is created unplaced meanwhile."""
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +27,8 @@ from fairlead.operations import deploy, push
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
-pytestmark = [pytest.mark.long, pytest.mark.embedded("it has a cluster of its own")]
+PROFILES = ["cel"]
+pytestmark = pytest.mark.embedded("it has no OPA")
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 QUIET = Progress()
@@ -36,9 +36,9 @@ LIMITS = "intents:\n  replica-limits:\n    parameters:\n      ranges: [{min_repl
 
 
 @pytest.fixture(scope="module")
-def native() -> Iterator[EmbeddedCluster]:
-    with engine_clusters.started(f"native-{os.getpid()}", "cel") as cluster:
-        yield cluster
+def native(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
+    yield cluster
+    deploy.deploy(cluster, PolicySet.load(Settings()), engine="cel", progress=QUIET)
 
 
 @pytest.fixture

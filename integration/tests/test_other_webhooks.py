@@ -4,12 +4,12 @@ server."""
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from other_webhook import CHANGES, SETTINGS, VERSION, Create, refused, running
+from profiles import SETTINGS as DEFAULTS
 from waits import until
 
 from fairlead.clusters.base import Cluster
@@ -17,7 +17,6 @@ from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy
-from fairlead.operations.up import started
 from fairlead.policy.policy_set import PolicySet
 
 pytestmark = pytest.mark.embedded("the API server has to reach webhooks of this process")
@@ -36,12 +35,11 @@ REFUSALS: dict[str, tuple[int, str]] = {
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[Cluster]:
-    """A cluster with declared pools, which ends with this process in any case."""
-    with started(
-        f"others-{os.getpid()}", SETTINGS, {"pool1": 1, "pool2": 1}, progress=Progress()
-    ) as cluster:
-        yield cluster
+def shared(cluster: Cluster) -> Iterator[Cluster]:
+    """A cluster with declared pools."""
+    deploy.deploy(cluster, PolicySet.load(SETTINGS), progress=Progress())
+    yield cluster
+    deploy.deploy(cluster, PolicySet.load(DEFAULTS), progress=Progress())
 
 
 @pytest.fixture(scope="module")

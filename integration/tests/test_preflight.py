@@ -4,15 +4,14 @@ API server's own answers."""
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import command_line
 import pytest
-from foreign import Foreign, started
+from foreign import Foreign
 from kubernetes import client
 from waits import until
 
@@ -20,21 +19,21 @@ from fairlead.clusters import remote
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE
-from fairlead.kube import clients, discovery
+from fairlead.kube import clients
 from fairlead.operations import deploy, preflight
 from fairlead.operations.preflight import Finding
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
-pytestmark = pytest.mark.embedded("it has a cluster of its own, with simulated nodes")
+PROFILES = ["foreign"]
+pytestmark = pytest.mark.embedded("its nodes are simulated")
 
 _WEBHOOK = ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration")
 
 
 @pytest.fixture(scope="module")
-def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
-    with started(tmp_path_factory.mktemp("foreign")) as cluster:
-        yield cluster
+def foreign(undeployed: Foreign) -> Foreign:
+    return undeployed
 
 
 @pytest.fixture
@@ -128,12 +127,7 @@ def test_the_command_tells_the_same_and_exits_by_it(foreign: Foreign, tmp_path: 
             "--kubeconfig",
             str(kubeconfig),
         ]
-        done = subprocess.run(
-            [sys.executable, "-m", "fairlead", *argv, "--sidecar", "sync"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = command_line.fairlead(*argv, "--sidecar", "sync")
         assert (done.returncode, done.stderr) == (code, "")
         findings = json.loads(done.stdout)
         assert all(finding.keys() == {"check", "ok", "detail"} for finding in findings)
@@ -242,7 +236,7 @@ def test_the_version_is_one_that_has_what_is_used(
 
 
 def test_a_kind_that_is_not_served_is_told(foreign: Foreign) -> None:
-    kinds = discovery.kinds(clients.connect(foreign.kubeconfig))
+    kinds = clients.Objects(foreign.kubeconfig).kinds()
     manifest = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
     assert preflight._kinds(kinds, [manifest]) == [Finding("api", True, "all 1 kinds are served")]
     (finding,) = preflight._kinds([kind for kind in kinds if kind.group != "policy"], [manifest])

@@ -30,9 +30,7 @@ from fairlead.policy import bundles, staging
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
-pytestmark = pytest.mark.long
-
-SIDECARS = ["sync", "kube-mgmt"]  # kube-mgmt never removes a file by itself
+PROFILES = ["default", "kube-mgmt"]  # kube-mgmt never removes a file by itself
 QUIET = Progress()
 OURS = f"{NAMESPACE}/{POLICIES}/"
 

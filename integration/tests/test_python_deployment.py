@@ -33,7 +33,8 @@ from fairlead.policy import python_code
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
-pytestmark = [pytest.mark.long, pytest.mark.embedded("it has a cluster of its own")]
+PROFILES = ["python"]
+pytestmark = pytest.mark.embedded("it has no OPA")
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 QUIET = Progress()
@@ -79,9 +80,9 @@ MESSAGE = 'Deployment "web": 1 replicas are too few: set more'
 
 
 @pytest.fixture(scope="module")
-def python() -> Iterator[EmbeddedCluster]:
-    with engine_clusters.started(f"pydeploy-{os.getpid()}", "python") as cluster:
-        yield cluster
+def python(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
+    yield cluster
+    deploy.deploy(cluster, PolicySet.load(Settings()), engine="python", progress=QUIET)
 
 
 @pytest.fixture
@@ -140,7 +141,7 @@ def test_status_knows_the_server_and_a_deployment_again_changes_nothing(
 
 def test_the_server_may_only_read(python: EmbeddedCluster) -> None:
     """So its rights are of no use to whoever gets hold of it, but to read policies and labels."""
-    objects = clients.Objects(clients.connect(python.path / "opa.kubeconfig"))
+    objects = clients.Objects(python.path / "opa.kubeconfig")
     config_map = {"metadata": {"name": POLICIES, "namespace": NAMESPACE}}
     change = {"metadata": {"annotations": {"a": "b"}}}
     with pytest.raises(Refused, match="forbidden"):

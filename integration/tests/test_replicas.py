@@ -29,11 +29,11 @@ from fairlead.operations import rotate
 from fairlead.operations.deployed_state import credentials
 from fairlead.operations.push import push
 from fairlead.operations.status import status
-from fairlead.operations.up import started
 from fairlead.policy import bundles, staging
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
+PROFILES = ["two"]
 pytestmark = pytest.mark.embedded("it kills and stops processes behind a balancer of its own")
 
 QUIET = Progress()
@@ -45,12 +45,9 @@ Make = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def two() -> Iterator[EmbeddedCluster]:
-    """A cluster with two OPAs, which ends with this process in any case."""
-    with started(
-        f"two-{os.getpid()}", Settings(), {"pool1": 1}, replicas=2, progress=QUIET
-    ) as cluster:
-        yield cluster
+def two(cluster: EmbeddedCluster) -> EmbeddedCluster:
+    """A cluster with two OPAs."""
+    return cluster
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,6 @@ never unplaced."""
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+from applied import applied, namespace_manifest
 from kubernetes import client
 from waits import until
 
@@ -23,15 +23,12 @@ from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused, Unreachable
 from fairlead.operations.deploy import deploy
-from fairlead.operations.up import started
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import DecisionLogs, Pool, Replicated, Settings, Toleration
 from lab.chaos import invariants
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.embedded("it has a cluster of its own, which is deployed again and again"),
-]
+PROFILES = ["two"]
+pytestmark = pytest.mark.embedded("it deploys again and again")
 
 QUIET = Progress()
 BASE = Settings()
@@ -162,20 +159,13 @@ class Writers:
 
 
 @pytest.fixture(scope="module")
-def changing() -> Iterator[EmbeddedCluster]:
+def changing(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
     """A cluster with two OPAs, so that during a deployment they decide by different settings."""
-    with started(
-        f"changing-{os.getpid()}", BASE, {"pool1": 1}, replicas=2, progress=QUIET
-    ) as cluster:
-        objects = cluster.objects()
-        for name, labels in NAMESPACES.items():
-            objects.apply(
-                {
-                    "apiVersion": "v1",
-                    "kind": "Namespace",
-                    "metadata": {"name": name, "labels": dict(labels)},
-                }
-            )
+    objects = cluster.objects()
+    with applied(
+        objects, [namespace_manifest(name, **labels) for name, labels in NAMESPACES.items()]
+    ):
+        for name in NAMESPACES:
             account = {
                 "apiVersion": "v1",
                 "kind": "ServiceAccount",
@@ -183,6 +173,7 @@ def changing() -> Iterator[EmbeddedCluster]:
             }
             objects.apply(account)
         yield cluster
+    deploy(cluster, PolicySet.load(BASE), progress=QUIET)
 
 
 @pytest.fixture(scope="module")

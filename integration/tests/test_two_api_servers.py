@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from kubernetes import client
-from second_api_server import start_second
+from second_api_server import second_api_server
 from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -41,11 +41,13 @@ def first() -> Iterator[EmbeddedCluster]:
 
 
 @pytest.fixture(scope="module")
-def servers(first: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+def servers(
+    first: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[Any]]:
     """A client of each of the two API servers."""
     second = tmp_path_factory.mktemp("second") / "kubeconfig"
-    start_second(first, second)
-    return [client.CoreV1Api(clients.connect(path)) for path in (first.kubeconfig, second)]
+    with second_api_server(first, second):
+        yield [client.CoreV1Api(clients.connect(path)) for path in (first.kubeconfig, second)]
 
 
 def make(api: Any, labels: dict[str, str]) -> str:

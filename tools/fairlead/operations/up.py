@@ -67,11 +67,13 @@ def started(
     replicas: int = 1,
     sidecar: str | None = None,
     further: Mapping[str, Mapping[str, object]] = _NONE,
+    workloads: bool = True,
     progress: Progress,
 ) -> Iterator[EmbeddedCluster]:
     """A new cluster with nodes (pool -> how many) and Fairlead by this engine; it ends with the
     block unless detached. `further` are additional flags of the control plane's servers: server ->
-    flag -> value.
+    flag -> value. Without `workloads`, the control plane is only etcd and the API server, and there
+    are no nodes.
 
     It has `replicas` OPAs, each with a `sidecar` of its own. Raises UsageError if that is not
     available, FairleadError if the cluster runs already or does not come up; nothing of it is left
@@ -84,18 +86,24 @@ def started(
     if engine == PYTHON_ENGINE:
         python.require(policies)
     # In one call, as missing programs are built in parallel.
-    toolchain.ensure((*_programs(engine, sidecar), *control_plane.PROGRAMS), progress)
+    servers = control_plane.PROGRAMS if workloads else control_plane.ADMISSION
+    toolchain.ensure((*_programs(engine, sidecar), *servers), progress)
     with telling_fate(EmbeddedCluster(name)), EmbeddedCluster(name) as cluster:
-        cluster.start_control_plane(further=further, environment=_AMPLE, progress=progress)
+        cluster.start_control_plane(
+            further=further, environment=_AMPLE, workloads=workloads, progress=progress
+        )
         cluster.scale(replicas)
         labels = {
             pool: dict(settings.assignment(pool).node_selector)
             for pool in nodes
             if pool in settings.pools
         }
-        with ThreadPoolExecutor(1) as pool:
-            added = pool.submit(
-                cluster.add_nodes, nodes, node_label=settings.node_label, labels=labels
+        with ThreadPoolExecutor(1) as executor:
+            added = executor.submit(
+                cluster.add_nodes,
+                nodes if workloads else {},
+                node_label=settings.node_label,
+                labels=labels,
             )
             deploy(cluster, policies, engine=engine, sidecar=sidecar, progress=progress)
             added.result()

@@ -31,8 +31,7 @@ from fairlead.deployment.names import (
     SETTINGS_ANNOTATION,
 )
 from fairlead.engines.live import custom_resources, marker
-from fairlead.kube import clients, discovery
-from fairlead.kube.rest import Rest
+from fairlead.kube import clients
 from fairlead.operations import applying, drift, transient_access
 from fairlead.operations.deployed_state import Served
 from fairlead.operations.disabled_bindings import Bindings
@@ -88,8 +87,8 @@ class Cel:
 
     def require_served(self, new: Revision) -> None:
         """Raises UsageError if the API server does not serve a kind of admission policy."""
-        api = clients.connect(self._operation.cluster.kubeconfig)
-        served = {(kind.api_version, kind.name) for kind in discovery.kinds(api)}
+        api = clients.Objects(self._operation.cluster.kubeconfig)
+        served = {(kind.api_version, kind.name) for kind in api.kinds()}
         for kind in sorted({each["kind"] for each in new.objects} & _SINCE.keys()):
             if (admission_objects.ADMISSION, kind) not in served:
                 raise UsageError(
@@ -152,10 +151,6 @@ class Cel:
             self.engine, rows, comparison, Bindings(self._objects).disabled(), {}, ()
         )
 
-    @property
-    def _rest(self) -> Rest:
-        return Rest(clients.connect(self._operation.cluster.kubeconfig))
-
     def _require_recorded(self, new: Revision) -> None:
         """Raises Overtaken if the cluster records other policies."""
         if not new.records(self._operation.config_map):
@@ -210,7 +205,7 @@ class Cel:
         """Apply the chosen policies and parameters, and wait until the API server knows them."""
         kinds = [each for each in admission_objects.definitions(new.objects) if chosen(each)]
         self._operation.apply(kinds)
-        custom_resources.wait(self._rest, kinds)
+        custom_resources.wait(self._objects, kinds)
         if prepared := [each for each in admission_objects.prepared(new.objects) if chosen(each)]:
             self._operation.apply(prepared)
             self._wait(prepared, "knows the policies")
@@ -244,7 +239,7 @@ class Cel:
             each for each in changed if each["apiVersion"].startswith(f"{PARAMETERS_GROUP}/")
         ]
         mutating = any(each["kind"].startswith("MutatingAdmissionPolicy") for each in changed)
-        with marker.placed(self._rest, mutating=mutating, parameters=parameters):
+        with marker.placed(self._objects, mutating=mutating, parameters=parameters):
             pass
 
 

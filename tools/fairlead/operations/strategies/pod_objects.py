@@ -38,7 +38,7 @@ def credentials(operation: Operation, settings: Settings) -> Credentials:
     valid = settings.certificates.valid
     there = None if operation.unprivileged else deployed_state.credentials(operation.objects)
     present = there or Credentials.fresh(valid=valid)
-    if present.left <= timedelta(0):  # nobody can be refused for it any more
+    if present.remaining <= timedelta(0):  # nobody can be refused for it any more
         present = present.having(Tls.fresh(valid))
     return present.opening(token_scopes.wanted(settings))
 
