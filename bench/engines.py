@@ -22,13 +22,14 @@ from fairlead.cli import output
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
-from fairlead.engines import costs, enforcement
 from fairlead.engines.kyverno import manifests
 from fairlead.engines.live import clusters
 from fairlead.engines.live.worlds import create
 from fairlead.kube.api_paths import path_of
+from fairlead.operations import up
 from fairlead.policy import bundles
 from fairlead.settings.models import IntentSettings, Pool, Settings
+from fairlead.verification import costs
 from lab.bench import processes
 from lab.engines.gatekeeper import GatekeeperEngine, in_force
 from lab.engines.gatekeeper import controller as gatekeeper
@@ -119,7 +120,7 @@ def deployed(engine: str) -> Callable[[Progress], AbstractContextManager[Peer]]:
 
     @contextmanager
     def started(progress: Progress) -> Iterator[Peer]:
-        with enforcement.started(
+        with up.started(
             f"bench-{engine}", SETTINGS, {"pool1": 1}, engine=engine, progress=progress
         ) as cluster:
             yield Peer(engine, cluster)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from fairlead.common import files, paths
 from fairlead.common.errors import InputError
-from fairlead.engines import load
 from fairlead.engines.base import Engine
 from fairlead.policy import cases
 from fairlead.policy.cases import Case
+from fairlead.verification import load
 from lab.engines import costs
 from lab.engines.gatekeeper import GatekeeperEngine
 from lab.engines.kyverno import KyvernoEngine
