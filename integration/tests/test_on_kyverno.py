@@ -18,7 +18,7 @@ from fairlead import engines
 from fairlead.clusters import registry
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
-from fairlead.engines.kyverno import KyvernoEngine, controller, manifests, marker
+from fairlead.engines.kyverno import manifests
 from fairlead.engines.live import clusters
 from fairlead.engines.live.worlds import create
 from fairlead.engines.verify import verify
@@ -26,6 +26,7 @@ from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
 from fairlead.policy import cases
 from fairlead.settings.models import Settings
+from lab.engines.kyverno import KyvernoEngine, controller, marker
 
 pytestmark = [
     pytest.mark.skipif(
@@ -84,7 +85,7 @@ def kyverno() -> Iterator[BareCluster]:
 
 @pytest.fixture
 def rest(kyverno: BareCluster) -> Objects:
-    return clusters.rest(kyverno)
+    return clusters.api(kyverno)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from fairlead.checks import checkout, policies
+from fairlead.checks import laboratory, policies
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.common.errors import UsageError
@@ -43,8 +43,10 @@ def command(
     PYTEST_ARGUMENTS go to pytest unchanged. Exit code: 1 if a step fails.
     """
     if policies_folder is None:
+        if not laboratory.present():
+            raise UsageError("name the folder of your policies: fairlead test --policies FOLDER")
         named = [argument for step in steps for argument in ("--step", step)]
-        return checkout.run([*named, "--output", output, "--", *pytest_arguments])
+        return laboratory.run("test", *named, "--output", output, "--", *pytest_arguments)
     if steps or pytest_arguments:
         raise UsageError("--policies has steps of its own: leave out --step and pytest's arguments")
     settings = options.load(settings_file)

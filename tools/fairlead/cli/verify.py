@@ -10,21 +10,33 @@ import click
 from rich.console import Console
 
 from fairlead import engines
+from fairlead.checks import laboratory
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters.registry import Target
 from fairlead.common import paths, texts
+from fairlead.common.errors import UsageError
 from fairlead.engines import junit, placements, verify
 from fairlead.engines.verify import Result
 from fairlead.policy import bundles, placement_cases
 from fairlead.policy import cases as library
 
+_LABORATORY = ("gatekeeper", "kyverno")
+"""Engines whose own programs only the laboratory starts."""
 _COLUMNS = ("case", "intent", "engine", "passed", "detail")
 _LABELS = 12
 """Characters of the column with the labels of a failed case."""
 
 
-@click.command()
+class _Command(click.Command):
+    """Keeps its arguments, which the laboratory may get."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.obj = list(args)
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_Command)
 @click.option(
     "--cases",
     "path",
@@ -36,13 +48,15 @@ _LABELS = 12
     "names",
     multiple=True,
     metavar="NAME",
-    help=f"One of {', '.join(engines.ENGINES)}.  [default: all]",
+    help=f"One of {', '.join(dict.fromkeys((*engines.ENGINES, *_LABORATORY)))}.  [default: all]",
 )
 @options.policies
 @options.cluster
 @options.settings
 @options.output_in(*out.FORMATS, "junit")
+@click.pass_obj
 def command(
+    arguments: list[str],
     path: Path | None,
     names: tuple[str, ...],
     policies_folder: Path | None,
@@ -55,11 +69,19 @@ def command(
     Of the settings, only the policies' folders and which intents are in force matter; all others
     come from the cases. Engines that need a cluster start an embedded one. With --cluster kind or
     context they use that cluster, and change its settings until you run `fairlead deploy` again.
+    gatekeeper and kyverno need a checkout of Fairlead, whose laboratory starts their controllers.
 
     Exit code: 0 if all cases passed, 1 if one failed, 2 if a case or a policy cannot be read. A
     case that an engine cannot express is listed as such. A case that failed is shown with what it
     expects, what the engine answered, and the difference of the objects.
     """
+    missing = set(names or _LABORATORY).intersection(_LABORATORY) - engines.ENGINES.keys()
+    if missing and laboratory.present():
+        return laboratory.run("verify", *arguments)
+    if names and missing:
+        raise UsageError(
+            f"{', '.join(sorted(missing))}: only a checkout of Fairlead has what starts it"
+        )
     settings, folder = bundles.placed(options.load(settings_file), policies_folder)
     loaded = engines.load(names, None if target.kind == "embedded" else target, folder)
     cases = library.load(path, settings, folder)

@@ -1,11 +1,11 @@
-"""The engines that the cases run on, by name. To add one, write a folder here and a line in
-ENGINES."""
+"""The engines, by name: those that decide on cases, and those that render objects. To add one,
+write a folder here and a line in ENGINES or RENDERERS."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +23,13 @@ ENGINES = {
     "python": "fairlead.engines.python.engine:PythonEngine",
     "webhook": "fairlead.engines.webhook:WebhookEngine",
     "cel": "fairlead.engines.cel:CelEngine",
-    "gatekeeper": "fairlead.engines.gatekeeper:GatekeeperEngine",
-    "kyverno": "fairlead.engines.kyverno:KyvernoEngine",
 }
-
+RENDERERS = {
+    "cel": ENGINES["cel"],
+    "gatekeeper": "fairlead.engines.gatekeeper:GatekeeperRenderer",
+    "kyverno": "fairlead.engines.kyverno:KyvernoRenderer",
+}
+"""Those that are put in force by objects of a cluster, without a program of Fairlead's."""
 
 ENFORCING = ("opa", "cel", "python")
 """Those that `fairlead deploy` can put in force in a cluster."""
@@ -43,14 +46,24 @@ def load(
     """
     chosen = set(names)
     for name in sorted(chosen - set(ENGINES)):
-        close = difflib.get_close_matches(name, ENGINES, 1)
-        hint = f": did you mean {close[0]!r}?" if close else "."
-        raise UsageError(f"unknown engine {name!r}{hint} There are: {', '.join(ENGINES)}")
+        _refuse(name, ENGINES)
     return [
         _load(path, target, folder)
         for name, path in ENGINES.items()
         if not chosen or name in chosen
     ]
+
+
+def renderer(name: str, folder: Path | None = None) -> Renderer:
+    """The engine of this name, with the policies of `folder`, or the project's. Raises UsageError
+    for an engine that renders no objects.
+    """
+    if name in ENGINES.keys() - RENDERERS.keys():
+        raise UsageError(f"the engine {name!r} is not put in force by objects of a cluster alone")
+    if name not in RENDERERS:
+        _refuse(name, RENDERERS)
+    engine: Renderer = _class(RENDERERS[name])(folder)
+    return engine
 
 
 def render(name: str, settings: Settings, folder: Path | None = None) -> list[dict[str, Any]]:
@@ -59,14 +72,22 @@ def render(name: str, settings: Settings, folder: Path | None = None) -> list[di
 
     Raises UsageError for an engine without such objects, and for an intent that it cannot express.
     """
-    (engine,) = load([name], folder=folder)
-    if not isinstance(engine, Renderer):
-        raise UsageError(f"the engine {name!r} is not put in force by objects of a cluster alone")
+    engine = renderer(name, folder)
     return engine.render(bundles.bundle(settings, folder).active(settings), settings)
 
 
+def _refuse(name: str, names: Collection[str]) -> None:
+    close = difflib.get_close_matches(name, names, 1)
+    hint = f": did you mean {close[0]!r}?" if close else "."
+    raise UsageError(f"unknown engine {name!r}{hint} There are: {', '.join(names)}")
+
+
 def _load(path: str, target: Target | None, folder: Path | None) -> Engine:
-    module, _, name = path.partition(":")
-    kind = getattr(importlib.import_module(module), name)
+    kind = _class(path)
     engine: Engine = kind(folder, target) if kind.asks_cluster else kind(folder)
     return engine
+
+
+def _class(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)

@@ -110,21 +110,21 @@ class Objects:
         field_manager: str = FIELD_MANAGER,
         user: str = "",
         timeout: Timeout = TIMEOUT,
-        page: int = PAGE,
+        page: int | None = None,
         turn: Callable[[], None] = lambda: None,
     ) -> None:
         """Reads the credentials of `kubeconfig`, or of the pod that this process runs in, and sends
         nothing yet. Raises UsageError.
 
         All requests are made in the name of `user`, if there is one. `page` is the number of
-        objects in one page of a list. `turn` is called before each request and at each event of a
-        watch.
+        objects in one page of a list, by default PAGE. `turn` is called before each request and at
+        each event of a watch.
         """
         self._kubeconfig = kubeconfig
         self._field_manager = field_manager
         self._user = user
         self._timeout = timeout
-        self._page = page
+        self._page = page or PAGE
         self._turn = turn
         self._lock = Lock()
         self._api = self._connected()

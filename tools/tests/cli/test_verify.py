@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from command_line import refused
 
 from fairlead import engines
+from fairlead.checks import laboratory
 from fairlead.cli.verify import command
 from fairlead.common.errors import InputError, UsageError
 from fairlead.policy import bundles, cases
@@ -288,3 +289,24 @@ def test_settings_under_which_no_intent_has_a_case_are_refused(tmp_path: Path) -
 )
 def test_wrong_usage_ends_with_2(arguments: tuple[str, str], words: str) -> None:
     assert words in refused("verify", *arguments)
+
+
+@pytest.mark.parametrize("arguments", [("--engine", "gatekeeper", "--cases", "a"), ("-o", "json")])
+def test_a_checkout_has_its_laboratory_start_gatekeeper_and_kyverno(
+    monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    started = []
+
+    def start(*command: str) -> int:
+        started.append(command)
+        return 1
+
+    monkeypatch.setattr(laboratory, "run", start)
+    result = CliRunner().invoke(command, arguments, standalone_mode=False)
+    assert (result.return_value, started) == (1, [("verify", *arguments)])
+
+
+def test_without_a_checkout_they_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(laboratory, "present", lambda: False)
+    with pytest.raises(UsageError, match=r"^kyverno: .*a checkout of Fairlead"):
+        command.main(["--engine", "kyverno", "--engine", "opa"], standalone_mode=False)

@@ -16,13 +16,13 @@ from fairlead import engines
 from fairlead.cli import render
 from fairlead.common.errors import InputError, UsageError
 from fairlead.common.progress import Progress
-from fairlead.engines import costs, matrix
 from fairlead.engines.base import Outcome
 from fairlead.engines.cel import definition, manifests
 from fairlead.engines.cel.manifests import Rendered
 from fairlead.policy import bundles, cases, generated, new_policy
 from fairlead.policy.cases import Case
 from fairlead.settings.models import Settings
+from lab.engines import costs, matrix
 
 LIMITS: dict[str, Any] = {"parameters": {"ranges": [{"min_replicas": 3, "max_replicas": 10}]}}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from fairlead.common import paths
 from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests
-from fairlead.engines import ENGINES, load
+from fairlead.engines import RENDERERS, renderer
 from fairlead.engines.base import Renderer
 from fairlead.policy import bundles
 from fairlead.settings import loading
@@ -26,7 +26,7 @@ def folder() -> Path:
 
 def texts() -> Mapping[Path, str]:
     """The files of all pairs, and what they should hold. Raises InputError."""
-    renderers = {engine.name: engine for engine in load(ENGINES) if isinstance(engine, Renderer)}
+    renderers = {name: renderer(name) for name in RENDERERS}
     return {
         settings_file.with_name(name): text
         for settings_file in sorted(folder().glob(f"*/{loading.FILE}"))

@@ -9,10 +9,9 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from fairlead.cli.generate import command
-from fairlead.common.errors import UsageError
-from fairlead.engines import golden
-from fairlead.policy import bundles, generated
+from fairlead.policy import generated
+from lab.commands.generate import command
+from lab.engines import golden
 
 
 @pytest.fixture
@@ -27,7 +26,7 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_pairs_are_as_committed() -> None:
     texts = golden.texts()
     assert len(texts) >= 2
-    assert list(generated.outdated(texts)) == [], "run `make golden`, and look at the difference"
+    assert list(generated.outdated(texts)) == [], "run `make generate`, and look at the difference"
     assert golden.superfluous(texts) == []
 
 
@@ -50,16 +49,11 @@ def test_the_command_writes_them_and_removes_what_is_left_over(copy: Path) -> No
     whole = (copy / "pools" / "cel.yaml").read_text()
     (copy / "pools" / "cel.yaml").write_text("changed")
     (copy / "pools" / "former.yaml").write_text("of an engine that is gone")
-    result = generate("--golden", "-o", "json")
+    result = generate("-o", "json")
     assert result.exit_code == 0
     assert (copy / "pools" / "cel.yaml").read_text() == whole
     assert not (copy / "pools" / "former.yaml").exists()
     assert "former.yaml" in result.stdout
-
-
-def test_it_renders_the_projects_policies_alone() -> None:
-    with pytest.raises(UsageError, match="--golden"):
-        generate("--golden", "--policies", str(bundles.folder()))
 
 
 def generate(*arguments: str) -> Result:
