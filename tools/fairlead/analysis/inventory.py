@@ -154,8 +154,8 @@ class Inventory:
         return {resource.name: self._replicated(resource) for resource in resources}
 
     def _labels(self, resource: str) -> Iterator[tuple[str, Mapping[str, str]]]:
-        for item in self._listed(f"/api/v1/{resource}", metadata_only=True):
-            yield item["metadata"]["name"], item["metadata"].get("labels") or {}
+        for entry in self._listed(f"/api/v1/{resource}", metadata_only=True):
+            yield entry["metadata"]["name"], entry["metadata"].get("labels") or {}
 
     def _objects(self, path: str, *fields: str) -> Iterator[Object]:
         exempt = (f"metadata.namespace!={namespace}" for namespace in EXEMPT)

@@ -89,21 +89,17 @@ def parse(document: files.Document, policies: Sequence[str] = (), rules: Rules =
     METADATA of a policy cannot be read.
     """
     settings = document.parse(Settings)
-    folder_of_file = document.path.absolute().parent
-    folders = [str((folder_of_file / folder).resolve()) for folder in settings.policies]
+    parent = document.path.absolute().parent
+    folders = [str((parent / folder).resolve()) for folder in settings.policies]
     for number, folder in enumerate(folders):
         if not Path(folder).is_dir():
             problem = f"policies: there is no folder {folder}: create it, or remove it"
             raise InputError(document.path, problem, line=document.line(["policies", number]))
     settings = settings.model_copy(update={"policies": folders})
     places = [intents.builtin_folder(), *map(Path, [*folders, *policies])]
-    known_intents = {
-        intent.name: intent
-        for folder_of_file in places
-        for intent in intents.in_folder(folder_of_file)
-    }
-    problems = sorted(_problems(document, settings, known_intents))
-    if problems := problems or sorted(_against(rules, document, settings, known_intents)):
+    by_name = {intent.name: intent for parent in places for intent in intents.in_folder(parent)}
+    problems = sorted(_problems(document, settings, by_name))
+    if problems := problems or sorted(_against(rules, document, settings, by_name)):
         (line, problem), *further = problems
         raise InputError(document.path, problem, line=line, further=further)
     return settings
