@@ -126,8 +126,12 @@ figures-visibility: $(READY) ## measure how long fairlead query and what-if take
 figures: $(READY) ## measure how fast it recovers, into bench/resilience.json: make figures ARGS='--only kills'
 	$(VENV)/bin/python bench/recovery.py $(ARGS)
 
-test: $(READY) ## check, lint and test everything
+test: $(READY) ## check, lint and test, without what `make test-all` adds: about 15 minutes on two cores
 	$(FAIRLEAD) test $(ARGS)
+
+.PHONY: test-all
+test-all: $(READY) ## the same with the laboratory, all conformance cases, image, KIND and toolchain: about an hour
+	$(LAB) test --all $(ARGS)
 
 # By hand, in a KIND cluster: docs/kind.md. fairlead itself reads these variables:
 #
@@ -169,18 +173,7 @@ docker-e2e: $(READY) ## run the end-to-end tests in the devcontainer's image: FA
 	$(LAB) docker-e2e $(ARGS)
 
 .PHONY: generate
-generate: $(READY) ## write the files that are made from the policies' facts and cases again, and the kustomize base
+generate: $(READY) ## write what is made from policies, settings and cases again: pages, tables, golden files, the kustomize base
 	$(FAIRLEAD) generate --policies policies
+	$(LAB) generate $(ARGS)
 	$(FAIRLEAD) render --kustomize integration/kustomize
-
-.PHONY: golden
-golden: $(READY) ## write what each engine renders of the settings in testdata/golden again
-	$(FAIRLEAD) generate --golden
-
-.PHONY: kustomize
-kustomize: $(READY) ## write the kustomize base of the default settings again, into integration/kustomize
-	$(FAIRLEAD) render --kustomize integration/kustomize $(ARGS)
-
-.PHONY: pictures
-pictures: $(READY) ## capture the README's terminal picture again
-	$(VENV)/bin/python tools/capture.py docs/demo.svg 'make demo' $(FAIRLEAD) demo

@@ -15,23 +15,27 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import pod_sizes
-from fairlead.engines import matrix
 from fairlead.opa import cli
 from fairlead.policy import bundles, contract, generated
 from fairlead.settings.models import Settings
 from lab import developers
+from lab.engines import matrix
 
 COVERAGE = 100.0
 """Percent of the policies' lines that their tests must reach."""
 
+SLOWEST = 15
+"""The number of tests that the end of a run names, the slowest first."""
 
-# Each process starts its own cluster for the session, so the tests of a file stay together. The
-# files run in the order in which they are collected, long ones first: pytest-xdist would begin with
-# those that have most tests, which are short.
-_PARALLEL = (
+# The tests that share a cluster, and those of a file, run in one process. The groups run in the
+# order of the root's conftest.py, the longest first: pytest-xdist would begin with those that have
+# most tests, which are short.
+_PYTEST = (
     *("--numprocesses=auto", "--maxprocesses=4"),
-    *("--dist=loadfile", "--no-loadscope-reorder"),
+    *("--dist=loadgroup", "--no-loadscope-reorder"),
+    f"--durations={SLOWEST}",
 )
+_WITHOUT_LABORATORY = ("-m", "not lab")
 _CODE = ("tools", "lab", "policies", "integration", "bench", "testdata", "conftest.py", "setup.py")
 _PACKAGES = {
     "ruff": ("ruff",),
@@ -51,20 +55,25 @@ _TYPED = (
     ("tools/tests/sync",),
     ("integration/tests",),
     ("--explicit-package-bases", "policies"),  # their files have equal names
-    ("conftest.py", "setup.py", "bench", "tools/capture.py", "integration/image/collect.py"),
+    ("conftest.py", "setup.py", "bench", "integration/image/collect.py"),
     ("testdata/samples/python-webhook/webhook.py",),
 )
 
 
 def run(
-    selected: Iterable[str] | None, arguments: Iterable[str], *, progress: Progress
+    selected: Iterable[str] | None,
+    arguments: Iterable[str],
+    *,
+    laboratory: bool = False,
+    progress: Progress,
 ) -> Iterator[Result]:
     """Run the `selected` steps (all by default), also after one has failed. `arguments` go to
-    pytest.
+    pytest, which runs the tests with the mark `lab` only with `laboratory`.
 
     Raises UsageError for an unknown step, or if a package of the extra `dev` is missing.
     """
-    every = _steps(list(arguments), progress)
+    chosen = () if laboratory else _WITHOUT_LABORATORY
+    every = _steps([*chosen, *arguments], progress)
     names = list(selected or every)
     for name in names:
         if name not in every:
@@ -86,7 +95,7 @@ def _steps(arguments: list[str], progress: Progress) -> dict[str, Callable[[], s
             [str(Path(sys.executable).with_name("lint-imports")), "--no-logo"]
         ),
         "mypy": lambda: _typed([*python, "mypy", "--no-error-summary"]),
-        "pytest": lambda: _program([*python, "pytest", *_PARALLEL, *arguments], shown=True),
+        "pytest": lambda: _program([*python, "pytest", *_PYTEST, *arguments], shown=True),
     }
 
 

@@ -16,7 +16,7 @@ from lab.bench import load, requests, saturation
 from lab.bench.ground import Ground
 from lab.bench.peers import NO_POLICY, PEERS
 
-pytestmark = pytest.mark.embedded("it measures processes of this machine")
+pytestmark = [pytest.mark.lab, pytest.mark.embedded("it measures processes of this machine")]
 
 
 def test_requests_are_measured_beside_those_without_a_policy(

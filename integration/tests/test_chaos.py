@@ -16,6 +16,8 @@ from fairlead.settings.models import Settings
 from lab.chaos import invariants, load, schedule
 from lab.chaos.run import Options, run
 
+pytestmark = pytest.mark.lab
+
 OWN_CLUSTER = (
     "it breaks a cluster of its own; `python -m lab chaos --cluster kind` does so to one of KIND"
 )

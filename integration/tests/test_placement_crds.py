@@ -8,29 +8,26 @@ names.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import left_out
 import placed
 import pytest
 import yaml
+from applied import namespace_manifest
 from jsonschema import Draft7Validator
 from waits import until
 
-from fairlead.clusters import registry
+from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.errors import FairleadError
-from fairlead.common.progress import Progress
 from fairlead.federation import argocd, karmada
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
-from fairlead.operations import up
 from fairlead.programs import toolchain
-from fairlead.settings.models import Settings
 
-pytestmark = pytest.mark.skipif(
-    registry.of_environment().kind != "embedded", reason="it needs a cluster of its own"
-)
+PROFILES = ["bare"]
+pytestmark = pytest.mark.embedded("it brings definitions of others")
 MODULES = {
     "KARMADA": ("github.com/karmada-io/karmada", "v1.16.0", "charts/karmada/_crds/bases/policy"),
     "ARGOCD": ("github.com/argoproj/argo-cd/v3", "v3.3.19", "manifests/crds"),
@@ -49,12 +46,11 @@ PLACEMENTS = [
 
 
 @pytest.fixture(scope="module")
-def objects() -> Iterator[clients.Objects]:
+def objects(cluster: BareCluster) -> clients.Objects:
     """The API of a cluster with the namespace of the workloads."""
-    with up.member(f"crds-{os.getpid()}", Settings(), {}, progress=Progress()) as cluster:
-        objects = cluster.objects()
-        objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
-        yield objects
+    objects = cluster.objects()
+    objects.apply(namespace_manifest("shop"))
+    return objects
 
 
 def definitions(name: str) -> list[dict[str, Any]]:
@@ -64,7 +60,7 @@ def definitions(name: str) -> list[dict[str, Any]]:
         checkout = os.environ.get(f"FAIRLEAD_{name}")
         root = Path(checkout) if checkout else toolchain.released(module, version)
     except FairleadError as error:
-        pytest.skip(f"{error}\nOr name a checkout by FAIRLEAD_{name}")
+        left_out.skip(module, f"{error}\nOr name a checkout by FAIRLEAD_{name}")
     # By libyaml: Argo CD's has more than a megabyte.
     texts = [(root / folder / file).read_text() for file in FILES[name]]
     return [yaml.load(text, Loader=yaml.CSafeLoader) for text in texts]

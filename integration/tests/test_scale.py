@@ -15,8 +15,8 @@ from waits import until
 from fairlead.common import paths
 
 pytestmark = [
+    pytest.mark.lab,
     pytest.mark.embedded("its nodes are kwok's, and it kills OPA"),
-    pytest.mark.long,
 ]
 SCALE = [sys.executable, "-m", "lab", "scale"]
 SERVERS = {

@@ -13,8 +13,7 @@ from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import OPA_ENGINE
-from fairlead.engines import enforcement
-from fairlead.kube.apiserver import ApiServer
+from fairlead.operations import up
 from lab import resync
 from lab.chaos.invariants import Attempt
 from lab.chaos.load import Client, Ledger
@@ -81,7 +80,7 @@ def run(size: Size, progress: Progress) -> Run:
     planned = plan.drawn(size)
     name = f"scale-{secrets.token_hex(4)}"
     nodes = dict.fromkeys(POOLS, 1)
-    with enforcement.started(
+    with up.started(
         name, SETTINGS, nodes, engine=OPA_ENGINE, further=FLAGS, progress=progress
     ) as cluster:
         progress.update("nodes", f"adding {size.nodes}")
@@ -125,7 +124,7 @@ class _Scene:
     def result(self, looks: Samples) -> Run:
         client = Client(self._cluster.kubeconfig, self._ledger)
         pods = waiting.until(client.pods, deadline=_PATIENCE, what="all pods are listed")
-        listed = ApiServer(self._cluster.kubeconfig).get("/api/v1/nodes")["items"]
+        listed = self._cluster.objects().list("v1", "Node", None)
         pool_of_node = {
             node["metadata"]["name"]: node["metadata"]["labels"].get(SETTINGS.node_label)
             for node in listed

@@ -18,11 +18,11 @@ from referencing.exceptions import Unresolvable
 
 from fairlead.common import files, mistakes, paths
 from fairlead.common.errors import InputError
-from fairlead.common.first_webhooks import FIRST_WEBHOOKS
 from fairlead.common.mistakes import Mistake
 from fairlead.policy import intent_file, metadata
 from fairlead.policy.intent_file import FILE, Facts
 from fairlead.policy.requests import Request
+from fairlead.settings.first_webhooks import FIRST_WEBHOOKS
 from fairlead.settings.services import SERVICES
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
