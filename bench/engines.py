@@ -27,7 +27,7 @@ from fairlead.engines.live import clusters
 from fairlead.engines.live.worlds import create
 from fairlead.kube.api_paths import path_of
 from fairlead.operations import up
-from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import IntentSettings, Pool, Settings
 from fairlead.verification import costs
 from lab.bench import processes
@@ -135,7 +135,7 @@ def with_gatekeeper(progress: Progress) -> Iterator[Peer]:
         api = clusters.api(cluster)
         gatekeeper.serve_definitions(api, progress)
         gatekeeper.start(cluster, api, progress)
-        in_force.InForce(api).put(GatekeeperEngine().render(_active(), SETTINGS))
+        in_force.InForce(api).put(GatekeeperEngine().render(PolicySet.load(SETTINGS)))
         yield Peer("gatekeeper", cluster, (gatekeeper.GROUP,))
 
 
@@ -144,13 +144,9 @@ def with_kyverno(progress: Progress) -> Iterator[Peer]:
     """A cluster with Kyverno."""
     with kyverno.running(progress) as cluster:
         api = clusters.api(cluster)
-        for policy in KyvernoEngine().render(_active(), SETTINGS):
+        for policy in KyvernoEngine().render(PolicySet.load(SETTINGS)):
             create(api, manifests.path(policy), policy)
         yield Peer("kyverno", cluster)
-
-
-def _active() -> list[Any]:
-    return bundles.bundle(SETTINGS).active(SETTINGS)
 
 
 PEERS: dict[str, Callable[[Progress], AbstractContextManager[Peer]]] = {

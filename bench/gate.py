@@ -27,7 +27,7 @@ from fairlead.analysis import request_files
 from fairlead.cli import output
 from fairlead.common import paths
 from fairlead.opa import cli
-from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 RESULTS = "bench/gate.json"
@@ -132,7 +132,7 @@ def fairlead(*arguments: str | Path) -> Callable[[], object]:
 def opa(folder: Path) -> Callable[[], object]:
     """`opa eval` of all requests at once, without reading files or asking about webhooks."""
     inputs = request_files.read([folder])
-    modules = bundles.bundle(Settings()).modules
+    modules = PolicySet.load(Settings()).modules
     data = {
         "kubernetes": {"namespaces": inputs.namespaces},
         "reviews": [request.review for request in inputs.requests],

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from fairlead.policy import bundles
+from fairlead.policy import policy_files
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab import benchmarks
 from lab.benchmarks import Measurement
@@ -83,7 +84,8 @@ def measured(data: dict[str, Any], query: str, question: Any) -> Measurement:
     """What the answer of the policies and queries about placement to this input costs. Raises
     FairleadError if OPA fails.
     """
-    modules = bundles.bundle(Settings(placement=True), queries=True).modules
+    settings = Settings(placement=True)
+    modules = PolicySet.load(settings, further=[policy_files.QUERIES]).modules
     return benchmarks.measured(query, modules=modules, data=data, input=question)
 
 

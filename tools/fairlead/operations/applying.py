@@ -155,8 +155,8 @@ def require_acceptable(objects: clients.Objects, admission: Iterable[Mapping[str
             if error.status not in (400, 422):  # else whoever deploys lacks rights, say
                 continue
             raise UsageError(
-                f"the API server does not accept what the intent.yaml of the policies make: {error}. "
-                "Nothing was changed"
+                "the API server does not accept what an intent.yaml of the policies makes: "
+                f"{error}. Nothing was changed"
             ) from error
 
 

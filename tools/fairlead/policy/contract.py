@@ -5,18 +5,17 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from fairlead.common import files
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import bundles, cases, intent_file, intents, parameter_rules
+from fairlead.policy import cases, intent_file, parameter_rules
 from fairlead.policy.instances import Instance
 from fairlead.policy.intents import Intent
+from fairlead.policy.policy_files import PolicyFolder
+from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.revision import PACKAGE
-from fairlead.settings.models import Settings
 from fairlead.settings.services import SERVICES
 
 _SERVICES = {(service.setting, service.package) for service in SERVICES}
@@ -40,30 +39,29 @@ _unconcerned := decided if decided := data.intents.decisions with input as data.
 """  # noqa: E501
 
 
-def require(settings: Settings, source: Path | None, progress: Progress) -> None:
-    """Raises FairleadError that lists everything that an intent does against the contract."""
-    settings = bundles.examples(settings, source)
-    bundle = bundles.bundle(settings, source)
-    active = bundle.active(settings)
-    places = bundles.folders(settings, source)
+def require(examples: PolicySet, progress: Progress) -> None:
+    """Raises FairleadError that lists everything that an intent does against the contract, in a set
+    with examples of parameters (PolicySet.with_examples).
+    """
     problems = [
-        *(problem for place in places for problem in _of_modules(place)),
-        *_of_schemas(places, progress),
-        *_of_decisions(bundle, active, progress),
-        *(problem for one in active for problem in _of_reads(one, bundle)),
-        *(problem for one in active for problem in _of_cases(one)),
-        *(problem for one in active for problem in _of_engines(one.intent)),
+        *(problem for folder in examples.files.folders for problem in _of_modules(folder)),
+        *_of_schemas(examples.intents, progress),
+        *_of_decisions(examples, progress),
+        *(problem for instance in examples.active for problem in _of_reads(instance, examples)),
+        *(problem for instance in examples.active for problem in _of_cases(instance.intent)),
+        *(problem for instance in examples.active for problem in _of_engines(instance.intent)),
     ]
     if problems:
         raise FairleadError("\n".join(problems))
 
 
-def _of_modules(place: Path) -> Iterator[str]:
+def _of_modules(policies: PolicyFolder) -> Iterator[str]:
     """What is wrong with where modules stand, and with what they are called."""
-    known = {intent.package for intent in intents.in_folder(place)}
-    for path in sorted(place.glob("*/**/*.rego")):
-        folder = path.relative_to(place).parts[0]
-        text = files.read_text(path)
+    packages = {intent.package for intent in policies.intents}
+    for path, text in policies.modules.items():
+        folder, *below = path.relative_to(policies.path).parts
+        if not below:
+            continue
         package = PACKAGE.search(text)
         of_service = package and (folder, package[1]) in _SERVICES
         name = folder if of_service else package[1].split(".")[0] if package else ""
@@ -76,35 +74,32 @@ def _of_modules(place: Path) -> Iterator[str]:
             yield (
                 f"{path}: package {name} is in the folder {folder}: call it {expected}, or move it"
             )
-        elif path.name == f"{folder}.rego" and _DECISION.search(text) and folder not in known:
+        elif path.name == f"{folder}.rego" and _DECISION.search(text) and folder not in packages:
             yield (
                 f"{path}: has a decision, but there is no {intent_file.FILE} beside it, which says "
                 "what is asked about: nothing would ask for it"
             )
 
 
-def _of_schemas(places: Sequence[Path], progress: Progress) -> Iterator[str]:
+def _of_schemas(every: Sequence[Intent], progress: Progress) -> Iterator[str]:
     """What is wrong with the schemas of parameters, and with their examples."""
-    every = [intent for place in places for intent in intents.in_folder(place)]
     for intent, mistake in parameter_rules.unstructural(every, progress):
         yield f"{intent.source}:{intent.line(mistake.location)}: {mistake.text}"
 
 
-def _of_decisions(
-    bundle: bundles.Bundle, active: list[Instance], progress: Progress
-) -> Iterator[str]:
+def _of_decisions(policies: PolicySet, progress: Progress) -> Iterator[str]:
     """What is wrong with the decisions about a request that no intent has a say in."""
     try:
         types: Mapping[str, Any] = cli.evaluate(
             "data.fairlead_contract.decisions",
-            modules={**bundle.modules, "fairlead_contract.rego": _MODULE},
+            modules={**policies.modules, "fairlead_contract.rego": _MODULE},
             data={"kubernetes": {"namespaces": {}}},
             progress=progress,
         )
     except FairleadError:  # they do not compile; `opa check` says more about that
         return
-    for one in active:
-        where, decision = one.intent.module, types.get(one.name)
+    for instance in policies.active:
+        where, decision = instance.intent.module, types.get(instance.name)
         if decision is None:
             yield (
                 f"{where}: has no `decision` about a request that it has no say in: define "
@@ -126,20 +121,20 @@ def _of_decisions(
             yield f"{where}: its decision has an unknown key {key!r}: remove it"
 
 
-def _of_reads(one: Instance, bundle: bundles.Bundle) -> Iterator[str]:
+def _of_reads(instance: Instance, policies: PolicySet) -> Iterator[str]:
     """The parameters that an intent reads and that its intent.yaml does not have. They would be
     undefined, so that rules that read them decide nothing.
     """
-    known = list(one.intent.facts.parameters.get("properties", {}))
-    read = re.compile(rf"\bsettings\.parameters\.{one.intent.package}\.(\w+)")
-    for key, text in sorted(bundle.modules.items()):
+    parameters = list(instance.intent.facts.parameters.get("properties", {}))
+    read = re.compile(rf"\bsettings\.parameters\.{instance.intent.package}\.(\w+)")
+    for key, text in sorted(policies.modules.items()):
         for match in read.finditer(text):
-            if match[1] not in known:
+            if match[1] not in parameters:
                 line = text.count("\n", 0, match.start()) + 1
-                close = difflib.get_close_matches(match[1], known, 1)
+                close = difflib.get_close_matches(match[1], parameters, 1)
                 hint = f"did you mean {close[0]!r}?" if close else "add it to parameters"
                 yield (
-                    f"{bundle.sources.get(key, key)}:{line}: {intent_file.FILE} has no parameter "
+                    f"{policies.sources.get(key, key)}:{line}: {intent_file.FILE} has no parameter "
                     f"{match[1]!r}: {hint}"
                 )
 
@@ -156,13 +151,13 @@ def _of_engines(intent: Intent) -> Iterator[str]:
             )
 
 
-def _of_cases(one: Instance) -> Iterator[str]:
-    place = Path(one.intent.source).parent
+def _of_cases(intent: Intent) -> Iterator[str]:
+    folder = intent.module.parent
     if not any(
-        re.search(rf"^\s*(- )?intent: *{re.escape(one.intent.name)}\s*$", path.read_text(), re.M)
-        for path in cases.of_policy(place)
+        re.search(rf"^\s*(- )?intent: *{re.escape(intent.name)}\s*$", path.read_text(), re.M)
+        for path in cases.of_policy(folder)
     ):
         yield (
-            f"{place}: the intent {one.intent.name} has no case: add one to {place / 'cases'}, "
-            "such as `fairlead new policy` writes"
+            f"{folder}: the intent {intent.name} has no case: add one to {folder / 'cases'}, such "
+            "as `fairlead new policy` writes"
         )

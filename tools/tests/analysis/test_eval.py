@@ -15,7 +15,7 @@ from fairlead.clusters import registry
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, InputError, UsageError
 from fairlead.opa import cli
-from fairlead.policy import bundles
+from fairlead.policy import policy_files
 
 POD = (
     "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: payments}\nspec: {containers: "
@@ -453,5 +453,5 @@ def test_files_that_are_not_formatted_are_listed(tmp_path: Path) -> None:
 
 
 def test_our_own_policies_pass() -> None:
-    cli.check(bundles.folder(), paths.root() / "tools" / "schemas")
-    assert cli.fmt(bundles.folder()) == []
+    cli.check(policy_files.builtin(), paths.root() / "tools" / "schemas")
+    assert cli.fmt(policy_files.builtin()) == []

@@ -277,5 +277,5 @@ def _revision(
 ) -> Revision:
     bindings = admission_objects.bindings(native)
     before = [each for each in native if each not in bindings]
-    guards = manifests.render_guards(policies.settings, policies.bundle)
+    guards = manifests.render_guards(policies)
     return Revision(policies, manifest, [*guards, *before, manifest, *map(dict, bindings)])
