@@ -74,10 +74,7 @@ def deploy(
     for sentence in (*result.warnings, *disable.read(operation.objects).sentences):
         progress.warn(sentence)
     progress.finish("deploy", f"applied {len(operation.applier.outcomes)} objects")
-    return [
-        {"url": each.opa.url, "ready": each.ready, "revision": each.revision}
-        for each in result.served
-    ]
+    return result.states
 
 
 def _require_accepted(operation: Operation, new: Revision) -> None:
