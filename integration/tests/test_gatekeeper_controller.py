@@ -57,7 +57,7 @@ def test_every_case_holds_in_gatekeeper() -> None:
 def cluster() -> Iterator[BareCluster]:
     """A cluster whose API server asks Gatekeeper, with a namespace of the pool `gpu`."""
     with clusters.bare(Progress()) as bare:
-        rest = clusters.rest(bare)
+        rest = clusters.api(bare)
         controller.serve_definitions(rest, Progress())
         controller.start(bare, rest, Progress())
         metadata = {"name": "mapped", "labels": {"agentpool": "gpu"}}
@@ -83,7 +83,7 @@ def created(rest: Objects, name: str, **spec: Any) -> Response:
 
 @pytest.mark.embedded("it has a cluster of its own")
 def test_no_pod_is_created_unplaced(cluster: BareCluster) -> None:
-    rest = clusters.rest(cluster)
+    rest = clusters.api(cluster)
     settings = Settings.model_validate({"pools": {"gpu": {"nodeSelector": {"hardware": "gpu"}}}})
     rendered = engines.render("gatekeeper", settings)
     in_force = InForce(rest)

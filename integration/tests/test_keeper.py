@@ -85,7 +85,7 @@ def calm(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
     """A cluster whose own keepers have nothing to do for weeks; for the tests after the others."""
     deploy.deploy(cluster, Settings(), progress=QUIET)
     until(
-        lambda: tls(cluster).left > timedelta(days=1) and settled(cluster),
+        lambda: tls(cluster).remaining > timedelta(days=1) and settled(cluster),
         what="the certificate lasts",
     )
     yield cluster
@@ -358,18 +358,13 @@ def test_the_lease_of_one_who_died_is_taken_over(
 def test_a_certificate_that_a_file_keeps_is_left_alone_and_warned_of(calm: EmbeddedCluster) -> None:
     objects = calm.objects()
     before = tls(calm)
-    marked = {
+    secret = {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": "opa-tls", "namespace": NAMESPACE},
     }
-    marked["metadata"]["annotations"] = {"fairlead.dev/renewed-by": "fairlead render"}  # type: ignore[index]
-    objects._dynamic.resources.get(api_version="v1", kind="Secret").patch(
-        body=marked,
-        name="opa-tls",
-        namespace=NAMESPACE,
-        content_type="application/merge-patch+json",
-    )
+    mark = {"annotations": {"fairlead.dev/renewed-by": "fairlead render"}}
+    objects.merge(secret, {"metadata": mark})
     done = replica(calm, 5000)  # due, for such a life
     assert done.returncode != 0
     assert "renew it with fairlead render, which manages it" in done.stderr

@@ -85,7 +85,7 @@ def kyverno() -> Iterator[BareCluster]:
 
 @pytest.fixture
 def rest(kyverno: BareCluster) -> Objects:
-    return clusters.rest(kyverno)
+    return clusters.api(kyverno)
 
 
 @contextmanager

@@ -149,8 +149,8 @@ def _scaled(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def _fill(cluster: EmbeddedCluster) -> None:
-    api = clients.connect(cluster.kubeconfig)
-    objects, core = clients.Objects(api), client.CoreV1Api(api)
+    objects = cluster.objects()
+    core = client.CoreV1Api(clients.connect(cluster.kubeconfig))
     for namespace in (NAMESPACE, "free"):
         objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     for namespace in (NAMESPACE, "free", "kube-system"):
@@ -284,7 +284,7 @@ def test_people_see_violations_first_and_counts_at_the_end(
 def test_an_audit_reads_page_by_page(
     bare: EmbeddedCluster, audited: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(Objects.__init__.__kwdefaults__, "page", 2)
+    monkeypatch.setattr(clients, "PAGE", 2)
     assert audit.audit(bare, Settings(), progress=QUIET) == audited
 
 

@@ -37,7 +37,7 @@ class GatekeeperEngine(GatekeeperRenderer):
             settings = inexpressible.declared(case)
             groups.setdefault(settings.model_dump_json(), (settings, []))[1].append(case)
         with clusters.bare(progress) as cluster:
-            rest = clusters.rest(cluster)
+            rest = clusters.api(cluster)
             custom_resources.serve(rest, custom_resources.of(cases, self._folder))
             controller.serve_definitions(rest, progress)
             controller.start(cluster, rest, progress)

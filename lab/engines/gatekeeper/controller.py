@@ -51,13 +51,13 @@ def definitions(progress: Progress) -> list[dict[str, Any]]:
     ]
 
 
-def serve_definitions(rest: Objects, progress: Progress) -> None:
+def serve_definitions(api: Objects, progress: Progress) -> None:
     """Make an API server serve Gatekeeper's kinds. Raises FairleadError."""
     progress.update(PROGRAM, "creating its kinds")
-    custom_resources.serve(rest, definitions(progress))
+    custom_resources.serve(api, definitions(progress))
 
 
-def start(cluster: BareCluster, rest: Objects, progress: Progress) -> None:
+def start(cluster: BareCluster, api: Objects, progress: Progress) -> None:
     """Start Gatekeeper, which ends with the cluster, and make the API server ask it as values.yaml
     says, but only about requests of users in GROUP. The API server already serves its kinds. Raises
     FairleadError.
@@ -65,7 +65,7 @@ def start(cluster: BareCluster, rest: Objects, progress: Progress) -> None:
     program = toolchain.ensure([PROGRAM], progress)[PROGRAM]
     progress.update(PROGRAM, "starting")
     for manifest in _pod():
-        _create(rest, manifest)
+        _create(api, manifest)
     ca = CA.create(PROGRAM, _VALID)
     pair = ca.issue(PROGRAM, ips=[ports.HOST], server=True, valid=_VALID)
     certificates = cluster.path / PROGRAM
@@ -95,7 +95,7 @@ def start(cluster: BareCluster, rest: Objects, progress: Progress) -> None:
     ready = f"http://{ports.HOST}:{health}/readyz"
     cluster.start_server(PROGRAM, argv, env=environment, ready=ready, deadline=_DEADLINE)
     for manifest in webhooks(f"https://{ports.HOST}:{port}", ca.cert_pem):
-        _create(rest, manifest)
+        _create(api, manifest)
     progress.finish(PROGRAM, "ready")
 
 
@@ -167,10 +167,10 @@ def _pod() -> list[dict[str, Any]]:
     ]
 
 
-def _create(rest: Objects, manifest: dict[str, Any]) -> None:
+def _create(api: Objects, manifest: dict[str, Any]) -> None:
     query = {"fieldValidation": "Strict"}
     path = path_of(manifest, manifest["metadata"].get("namespace"))
-    answer = rest.request("POST", path, manifest, query=query)
+    answer = api.request("POST", path, manifest, query=query)
     if not answer.ok and answer.status != 409:  # a controller also creates service accounts
         what = f"{manifest['kind']} {manifest['metadata']['name']}"
         raise FairleadError(f"the API server refuses {what}: {answer.message}")

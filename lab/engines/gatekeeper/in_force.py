@@ -32,8 +32,8 @@ Key = tuple[str, str]
 class InForce:
     """The objects that were put in force in one cluster."""
 
-    def __init__(self, rest: Objects) -> None:
-        self._rest = rest
+    def __init__(self, api: Objects) -> None:
+        self._api = api
         self._manifests: dict[str, dict[Key, Mapping[str, Any]]] = {v: {} for v in _STATUSES}
         self._generations: dict[str, dict[Key, tuple[str, int]]] = {v: {} for v in _STATUSES}
 
@@ -53,7 +53,7 @@ class InForce:
                 continue
             for key, manifest in self._manifests[version].items():
                 if key not in wanted:
-                    answer = self._rest.request("DELETE", f"{_collection(manifest)}/{key[1]}")
+                    answer = self._api.request("DELETE", f"{_collection(manifest)}/{key[1]}")
                     needed(answer, f"deleting {' '.join(key)}")
                     del self._generations[version][key]
             # A mutator that comes while Gatekeeper still knows another one with which it conflicts
@@ -69,7 +69,7 @@ class InForce:
         """The uid and the generation of the object once it is as in the manifest."""
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         waiting.until(
-            functools.partial(self._rest.serves, manifest),
+            functools.partial(self._api.serves, manifest),
             deadline=_DEADLINE,
             what=f"the API server knows the kind {kind}: {self._errors(constraints.TEMPLATES)}",
         )
@@ -84,14 +84,14 @@ class InForce:
         """
         collection, metadata = _collection(manifest), manifest["metadata"]
         path = f"{collection}/{metadata['name']}"
-        there = self._rest.request("GET", path)
+        there = self._api.request("GET", path)
         method, where, what = "POST", collection, f"creating {metadata['name']}"
         if there.ok:
             method, where, what = "PUT", path, f"changing {metadata['name']}"
             version = there.body["metadata"]["resourceVersion"]
             metadata = {**metadata, "resourceVersion": version}
         body = {**manifest, "metadata": metadata}
-        answer = self._rest.request(method, where, body, query={"fieldValidation": "Strict"})
+        answer = self._api.request(method, where, body, query={"fieldValidation": "Strict"})
         return None if answer.status == 409 else needed(answer, what)
 
     def _wait(self, version: str) -> None:
@@ -129,7 +129,7 @@ class InForce:
     def _statuses(self, version: str) -> list[dict[str, Any]]:
         kind = _STATUSES[version][0]
         path = path_of({"apiVersion": _STATUS, "kind": kind}, controller.NAMESPACE)
-        items = self._rest.request("GET", path).body.get("items") or ()
+        items = self._api.request("GET", path).body.get("items") or ()
         return [item.get("status") or {} for item in items]
 
 

@@ -51,7 +51,7 @@ class KyvernoEngine(KyvernoRenderer):
         world = World(self._folder, manifests.render)
         groups = {case.name: world.add(case) for case in cases}
         with self._running(progress) as cluster:
-            rest = clusters.rest(cluster)
+            rest = clusters.api(cluster)
             custom_resources.serve(rest, custom_resources.of(cases, self._folder))
             _create(world, rest, progress)
             with native_marker.placed(rest) as known, marker.placed(rest) as in_force:

@@ -63,19 +63,19 @@ def running(progress: Progress) -> Iterator[BareCluster]:
     """
     toolchain.ensure([PROGRAM], progress)  # before the cluster, as it takes minutes
     with clusters.bare(progress) as cluster:
-        start(cluster, clusters.rest(cluster), progress)
+        start(cluster, clusters.api(cluster), progress)
         yield cluster
 
 
-def start(cluster: BareCluster, rest: Objects, progress: Progress) -> None:
+def start(cluster: BareCluster, api: Objects, progress: Progress) -> None:
     """Start Kyverno, which ends with the cluster; returns when its API server asks Kyverno about
     policies. Raises FairleadError.
     """
     program = toolchain.ensure([PROGRAM], progress)[PROGRAM]
     progress.update(PROGRAM, "creating its kinds")
-    custom_resources.serve(rest, definitions(progress))
+    custom_resources.serve(api, definitions(progress))
     for manifest in _objects():
-        create(rest, path_of(manifest, manifest["metadata"].get("namespace")), manifest)
+        create(api, path_of(manifest, manifest["metadata"].get("namespace")), manifest)
     progress.update(PROGRAM, "starting")
     _start(cluster, program)
     for kind in ("Mutating", "Validating"):
@@ -85,12 +85,12 @@ def start(cluster: BareCluster, rest: Objects, progress: Progress) -> None:
             f"kyverno-policy-{kind.lower()}-webhook-cfg",
         )
         waiting.until(
-            functools.partial(_exists, rest, path),
+            functools.partial(_exists, api, path),
             deadline=_DEADLINE,
             what=f"Kyverno registers its webhooks (see {cluster.log(PROGRAM)})",
         )
     waiting.until(
-        functools.partial(_answers, rest),
+        functools.partial(_answers, api),
         deadline=_DEADLINE,
         what=f"Kyverno serves its webhooks (see {cluster.log(PROGRAM)})",
     )
@@ -104,11 +104,11 @@ def _start(cluster: BareCluster, program: Path) -> None:
     cluster.start_server(PROGRAM, argv, env=_ENVIRONMENT, ready=ready, deadline=_DEADLINE)
 
 
-def _exists(rest: Objects, path: str) -> bool:
-    return bool(rest.request("GET", path).body.get("webhooks"))
+def _exists(api: Objects, path: str) -> bool:
+    return bool(api.request("GET", path).body.get("webhooks"))
 
 
-def _answers(rest: Objects) -> bool:
+def _answers(api: Objects) -> bool:
     """Whether Kyverno admits a policy; it registers its webhooks before it has a certificate."""
     version = "policies.kyverno.io/v1"
     policy = {
@@ -130,7 +130,7 @@ def _answers(rest: Objects) -> bool:
         },
     }
     path = f"/apis/{version}/validatingpolicies"
-    return rest.request("POST", path, policy, query={"dryRun": "All"}).ok
+    return api.request("POST", path, policy, query={"dryRun": "All"}).ok
 
 
 def _objects() -> Iterator[dict[str, Any]]:

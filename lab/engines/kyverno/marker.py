@@ -31,8 +31,8 @@ writes its webhooks again after each."""
 class Marker:
     """Two policies of Kyverno, one of each kind, that are in force."""
 
-    def __init__(self, rest: Objects) -> None:
-        self._rest = rest
+    def __init__(self, api: Objects) -> None:
+        self._api = api
         self._name = f"fairlead-verify-{secrets.token_hex(4)}"
         labels = f"Object{{metadata: Object.metadata{{labels: {{'{_MUTATED}': 'applied'}}}}}}"
         mutation = {
@@ -77,7 +77,7 @@ class Marker:
             admitted = self._send("default", {_LABEL: "no label"}).body
             if _MUTATED not in (admitted.get("metadata", {}).get("labels") or {}):
                 return False
-            there = self._rest.request("GET", "/api/v1/namespaces/default").body
+            there = self._api.request("GET", "/api/v1/namespaces/default").body
             return self.knows("default", there["metadata"]["labels"])
 
         what = "Kyverno enforces the policies that were created"
@@ -91,20 +91,20 @@ class Marker:
         }
         config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
         query = {"dryRun": "All"}
-        return self._rest.request("POST", path_of(config_map, namespace), config_map, query=query)
+        return self._api.request("POST", path_of(config_map, namespace), config_map, query=query)
 
 
 @contextmanager
-def placed(rest: Objects) -> Iterator[Marker]:
+def placed(api: Objects) -> Iterator[Marker]:
     """A marker during the block, which begins once Kyverno enforces it, and so all policies that
     were there before. Raises FairleadError.
     """
-    marker = Marker(rest)
+    marker = Marker(api)
     try:
         for policy in marker._policies:
-            create(rest, path(policy), policy)
+            create(api, path(policy), policy)
         marker._wait()
         yield marker
     finally:
         for policy in marker._policies:
-            rest.request("DELETE", f"{path(policy)}/{policy['metadata']['name']}")
+            api.request("DELETE", f"{path(policy)}/{policy['metadata']['name']}")

@@ -53,15 +53,15 @@ class WebhookEngine:
         for case in cases:
             groups.setdefault(case.settings.model_dump_json(), []).append(case)
         with self._cluster(progress) as cluster:
-            rest = Objects(cluster.kubeconfig)
+            api = Objects(cluster.kubeconfig)
             if self._target is None:
-                custom_resources.serve(rest, custom_resources.of(cases, self._folder))
+                custom_resources.serve(api, custom_resources.of(cases, self._folder))
             for group in sorted(groups.values(), key=self._of_pods):
                 settings = _with_setup_user(group[0].settings, self._folder)
                 cluster.configure(settings)
-                with marker.placed(rest, webhooks=True) as in_force:
+                with marker.placed(api, webhooks=True) as in_force:
                     knows = cluster.namespaces_known(settings)
-                    scene = Scene(rest, in_force, engine_knows=knows)
+                    scene = Scene(api, in_force, engine_knows=knows)
                     for case in group:
                         yield case, scene.decide(case)
 

@@ -57,21 +57,21 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options. The command gets them as `renewal`, None if nothing is to be renewed."""
 
     @functools.wraps(command)
-    def chosen(
+    def wrapper(
         *arguments: Any,
         certificate_life: str | None,
         renew_before: str | None,
         opas: str | None,
         sidecars: str | None,
-        **others: Any,
+        **keywords: Any,
     ) -> Any:
         return command(
-            *arguments, renewal=_renewal(certificate_life, renew_before, opas, sidecars), **others
+            *arguments, renewal=_renewal(certificate_life, renew_before, opas, sidecars), **keywords
         )
 
     for option in reversed(_OPTIONS):
-        chosen = option(chosen)
-    return chosen
+        wrapper = option(wrapper)
+    return wrapper
 
 
 def keeper(
@@ -86,10 +86,10 @@ def keeper(
     CA. Raises UsageError if the kubeconfig is unusable.
     """
     api = Objects(kubeconfig, timeout=BRIEF)
-    listed = servers.named(*renewal.named) if renewal.named else servers.pods(api)
-    serving = servers.Serving(listed, pause=0.1 if renewal.named else 1.0)
+    list_servers = servers.named(*renewal.named) if renewal.named else servers.pods(api)
+    serving = servers.Serving(list_servers, pause=0.1 if renewal.named else 1.0)
     if rolls:
-        serving = servers.Rolled(api, listed, manager=MANAGER)
+        serving = servers.Rolled(api, list_servers, manager=MANAGER)
     return Keeper(
         api, serving, valid=renewal.valid, before=renewal.before, replica=replica, registry=registry
     )
@@ -99,8 +99,8 @@ def _renewal(
     life: str | None, before: str | None, opas: str | None, sidecars: str | None
 ) -> Renewal | None:
     if life is None:
-        given = {flags.RENEW_BEFORE: before, flags.OPAS: opas, flags.SIDECARS: sidecars}
-        for flag, value in given.items():
+        values = {flags.RENEW_BEFORE: before, flags.OPAS: opas, flags.SIDECARS: sidecars}
+        for flag, value in values.items():
             if value:
                 raise UsageError(
                     f"{flag} has no effect without a renewal: give --certificate-life too"

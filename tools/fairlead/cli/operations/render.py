@@ -97,7 +97,7 @@ def command(
         )
         return
     with out.progress() as progress:
-        written = kustomize.write(
+        result = kustomize.write(
             settings,
             base,
             policies_folder,
@@ -106,8 +106,8 @@ def command(
             renew=renew,
             progress=progress,
         )
-    _print_notes(written.notes)
-    rows = [{"file": str(path), "state": state} for path, state in written.states.items()]
+    _print_notes(result.notes)
+    rows = [{"file": str(path), "state": state} for path, state in result.states.items()]
     out.emit(rows, output, out.rows(None, ("file", "state"), rows))
 
 

@@ -47,9 +47,9 @@ def key(file: Path, output: str) -> None:
     for path in (file, public):
         if path.exists():
             raise UsageError(f"{path}: exists already: remove it, or name another file")
-    made = signatures.new_key()
-    _write(file, made.pem)
-    _write(public, made.public.pem)
+    pair = signatures.new_key()
+    _write(file, pair.pem)
+    _write(public, pair.public.pem)
     out.files([file, public], output)
 
 

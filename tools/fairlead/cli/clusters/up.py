@@ -140,14 +140,14 @@ def _require_members_only(
     target: registry.Target, sidecar: str | None, replicas: int | None, no_deploy: bool
 ) -> None:
     """Raises UsageError for an option that does not apply to members."""
-    others = {
+    flags = {
         f"--cluster {target.kind}": target.kind != "embedded",
         "--name": target.name != registry.NAME,
         "--sidecar": sidecar is not None,
         "--replicas": replicas is not None,
         "--no-deploy": no_deploy,
     }
-    for flag, is_set in others.items():
+    for flag, is_set in flags.items():
         if is_set:
             raise UsageError(
                 f"{flag} does not apply to members, which are embedded clusters without Fairlead: "

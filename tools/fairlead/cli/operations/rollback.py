@@ -6,7 +6,7 @@ import click
 
 from fairlead.cli import options
 from fairlead.cli import output as out
-from fairlead.cli.push import show
+from fairlead.cli.operations.push import show
 from fairlead.clusters import registry
 from fairlead.engines import enforcement
 from fairlead.operations import rollback as library
@@ -39,5 +39,5 @@ def command(entry: str | None, target: registry.Target, message: str | None, out
 
 def _sentence(result: dict[str, object]) -> str:
     origin = result["from"] or "policies that no entry of the history brought"
-    how = {"back": "went back", "forward": "went forward"}.get(str(result["direction"]), "went")
-    return f"{how} from {origin} to {result['to']}"
+    verb = {"back": "went back", "forward": "went forward"}.get(str(result["direction"]), "went")
+    return f"{verb} from {origin} to {result['to']}"

@@ -83,13 +83,13 @@ def command(
             f"{', '.join(sorted(missing))}: only a checkout of Fairlead has what starts it"
         )
     settings, folder = bundles.placed(options.load(settings_file), policies_folder)
-    chosen = engines.load(names, None if target.kind == "embedded" else target, folder)
+    loaded = engines.load(names, None if target.kind == "embedded" else target, folder)
     cases = library.load(path, settings, folder)
     library.require_known(cases, settings, folder)
-    placed = placement_cases.load(path, folder)
+    of_placement = placement_cases.load(path, folder)
     with out.progress() as progress:
-        results = verify.verify(cases, chosen, progress) if cases else []
-        results += placements.verify(placed, chosen, progress)
+        results = verify.verify(cases, loaded, progress) if cases else []
+        results += placements.verify(of_placement, loaded, progress)
     if output == "junit":
         out.line(junit.document(results))
     else:
@@ -112,9 +112,9 @@ def _draw(console: Console, results: Sequence[Result], lines: Sequence[Mapping[s
 
 def _draw_failure(console: Console, result: Result) -> None:
     source = result.source
-    place = f"{paths.shown(source.path)}:{source.line}"
+    location = f"{paths.shown(source.path)}:{source.line}"
     console.print(f"\n{result.case}", style="bold", soft_wrap=True)
-    head = [("failed", f"{result.intent} on {result.engine}"), ("case", place)]
+    head = [("failed", f"{result.intent} on {result.engine}"), ("case", location)]
     out.fields(console, [*head, *result.fields], _LABELS)
     if result.diff:
         console.print(f"\n{result.diff}", soft_wrap=True)

@@ -35,11 +35,11 @@ def policy(name: str, folder: Path | None, settings_file: Path | None, output: s
     """
     settings = options.load(settings_file)
     first = next(map(Path, settings.policies), bundles.folder())
-    place = folder or first
-    written = [Path(paths.shown(path)) for path in new_policy.policy(name, place)]
-    out.files(written, output)
-    if place == bundles.folder():
+    target = folder or first
+    files = [Path(paths.shown(path)) for path in new_policy.policy(name, target)]
+    out.files(files, output)
+    if target == bundles.folder():
         checks = "`make generate` and `make test`"
     else:
-        checks = f"`fairlead test --policies {paths.shown(place)}`"
+        checks = f"`fairlead test --policies {paths.shown(target)}`"
     out.note(f"next: replace the example, then run {checks}")

@@ -9,8 +9,8 @@ from rich.console import Console
 
 from fairlead.analysis import gate
 from fairlead.analysis.gate import Report, Verdict
-from fairlead.cli import grouped
 from fairlead.cli import output as out
+from fairlead.cli.decisions import grouped
 
 FORMATS = ("junit", "sarif")
 """The formats that only such a report has."""
@@ -66,13 +66,13 @@ def _draw(console: Console, report: Report) -> None:
     """One line for each finding, with its place first, as compilers print it. Changes are only
     counted, unless they fail the gate.
     """
-    shown = {gate.REFUSED, gate.WARNED, *report.fail_on}
+    findings = {gate.REFUSED, gate.WARNED, *report.fail_on}
     lines = [
         f"{_place(verdict)}: {finding.finding}: {verdict.subject.object}: {finding.message}"
         f"{f' [{finding.intent}]' if finding.intent else ''}"
         for verdict in report.verdicts
         for finding in verdict.findings
-        if finding.finding in shown
+        if finding.finding in findings
     ]
     for line in lines:
         console.print(line, soft_wrap=True)

@@ -138,14 +138,14 @@ def _admission(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
         "rights": drift.RIGHTS,
     }
     rows = []
-    for what, members in kinds.items():
+    for title, members in kinds.items():
         entries = [
             entry
             for entry in objects
             if entry["kind"] in members
-            and (what == "admission policies") == entry["name"].startswith("fairlead.")
+            and (title == "admission policies") == entry["name"].startswith("fairlead.")
         ]
-        others = [
+        states = [
             f"{entry['kind']} {entry['name']} {entry['state']}"
             for entry in entries
             if entry["state"] != drift.AS_DEPLOYED
@@ -154,10 +154,10 @@ def _admission(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if entries:
             rows.append(
                 {
-                    "what": what,
+                    "what": title,
                     "objects": len(entries),
                     "failurePolicy": ", ".join(policies) or None,
-                    "state": "; ".join(others) or drift.AS_DEPLOYED,
+                    "state": "; ".join(states) or drift.AS_DEPLOYED,
                 }
             )
     return rows

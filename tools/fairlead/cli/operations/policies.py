@@ -32,11 +32,11 @@ def command(target: registry.Target, output: str) -> None:
     """
     objects = registry.find(target).objects()
     rows = policy_list.listed(objects)
-    shown = [column for column in _COLUMNS if any(row[column] is not None for row in rows)]
-    columns = shown or _COLUMNS[:3]
+    filled = [column for column in _COLUMNS if any(row[column] is not None for row in rows)]
+    columns = filled or _COLUMNS[:3]
     styles = {"error": "red", "conflict": "yellow"}
-    known = {column: style for column, style in styles.items() if column in columns}
-    out.emit(rows, output, out.rows(None, columns, rows, known))
+    column_styles = {column: style for column, style in styles.items() if column in columns}
+    out.emit(rows, output, out.rows(None, columns, rows, column_styles))
     if url := bundle_following.followed(objects):
         out.note(f"not listed: the policies in the signed bundles of {url}")
     if any(row["status"] == "error" or row["conflict"] for row in rows):

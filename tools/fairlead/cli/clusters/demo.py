@@ -9,8 +9,9 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 
-from fairlead.cli import demo_federation, options
+from fairlead.cli import options
 from fairlead.cli import output as out
+from fairlead.cli.clusters import demo_federation
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.demos import pools as library
@@ -56,8 +57,8 @@ def command(name: str, engine: str, federation: bool, keep: bool, output: str) -
             f"\nthe cluster runs on: export KUBECONFIG={cluster.kubeconfig}; `fairlead down --name "
             f"{name}` ends it"
         )
-    if wrong := library.misplaced(rows):
-        raise FairleadError(f"outside their pool: {', '.join(wrong)}")
+    if misplaced := library.misplaced(rows):
+        raise FairleadError(f"outside their pool: {', '.join(misplaced)}")
 
 
 def _require_no_cluster_options() -> None:
@@ -70,12 +71,12 @@ def _require_no_cluster_options() -> None:
 
 
 def _draw(rows: list[dict[str, Any]], console: Console) -> None:
-    placed = [row for row in rows if row["allowed"]]
+    admitted = [row for row in rows if row["allowed"]]
     refused = [row for row in rows if not row["allowed"]]
     out.rows(
         "Where each pod landed",
         ("namespace", "pod", "pool", "node", "phase", "message"),
-        placed,
+        admitted,
         {"node": "green"},
     )(console)
     console.print()

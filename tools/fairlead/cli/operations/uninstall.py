@@ -22,7 +22,7 @@ def command(target: registry.Target, yes: bool, output: str) -> None:
     run `fairlead down`.
     """
     cluster = registry.find(target)
-    options.ask(target, cluster, "uninstall from", yes=yes)
+    options.ask(target, cluster, "uninstall from", confirmed=yes)
     with out.progress() as progress:
         removal = library.uninstall(cluster, progress=progress)
     out.emit(

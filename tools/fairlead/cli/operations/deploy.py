@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from fairlead.cli import options, outcomes
+from fairlead.cli import options
 from fairlead.cli import output as out
+from fairlead.cli.operations import outcomes
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests
@@ -102,10 +103,12 @@ def command(
             out.emit(documents, output, lambda console: outcomes.draw_plan(plan, console))
             return 0
         # Standard output is for what was done.
-        shown = out.console() if output == "table" else Console(stderr=True, highlight=False)
-        outcomes.draw_plan(plan, shown)
+        target_console = (
+            out.console() if output == "table" else Console(stderr=True, highlight=False)
+        )
+        outcomes.draw_plan(plan, target_console)
         review = any(outcome.action != UNCHANGED for outcome in plan)
-    options.ask(target, cluster, "deploy into", yes=yes, review=review)
+    options.ask(target, cluster, "deploy into", confirmed=yes, review=review)
     results: list[Outcome] = []
     try:
         with out.progress() as progress:

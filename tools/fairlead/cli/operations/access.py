@@ -162,10 +162,10 @@ def demo(name: str, output: str) -> None:
         EmbeddedCluster(name).down()
         with up.started(name, settings, {"pool1": 1}, progress=progress) as cluster:
             rows = demo_access.run(cluster, progress=progress)
-            told = requests.history(cluster.objects())
+            history = requests.history(cluster.objects())
 
     def draw(console: Console) -> None:
-        shown = [
+        cells = [
             {
                 "second": f"{row['second']:+d}",
                 "listPods": "200 OK" if row["allowed"] else "403 Forbidden",
@@ -176,12 +176,12 @@ def demo(name: str, output: str) -> None:
         ]
         styles = {"listPods": "bold"}
         title = f"What {demo_access.SUBJECT} may do, by seconds from the beginning of the window"
-        out.rows(title, ("second", "listPods", "left", "status"), shown, styles)(console)
+        out.rows(title, ("second", "listPods", "left", "status"), cells, styles)(console)
         console.print()
-        events = [{**line, "time": _local(line["time"])} for line in told]
+        events = [{**line, "time": _local(line["time"])} for line in history]
         out.rows("History", ("time", "event", "message"), events)(console)
 
-    out.emit({"seconds": rows, "history": told}, output, draw)
+    out.emit({"seconds": rows, "history": history}, output, draw)
     demo_access.check(rows)
 
 
@@ -191,10 +191,10 @@ def _emit(line: dict[str, Any], output: str) -> None:
 
 def _shown(line: dict[str, Any]) -> dict[str, Any]:
     """A line as people read it."""
-    first, *others = line["subjects"]
+    first, *further = line["subjects"]
     return {
         **line,
-        "subjects": f"{first} and {len(others)} more" if others else first,
+        "subjects": f"{first} and {len(further)} more" if further else first,
         "from": _local(line["validFrom"]),
         "until": _local(line["validUntil"]),
         "left": _left(line["left"]),
@@ -216,9 +216,9 @@ def _left(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     parts: list[str] = []
-    left = int(seconds)
+    remaining = int(seconds)
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-        count, left = divmod(left, size)
+        count, remaining = divmod(remaining, size)
         if count or parts or unit == "s":
             parts.append(f"{count}{unit}")
     return " ".join(parts[:2])

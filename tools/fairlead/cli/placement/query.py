@@ -10,8 +10,9 @@ import click
 
 from fairlead.analysis import object_trees, place, queries, request_files
 from fairlead.analysis.queries import Query
-from fairlead.cli import csv_rows, options
+from fairlead.cli import options
 from fairlead.cli import output as out
+from fairlead.cli.placement import csv_rows
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
 
@@ -75,16 +76,16 @@ def command(
     See docs/visibility.md. Exit code: 0 for any answer, 2 if the question or a file has a mistake.
     """
     policies = queries.bundle(options.load(settings_file), policies_folder)
-    known = queries.known(policies)
+    available = queries.known(policies)
     if listing:
         if query_name:
             raise UsageError("--list takes no name: leave out one of them")
-        _emit_list(known, output)
+        _emit_list(available, output)
         return 0
     if query_name is None:
         raise UsageError("which query? `fairlead query --list` shows all")
-    query = queries.named(query_name, known)
-    given = query.input(arguments)
+    query = queries.named(query_name, available)
+    document = query.input(arguments)
     if not (paths or members or live):
         raise UsageError("nothing to look at: give -f FILE, --member CLUSTER=FILE or --live")
     if paths and live:
@@ -107,7 +108,7 @@ def command(
             inventory[""] = object_trees.of_documents(documents)
         answer = queries.ask(
             query,
-            given,
+            document,
             policies=policies,
             inventory=inventory,
             placement=data and data["placement"],
@@ -132,7 +133,7 @@ def _cell(value: Any) -> Any:
     return (", ".join(value) or None) if isinstance(value, list) else value
 
 
-def _emit_list(known: Sequence[Query], output: str) -> None:
+def _emit_list(queries: Sequence[Query], output: str) -> None:
     if output == "json":
         lines: list[dict[str, Any]] = [
             {
@@ -141,18 +142,20 @@ def _emit_list(known: Sequence[Query], output: str) -> None:
                 "description": query.description,
                 "arguments": [
                     {
-                        "name": each.name,
-                        "type": each.type,
-                        "required": each.required,
-                        "description": each.description,
+                        "name": argument.name,
+                        "type": argument.type,
+                        "required": argument.required,
+                        "description": argument.description,
                     }
-                    for each in query.arguments
+                    for argument in query.arguments
                 ],
                 "columns": list(query.columns),
             }
-            for query in known
+            for query in queries
         ]
         out.emit(lines, output, out.rows(None, (), ()))
         return
-    lines = [{"name": each.name, "arguments": each.usage, "title": each.title} for each in known]
+    lines = [
+        {"name": query.name, "arguments": query.usage, "title": query.title} for query in queries
+    ]
     _emit(("name", "arguments", "title"), lines, output)
